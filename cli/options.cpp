@@ -1,0 +1,80 @@
+#include "options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+
+namespace kscout::cli {
+
+void add_format_option(CLI::App& verb, Format& format, bool csv) {
+  const std::string help = csv ? "output: text|json|csv" : "output: text|json";
+  add_text_option(verb, "--format", help, std::string(word(format)), [&format, csv](const std::string& text) {
+    const auto asked = parse<Format>(text);
+    if (asked == Format::csv && !csv)
+      fail(Errc::invalid_argument, "--format csv: this verb prints text or json");
+    format = asked;
+  });
+}
+
+CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
+                             const std::string& shown_default, std::function<void(const std::string&)> set) {
+  CLI::Option* option = verb.add_option_function<std::string>(flags, std::move(set), help);
+  if (!shown_default.empty()) option->default_str(shown_default);
+  return option;
+}
+
+void ProblemOptions::add_to(CLI::App& verb) {
+  verb.add_option("problem", one_line, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
+  verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)");
+  for_each_field<GemmProblem>([&](const auto& field) {
+    const std::string name(field.name);
+    std::string flag = "--" + name;
+    std::ranges::replace(flag, '_', '-');
+    add_text_option(verb, flag, std::string(field.help), "",
+                    [this, name](const std::string& text) { set_fields.emplace_back(name, text); });
+  });
+}
+
+bool ProblemOptions::given() const { return !one_line.empty() || !set_fields.empty(); }
+
+GemmProblem ProblemOptions::problem() const {
+  GemmProblem problem = one_line.empty() ? make_gemm(-1, -1, -1) : parse_problem(one_line);
+  if (!dtype.empty()) {
+    const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(dtype));
+    problem.dtype_a = typed.dtype_a;
+    problem.dtype_b = typed.dtype_b;
+    problem.dtype_c = typed.dtype_c;
+    problem.dtype_acc = typed.dtype_acc;
+  }
+  for (const auto& [name, text] : set_fields) set_field(problem, name, text);
+  if (one_line.empty() && (problem.m == -1 || problem.n == -1 || problem.k == -1)) {
+    fail(Errc::invalid_argument, "which problem? give gemm:MxNxK or all of --m, --n, --k");
+  }
+  check(problem);
+  return problem;
+}
+
+void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
+  verb.add_option("--provider", provider, "who describes the kernels")->capture_default_str();
+  verb.add_option("--rules", rules, "rule set")->capture_default_str();
+  verb.add_option("--filter", filter,
+                  "keep configs for which this formula holds, e.g. \"c.mr >= 6 and c.kind == 'tiled'\"");
+  verb.add_option("--device", device, "a preset's name, or auto for this machine")->capture_default_str();
+  if (!with_signature) return;
+  add_word_option(verb, "--op", op, "operation");
+  add_word_option(verb, "--dtype", dtype, "element type");
+  add_word_option(verb, "--layout", layout, "storage of A, B, C");
+}
+
+Signature FamilyOptions::signature() const {
+  Signature signature = signature_of(make_gemm(0, 0, 0, dtype, layout));
+  signature.op = op;
+  return signature;
+}
+
+FamilyRequest FamilyOptions::request(const Signature& signature) const {
+  return {provider, signature, find_device(device), rules, filter};
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,64 @@
+#pragma once
+/// \file
+/// Options that mean the same in every verb.
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <kscout/family.h>
+#include <kscout/problem.h>
+
+#include "table.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace kscout::cli {
+
+/// --format text|json|csv; tables that have no CSV form pass csv = false.
+void add_format_option(CLI::App& verb, Format& format, bool csv = true);
+
+/// Gives an enum option its words, with the library's message for unknown ones.
+template <WordEnum E>
+CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help);
+/// Same for any setter of text: what add_word_option is made of.
+CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
+                             const std::string& shown_default, std::function<void(const std::string&)> set);
+
+template <WordEnum E>
+CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help) {
+  std::string words;
+  for (const auto w : EnumWords<E>::words) words += (words.empty() ? "" : "|") + std::string(w);
+  return add_text_option(verb, flags, help + ": " + words, std::string(word(value)),
+                         [&value](const std::string& text) { value = parse<E>(text); });
+}
+
+/// One flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout) and a
+/// positional one-line form `gemm:MxNxK:...`; flags override parts of the one-line form.
+struct ProblemOptions {
+  void add_to(CLI::App& verb);
+  /// The problem asked for; throws invalid_argument when sizes are missing or wrong.
+  GemmProblem problem() const;
+  bool given() const;
+
+  std::string one_line;
+  std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
+  std::string dtype;
+};
+
+/// --provider, --rules, --filter, --device, and the signature from --op, --dtype, --layout.
+struct FamilyOptions {
+  void add_to(CLI::App& verb, bool with_signature = true);
+  /// `signature` of the problem when the verb takes problems.
+  FamilyRequest request(const Signature& signature) const;
+  Signature signature() const;
+
+  std::string provider = "native", rules = "default", filter, device = "auto";
+  Op op = Op::gemm;
+  DType dtype = DType::fp32;
+  Layout layout = Layout::rcr;
+};
+
+}  // namespace kscout::cli

@@ -1,0 +1,97 @@
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+#include <kscout/version.h>
+
+#include "core/names.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+int exit_code(Errc code) {
+  switch (code) {
+    case Errc::invalid_argument:
+      return 2;
+    case Errc::unsupported:
+      return 3;
+    case Errc::not_found:
+    case Errc::corrupt_data:
+    case Errc::device_failure:
+      return 4;
+  }
+  return 4;
+}
+
+/// Replaces this process by the sibling program that holds the verb; returns only when that fails.
+int start_sibling(char** argv) {
+  const auto here = std::filesystem::read_symlink("/proc/self/exe");
+  const auto sibling = here.parent_path() / "kscout-lab";
+  execv(sibling.c_str(), argv);
+  fmt::print(stderr, "kscout: verb '{}' needs {} ({}); build with -DKSCOUT_LAB=ON\n", argv[1],
+             sibling.string(), std::strerror(errno));
+  return 4;
+}
+
+const VerbInfo* find_verb(std::string_view name) {
+  const auto found = std::ranges::find(kVerbs, name, &VerbInfo::name);
+  return found == std::end(kVerbs) ? nullptr : found;
+}
+
+/// The message for a first word that is no verb, or nothing.
+bool refuse_unknown_verb(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-' || find_verb(argv[1])) return false;
+  std::vector<std::string_view> names;
+  for (const auto& verb : kVerbs) names.push_back(verb.name);
+  fmt::print(stderr, "kscout: {}\n", unknown_name_message("verb", argv[1], names));
+  return true;
+}
+
+int parse_and_run(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
+  app.set_version_flag("--version", KSCOUT_VERSION);
+  app.require_subcommand(1);
+  app.get_formatter()->column_width(34);
+  app.get_formatter()->label("SUBCOMMAND", "VERB");
+  for (const auto& info : kVerbs) {
+    CLI::App* verb = app.add_subcommand(std::string(info.name), std::string(info.summary));
+    if (info.program != program) continue;
+    const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
+    if (found != verbs.end()) found->setup(*verb);
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  try {
+    if (refuse_unknown_verb(argc, argv)) return 2;
+    const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
+    if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
+    return parse_and_run(program, verbs, argc, argv);
+  } catch (const CheckFailed&) {
+    return 1;
+  } catch (const Error& error) {
+    fmt::print(stderr, "kscout: {}\n", error.what());
+    return exit_code(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "kscout: {}\n", error.what());
+    return 4;
+  }
+}
+
+}  // namespace kscout::cli

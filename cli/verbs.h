@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// The verbs of the program: one table, one setup function each.
+///
+/// A verb's file defines `void setup_NAME(CLI::App& verb)`: it adds the verb's options and a callback that
+/// does the work. Results go to stdout, messages to stderr. The callback throws Error for failures and
+/// CheckFailed for exit code 1.
+#include <span>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
+
+namespace kscout::cli {
+
+/// Which program holds a verb: `kscout` itself or its sibling `kscout-lab` (Arrow, LightGBM), started on
+/// demand.
+enum class Program { kscout, lab };
+
+struct VerbInfo {
+  std::string_view name;
+  std::string_view summary;
+  Program program;
+};
+
+/// Every verb, in the order of the work.
+inline constexpr VerbInfo kVerbs[] = {
+    {"tune", "everything for this machine: family, sweep, train, evaluate, install the model", Program::lab},
+    {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
+    {"problems", "list, generate, describe problem sets", Program::kscout},
+    {"sweep", "measure configs on problems", Program::kscout},
+    {"dataset", "describe, check, merge, diff, export measurements in Parquet", Program::lab},
+    {"features", "the feature catalogue; the row of one (problem, config)", Program::kscout},
+    {"train", "a model from datasets", Program::lab},
+    {"evaluate", "a model against the oracle of a dataset", Program::lab},
+    {"predict", "ranked configs of a problem or a file of problems", Program::kscout},
+    {"run", "select, execute, verify and time one problem", Program::kscout},
+    {"hardware", "what was detected, and the device presets", Program::kscout},
+};
+
+/// What a program does for one of its verbs.
+struct VerbSetup {
+  std::string_view name;
+  void (*setup)(CLI::App& verb);
+};
+
+/// Parses the command line, runs the verb, turns exceptions into messages and exit codes
+/// (0 done, 1 check failed, 2 wrong arguments, 3 nothing can run this, 4 file or device failure).
+int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv);
+
+/// Thrown by a verb whose check or criterion failed: exit code 1. The results are already on stdout.
+struct CheckFailed {};
+
+}  // namespace kscout::cli

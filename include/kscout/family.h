@@ -1,0 +1,87 @@
+#pragma once
+/// \file
+/// Which configs exist for a signature on a device: the product of the axes' values that the rules admit.
+///
+///     const auto family = kscout::enumerate({.provider = "native", .signature = signature_of(problem),
+///     .device = detect_cpu()}); for (std::size_t i = 0; i < family.configs.size(); ++i)
+///     std::puts(family.name(i).c_str());
+///
+/// Axes' values, rules and rule sets are data in families/<provider>_<op>.toml; each rule carries its reason.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/config.h>
+#include <kscout/device.h>
+#include <kscout/problem.h>
+#include <kscout/traits.h>
+
+namespace kscout {
+
+/// legal: cannot work, cites a manual. worth: not useful, cites a measurement. serves: cannot take this
+/// problem.
+enum class RuleKind : std::uint8_t { legal, worth, serves };
+template <>
+struct EnumWords<RuleKind> {
+  static constexpr std::string_view what = "rule kind";
+  static constexpr std::array<std::string_view, 3> words = {"legal", "worth", "serves"};
+};
+
+/// A named reason to leave a config out. It stays when `admits` is not 0.
+struct Rule {
+  std::string name;
+  RuleKind kind = RuleKind::legal;
+  std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `serves` rules also
+                        ///< p.<problem field>
+  std::string because;  ///< the fact, and where it is written down or measured
+};
+
+struct FamilyRequest {
+  std::string provider = "native";
+  Signature signature;
+  Device device;
+  std::string rules = "default";  ///< a rule set of the provider and op
+  std::string filter;             ///< further formula over c., d., s.; empty admits all
+};
+
+/// The configs that the rules admit, with what selection needs to know of each.
+struct Family {
+  std::string provider;
+  Signature signature;
+  Device device;
+  std::string rules;
+  ConfigTable configs;
+  std::vector<Traits> traits;      ///< one per config
+  std::vector<Rule> serves;        ///< rules to ask of each problem
+  std::size_t default_config = 0;  ///< what runs when nothing better is known
+
+  KSCOUT_API std::string name(std::size_t config) const;
+};
+
+/// How many configs each rule was the first to refuse.
+struct EnumerationReport {
+  struct Refusal {
+    std::string rule;
+    std::size_t configs;
+  };
+  std::vector<Refusal> refused;
+  std::size_t candidates = 0;
+};
+
+/// Throws invalid_argument (unknown provider, rule set or filter name), unsupported (no family file for the
+/// signature), not_found (the rules admit no config). Order: blocks of the rule set as written, axes in space
+/// order, first varies slowest.
+KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
+
+/// The rule sets of a provider and op, smallest first.
+KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op op);
+
+/// The rules (legal, worth and the rule set's own value lists) that keep a config out; empty when it is in.
+KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
+
+/// Writes 1 to `serves[i]` when config i can take the problem, else 0. Sizes must match.
+KSCOUT_API void serving_configs(const Family& family, const GemmProblem& problem,
+                                std::vector<std::uint8_t>& serves);
+
+}  // namespace kscout

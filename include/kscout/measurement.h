@@ -1,0 +1,83 @@
+#pragma once
+/// \file
+/// What one config did on one problem, and tables of such rows.
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include <kscout/config.h>
+#include <kscout/device.h>
+#include <kscout/fields.h>
+#include <kscout/problem.h>
+
+namespace kscout {
+
+/// How a run ended. Only `ok` rows may win; `raced` keeps a coarse time of a config that could not win any
+/// more.
+enum class Status : std::uint8_t { ok, raced, wrong, crashed, timeout, unsupported };
+template <>
+struct EnumWords<Status> {
+  static constexpr std::string_view what = "status";
+  static constexpr std::array<std::string_view, 6> words = {"ok",      "raced",   "wrong",
+                                                            "crashed", "timeout", "unsupported"};
+};
+
+/// State of the caches before each run. cold = flushed; warm = left as the previous run left them.
+enum class CacheState : std::uint8_t { warm, cold };
+template <>
+struct EnumWords<CacheState> {
+  static constexpr std::string_view what = "cache state";
+  static constexpr std::array<std::string_view, 2> words = {"warm", "cold"};
+};
+
+/// Timing of one (problem, config). Times are those of the whole call, in microseconds; NaN when nothing was
+/// timed.
+struct Measurement {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  Status status = Status::ok;
+  CacheState cache = CacheState::warm;
+  std::int32_t pass = 1;     ///< 1 = coarse, over all configs; 2 = contenders, interleaved
+  double time_us = unknown;  ///< median
+  double spread = unknown;   ///< median absolute deviation / median
+  std::int32_t repeats = 0;  ///< timed runs behind the median
+  bool noisy = false;        ///< the confidence interval stayed wider than asked when the budget ended
+  double error = unknown;    ///< largest error over tolerance of the verified elements; <= 1 passes
+  bool operator==(const Measurement& other) const { return fields_equal(*this, other); }
+};
+
+template <>
+struct Fields<Measurement> {
+  using T = Measurement;
+  static constexpr auto list = std::tuple{
+      Field{"status", &T::status, "1", "ok, raced, wrong, crashed, timeout, unsupported"},
+      Field{"cache", &T::cache, "1", "cache state before each run"},
+      Field{"pass", &T::pass, "1", "1 coarse, 2 contenders interleaved"},
+      Field{"time_us", &T::time_us, "us", "median time of the call"},
+      Field{"spread", &T::spread, "1", "median absolute deviation over the median"},
+      Field{"repeats", &T::repeats, "1", "timed runs"},
+      Field{"noisy", &T::noisy, "1", "confidence interval wider than asked"},
+      Field{"error", &T::error, "1", "largest verified error over its tolerance"},
+  };
+};
+
+/// Measurements of one op by any number of providers' configs on one device, each problem and config stored
+/// once. This is what journals, Parquet files, training and evaluation exchange.
+struct MeasurementTable {
+  struct Row {
+    std::uint32_t problem;  ///< index into problems
+    std::uint32_t config;   ///< index into configs
+    Measurement measured;
+    bool operator==(const Row&) const = default;
+  };
+
+  Device device;
+  std::vector<GemmProblem> problems;  ///< distinct
+  std::vector<KernelConfig> configs;  ///< distinct, in family order
+  std::vector<Row> rows;              ///< at most one per (problem, config, pass)
+  std::map<std::string, std::string>
+      metadata;  ///< provenance: rule_set, compiler, version, host facts, times, ...
+};
+
+}  // namespace kscout

@@ -1,0 +1,58 @@
+#pragma once
+/// \file
+/// Who describes kernels: axes, names, traits. Describing is pure: it touches no device and works on any
+/// machine.
+///
+///     const auto& native = kscout::provider("native");
+///     std::string name = native.print(signature, config);
+///     auto [again, same] = native.parse(name);
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <kscout/config.h>
+#include <kscout/device.h>
+#include <kscout/problem.h>
+#include <kscout/traits.h>
+
+namespace kscout {
+
+/// A kernel's name read back.
+struct NamedConfig {
+  Signature signature;
+  KernelConfig config;
+  bool operator==(const NamedConfig&) const = default;
+};
+
+class KSCOUT_API Provider {
+ public:
+  virtual ~Provider() = default;
+
+  virtual std::string_view name() const noexcept = 0;
+  virtual std::string_view help() const noexcept = 0;
+  /// The operations it has config spaces for.
+  virtual std::span<const Op> ops() const noexcept = 0;
+  /// Throws unsupported when the provider has no kernels for `op`.
+  virtual const ConfigSpace& space(Op op) const = 0;
+
+  /// The name of a config under a signature: unique per (signature, config), stable over versions. Its
+  /// grammar stands in the provider's source and in docs/formats/names.md.
+  virtual std::string print(const Signature& signature, const KernelConfig& config) const = 0;
+  /// Reverse of print. Throws invalid_argument naming the part that does not fit. Axes that a name leaves out
+  /// become KernelConfig::unknown, or the value that leaving them out means.
+  virtual NamedConfig parse(std::string_view name) const = 0;
+
+  /// What the config does, in words common to all providers.
+  virtual Traits traits(const Signature& signature, const KernelConfig& config,
+                        const Device& device) const = 0;
+};
+
+/// Throws invalid_argument naming the nearest provider.
+KSCOUT_API const Provider& provider(std::string_view name);
+KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
+
+/// Reads a kernel's name of any provider: each is asked in turn. Throws invalid_argument with the answer of
+/// the provider whose prefix fits.
+KSCOUT_API NamedConfig parse_config_name(std::string_view name);
+
+}  // namespace kscout

@@ -1,0 +1,77 @@
+#pragma once
+/// \file
+/// Numbers that say how a config behaves, comparable over providers: what our own features read.
+///
+/// Computed once per family by the provider. NaN = unknown or without meaning there.
+#include <cstddef>
+#include <limits>
+#include <string_view>
+#include <tuple>
+
+#include <kscout/fields.h>
+
+namespace kscout {
+
+struct Traits {
+  static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+
+  double tile_m = unknown;  ///< part of C that one worker finishes before it takes the next
+  double tile_n = unknown;
+  double tile_k = unknown;   ///< K that is staged at once
+  double inner_m = unknown;  ///< register tile of one instruction stream
+  double inner_n = unknown;
+  double inner_k = unknown;
+  double workers = unknown;    ///< cores or blocks that can run at once; 0 = all of the device
+  double workers_m = unknown;  ///< fixed grid of workers, 0 = dynamic
+  double workers_n = unknown;
+  double threads_per_worker = unknown;
+  double workers_per_core = unknown;  ///< resident at once
+  double stages = unknown;            ///< copies of the staged tiles
+  double split_k = unknown;           ///< parts of K summed at the end
+  double shared_bytes = unknown;      ///< staged bytes of one worker
+  double register_elements = unknown;
+  double vector_elements = unknown;  ///< lanes of one load of A or B
+  double alignment = unknown;        ///< elements that m, n, k must be multiples of; 1 = none
+  double packs_a = unknown;          ///< 1 when A is copied into tiles first
+  double packs_b = unknown;
+  double kind = unknown;      ///< 0 tiled, 1 skinny (streams one operand), 2 small (no blocking)
+  double order = unknown;     ///< which loop is outermost: 0 = m, 1 = n, 2 = k
+  double prefetch = unknown;  ///< distance in elements, 0 = none
+  double persistent = unknown;
+  double cluster = unknown;  ///< workers that share staged tiles
+  double swizzle = unknown;  ///< tiles of C walked together for cache reuse
+};
+
+template <>
+struct Fields<Traits> {
+  using T = Traits;
+  static constexpr auto list = std::tuple{
+      Field{"tile_m", &T::tile_m, "elements", "rows of C that one worker finishes before the next tile"},
+      Field{"tile_n", &T::tile_n, "elements", "columns of C that one worker finishes before the next tile"},
+      Field{"tile_k", &T::tile_k, "elements", "K that is staged at once"},
+      Field{"inner_m", &T::inner_m, "elements", "rows of the register tile"},
+      Field{"inner_n", &T::inner_n, "elements", "columns of the register tile"},
+      Field{"inner_k", &T::inner_k, "elements", "K of one inner step"},
+      Field{"workers", &T::workers, "1", "cores or blocks that can run at once; 0 = all of the device"},
+      Field{"workers_m", &T::workers_m, "1", "rows of a fixed grid of workers; 0 = dynamic"},
+      Field{"workers_n", &T::workers_n, "1", "columns of a fixed grid of workers; 0 = dynamic"},
+      Field{"threads_per_worker", &T::threads_per_worker, "1", "threads of one worker"},
+      Field{"workers_per_core", &T::workers_per_core, "1", "workers resident on one core"},
+      Field{"stages", &T::stages, "1", "copies of the staged tiles"},
+      Field{"split_k", &T::split_k, "1", "parts of K summed at the end"},
+      Field{"shared_bytes", &T::shared_bytes, "bytes", "staged bytes of one worker"},
+      Field{"register_elements", &T::register_elements, "elements", "accumulators of one register tile"},
+      Field{"vector_elements", &T::vector_elements, "elements", "lanes of one load"},
+      Field{"alignment", &T::alignment, "elements", "sizes must be multiples of this; 1 = any"},
+      Field{"packs_a", &T::packs_a, "1", "1 when A is copied into tiles first"},
+      Field{"packs_b", &T::packs_b, "1", "1 when B is copied into tiles first"},
+      Field{"kind", &T::kind, "1", "0 tiled, 1 skinny, 2 small"},
+      Field{"order", &T::order, "1", "outermost loop: 0 = m, 1 = n, 2 = k"},
+      Field{"prefetch", &T::prefetch, "elements", "prefetch distance, 0 = none"},
+      Field{"persistent", &T::persistent, "1", "1 when workers stay and take tiles"},
+      Field{"cluster", &T::cluster, "1", "workers that share staged tiles"},
+      Field{"swizzle", &T::swizzle, "1", "tiles of C walked together"},
+  };
+};
+
+}  // namespace kscout

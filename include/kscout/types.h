@@ -1,0 +1,77 @@
+#pragma once
+/// \file
+/// The words of a signature: operations, element types, layouts, epilogues.
+///
+/// Each enum has one table of words; parsing and printing both read it. An unknown word is an error, never a
+/// default.
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include <kscout/export.h>
+
+namespace kscout {
+
+enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
+enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32, int8, int4 };
+/// Storage of A (m x k), B (k x n), C (m x n): r = row-major, c = column-major.
+enum class Layout : std::uint8_t { rcr, rrr, crr, ccr };
+/// What is applied to C before it is stored.
+enum class Epilogue : std::uint8_t { none, bias, relu, gelu, bias_relu, bias_gelu };
+
+/// The words of an enum in the order of its values, and what the enum is called in messages.
+template <class E>
+struct EnumWords;
+
+template <>
+struct EnumWords<Op> {
+  static constexpr std::string_view what = "op";
+  static constexpr std::array<std::string_view, 4> words = {"gemm", "conv_fwd", "conv_bwd_data",
+                                                            "conv_bwd_weight"};
+};
+template <>
+struct EnumWords<DType> {
+  static constexpr std::string_view what = "dtype";
+  static constexpr std::array<std::string_view, 10> words = {"fp64", "fp32", "tf32",  "fp16", "bf16",
+                                                             "fp8",  "bf8",  "int32", "int8", "int4"};
+};
+template <>
+struct EnumWords<Layout> {
+  static constexpr std::string_view what = "layout";
+  static constexpr std::array<std::string_view, 4> words = {"rcr", "rrr", "crr", "ccr"};
+};
+template <>
+struct EnumWords<Epilogue> {
+  static constexpr std::string_view what = "epilogue";
+  static constexpr std::array<std::string_view, 6> words = {"none", "bias",      "relu",
+                                                            "gelu", "bias_relu", "bias_gelu"};
+};
+
+template <class E>
+concept WordEnum = requires {
+  EnumWords<E>::words;
+};
+
+template <WordEnum E>
+constexpr std::string_view word(E value) noexcept {
+  return EnumWords<E>::words[static_cast<std::size_t>(value)];
+}
+
+/// Position of `text` among `words`; throws Error(invalid_argument) that names the nearest word.
+KSCOUT_API std::size_t parse_word(std::string_view what, std::string_view text,
+                                  std::span<const std::string_view> words);
+
+template <WordEnum E>
+E parse(std::string_view text) {
+  return static_cast<E>(parse_word(EnumWords<E>::what, text, EnumWords<E>::words));
+}
+
+/// Bytes of one element; 0.5 for int4 (two elements share a byte).
+KSCOUT_API double bytes_per_element(DType dtype) noexcept;
+
+/// True when the operand is stored row-major.
+constexpr bool row_major_a(Layout layout) noexcept { return layout == Layout::rcr || layout == Layout::rrr; }
+constexpr bool row_major_b(Layout layout) noexcept { return layout == Layout::rrr || layout == Layout::crr; }
+
+}  // namespace kscout

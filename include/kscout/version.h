@@ -1,0 +1,4 @@
+#pragma once
+/// \file
+/// The library's version; CMake reads it from here.
+#define KSCOUT_VERSION "0.1.0"

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include <kscout/config.h>
+#include <kscout/fields.h>
+
+#include "core/fail.h"
+#include "core/names.h"
+
+namespace kscout {
+
+std::size_t ConfigSpace::axis_index(std::string_view name) const {
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    if (axes[i].name == name) return i;
+  }
+  std::vector<std::string_view> names;
+  for (const Axis& axis : axes) names.push_back(axis.name);
+  throw Error(Errc::invalid_argument, unknown_name_message(fmt::format("axis of {}", provider), name, names));
+}
+
+KernelConfig::KernelConfig(const ConfigSpace& of) : space(&of) {
+  std::fill_n(value.begin(), of.axes.size(), unknown);
+}
+
+std::string axis_value_text(const Axis& axis, std::int32_t value) {
+  if (value == KernelConfig::unknown) return "?";
+  if (axis.words.empty()) return std::to_string(value);
+  if (value < 0 || static_cast<std::size_t>(value) >= axis.words.size()) {
+    fail(Errc::invalid_argument, "axis {}: value {} has no word (0 to {})", axis.name, value,
+         axis.words.size() - 1);
+  }
+  return std::string(axis.words[static_cast<std::size_t>(value)]);
+}
+
+std::int32_t parse_axis_value(const Axis& axis, std::string_view text) {
+  if (text == "?") return KernelConfig::unknown;
+  if (!axis.words.empty()) return static_cast<std::int32_t>(index_of_word(axis.name, text, axis.words));
+  std::int32_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value == KernelConfig::unknown) {
+    fail(Errc::invalid_argument, "axis {}: '{}' is not a whole number below 2^31", axis.name, text);
+  }
+  return value;
+}
+
+KernelConfig ConfigTable::operator[](std::size_t row) const noexcept {
+  KernelConfig config;
+  config.space = space_;
+  for (std::size_t axis = 0; axis < columns_.size(); ++axis) config.value[axis] = columns_[axis][row];
+  return config;
+}
+
+void ConfigTable::push_back(const KernelConfig& config) {
+  if (config.space != space_) {
+    fail(Errc::invalid_argument, "a config of {} cannot join a table of {}",
+         config.space ? config.space->provider : "no space", space_ ? space_->provider : "no space");
+  }
+  for (std::size_t axis = 0; axis < columns_.size(); ++axis) columns_[axis].push_back(config.value[axis]);
+}
+
+void ConfigTable::reserve(std::size_t rows) {
+  for (auto& column : columns_) column.reserve(rows);
+}
+
+}  // namespace kscout
+
+std::size_t std::hash<kscout::KernelConfig>::operator()(const kscout::KernelConfig& config) const noexcept {
+  std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(config.space);
+  for (const std::int32_t value : config.value)
+    mixed = kscout::mix_hash(mixed, static_cast<std::uint32_t>(value));
+  return mixed;
+}

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include <kscout/problem.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/names.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
+
+/// rows * stride with the limit of one operand; sizes are already known to be at least 0.
+std::int64_t checked_product(std::int64_t a, std::int64_t b, char operand) {
+  if (a != 0 && b > kMostElements / a) {
+    fail(Errc::invalid_argument, "operand {}: {} x {} elements exceed the limit of 2^62", operand, a, b);
+  }
+  return a * b;
+}
+
+struct Shape {
+  std::int64_t lines;   ///< rows when row-major, columns otherwise
+  std::int64_t length;  ///< elements of one line
+};
+
+Shape shape_a(const GemmProblem& p) { return row_major_a(p.layout) ? Shape{p.m, p.k} : Shape{p.k, p.m}; }
+Shape shape_b(const GemmProblem& p) { return row_major_b(p.layout) ? Shape{p.k, p.n} : Shape{p.n, p.k}; }
+Shape shape_c(const GemmProblem& p) { return {p.m, p.n}; }
+
+void check_size(std::string_view name, std::int64_t value, std::int64_t least) {
+  if (value < least) fail(Errc::invalid_argument, "gemm {}={}: must be at least {}", name, value, least);
+}
+
+void check_leading(std::string_view name, std::int64_t value, std::int64_t least) {
+  check_size(name, value, 0);
+  if (value != 0 && value < least) {
+    fail(Errc::invalid_argument, "gemm {}={}: a line holds {} elements; use 0 for packed or at least {}",
+         name, value, least, least);
+  }
+}
+
+}  // namespace
+
+GemmProblem make_gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype, Layout layout) {
+  GemmProblem p;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  p.layout = layout;
+  p.dtype_a = p.dtype_b = p.dtype_c = dtype;
+  p.dtype_acc = DType::fp32;
+  switch (dtype) {
+    case DType::fp64:
+      p.dtype_acc = DType::fp64;
+      break;
+    case DType::fp8:
+    case DType::bf8:
+      p.dtype_c = DType::fp16;
+      break;
+    case DType::int32:
+    case DType::int8:
+    case DType::int4:
+      p.dtype_c = p.dtype_acc = DType::int32;
+      break;
+    default:
+      break;
+  }
+  return p;
+}
+
+Signature signature_of(const GemmProblem& p) noexcept {
+  return {Op::gemm, p.dtype_a, p.dtype_b, p.dtype_c, p.dtype_acc, p.layout, p.epilogue, p.accumulate};
+}
+
+LeadingDimensions leading_dimensions(const GemmProblem& p) noexcept {
+  return {p.lda ? p.lda : shape_a(p).length, p.ldb ? p.ldb : shape_b(p).length,
+          p.ldc ? p.ldc : shape_c(p).length};
+}
+
+OperandElements operand_elements(const GemmProblem& p) {
+  const auto ld = leading_dimensions(p);
+  const auto span = [&](Shape shape, std::int64_t leading, char name) {
+    return checked_product(checked_product(shape.lines, leading, name), p.batch, name);
+  };
+  return {span(shape_a(p), ld.a, 'A'), span(shape_b(p), ld.b, 'B'), span(shape_c(p), ld.c, 'C')};
+}
+
+double flop_count(const GemmProblem& p) noexcept {
+  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
+         static_cast<double>(p.batch);
+}
+
+double least_bytes(const GemmProblem& p) noexcept {
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const double c_bytes = m * n * bytes_per_element(p.dtype_c) * (p.accumulate ? 2 : 1);
+  return static_cast<double>(p.batch) *
+         (m * k * bytes_per_element(p.dtype_a) + k * n * bytes_per_element(p.dtype_b) + c_bytes);
+}
+
+void check(const GemmProblem& p) {
+  check_size("m", p.m, 0);
+  check_size("n", p.n, 0);
+  check_size("k", p.k, 0);
+  check_size("batch", p.batch, 1);
+  check_size("split_k", p.split_k, 0);
+  check_leading("lda", p.lda, shape_a(p).length);
+  check_leading("ldb", p.ldb, shape_b(p).length);
+  check_leading("ldc", p.ldc, shape_c(p).length);
+  if (!(p.weight >= 0) || !std::isfinite(p.weight)) {
+    fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
+  }
+  operand_elements(p);
+}
+
+std::string print(const GemmProblem& p) {
+  const GemmProblem plain = make_gemm(p.m, p.n, p.k, p.dtype_a, p.layout);
+  std::string text = fmt::format("gemm:{}x{}x{}:{}:{}", p.m, p.n, p.k, word(p.dtype_a), word(p.layout));
+  for_each_field<GemmProblem>([&](const auto& field) {
+    if (!same_value(p.*field.member, plain.*field.member)) {
+      text += fmt::format(":{}={}", field.name, field_text(p.*field.member));
+    }
+  });
+  return text;
+}
+
+GemmProblem parse_problem(std::string_view text) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(':', begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  if (parts.size() < 2 || parts[0] != "gemm") {
+    fail(Errc::invalid_argument, "'{}' is not a problem; write gemm:MxNxK[:dtype][:layout][:name=value...]",
+         text);
+  }
+  std::int64_t size[3] = {};
+  std::string_view rest = parts[1];
+  for (int i = 0; i < 3; ++i) {
+    const std::size_t end = i < 2 ? rest.find('x') : rest.size();
+    if (end == std::string_view::npos)
+      fail(Errc::invalid_argument, "'{}' in '{}': sizes are MxNxK", parts[1], text);
+    size[i] = parse_field<std::int64_t>("size", rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  std::size_t next = 2;
+  DType dtype = DType::fp32;
+  Layout layout = Layout::rcr;
+  if (next < parts.size() && parts[next].find('=') == std::string_view::npos)
+    dtype = parse<DType>(parts[next++]);
+  if (next < parts.size() && parts[next].find('=') == std::string_view::npos)
+    layout = parse<Layout>(parts[next++]);
+  GemmProblem p = make_gemm(size[0], size[1], size[2], dtype, layout);
+  for (; next < parts.size(); ++next) {
+    const std::size_t equals = parts[next].find('=');
+    if (equals == std::string_view::npos) {
+      fail(Errc::invalid_argument, "'{}' in '{}': expected name=value", parts[next], text);
+    }
+    set_field(p, parts[next].substr(0, equals), parts[next].substr(equals + 1));
+  }
+  check(p);
+  return p;
+}
+
+}  // namespace kscout
