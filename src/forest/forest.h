@@ -1,0 +1,84 @@
+#pragma once
+/// \file
+/// An ensemble of decision trees as flat arrays, and its reference evaluation.
+///
+///     const LightgbmModel trained = read_lightgbm("model_relative.lgbm.gz");
+///     const double score = trained.forest.predict(row);          // row: one double per feature
+///
+/// The walk is LightGBM's: doubles, trees summed in order, its rules for missing values; the result equals
+/// its own prediction bit for bit (tests/parity/forest_parity_test.cpp).
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kscout {
+
+/// How a node treats a value that is not there.
+enum class Missing : std::uint8_t {
+  none,  ///< NaN counts as 0
+  zero,  ///< 0 and NaN go the default way
+  nan,   ///< NaN goes the default way
+};
+
+/// What stands in Forest::decision: bit 0 = categorical, bit 1 = the default way is left, bits 2-3 = Missing.
+struct Decision {
+  static constexpr std::uint8_t categorical = 1;
+  static constexpr std::uint8_t default_left = 2;
+  static constexpr std::uint8_t most = 11;  ///< largest legal value
+  static constexpr Missing missing(std::uint8_t decision) noexcept {
+    return static_cast<Missing>((decision >> 2) & 3);
+  }
+};
+
+/// Trees one after another. Tree t owns nodes tree_nodes[t] .. tree_nodes[t + 1) and leaves tree_leaves[t] ..
+/// tree_leaves[t + 1): always one leaf more than nodes. A child is a node of the same tree (>= 0, counted
+/// from the tree's first, larger than its parent) or ~leaf (< 0). A tree without nodes is its single leaf.
+struct Forest {
+  std::uint32_t feature_count = 0;
+  bool average = false;  ///< the result is the mean of the trees, not their sum
+  std::vector<std::uint32_t> tree_nodes = {0};
+  std::vector<std::uint32_t> tree_leaves = {0};
+  std::vector<double> threshold;  ///< left when value <= threshold; of a categorical node: its set's number
+  std::vector<std::uint32_t> feature;
+  std::vector<std::int32_t> left, right;
+  std::vector<std::uint8_t> decision;
+  std::vector<double> leaf_value;
+  std::vector<std::uint32_t> set_words = {0};  ///< set s owns set_bits[set_words[s]] .. [set_words[s + 1])
+  std::vector<std::uint32_t> set_bits;         ///< bit c of a set: category c goes left
+
+  std::size_t tree_count() const noexcept { return tree_nodes.size() - 1; }
+  std::size_t set_count() const noexcept { return set_words.size() - 1; }
+  bool operator==(const Forest&) const = default;
+
+  /// Score of one row of feature_count values; NaN means missing. The forest must have passed check().
+  double predict(std::span<const double> row) const noexcept;
+
+  /// Scores of `scores.size()` rows; value (r, f) stands at matrix[r * row_stride + f * feature_stride].
+  void predict(const double* matrix, std::size_t row_stride, std::size_t feature_stride,
+               std::span<double> scores) const noexcept;
+};
+
+/// Throws corrupt_data unless every index is in range, every tree is a tree, no threshold is NaN and every
+/// leaf is finite.
+void check(const Forest& forest);
+
+/// A LightGBM model file: versions v3 and v4, one output.
+struct LightgbmModel {
+  Forest forest;
+  std::vector<std::string> feature_names;
+  std::string objective;  ///< as written: "regression", "lambdarank"; "" for a custom one
+};
+
+/// Reads LightGBM's text form. Throws corrupt_data (with the line) for damaged text, unsupported by name for
+/// linear trees, several classes, and objectives whose output is not the plain sum of the leaves.
+LightgbmModel parse_lightgbm(std::string_view text);
+
+/// Same from .lgbm, .txt or gzip of either, decompressed in memory. Throws not_found when there is no such
+/// file.
+LightgbmModel read_lightgbm(const std::filesystem::path& file);
+
+}  // namespace kscout
