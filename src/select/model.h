@@ -1,0 +1,119 @@
+#pragma once
+/// \file
+/// A trained model: everything that a decision needs, read from one `.ksf` file.
+///
+///     const Model model = Model::load("models/gemm_fp32_zen3-2c");        // a folder, or a .ksf file
+///     const Family* family = model.family(signature_of(problem));         // null: not trained for such
+///     problems std::vector<double> scores(family->configs.size()); model.score(problem, scores); // higher
+///     is better const std::vector<double> tflops = model.predicted_tflops(problem, scores);
+///
+/// The file holds forests, formulas as text, configs with traits and serve rules, the training device and
+/// calibration: the catalogue and the rules of the program may change without breaking an old model. Bytes:
+/// docs/formats/ksf.md.
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/family.h>
+
+#include "forest/forest.h"
+
+namespace kscout {
+
+class Schema;
+
+/// What a forest was trained to predict.
+enum class Target : std::uint8_t {
+  tflops,     ///< ln(1 + TFLOPS)
+  latency,    ///< ln(1 + microseconds); lower is better
+  bandwidth,  ///< ln(1 + GB/s)
+  relative,   ///< ln(TFLOPS / best TFLOPS of the problem)
+  rank,       ///< order only (lambdarank)
+};
+template <>
+struct EnumWords<Target> {
+  static constexpr std::string_view what = "target";
+  static constexpr std::array<std::string_view, 5> words = {"tflops", "latency", "bandwidth", "relative",
+                                                            "rank"};
+};
+
+/// One trained target. Calibration on out-of-fold predictions: ln TFLOPS = offset + slope * x, where x is
+/// what the target says about ln TFLOPS (for relative and rank: minus the best, to which
+/// ModelData::best_tflops is added).
+struct TargetForest {
+  Target target = Target::relative;
+  Forest forest;
+  double offset = 0;
+  double slope = 1;
+  bool operator==(const TargetForest&) const = default;
+};
+
+/// What a `.ksf` file holds.
+struct ModelData {
+  std::vector<Family> families;  ///< one per signature; same provider, op, device and rule set
+  std::shared_ptr<const Schema> schema;
+  std::vector<TargetForest> targets;  ///< distinct; the first is the default
+  /// ln of the TFLOPS of the best config, from features that depend on the problem only. Needed by relative
+  /// and rank.
+  Forest best_tflops;
+  std::vector<std::uint32_t> best_features;  ///< their positions in the schema
+  std::string fingerprint;                   ///< of the training data
+};
+
+class Model {
+ public:
+  /// Checks `data`; throws invalid_argument naming what is wrong.
+  explicit Model(ModelData data);
+
+  /// Reads a `.ksf` file, or the one in a model folder. Throws not_found, unsupported (newer format),
+  /// corrupt_data.
+  static Model load(const std::filesystem::path& folder_or_file);
+  /// Same from bytes.
+  static Model parse(std::string_view bytes);
+  /// The bytes of the `.ksf` file: equal models give equal bytes.
+  std::string bytes() const;
+
+  const ModelData& data() const noexcept { return data_; }
+  const Device& device() const noexcept { return data_.families.front().device; }
+  std::string_view provider() const noexcept { return data_.families.front().provider; }
+  Target default_target() const noexcept { return data_.targets.front().target; }
+  bool has(Target target) const noexcept;
+
+  /// The family of a signature (accumulate aside: reading C too changes no choice here); null when not
+  /// trained.
+  const Family* family(const Signature& signature) const noexcept;
+
+  /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
+  /// rule keeps from the problem get -infinity. Throws unsupported when there is no family, invalid_argument
+  /// for a target that the model lacks.
+  void score(const GemmProblem& problem, std::span<double> scores) const;
+  void score(const GemmProblem& problem, Target target, std::span<double> scores) const;
+
+  /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the
+  /// family, and signatures that were not trained. Serve rules are not asked.
+  std::vector<double> score_configs(const GemmProblem& problem, const ConfigTable& configs) const;
+  std::vector<double> score_configs(const GemmProblem& problem, const ConfigTable& configs,
+                                    Target target) const;
+
+  /// Predicted TFLOPS for scores of one problem as the functions above wrote them (all of one family or
+  /// table: a rank counts from the best of them). -infinity gives 0.
+  std::vector<double> predicted_tflops(const GemmProblem& problem, std::span<const double> scores) const;
+  std::vector<double> predicted_tflops(const GemmProblem& problem, Target target,
+                                       std::span<const double> scores) const;
+
+ private:
+  const TargetForest& forest_of(Target target) const;
+  std::vector<double> score_rows(const GemmProblem& problem, const ConfigTable& configs,
+                                 std::span<const Traits> traits, const TargetForest& forest) const;
+
+  ModelData data_;
+};
+
+/// Microseconds of a problem at a speed; NaN when it has no floating-point operations or the speed is 0.
+double time_us_of(const GemmProblem& problem, double tflops) noexcept;
+
+}  // namespace kscout
