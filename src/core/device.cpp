@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include <sched.h>
+#include <toml++/toml.h>
+#include <unistd.h>
+
+#include <kscout/device.h>
+
+#include "core/cpu_facts.h"
+#include "core/device_presets.h"
+#include "core/embedded.h"
+#include "core/fail.h"
+#include "core/field_text.h"
+
+namespace kscout {
+
+namespace {
+
+std::string read_whole_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+/// Logical CPUs that this process may run on. The mask grows until the kernel accepts it (more than 1,024
+/// CPUs).
+std::vector<int> allowed_cpus() {
+  std::vector<int> cpus;
+  for (std::size_t bits = CPU_SETSIZE; bits <= (1U << 20); bits *= 2) {
+    cpu_set_t* const mask = CPU_ALLOC(bits);
+    const std::size_t bytes = CPU_ALLOC_SIZE(bits);
+    const bool fits = sched_getaffinity(0, bytes, mask) == 0;
+    for (std::size_t cpu = 0; fits && cpu < bits; ++cpu) {
+      if (CPU_ISSET_S(cpu, bytes, mask)) cpus.push_back(static_cast<int>(cpu));
+    }
+    CPU_FREE(mask);
+    if (fits) break;
+  }
+  return cpus;
+}
+
+/// Where a container hides /sys, the C library still knows cpuid's cache sizes.
+void fill_cache_bytes(double& fact, int name) {
+  if (std::isfinite(fact)) return;
+  const long bytes = sysconf(name);
+  if (bytes > 0) fact = static_cast<double>(bytes);
+}
+
+template <class V>
+void read_fact(V& fact, std::string_view key, const toml::node& node, std::string_view where) {
+  if constexpr (std::is_same_v<V, double>) {
+    const auto value = node.value<double>();
+    if (!node.is_number() || !value || !(*value > 0) || !std::isfinite(*value)) {
+      fail(Errc::corrupt_data, "{}: {} must be a number above 0", where, key);
+    }
+    fact = *value;
+  } else {
+    if (!node.is_string()) fail(Errc::corrupt_data, "{}: {} must be a text in quotes", where, key);
+    fact = parse_field<V>(key, *node.value<std::string_view>());
+  }
+}
+
+Device read_preset(std::string_view name, const toml::table& facts, std::string_view file) {
+  Device device;
+  for (const auto& [key, node] : facts) {
+    const std::string where = fmt::format("{}:{}: device '{}'", file, node.source().begin.line, name);
+    const std::string_view fact = key.str();
+    bool known = false;
+    for_each_field<Device>([&](const auto& field) {
+      if (field.name != fact || fact == "name") return;
+      read_fact(device.*field.member, fact, node, where);
+      known = true;
+    });
+    if (!known) {
+      fail(Errc::corrupt_data, "{}: {}", where, unknown_name_message("fact", fact, field_names<Device>()));
+    }
+  }
+  if (!facts.contains("kind")) fail(Errc::corrupt_data, "{}: device '{}' does not say its kind", file, name);
+  device.name = name;
+  if (device.kind == DeviceKind::cpu) derive_vector_facts(device, cpu_arch(device.arch, device.model));
+  return device;
+}
+
+const std::vector<Device>& presets() {
+  constexpr std::string_view kFile = "families/devices.toml";
+  static const std::vector<Device> devices = parse_device_presets(embedded_file(kFile), kFile);
+  return devices;
+}
+
+}  // namespace
+
+std::vector<Device> parse_device_presets(std::string_view text, std::string_view file) {
+  std::vector<Device> devices;
+  try {
+    const toml::table table = toml::parse(text, file);
+    for (const auto& [name, node] : table) {
+      if (!node.is_table()) {
+        fail(Errc::corrupt_data, "{}:{}: '{}' stands outside a [device]", file, node.source().begin.line,
+             name.str());
+      }
+      devices.push_back(read_preset(name.str(), *node.as_table(), file));
+    }
+  } catch (const toml::parse_error& error) {
+    fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
+  }
+  return devices;
+}
+
+Device detect_cpu() {
+  Device device = describe_cpu(read_whole_file, allowed_cpus());
+  fill_cache_bytes(device.l1_bytes, _SC_LEVEL1_DCACHE_SIZE);
+  fill_cache_bytes(device.l2_bytes, _SC_LEVEL2_CACHE_SIZE);
+  fill_cache_bytes(device.l3_bytes, _SC_LEVEL3_CACHE_SIZE);
+  return device;
+}
+
+Device device_preset(std::string_view name) {
+  const auto found = std::ranges::find(presets(), name, &Device::name);
+  if (found != presets().end()) return *found;
+  const auto names = device_preset_names();
+  throw Error(Errc::not_found, unknown_name_message("device", name, views(names)));
+}
+
+std::vector<std::string> device_preset_names() {
+  std::vector<std::string> names;
+  for (const auto& device : presets()) names.push_back(device.name);
+  return names;
+}
+
+Device find_device(std::string_view name_or_auto) {
+  return name_or_auto == "auto" ? detect_cpu() : device_preset(name_or_auto);
+}
+
+double peak_fp32_gflops(const Device& device) noexcept {
+  if (device.kind != DeviceKind::cpu) return Device::unknown;
+  const double lanes = device.vector_bytes / sizeof(float);
+  return device.cores * 2 * lanes * device.fma_per_cycle * device.max_clock_mhz / 1000;
+}
+
+}  // namespace kscout

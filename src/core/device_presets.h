@@ -1,0 +1,18 @@
+#pragma once
+/// \file
+/// Reads device presets: one TOML table per device, one key per field of Device.
+///
+///     const auto presets = parse_device_presets(embedded_file("families/devices.toml"),
+///     "families/devices.toml");
+#include <string_view>
+#include <vector>
+
+#include <kscout/device.h>
+
+namespace kscout {
+
+/// Presets in the order of their names. Throws corrupt_data with file and line: no TOML, a fact that Device
+/// does not have (names the nearest), a value of the wrong type or below zero, `kind` missing.
+std::vector<Device> parse_device_presets(std::string_view toml, std::string_view file);
+
+}  // namespace kscout
