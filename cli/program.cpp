@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <kscout/error.h>
-#include <kscout/version.h>
 
+#include "core/build_info.h"
 #include "core/names.h"
 #include "verbs.h"
 
@@ -57,7 +57,7 @@ bool refuse_unknown_verb(int argc, char** argv) {
 
 int parse_and_run(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
-  app.set_version_flag("--version", KSCOUT_VERSION);
+  app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   app.get_formatter()->label("SUBCOMMAND", "VERB");
