@@ -1,0 +1,128 @@
+#pragma once
+/// \file
+/// A schema: an ordered list of named formulas that turn (problem, config, device) into the numbers a model
+/// reads.
+///
+///     const Schema& schema = Schema::find("gemm");
+///     std::vector<double> matrix(configs.size() * schema.size());
+///     schema.evaluate(problem, device, configs, traits, matrix);       // row-major: configs x features
+///
+///     Schema::Rows rows(schema, device, configs, traits);        // the same for many problems
+///     rows.evaluate(problem, matrix);
+///
+/// Formulas see `p.` (fields of GemmProblem), `d.` (Device), `t.` (Traits) and, in schemas that name a
+/// provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model stores the
+/// text, so that training and serving read the same formulas.
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/config.h>
+#include <kscout/device.h>
+#include <kscout/problem.h>
+#include <kscout/traits.h>
+
+#include "expr/expr.h"
+
+namespace kscout {
+
+/// One number of a row.
+struct Feature {
+  std::string id;
+  std::string formula;  ///< may use earlier and later features and terms by id
+  std::string unit;     ///< "1" when it has none
+  std::string meaning;
+  bool categorical = false;  ///< a code without order: a tree splits it by sets
+  bool operator==(const Feature&) const = default;
+};
+
+/// What a schema is made of.
+struct SchemaData {
+  std::string name;
+  std::string summary;
+  Op op = Op::gemm;
+  std::string provider;        ///< whose axes `c.` names; empty: reads no axes and fits every provider
+  std::vector<Feature> terms;  ///< named helpers, no columns of their own
+  std::vector<Feature> features;
+  bool operator==(const SchemaData&) const = default;
+};
+
+class Schema {
+ public:
+  /// Throws invalid_argument: a name given twice, a formula that does not compile (names the feature).
+  explicit Schema(SchemaData data);
+
+  /// A schema of the catalogue, compiled once; throws invalid_argument naming the nearest. Thread-safe.
+  static const Schema& find(std::string_view name);
+  /// Names in the catalogue.
+  static std::vector<std::string> names();
+
+  /// Reads text() back, or a file of the catalogue; `source` names it in errors. Throws corrupt_data.
+  static Schema parse(std::string_view text, std::string_view source);
+  /// The whole schema as TOML: what a `.ksf` stores. parse(text()) == *this.
+  std::string text() const;
+  /// Of ids and formulas, terms included, in order; units and meanings left out. Same value everywhere.
+  std::uint64_t hash() const noexcept { return hash_; }
+
+  const SchemaData& data() const noexcept { return data_; }
+  const std::string& name() const noexcept { return data_.name; }
+  std::span<const Feature> features() const noexcept { return data_.features; }
+  std::size_t size() const noexcept { return data_.features.size(); }
+  /// Position of a feature; throws invalid_argument naming the nearest.
+  std::size_t index(std::string_view id) const;
+  /// What a feature depends on: depends(i).problem_only(), .config_only().
+  expr::Depends depends(std::size_t feature) const noexcept { return program_->depends(feature); }
+  /// Positions of the categorical features.
+  std::vector<std::uint32_t> categorical() const;
+  const expr::Program& program() const noexcept { return *program_; }
+
+  /// Writes feature f of config i to out[i * size() + f]. `traits` has one entry per config; a schema that
+  /// reads no traits takes an empty span. Throws invalid_argument when sizes differ, when `configs` are of a
+  /// provider whose axes the schema does not read, or when a code that has no word for the problem or config
+  /// (an element type that CK Tile does not know) is asked for.
+  void evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+                std::span<const Traits> traits, std::span<double> out) const;
+  /// One config: out[f]. The same bits as its row of the call above.
+  void evaluate(const GemmProblem& problem, const Device& device, const KernelConfig& config,
+                const Traits& traits, std::span<double> out) const;
+  /// Without a config: features that depend on the problem and device only; the others are NaN. out.size() ==
+  /// size().
+  void evaluate_problem(const GemmProblem& problem, const Device& device, std::span<double> out) const;
+
+  bool operator==(const Schema& other) const { return data_ == other.data_; }
+
+  class Rows;
+
+ private:
+  SchemaData data_;
+  std::shared_ptr<const expr::Program> program_;
+  std::uint64_t hash_ = 0;
+};
+
+/// A schema over fixed configs and device, ready for many problems: columns of configs and traits are
+/// gathered once. One per thread. The schema must outlive it; the configs need not.
+class Schema::Rows {
+ public:
+  Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
+       std::span<const Traits> traits);
+  std::size_t size() const noexcept { return rows_; }
+  /// As Schema::evaluate.
+  void evaluate(const GemmProblem& problem, std::span<double> out);
+
+ private:
+  const Schema* schema_;
+  std::size_t rows_;
+  expr::Inputs inputs_;
+  expr::Scratch scratch_;
+};
+
+/// Microseconds that each config should take by the analytic model alone: feature `analytic_time_us` of
+/// schema `gemm`. Sensible for ranking without any measurement; NaN where the device's or the config's facts
+/// do not suffice.
+void analytic_times_us(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+                       std::span<const Traits> traits, std::span<double> out);
+
+}  // namespace kscout

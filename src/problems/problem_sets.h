@@ -1,0 +1,69 @@
+#pragma once
+/// \file
+/// Named sets of problems to measure, train on and report.
+///
+///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr, Layout::rrr}, .max_flops =
+///     1e10}); auto [train, held_out] = split_by_sizes(problems, 0.2, /*seed=*/1);
+///
+/// The same request gives the same problems, in the same order, on every machine.
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <kscout/problem.h>
+
+namespace kscout {
+
+struct ProblemSetInfo {
+  std::string_view name;
+  std::string_view summary;
+};
+
+/// The sets that make_problem_set knows, without "file".
+std::span<const ProblemSetInfo> problem_sets() noexcept;
+
+/// What to generate. Limits are asked of each problem with its dtype.
+struct ProblemSetRequest {
+  std::string set = "smoke";   ///< a name of problem_sets(), or "file"
+  std::filesystem::path file;  ///< for "file": problems as text or CSV, see read_problems
+  DType dtype = DType::fp32;   ///< not asked of "file"
+  std::vector<Layout> layouts = {
+      Layout::rcr};  ///< each size in each layout; for "file": replaces theirs unless empty
+  double max_flops = std::numeric_limits<double>::infinity();
+  double max_bytes = std::numeric_limits<double>::infinity();  ///< of A, B and C together
+  std::size_t count =
+      0;  ///< keep so many sizes, drawn by `seed`; 0 = all. `random`: how many to make (0 = 200)
+  std::uint64_t seed = 1;
+  // Bounds of `random`.
+  std::int64_t min_size = 1;
+  std::int64_t max_size = 8192;
+};
+
+/// Throws invalid_argument for an unknown set (naming the nearest) or bounds that leave nothing to draw from,
+/// not_found for a missing file. Problems are distinct; sets keep the order of their definition, layouts of
+/// one size follow each other.
+std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
+
+/// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of
+/// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Empty lines and lines that
+/// start with '#' are skipped. Throws not_found, or corrupt_data with the file and the line.
+std::vector<GemmProblem> read_problems(const std::filesystem::path& file);
+/// The same from text; `source` names it in errors.
+std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source);
+
+/// The problems with what GemmProblem::operator== calls equal merged: first place kept, weights added.
+std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems);
+
+/// Where a problem's sizes (m, n, k, batch) fall in [0, 1): the same for all layouts and element types.
+double size_fraction(const GemmProblem& problem, std::uint64_t seed) noexcept;
+
+/// Train and held-out parts: held out are the sizes with size_fraction < share. Order is kept.
+std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_by_sizes(
+    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed);
+
+}  // namespace kscout
