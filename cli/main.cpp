@@ -1,12 +1,16 @@
-#include <array>
-
 #include "verbs.h"
 
 namespace kscout::cli {
+
+// One line per verb here and below, in the order of kVerbs.
+void setup_hardware(CLI::App& verb);
+
 namespace {
-// (name, setup) of the verbs that live here, in the order of kVerbs.
-constexpr std::array<VerbSetup, 0> kSetups = {};
+constexpr VerbSetup kSetups[] = {
+    {"hardware", setup_hardware},
+};
 }  // namespace
+
 }  // namespace kscout::cli
 
 int main(int argc, char** argv) {
