@@ -44,7 +44,7 @@ struct Measurement {
   std::int32_t repeats = 0;  ///< timed runs behind the median
   bool noisy = false;        ///< the confidence interval stayed wider than asked when the budget ended
   double error = unknown;    ///< largest error over tolerance of the verified elements; <= 1 passes
-  bool operator==(const Measurement& other) const { return fields_equal(*this, other); }
+  bool operator==(const Measurement& other) const;
 };
 
 template <>
@@ -61,6 +61,8 @@ struct Fields<Measurement> {
       Field{"error", &T::error, "1", "largest verified error over its tolerance"},
   };
 };
+
+inline bool Measurement::operator==(const Measurement& other) const { return fields_equal(*this, other); }
 
 /// Measurements of one op by any number of providers' configs on one device, each problem and config stored
 /// once. This is what journals, Parquet files, training and evaluation exchange.
