@@ -1,0 +1,368 @@
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "expr/operations.h"
+#include "expr/syntax.h"
+
+namespace kscout::expr {
+
+/// Parses the formulas, resolves their names, orders them, and emits operations.
+class Compiler {
+ public:
+  Compiler(std::span<const Formula> formulas, const Scope& scope)
+      : scope_(scope), output_count_(formulas.size()) {
+    for (const Formula& formula : formulas) add_formula(formula, true);
+    for (const Formula& formula : scope.formulas()) add_formula(formula, false);
+    for (std::size_t i = 0; i < scope.inputs().size(); ++i) {
+      const std::string_view name = scope.inputs()[i].name;
+      input_by_name_.emplace(name, i);
+      const std::size_t dot = name.rfind('.');
+      if (dot != std::string_view::npos) inputs_by_bare_name_.emplace(name.substr(dot + 1), i);
+    }
+  }
+
+  Program run() {
+    for (std::size_t i = 0; i < output_count_; ++i) compile_with_references(i);
+    return finish();
+  }
+
+ private:
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+
+  /// What a name stands for.
+  struct Target {
+    bool is_formula = false;
+    std::size_t index = 0;
+  };
+
+  struct Unit {
+    const Formula* formula = nullptr;
+    enum class State : std::uint8_t { untouched, waiting, done } state = State::untouched;
+    std::vector<Node> nodes;
+    std::vector<Target> targets;  ///< by node; only names have one
+    std::size_t next_node = 0;    ///< while waiting: first node whose references are not done
+    std::uint32_t operation = kNone;
+  };
+
+  void add_formula(const Formula& formula, bool output) {
+    const auto [known, fresh] = formula_by_name_.emplace(formula.name, units_.size());
+    if (!fresh) {
+      if (output) fail(Errc::invalid_argument, "formula '{}' is given twice", formula.name);
+      return;  // an output hides the scope's formula of the same name
+    }
+    units_.emplace_back().formula = &formula;
+  }
+
+  // ---- names
+
+  std::optional<Target> find_formula(std::string_view name, const Unit& user) const {
+    const std::string& own = user.formula->name;
+    const std::size_t dot = own.rfind('.');
+    if (dot != std::string::npos) {  // `tiles` in `gemm.waves` is first of all `gemm.tiles`
+      const auto sibling = formula_by_name_.find(own.substr(0, dot + 1) + std::string(name));
+      if (sibling != formula_by_name_.end()) return Target{true, sibling->second};
+    }
+    const auto found = formula_by_name_.find(std::string(name));
+    if (found != formula_by_name_.end()) return Target{true, found->second};
+    return std::nullopt;
+  }
+
+  std::optional<Target> find_input(std::string_view name, const Unit& user, const Node& node) const {
+    const auto exact = input_by_name_.find(name);
+    if (exact != input_by_name_.end()) return Target{false, exact->second};
+    const auto [first, last] = inputs_by_bare_name_.equal_range(name);
+    if (first == last) return std::nullopt;
+    if (std::next(first) == last) return Target{false, first->second};
+    std::string candidates;
+    for (auto it = first; it != last; ++it) {
+      candidates += (candidates.empty() ? "" : ", ") + scope_.inputs()[it->second].name;
+    }
+    fail_at(*user.formula, node.offset, fmt::format("'{}' is ambiguous: write one of {}", name, candidates));
+  }
+
+  Target resolve(const Unit& user, const Node& node) const {
+    const auto formula = find_formula(node.text, user);
+    const bool itself = formula && units_[formula->index].formula == user.formula;
+    if (formula && !itself) return *formula;
+    if (const auto input = find_input(node.text, user, node)) return *input;
+    if (itself) return *formula;  // reported as a cycle
+    fail_unknown(user, node);
+  }
+
+  /// Suggests names of the same group when the group is known, else every name.
+  [[noreturn]] void fail_unknown(const Unit& user, const Node& node) const {
+    std::vector<std::string_view> near, all;
+    const std::string_view prefix = node.text.substr(0, node.text.find('.') + 1);  // "" for a bare name
+    for (const Input& input : scope_.inputs()) {
+      const std::string_view name = input.name;
+      all.push_back(name);
+      if (prefix.empty() && name.find('.') != std::string_view::npos)
+        all.push_back(name.substr(name.find('.') + 1));
+      if (!prefix.empty() && name.starts_with(prefix)) near.push_back(name);
+    }
+    for (const auto& [name, index] : formula_by_name_) {
+      if (index >= output_count_ || units_[index].formula != user.formula) all.push_back(name);
+    }
+    fail_at(*user.formula, node.offset, unknown_name_message("name", node.text, near.empty() ? all : near));
+  }
+
+  // ---- order
+
+  void open(std::size_t index) {
+    Unit& unit = units_[index];
+    unit.state = Unit::State::waiting;
+    unit.nodes = parse(*unit.formula);
+    unit.targets.resize(unit.nodes.size());
+    for (std::size_t i = 0; i < unit.nodes.size(); ++i) {
+      if (unit.nodes[i].kind == Node::Kind::name) unit.targets[i] = resolve(unit, unit.nodes[i]);
+    }
+    open_.push_back(index);
+  }
+
+  /// Depth first over references, with a stack of our own: a chain of formulas may be as long as it likes.
+  void compile_with_references(std::size_t wanted) {
+    if (units_[wanted].state == Unit::State::done) return;
+    open(wanted);
+    while (!open_.empty()) {
+      Unit& unit = units_[open_.back()];
+      std::optional<std::size_t> needed;
+      for (; unit.next_node < unit.nodes.size() && !needed; ++unit.next_node) {
+        const Target target = unit.targets[unit.next_node];
+        if (!target.is_formula || units_[target.index].state == Unit::State::done) continue;
+        if (units_[target.index].state == Unit::State::waiting)
+          fail_cycle(unit, unit.nodes[unit.next_node], target.index);
+        needed = target.index;
+      }
+      if (needed) {
+        open(*needed);
+      } else {
+        emit(unit);
+        unit.state = Unit::State::done;
+        unit.nodes = {};
+        unit.targets = {};
+        open_.pop_back();
+      }
+    }
+  }
+
+  [[noreturn]] void fail_cycle(const Unit& user, const Node& node, std::size_t back_to) const {
+    std::string path;
+    bool inside = false;
+    for (const std::size_t index : open_) {
+      inside = inside || index == back_to;
+      if (inside) path += units_[index].formula->name + " -> ";
+    }
+    fail_at(*user.formula, node.offset,
+            fmt::format("formulas need each other in a circle: {}{}", path, units_[back_to].formula->name));
+  }
+
+  // ---- operations
+
+  void emit(Unit& unit) {
+    std::vector<std::uint32_t> value(unit.nodes.size(), kNone);
+    for (std::size_t i = 0; i < unit.nodes.size(); ++i) {
+      const Node& node = unit.nodes[i];
+      switch (node.kind) {
+        case Node::Kind::number:
+          value[i] = constant(unit, node, node.number);
+          break;
+        case Node::Kind::word:
+          break;  // the comparison that it belongs to knows its list of words
+        case Node::Kind::name:
+          value[i] = unit.targets[i].is_formula ? units_[unit.targets[i].index].operation
+                                                : input(unit, node, unit.targets[i].index);
+          break;
+        case Node::Kind::operation:
+          value[i] = operation(unit, node, value);
+          break;
+      }
+    }
+    if (value.back() == kNone) fail_word_alone(unit, unit.nodes.back());
+    unit.operation = value.back();
+  }
+
+  [[noreturn]] static void fail_word_alone(const Unit& unit, const Node& node) {
+    fail_at(*unit.formula, node.offset,
+            fmt::format("'{}' stands alone; words only compare by ==, !=, in with a name that holds words",
+                        node.text));
+  }
+
+  const Input* input_of(std::uint32_t position) const {
+    const Operation& operation = operations_[position];
+    return operation.code == Code::input ? &scope_.inputs()[operation.a] : nullptr;
+  }
+
+  std::uint32_t operation(const Unit& unit, const Node& node, std::span<const std::uint32_t> value) {
+    std::uint32_t at[3] = {};
+    const std::size_t count = arity(node.code);
+    const bool equality = node.code == Code::equal || node.code == Code::not_equal;
+    for (std::size_t i = 0; i < count; ++i) {
+      at[i] = value[node.arguments[i]];
+      if (at[i] != kNone) continue;
+      const Node& word = unit.nodes[node.arguments[i]];
+      const std::uint32_t other = equality ? value[node.arguments[1 - i]] : kNone;
+      if (other == kNone) fail_word_alone(unit, word);
+      at[i] = word_constant(unit, word, other);
+    }
+    check_kinds(unit, node, std::span(at, count), equality);
+    return emit_operation(unit, node, at);
+  }
+
+  /// The number of a word in the list of the value that it is compared with.
+  std::uint32_t word_constant(const Unit& unit, const Node& word, std::uint32_t other) {
+    const Input* of = input_of(other);
+    if (of == nullptr || of->kind == ValueKind::number) fail_word_alone(unit, word);
+    if (of->kind == ValueKind::text) return constant(unit, word, text_code(word.text));
+    const auto position = find_word(word.text, of->words);
+    if (!position) {
+      fail_at(*unit.formula, word.offset,
+              unknown_name_message(fmt::format("word of {}", of->name), word.text, of->words));
+    }
+    return constant(unit, word, static_cast<double>(*position));
+  }
+
+  /// Free texts have no order and no arithmetic; two lists of words have nothing in common.
+  void check_kinds(const Unit& unit, const Node& node, std::span<const std::uint32_t> at,
+                   bool equality) const {
+    const Input* first_words = nullptr;
+    for (const std::uint32_t position : at) {
+      const Input* of = input_of(position);
+      if (of == nullptr || of->kind == ValueKind::number) continue;
+      if (of->kind == ValueKind::text && !equality && node.code != Code::known) {
+        fail_at(*unit.formula, node.offset,
+                fmt::format("{} is a text: it only compares by ==, !=, in", of->name));
+      }
+      if (equality && first_words &&
+          (of->kind != first_words->kind || of->words.data() != first_words->words.data())) {
+        fail_at(*unit.formula, node.offset,
+                fmt::format("{} and {} hold different words", first_words->name, of->name));
+      }
+      first_words = of;
+    }
+  }
+
+  std::uint32_t emit_operation(const Unit& unit, const Node& node, std::uint32_t (&at)[3]) {
+    for (std::size_t i = arity(node.code); i < 3; ++i) at[i] = at[0];
+    Operation made{node.code, at[0], at[1], at[2], 0, {}};
+    bool folds = true;
+    for (std::size_t i = 0; i < arity(node.code); ++i) {
+      made.depends = made.depends | operations_[at[i]].depends;
+      folds = folds && operations_[at[i]].code == Code::constant;
+    }
+    if (!folds) return share(unit, node, made);
+    return constant(
+        unit, node,
+        apply_code(node.code, operations_[at[0]].value, operations_[at[1]].value, operations_[at[2]].value));
+  }
+
+  std::uint32_t constant(const Unit& unit, const Node& node, double value) {
+    return share(unit, node, {Code::constant, 0, 0, 0, value, {}});
+  }
+  std::uint32_t input(const Unit& unit, const Node& node, std::size_t index) {
+    return share(unit, node,
+                 {.code = Code::input,
+                  .a = static_cast<std::uint32_t>(index),
+                  .depends = scope_.inputs()[index].depends});
+  }
+
+  /// Equal operations are emitted once.
+  std::uint32_t share(const Unit& unit, const Node& node, const Operation& made) {
+    const auto key = std::tuple(made.code, made.a, made.b, made.c, std::bit_cast<std::uint64_t>(made.value));
+    const auto [found, fresh] = shared_.emplace(key, static_cast<std::uint32_t>(operations_.size()));
+    if (!fresh) return found->second;
+    if (operations_.size() == kMaxOperations) {
+      fail_at(*unit.formula, node.offset,
+              fmt::format("a program holds at most {} operations", kMaxOperations));
+    }
+    operations_.push_back(made);
+    return found->second;
+  }
+
+  // ---- the program
+
+  /// Drops what folding left unused, numbers the inputs in use, and gives each operation a block of scratch.
+  Program finish() {
+    std::vector<std::uint32_t> last_use(operations_.size(), kNone);  // kNone = unused
+    for (std::size_t i = 0; i < output_count_; ++i) last_use[units_[i].operation] = units_[i].operation;
+    for (std::size_t i = operations_.size(); i-- > 0;) {
+      if (last_use[i] == kNone) continue;
+      for_each_operand(operations_[i], [&](std::uint32_t operand) {
+        if (last_use[operand] == kNone || last_use[operand] < i)
+          last_use[operand] = static_cast<std::uint32_t>(i);
+      });
+    }
+
+    Program program;
+    program.groups_.assign(scope_.groups().begin(), scope_.groups().end());
+    std::vector<std::uint32_t> renamed(operations_.size(), kNone);
+    std::vector<std::uint32_t> free_slots;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      if (last_use[i] == kNone) continue;
+      Operation operation = operations_[i];
+      // The slot is taken before the operands' are given back: an operation never writes what it reads.
+      std::uint32_t slot = kNone;
+      if (arity(operation.code) > 0) {
+        if (free_slots.empty()) free_slots.push_back(static_cast<std::uint32_t>(program.slot_count_++));
+        slot = free_slots.back();
+        free_slots.pop_back();
+        give_back_operands(operation, i, last_use, renamed, program, free_slots);
+        if (last_use[i] == i) free_slots.push_back(slot);  // only delivered
+        for (std::uint32_t* operand : {&operation.a, &operation.b, &operation.c})
+          *operand = renamed[*operand];
+      } else if (operation.code == Code::input) {
+        program.inputs_.push_back(scope_.inputs()[operation.a]);
+        operation.a = static_cast<std::uint32_t>(program.inputs_.size() - 1);
+      }
+      renamed[i] = static_cast<std::uint32_t>(program.operations_.size());
+      program.operations_.push_back(operation);
+      program.slots_.push_back(slot);
+    }
+    for (std::size_t i = 0; i < output_count_; ++i) {
+      program.outputs_.push_back(renamed[units_[i].operation]);
+      program.names_.push_back(units_[i].formula->name);
+      program.deliveries_.push_back({program.outputs_.back(), static_cast<std::uint32_t>(i)});
+    }
+    std::ranges::stable_sort(program.deliveries_, {}, &Program::Delivery::operation);
+    return program;
+  }
+
+  template <class F>
+  static void for_each_operand(const Operation& operation, F&& fn) {
+    const std::uint32_t operands[3] = {operation.a, operation.b, operation.c};
+    for (std::size_t i = 0; i < arity(operation.code); ++i) fn(operands[i]);
+  }
+
+  static void give_back_operands(const Operation& operation, std::size_t position,
+                                 std::vector<std::uint32_t>& last_use, std::span<const std::uint32_t> renamed,
+                                 const Program& program, std::vector<std::uint32_t>& free_slots) {
+    for_each_operand(operation, [&](std::uint32_t operand) {
+      const std::uint32_t slot = program.slots_[renamed[operand]];
+      if (last_use[operand] != position || slot == kNone) return;
+      free_slots.push_back(slot);
+      last_use[operand] = static_cast<std::uint32_t>(operand);  // once, when it is both operands
+    });
+  }
+
+  const Scope& scope_;
+  std::size_t output_count_;
+  std::vector<Unit> units_;  ///< outputs first
+  std::unordered_map<std::string, std::size_t> formula_by_name_;
+  std::unordered_map<std::string_view, std::size_t> input_by_name_;
+  std::multimap<std::string_view, std::size_t> inputs_by_bare_name_;
+  std::vector<std::size_t> open_;
+  std::vector<Operation> operations_;
+  std::map<std::tuple<Code, std::uint32_t, std::uint32_t, std::uint32_t, std::uint64_t>, std::uint32_t>
+      shared_;
+};
+
+Program Program::compile(std::span<const Formula> formulas, const Scope& scope) {
+  return Compiler(formulas, scope).run();
+}
+
+}  // namespace kscout::expr

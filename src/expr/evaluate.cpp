@@ -1,0 +1,108 @@
+#include <algorithm>
+
+#include "core/fail.h"
+#include "expr/operations.h"
+
+namespace kscout::expr {
+namespace {
+
+/// Rows per block: the slots of a program of 100 operations then stay in a level-2 cache.
+constexpr std::size_t kBlock = 128;
+
+template <Code code>
+void apply_block(const Column& a, const Column& b, const Column& c, double* out, std::size_t rows) {
+  // The strides are spelled out so that the compiler can vectorise the common cases.
+  if (a.stride == 1 && b.stride == 1 && c.stride == 1) {
+    for (std::size_t i = 0; i < rows; ++i) out[i] = apply<code>(a.data[i], b.data[i], c.data[i]);
+  } else if (a.stride == 1 && b.stride == 0) {
+    const double fixed = *b.data;
+    for (std::size_t i = 0; i < rows; ++i) out[i] = apply<code>(a.data[i], fixed, c.data[i * c.stride]);
+  } else if (a.stride == 0 && b.stride == 1) {
+    const double fixed = *a.data;
+    for (std::size_t i = 0; i < rows; ++i) out[i] = apply<code>(fixed, b.data[i], c.data[i * c.stride]);
+  } else {
+    for (std::size_t i = 0; i < rows; ++i) {
+      out[i] = apply<code>(a.data[i * a.stride], b.data[i * b.stride], c.data[i * c.stride]);
+    }
+  }
+}
+
+}  // namespace
+
+void Program::evaluate(std::span<const Column> inputs, std::size_t rows, std::span<double> out,
+                       Scratch& scratch) const {
+  if (out.size() != size() * rows) {
+    fail(Errc::invalid_argument, "evaluate: room for {} values; {} formulas of {} rows need {}", out.size(),
+         size(), rows, size() * rows);
+  }
+  evaluate(inputs, rows, out.data(), 1, rows, scratch);
+}
+
+void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double* out, std::size_t row_stride,
+                       std::size_t formula_stride, Scratch& scratch) const {
+  if (inputs.size() != inputs_.size()) {
+    fail(Errc::invalid_argument, "evaluate: {} columns given, the program reads {}", inputs.size(),
+         inputs_.size());
+  }
+  if (scratch.blocks.size() < slot_count_ * kBlock) scratch.blocks.resize(slot_count_ * kBlock);
+  if (scratch.uniform.size() < operations_.size()) {
+    scratch.uniform.resize(operations_.size());
+    scratch.is_uniform.resize(operations_.size());
+  }
+  double* const uniform = scratch.uniform.data();
+  std::uint8_t* const is_uniform = scratch.is_uniform.data();
+
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const Operation& op = operations_[i];
+    if (op.code == Code::constant) {
+      uniform[i] = op.value;
+      is_uniform[i] = 1;
+    } else if (op.code == Code::input) {
+      is_uniform[i] = inputs[op.a].stride == 0;
+      if (is_uniform[i]) uniform[i] = *inputs[op.a].data;
+    } else {
+      is_uniform[i] = is_uniform[op.a] && is_uniform[op.b] && is_uniform[op.c];
+      if (is_uniform[i]) uniform[i] = apply_code(op.code, uniform[op.a], uniform[op.b], uniform[op.c]);
+    }
+  }
+
+  for (const Delivery& delivery : deliveries_) {
+    if (!is_uniform[delivery.operation]) continue;
+    double* to = out + delivery.formula * formula_stride;
+    for (std::size_t row = 0; row < rows; ++row) to[row * row_stride] = uniform[delivery.operation];
+  }
+  for (std::size_t first = 0; first < rows; first += kBlock) {
+    const std::size_t count = std::min(kBlock, rows - first);
+    const auto column = [&](std::uint32_t position) -> Column {
+      if (is_uniform[position]) return {uniform + position, 0};
+      const Operation& op = operations_[position];
+      if (op.code == Code::input) return {inputs[op.a].data + first, 1};
+      return {scratch.blocks.data() + slots_[position] * kBlock, 1};
+    };
+    auto delivery = deliveries_.begin();
+    for (std::uint32_t i = 0; i < operations_.size(); ++i) {
+      const Operation& op = operations_[i];
+      if (!is_uniform[i] && op.code != Code::input) {
+        const Column a = column(op.a), b = column(op.b), c = column(op.c);
+        double* const to = scratch.blocks.data() + slots_[i] * kBlock;
+        with_code(op.code, [&]<Code code>() { apply_block<code>(a, b, c, to, count); });
+      }
+      // A slot may be written again by the next operation: what it holds is delivered at once.
+      for (; delivery != deliveries_.end() && delivery->operation == i; ++delivery) {
+        if (is_uniform[i]) continue;
+        const double* const from = column(i).data;
+        double* const to = out + first * row_stride + delivery->formula * formula_stride;
+        for (std::size_t row = 0; row < count; ++row) to[row * row_stride] = from[row];
+      }
+    }
+  }
+}
+
+double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula) {
+  std::vector<double> out(program.size());
+  Scratch scratch;
+  program.evaluate(inputs.columns(), 1, out, scratch);
+  return out.at(formula);
+}
+
+}  // namespace kscout::expr
