@@ -70,9 +70,9 @@ Device read_preset(std::string_view name, const toml::table& facts, std::string_
     const std::string where = fmt::format("{}:{}: device '{}'", file, node.source().begin.line, name);
     const std::string_view fact = key.str();
     bool known = false;
-    for_each_field<Device>([&](const auto& field) {
+    for_each_field<Device>([&, &value = node](const auto& field) {
       if (field.name != fact || fact == "name") return;
-      read_fact(device.*field.member, fact, node, where);
+      read_fact(device.*field.member, fact, value, where);
       known = true;
     });
     if (!known) {

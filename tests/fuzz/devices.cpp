@@ -1,0 +1,17 @@
+/// \file
+/// Device presets from any text: a list of devices or Error, nothing else.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include <kscout/error.h>
+
+#include "core/device_presets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    kscout::parse_device_presets({reinterpret_cast<const char*>(data), size}, "input");
+  } catch (const kscout::Error&) {
+  }
+  return 0;
+}
