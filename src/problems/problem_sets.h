@@ -29,11 +29,12 @@ std::span<const ProblemSetInfo> problem_sets() noexcept;
 
 /// What to generate. Limits are asked of each problem with its dtype.
 struct ProblemSetRequest {
-  std::string set = "smoke";   ///< a name of problem_sets(), or "file"
-  std::filesystem::path file;  ///< for "file": problems as text or CSV, see read_problems
-  DType dtype = DType::fp32;   ///< not asked of "file"
-  std::vector<Layout> layouts = {
-      Layout::rcr};  ///< each size in each layout; for "file": replaces theirs unless empty
+  std::string set = "smoke";        ///< a name of problem_sets(), or "file"
+  std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
+  DType dtype = DType::fp32;        ///< not asked of "file"
+  std::vector<Layout> layouts =
+      {};  ///< each size in each of these; empty: rcr, for "file" those that stand there
+  std::vector<std::string> models = {};  ///< for "llm": only these; empty = all
   double max_flops = std::numeric_limits<double>::infinity();
   double max_bytes = std::numeric_limits<double>::infinity();  ///< of A, B and C together
   std::size_t count =

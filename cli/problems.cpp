@@ -1,0 +1,148 @@
+// kscout problems: list, generate, read, describe problem sets.
+#include <algorithm>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "problems/shape_family.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct ProblemsOptions {
+  ProblemSetRequest request;
+  std::string set, part = "all";
+  double held_out = 0.2;
+  bool describe = false;
+  Format format = Format::text;
+};
+
+void list_sets(Format format) {
+  Table table({"set", "sizes", "summary"});
+  for (const auto& set : problem_sets()) {
+    const auto problems = make_problem_set({.set = std::string(set.name)});
+    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
+  }
+  table.print(format);
+}
+
+/// Text: one-line forms, which every verb and read_problems take. JSON and CSV: one column per field.
+void print_problems(const std::vector<GemmProblem>& problems, Format format) {
+  if (format == Format::text) {
+    for (const auto& problem : problems) fmt::print("{}\n", print(problem));
+    return;
+  }
+  const auto names = field_names<GemmProblem>();
+  Table table({names.begin(), names.end()});
+  for (const auto& problem : problems) table.add_row(field_cells(problem));
+  table.print(format);
+}
+
+/// Smallest, middle and largest of a quantity.
+void add_spread(Table& table, std::string_view name, std::vector<double> values) {
+  std::ranges::sort(values);
+  table.add_row(
+      {text(name), number(values.front()), number(values[values.size() / 2]), number(values.back())});
+}
+
+template <WordEnum E>
+void add_counts(Table& table, const std::vector<GemmProblem>& problems, E (*family)(const GemmProblem&)) {
+  std::map<E, std::int64_t> counts;
+  for (const auto& problem : problems) ++counts[family(problem)];
+  for (const auto& [value, count] : counts) {
+    table.add_row({text(EnumWords<E>::what), text(word(value)), number(count)});
+  }
+}
+
+void describe_problems(const std::vector<GemmProblem>& problems, Format format) {
+  if (problems.empty())
+    fail(Errc::invalid_argument, "no problem is left to describe; raise --max-flops or --max-bytes");
+  const auto gather = [&](auto&& of) {
+    std::vector<double> values;
+    for (const auto& problem : problems) values.push_back(static_cast<double>(of(problem)));
+    return values;
+  };
+  Table spread({"quantity", "min", "median", "max"});
+  add_spread(spread, "m", gather([](const GemmProblem& p) { return p.m; }));
+  add_spread(spread, "n", gather([](const GemmProblem& p) { return p.n; }));
+  add_spread(spread, "k", gather([](const GemmProblem& p) { return p.k; }));
+  add_spread(spread, "flops", gather(flop_count));
+  add_spread(spread, "bytes", gather(least_bytes));
+  add_spread(spread, "weight", gather([](const GemmProblem& p) { return p.weight; }));
+  Table counts({"slice", "value", "problems"});
+  add_counts<ShapeFamily>(counts, problems, shape_family);
+  add_counts<DepthRegime>(counts, problems, depth_regime);
+  add_counts<Outline>(counts, problems, outline);
+  add_counts<Layout>(counts, problems, [](const GemmProblem& p) { return p.layout; });
+  add_counts<DType>(counts, problems, [](const GemmProblem& p) { return p.dtype_a; });
+  if (format == Format::json) {
+    fmt::print("{{\"problems\": {},\n\"spread\": {},\"counts\": {}}}\n", problems.size(),
+               spread.to_string(format), counts.to_string(format));
+    return;
+  }
+  if (format == Format::text) fmt::print("{} problems\n\n", problems.size());
+  spread.print(format);
+  fmt::print("\n");
+  counts.print(format);
+}
+
+std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const ProblemsOptions& options) {
+  constexpr std::string_view kParts[] = {"all", "train", "held_out"};
+  const std::size_t part = index_of_word("part", options.part, kParts);
+  if (part == 0) return problems;
+  auto parts = split_by_sizes(problems, options.held_out, options.request.seed);
+  return part == 1 ? parts.first : parts.second;
+}
+
+void run(ProblemsOptions& options) {
+  if (options.set.empty() && options.request.file.empty()) return list_sets(options.format);
+  if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
+    fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
+  }
+  options.request.set = options.request.file.empty() ? options.set : "file";
+  const auto problems = choose_part(make_problem_set(options.request), options);
+  if (options.describe) return describe_problems(problems, options.format);
+  print_problems(problems, options.format);
+}
+
+}  // namespace
+
+void setup_problems(CLI::App& verb) {
+  auto options = std::make_shared<ProblemsOptions>();
+  ProblemSetRequest& request = options->request;
+  verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
+  verb.add_option("--file", request.file, "problems from a file: one-line forms, m,n,k lines, or CSV");
+  add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
+  add_text_option(verb, "--layout", "layouts of each size, parted by commas: rcr|rrr|crr|ccr", "rcr",
+                  [&request](const std::string& words) {
+                    for (std::size_t begin = 0; begin <= words.size();) {
+                      const std::size_t end = std::min(words.find(',', begin), words.size());
+                      request.layouts.push_back(parse<Layout>(words.substr(begin, end - begin)));
+                      begin = end + 1;
+                    }
+                  });
+  verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
+  verb.add_option("--max-flops", request.max_flops, "leave out what takes more operations");
+  verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together");
+  verb.add_option("--count", request.count,
+                  "keep so many sizes, drawn by --seed (random: how many to make, 200)");
+  verb.add_option("--seed", request.seed, "of random, --count and --part")->capture_default_str();
+  verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
+  verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
+  verb.add_option("--part", options->part, "all|train|held_out: parts never share sizes")
+      ->capture_default_str();
+  verb.add_option("--held-out", options->held_out, "share of sizes that are held out")->capture_default_str();
+  verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
+  add_format_option(verb, options->format);
+  verb.footer("Example: kscout problems llm --max-flops 1e10 --layout rcr,rrr --describe");
+  verb.callback([options] { run(*options); });
+}
+
+}  // namespace kscout::cli

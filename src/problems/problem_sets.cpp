@@ -1,0 +1,136 @@
+#include "problems/problem_sets.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "problems/sizes.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr ProblemSetInfo kSets[] = {
+    {"smoke", "10 small problems of different shapes: a quick look at every stage"},
+    {"ck_benchmark", "25 sizes of the public CK Tile benchmark: squares and language models"},
+    {"ck_wide", "706 sizes of the public CK Tile wide coverage set"},
+    {"ck_edge", "546 sizes of the public CK Tile edge set: N = 1, K = 1, single lines, tiny extents"},
+    {"llm",
+     "products of public language models, 1 to 4096 tokens, weighted by calls (families/llm_models.toml)"},
+    {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square"},
+};
+
+GemmProblem with_sizes(const Sizes& sizes, DType dtype, Layout layout) {
+  GemmProblem problem = make_gemm(sizes.m, sizes.n, sizes.k, dtype, layout);
+  problem.weight = sizes.weight;
+  return problem;
+}
+
+std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
+                            const std::function<bool(const Sizes&)>& admits) {
+  if (request.set == "smoke") return smoke_sizes();
+  if (request.set == "ck_benchmark") return ck_benchmark_sizes();
+  if (request.set == "ck_wide") return ck_wide_sizes();
+  if (request.set == "ck_edge") return ck_edge_sizes();
+  if (request.set == "llm") return llm_sizes(request.models);
+  return random_sizes(request, admits);
+}
+
+bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
+  return flop_count(problem) <= request.max_flops && least_bytes(problem) <= request.max_bytes;
+}
+
+/// Keeps `count` different sizes, those whose hash comes first; order is kept.
+void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
+  std::vector<double> fractions;
+  for (const GemmProblem& problem : problems) fractions.push_back(size_fraction(problem, seed));
+  std::vector<double> sorted = fractions;
+  std::ranges::sort(sorted);
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  if (sorted.size() <= count) return;
+  std::size_t at = 0;
+  std::erase_if(problems, [&](const GemmProblem&) { return fractions[at++] >= sorted[count]; });
+}
+
+std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
+  std::vector<GemmProblem> problems = read_problems(request.file);
+  if (request.layouts.empty()) return problems;
+  std::vector<GemmProblem> laid_out;
+  for (GemmProblem problem : problems) {
+    for (const Layout layout : request.layouts) {
+      problem.layout = layout;
+      check(problem);  // leading dimensions belong to a layout
+      laid_out.push_back(problem);
+    }
+  }
+  return laid_out;
+}
+
+std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
+  std::vector<std::string_view> names;
+  for (const auto& set : kSets) names.push_back(set.name);
+  names.push_back("file");
+  index_of_word("problem set", request.set, names);
+  if (request.set != "llm" && !request.models.empty()) {
+    fail(Errc::invalid_argument, "models are chosen from set 'llm', not from '{}'", request.set);
+  }
+  const std::vector<Layout> layouts = request.layouts.empty() ? std::vector{Layout::rcr} : request.layouts;
+  const auto admits = [&](const Sizes& sizes) {
+    return within_limits(with_sizes(sizes, request.dtype, layouts[0]), request);
+  };
+  std::vector<GemmProblem> problems;
+  for (const Sizes& sizes : sizes_of(request, admits)) {
+    for (const Layout layout : layouts) problems.push_back(with_sizes(sizes, request.dtype, layout));
+  }
+  return problems;
+}
+
+}  // namespace
+
+std::span<const ProblemSetInfo> problem_sets() noexcept { return kSets; }
+
+std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
+  std::vector<GemmProblem> problems =
+      merge_equal(request.set == "file" ? file_problems(request) : named_problems(request));
+  std::erase_if(problems, [&](const GemmProblem& problem) { return !within_limits(problem, request); });
+  if (request.count != 0) sample_sizes(problems, request.count, request.seed);
+  return problems;
+}
+
+std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems) {
+  std::unordered_map<GemmProblem, std::size_t> places;
+  std::vector<GemmProblem> distinct;
+  for (const GemmProblem& problem : problems) {
+    const auto [place, is_new] = places.try_emplace(problem, distinct.size());
+    if (is_new) {
+      distinct.push_back(problem);
+    } else {
+      distinct[place->second].weight += problem.weight;
+    }
+  }
+  return distinct;
+}
+
+double size_fraction(const GemmProblem& problem, std::uint64_t seed) noexcept {
+  std::uint64_t hash = mix_hash(0, seed);
+  for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.batch}) {
+    hash = mix_hash(hash, static_cast<std::uint64_t>(size));
+  }
+  return static_cast<double>(hash >> 11) * 0x1p-53;
+}
+
+std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_by_sizes(
+    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed) {
+  if (!(held_out_share >= 0 && held_out_share <= 1)) {
+    fail(Errc::invalid_argument, "held-out share {}: must be between 0 and 1", held_out_share);
+  }
+  std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> parts;
+  for (const GemmProblem& problem : problems) {
+    (size_fraction(problem, seed) < held_out_share ? parts.second : parts.first).push_back(problem);
+  }
+  return parts;
+}
+
+}  // namespace kscout

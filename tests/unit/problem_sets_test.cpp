@@ -1,0 +1,230 @@
+#include "problems/problem_sets.h"
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <kscout/error.h>
+
+#include "core/field_text.h"
+#include "problems/shape_family.h"
+
+namespace kscout {
+namespace {
+
+std::vector<GemmProblem> generate(std::string set) { return make_problem_set({.set = std::move(set)}); }
+
+std::size_t count_if(const std::vector<GemmProblem>& problems, auto&& condition) {
+  return static_cast<std::size_t>(std::ranges::count_if(problems, condition));
+}
+
+bool contains(const std::vector<GemmProblem>& problems, std::int64_t m, std::int64_t n, std::int64_t k) {
+  return std::ranges::find(problems, make_gemm(m, n, k)) != problems.end();
+}
+
+/// fnv1a over the printed problems: any change of a set shows.
+std::uint64_t fingerprint(const std::vector<GemmProblem>& problems) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const auto& problem : problems) {
+    for (const char c : print(problem) + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  return hash;
+}
+
+void expect_error(Errc code, std::string_view part, auto&& action) {
+  try {
+    action();
+    ADD_FAILURE() << "no error; expected '" << part << "'";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+  }
+}
+
+TEST(CkSets, HaveThePublishedCounts) {
+  EXPECT_EQ(generate("ck_benchmark").size(), 25u);
+  EXPECT_EQ(generate("ck_wide").size(), 706u);
+  const auto edge = generate("ck_edge");
+  EXPECT_EQ(edge.size(), 546u);
+  EXPECT_EQ(generate("smoke").size(), 10u);
+}
+
+TEST(CkSets, EdgeCoversSingleColumnsAndDepthOne) {
+  const auto edge = generate("ck_edge");
+  EXPECT_EQ(count_if(edge, [](const GemmProblem& p) { return p.n == 1; }), 168u);
+  EXPECT_EQ(count_if(edge, [](const GemmProblem& p) { return p.k == 1; }), 168u);
+}
+
+TEST(CkSets, AreSortedAndDistinct) {
+  for (const char* name : {"ck_wide", "ck_edge"}) {
+    const auto problems = generate(name);
+    const auto before = [](const GemmProblem& a, const GemmProblem& b) {
+      return std::tuple(a.m, a.n, a.k) < std::tuple(b.m, b.n, b.k);
+    };
+    for (std::size_t i = 1; i < problems.size(); ++i)
+      EXPECT_TRUE(before(problems[i - 1], problems[i])) << name;
+  }
+}
+
+TEST(CkSets, HoldTheNamedSizes) {
+  const auto wide = generate("ck_wide");
+  EXPECT_TRUE(contains(wide, 1, 576, 7168));
+  EXPECT_TRUE(contains(wide, 4096, 251, 4096));
+  EXPECT_TRUE(contains(wide, 4093, 4093, 4093));
+  EXPECT_TRUE(contains(wide, 20480, 7168, 7168));
+  EXPECT_FALSE(contains(wide, 509, 4096, 4096));
+  const auto benchmark = generate("ck_benchmark");
+  EXPECT_TRUE(contains(benchmark, 8192, 8192, 256));
+  EXPECT_TRUE(contains(benchmark, 1, 8192, 28672));
+}
+
+TEST(LlmSet, FollowsTheModelsDescription) {
+  const auto problems = make_problem_set({.set = "llm", .models = {"llama-3-8b"}});
+  const auto at = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const auto found = std::ranges::find(problems, make_gemm(m, n, k));
+    return found == problems.end() ? 0.0 : found->weight;
+  };
+  EXPECT_EQ(problems.size(), 4u * 13u);
+  EXPECT_EQ(at(1, 6144, 4096), 32);     // q, k, v: (32 + 2 * 8) heads of 128
+  EXPECT_EQ(at(16, 4096, 4096), 32);    // output projection
+  EXPECT_EQ(at(64, 28672, 4096), 32);   // gate and up
+  EXPECT_EQ(at(512, 4096, 14336), 32);  // down
+}
+
+TEST(LlmSet, AddsTheCallsOfModelsThatShareAProduct) {
+  const auto both = make_problem_set({.set = "llm", .models = {"llama-3-8b", "mistral-7b"}});
+  EXPECT_EQ(both.size(), 4u * 13u);
+  for (const auto& problem : both) EXPECT_EQ(problem.weight, 64) << print(problem);
+  EXPECT_GT(generate("llm").size(), 1000u);
+  expect_error(Errc::invalid_argument, "did you mean 'llama-3-8b'",
+               [] { make_problem_set({.set = "llm", .models = {"lama-3-8b"}}); });
+}
+
+TEST(RandomSet, IsTheSameEverywhere) {
+  const auto problems = make_problem_set({.set = "random", .max_flops = 1e10, .count = 300, .seed = 7});
+  EXPECT_EQ(problems.size(), 300u);
+  EXPECT_EQ(fingerprint(problems), 11418522761092936200u);
+  EXPECT_NE(fingerprint(make_problem_set({.set = "random", .max_flops = 1e10, .count = 300, .seed = 8})),
+            fingerprint(problems));
+}
+
+TEST(RandomSet, KeepsItsBounds) {
+  const ProblemSetRequest request{
+      .set = "random", .max_flops = 1e9, .max_bytes = 1e7, .count = 500, .min_size = 3, .max_size = 3000};
+  std::set<std::string> distinct;
+  std::size_t few_rows = 0;
+  for (const auto& problem : make_problem_set(request)) {
+    EXPECT_LE(flop_count(problem), 1e9);
+    EXPECT_LE(least_bytes(problem), 1e7);
+    for (const auto size : {problem.m, problem.n, problem.k}) {
+      EXPECT_GE(size, 3);
+      EXPECT_LE(size, 3000);
+    }
+    few_rows += problem.m <= 16;
+    distinct.insert(print(problem));
+  }
+  EXPECT_EQ(distinct.size(), 500u);
+  EXPECT_GT(few_rows, 100u);
+  EXPECT_LT(few_rows, 300u);
+  expect_error(Errc::invalid_argument, "raise the limits",
+               [] { make_problem_set({.set = "random", .count = 30, .min_size = 1, .max_size = 2}); });
+  expect_error(Errc::invalid_argument, "1 <= least",
+               [] { make_problem_set({.set = "random", .min_size = 0}); });
+}
+
+TEST(Request, LimitsLayoutsAndSamplesOfSizes) {
+  const ProblemSetRequest request{.set = "ck_wide",
+                                  .dtype = DType::fp16,
+                                  .layouts = {Layout::rcr, Layout::rrr},
+                                  .max_flops = 1e9,
+                                  .count = 40,
+                                  .seed = 3};
+  const auto problems = make_problem_set(request);
+  ASSERT_EQ(problems.size(), 80u);
+  for (std::size_t i = 0; i < problems.size(); i += 2) {
+    EXPECT_EQ(problems[i].layout, Layout::rcr);
+    EXPECT_EQ(problems[i + 1].layout, Layout::rrr);
+    EXPECT_EQ(problems[i].m, problems[i + 1].m);
+    EXPECT_EQ(problems[i].dtype_b, DType::fp16);
+    EXPECT_LE(flop_count(problems[i]), 1e9);
+  }
+  EXPECT_EQ(make_problem_set(request), problems);
+  expect_error(Errc::invalid_argument, "did you mean 'ck_wide'", [] { generate("ck_wild"); });
+  expect_error(Errc::invalid_argument, "models are chosen from set 'llm'",
+               [] { make_problem_set({.set = "random", .models = {"gpt2"}}); });
+}
+
+TEST(Split, KeepsLayoutsOfOneSizeTogether) {
+  const auto problems =
+      make_problem_set({.set = "ck_wide", .layouts = {Layout::rcr, Layout::rrr, Layout::ccr}});
+  const auto [train, held_out] = split_by_sizes(problems, 0.25, 11);
+  EXPECT_EQ(train.size() + held_out.size(), problems.size());
+  const double share = static_cast<double>(held_out.size()) / static_cast<double>(problems.size());
+  EXPECT_NEAR(share, 0.25, 0.05);
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
+  for (const auto& p : train) seen.insert({p.m, p.n, p.k});
+  for (const auto& p : held_out) EXPECT_FALSE(seen.contains({p.m, p.n, p.k})) << print(p);
+  EXPECT_TRUE(split_by_sizes(problems, 0, 1).second.empty());
+  EXPECT_TRUE(split_by_sizes(problems, 1, 1).first.empty());
+  expect_error(Errc::invalid_argument, "between 0 and 1", [&] { split_by_sizes(problems, 1.5, 1); });
+}
+
+TEST(ReadProblems, TakesLinesAndTables) {
+  const auto lines = parse_problems("# two\n\ngemm:4x5x6:fp16:rrr:weight=3\r\n7,8,9\n", "list");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], make_gemm(4, 5, 6, DType::fp16, Layout::rrr));
+  EXPECT_EQ(lines[0].weight, 3);
+  EXPECT_EQ(lines[1], make_gemm(7, 8, 9));
+  const auto table = parse_problems("k,m,n,dtype,layout,weight\n6,4,5,fp8,ccr,2\n9,7,\"8\",,,\n", "table");
+  ASSERT_EQ(table.size(), 2u);
+  EXPECT_EQ(table[0], make_gemm(4, 5, 6, DType::fp8, Layout::ccr));
+  EXPECT_EQ(table[1], make_gemm(7, 8, 9));
+}
+
+TEST(ReadProblems, NamesTheLineOfABadOne) {
+  const auto refuse = [](std::string_view text, std::string_view part) {
+    expect_error(Errc::corrupt_data, part, [&] { parse_problems(text, "f.csv"); });
+  };
+  refuse("1,2,3\n1,2\n", "f.csv:2: ");
+  refuse("gemm:1x2x3\n\ngemm:1x2x-3\n", "f.csv:3: gemm k=-3");
+  refuse("m,n,k\n1,2,x\n", "f.csv:2: k='x': not a whole number");
+  refuse("m,n,k\n1,2,nan\n", "f.csv:2: k='nan'");
+  refuse("m,n,k,weight\n1,2,3,nan\n", "f.csv:2: gemm weight=nan");
+  refuse("m,n,k\n1,2\n", "f.csv:2: 2 cells under 3 columns");
+  refuse("m,n,kk\n1,2,3\n", "did you mean 'k'");
+  refuse("m,n,k,m\n1,2,3,4\n", "f.csv:1: column 'm' stands twice");
+  refuse("m,n\n1,2\n", "f.csv:1: column 'k' is missing");
+  refuse("m,n,k\n1,2,\n", "k=-1");
+  refuse("m,n,k\n99999999999999999999,2,3\n", "does not fit 64 bits");
+  refuse("# nothing\n", "holds no problem");
+  expect_error(Errc::not_found, "cannot be read", [] { read_problems("no/such/file.csv"); });
+  expect_error(Errc::not_found, "cannot be read", [] { read_problems("/"); });
+}
+
+TEST(ReadProblems, FileSetKeepsOrReplacesLayouts) {
+  const std::string path = testing::TempDir() + "kscout_problems_test.txt";
+  std::ofstream(path) << "gemm:4x5x6:fp32:ccr\ngemm:400x500x600:fp32:rrr\n";
+  EXPECT_EQ(make_problem_set({.set = "file", .file = path})[0].layout, Layout::ccr);
+  const auto limited =
+      make_problem_set({.set = "file", .file = path, .layouts = {Layout::rcr}, .max_flops = 1e6});
+  ASSERT_EQ(limited.size(), 1u);
+  EXPECT_EQ(limited[0], make_gemm(4, 5, 6));
+}
+
+TEST(ShapeFamily, StatesTheLimitsOnce) {
+  EXPECT_EQ(word(shape_family(make_gemm(31, 1, 1))), "tiny_m");
+  EXPECT_EQ(word(shape_family(make_gemm(32, 1, 1))), "small_m");
+  EXPECT_EQ(word(shape_family(make_gemm(256, 1, 1))), "medium_m");
+  EXPECT_EQ(word(shape_family(make_gemm(4096, 1, 1))), "large_m");
+  EXPECT_EQ(word(depth_regime(make_gemm(1, 1, 511))), "shallow_k");
+  EXPECT_EQ(word(depth_regime(make_gemm(1, 1, 4096))), "deep_k");
+  EXPECT_EQ(outline(make_gemm(8, 2, 1)), Outline::tall);
+  EXPECT_EQ(outline(make_gemm(7, 2, 1)), Outline::square);
+  EXPECT_EQ(outline(make_gemm(2, 8, 1)), Outline::wide);
+  EXPECT_EQ(outline(make_gemm(1, 1, 1)), Outline::square);
+}
+
+}  // namespace
+}  // namespace kscout
