@@ -1,0 +1,118 @@
+#pragma once
+/// \file
+/// Element types in memory as doubles and back: what operands are filled and read with.
+///
+///     with_element(problem.dtype_a, [&]<class E>() { double x = E::load(data, i); });
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include <kscout/types.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+/// A plain C++ type stored as itself. `round_off` is half the distance of 1 to the next value: 0 when exact.
+template <class T, int mantissa_bits>
+struct PlainElement {
+  static constexpr double round_off =
+      mantissa_bits == 0 ? 0.0 : 1.0 / static_cast<double>(1LL << mantissa_bits);
+  using stored = T;
+  static double load(const void* data, std::int64_t i) noexcept {
+    return static_cast<double>(static_cast<const T*>(data)[i]);
+  }
+  static void store(void* data, std::int64_t i, double value) noexcept {
+    static_cast<T*>(data)[i] = static_cast<T>(value);
+  }
+};
+
+using Float64 = PlainElement<double, 53>;
+using Float32 = PlainElement<float, 24>;
+using Int32 = PlainElement<std::int32_t, 0>;
+using Int8 = PlainElement<std::int8_t, 0>;
+
+/// fp32 of which a tensor core reads 10 mantissa bits; values are stored rounded, so products are exact.
+struct TensorFloat32 : PlainElement<float, 11> {
+  static void store(void* data, std::int64_t i, double value) noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    static_cast<float*>(data)[i] = std::bit_cast<float>((bits + 0x1000u) & 0xFFFFE000u);
+  }
+};
+
+/// Upper half of an fp32, rounded to nearest even.
+struct BFloat16 {
+  static constexpr double round_off = 1.0 / 256;
+  using stored = std::uint16_t;
+  static double load(const void* data, std::int64_t i) noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(data)[i]) << 16);
+  }
+  static void store(void* data, std::int64_t i, double value) noexcept {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
+    static_cast<std::uint16_t*>(data)[i] =
+        static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+  }
+};
+
+/// IEEE binary16, rounded to nearest even.
+struct Float16 {
+  static constexpr double round_off = 1.0 / 2048;
+  using stored = std::uint16_t;
+  static double load(const void* data, std::int64_t i) noexcept {
+    const std::uint32_t h = static_cast<const std::uint16_t*>(data)[i];
+    const std::uint32_t exponent = (h >> 10) & 31u, mantissa = h & 1023u;
+    const double sign = (h & 0x8000u) ? -1 : 1;
+    if (exponent == 31) return mantissa ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+    if (exponent == 0) return sign * std::ldexp(mantissa, -24);
+    return sign * std::ldexp(1024.0 + mantissa, static_cast<int>(exponent) - 25);
+  }
+  static void store(void* data, std::int64_t i, double value) noexcept {
+    const std::uint32_t sign = std::signbit(value) ? 0x8000u : 0u;
+    const double size = std::abs(value);
+    std::uint32_t bits = 0x7C00u;  // infinity
+    if (std::isnan(value)) {
+      bits = 0x7E00u;
+    } else if (size < 0x1p-14) {
+      bits = static_cast<std::uint32_t>(std::nearbyint(std::ldexp(size, 24)));
+    } else if (size < 65520) {
+      int exponent = 0;
+      const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
+      // The mantissa's leading one adds the last step of the exponent; so does a carry out of rounding.
+      bits = (static_cast<std::uint32_t>(exponent + 13) << 10) +
+             static_cast<std::uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));
+    }
+    static_cast<std::uint16_t*>(data)[i] = static_cast<std::uint16_t>(sign | bits);
+  }
+};
+
+/// Calls fn.template operator()<Element>() for the element type of `dtype`; throws unsupported for fp8, bf8
+/// and int4, which nothing here can fill or read yet.
+template <class F>
+decltype(auto) with_element(DType dtype, F&& fn) {
+  switch (dtype) {
+    case DType::fp64:
+      return fn.template operator()<Float64>();
+    case DType::fp32:
+      return fn.template operator()<Float32>();
+    case DType::tf32:
+      return fn.template operator()<TensorFloat32>();
+    case DType::fp16:
+      return fn.template operator()<Float16>();
+    case DType::bf16:
+      return fn.template operator()<BFloat16>();
+    case DType::int32:
+      return fn.template operator()<Int32>();
+    case DType::int8:
+      return fn.template operator()<Int8>();
+    default:
+      break;
+  }
+  fail(Errc::unsupported,
+       "operands of dtype {} cannot be made or verified; use fp64, fp32, tf32, fp16, bf16, int32 or int8",
+       word(dtype));
+}
+
+}  // namespace kscout

@@ -1,0 +1,260 @@
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include <gtest/gtest.h>
+
+#include <kscout/error.h>
+
+#include "measure/affinity.h"
+#include "measure/elements.h"
+#include "measure/guarded_buffer.h"
+#include "measure/operands.h"
+#include "measure/samples.h"
+#include "measure/stopping.h"
+#include "measure/verify.h"
+
+namespace kscout {
+namespace {
+
+TEST(Samples, MedianAndSpreadOfKnownNumbers) {
+  const double odd[] = {5, 1, 3};
+  EXPECT_EQ(summarise(odd).median, 3);
+  EXPECT_DOUBLE_EQ(summarise(odd).spread, 2.0 / 3);
+  const double even[] = {4, 1, 3, 100};
+  EXPECT_EQ(summarise(even).median, 3.5);
+  EXPECT_TRUE(std::isnan(summarise({}).median));
+  EXPECT_EQ(summarise(std::span(odd).first(1)).relative_half_width(),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(Samples, RanksAreThoseOfTheSignTest) {
+  // Tables of the sign test, two-sided 5 %.
+  EXPECT_EQ(lower_rank(5), 1u);
+  EXPECT_EQ(lower_rank(6), 1u);
+  EXPECT_EQ(lower_rank(9), 2u);
+  EXPECT_EQ(lower_rank(15), 4u);
+  EXPECT_EQ(lower_rank(25), 8u);
+  EXPECT_EQ(lower_rank(100), 40u);
+}
+
+TEST(Samples, TheIntervalHoldsTheTrueMedianAsOftenAsItSays) {
+  std::mt19937 random(7);
+  std::lognormal_distribution<double> noise(0, 0.5);  // true median 1, long right tail
+  int inside = 0;
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<double> samples(15);
+    for (double& s : samples) s = noise(random);
+    const Summary summary = summarise(samples);
+    inside += summary.low <= 1 && 1 <= summary.high;
+  }
+  EXPECT_GE(inside, 1900);
+  EXPECT_LT(inside, 2000);
+}
+
+/// Feeds `samples` until the rule stops; returns how many it took.
+std::pair<Verdict, std::size_t> feed(const StoppingRule& rule, const std::vector<double>& samples) {
+  Sampler sampler(rule);
+  for (const double sample : samples) {
+    sampler.add(sample, sample);
+    if (sampler.verdict() != Verdict::go_on) break;
+  }
+  return {sampler.verdict(), sampler.count()};
+}
+
+TEST(Stopping, QuietTimingsStopEarlyNoisyOnesGoOn) {
+  const StoppingRule rule{.least = 3, .most = 9, .target = 0.05, .budget_us = 1e9};
+  EXPECT_EQ(feed(rule, {10, 10.1, 9.9, 10, 10}), std::pair(Verdict::tight, std::size_t{3}));
+  EXPECT_EQ(feed(rule, {10, 20, 5, 10, 30, 10, 8, 20, 40, 10}), std::pair(Verdict::spent, std::size_t{9}));
+  // One disturbed sample among many is outvoted once there are enough of them.
+  EXPECT_EQ(feed(rule, {10, 90, 10, 10, 10, 10, 10, 10, 10}), std::pair(Verdict::tight, std::size_t{9}));
+}
+
+TEST(Stopping, BudgetEndsAndFixedCountsHold) {
+  EXPECT_EQ(feed({.least = 3, .budget_us = 15}, {10, 10, 10}), std::pair(Verdict::spent, std::size_t{2}));
+  EXPECT_EQ(
+      feed({.fixed = 4, .target = 0.05, .budget_us = 1, .best_us = 1, .hopeless = 2}, {10, 10, 10, 10, 10}),
+      std::pair(Verdict::tight, std::size_t{4}));
+}
+
+TEST(Stopping, HopelessConfigsAreRacedOut) {
+  const StoppingRule rule{.best_us = 10, .hopeless = 2, .race = 1.3};
+  EXPECT_EQ(feed(rule, {25, 25, 25}), std::pair(Verdict::raced, std::size_t{1}));
+  EXPECT_EQ(feed(rule, {15, 15, 15}), std::pair(Verdict::raced, std::size_t{2}));
+  EXPECT_EQ(feed(rule, {15, 12, 15, 12}).first, Verdict::go_on) << "one fast sample keeps it in the race";
+}
+
+TEST(Affinity, RangesReadBack) {
+  EXPECT_EQ(print_ranges({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
+  EXPECT_EQ(parse_ranges("0-2,5,7-8"), (std::vector<int>{0, 1, 2, 5, 7, 8}));
+  EXPECT_TRUE(parse_ranges("").empty());
+  for (const auto* bad : {"a", "1-", "3-1", "1,", "1,1", "-1", "1 2"})
+    EXPECT_THROW(parse_ranges(bad), Error) << bad;
+}
+
+TEST(Affinity, WorkersShareCpus) {
+  EXPECT_EQ(share_cpus({0, 1, 2, 3, 4}, 2), (std::vector<std::vector<int>>{{0, 1}, {2, 3, 4}}));
+  EXPECT_EQ(share_cpus({3}, 2), (std::vector<std::vector<int>>{{3}, {3}}));
+}
+
+TEST(GuardedBuffer, FindsWritesOutsideAndKeepsQuietInside) {
+  for (const int stagger : {0, 1, 2}) {
+    GuardedBuffer buffer(stagger);
+    for (const std::size_t bytes : {0u, 1u, 100u, 5000u, 60u}) {
+      buffer.resize(bytes);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.data()) % 64, 0u);
+      buffer.poison();
+      EXPECT_EQ(buffer.damage(), "");
+      buffer.data()[bytes + 7] = std::byte{1};
+      EXPECT_EQ(buffer.damage(), "7 bytes past its end");
+      buffer.resize(bytes);
+      buffer.data()[-4] = std::byte{1};
+      EXPECT_EQ(buffer.damage(), "4 bytes before its start");
+    }
+  }
+}
+
+TEST(GuardedBufferDeathTest, ReadOnlyOperandsStopTheWriter) {
+  GuardedBuffer buffer;
+  buffer.resize(100);
+  buffer.make_read_only();
+  EXPECT_DEATH(buffer.data()[3] = std::byte{1}, "");
+  buffer.resize(100);
+  buffer.data()[3] = std::byte{1};
+}
+
+template <class E>
+void expect_round_trip(std::initializer_list<double> values) {
+  for (const double value : values) {
+    typename E::stored stored{};
+    E::store(&stored, 0, value);
+    EXPECT_EQ(E::load(&stored, 0), value);
+  }
+}
+
+TEST(Elements, ExactValuesReadBack) {
+  expect_round_trip<Float16>({0, 1, -1, 0.5, 65504, 0x1p-24, 0x1p-14, 1 + 0x1p-10, -0.333251953125});
+  expect_round_trip<BFloat16>({0, 1, -1, 0.5, 0x1p100, 1 + 0x1p-7});
+  expect_round_trip<TensorFloat32>({0, 1, -1, 1 + 0x1p-10});
+  std::uint16_t half = 0;
+  Float16::store(&half, 0, 1 + 0x1p-11);  // a tie goes to the even neighbour
+  EXPECT_EQ(Float16::load(&half, 0), 1);
+  Float16::store(&half, 0, 2 - 0x1p-12);  // rounding carries into the exponent
+  EXPECT_EQ(Float16::load(&half, 0), 2);
+  Float16::store(&half, 0, 70000);
+  EXPECT_TRUE(std::isinf(Float16::load(&half, 0)));
+  BFloat16::store(&half, 0, 1 + 0x1p-8);
+  EXPECT_EQ(BFloat16::load(&half, 0), 1);
+}
+
+/// The plainest GEMM there is, fp32 sums, in the order of k.
+void plain_gemm(const GemmProblem& p, GemmOperands& operands) {
+  const auto buffers = operands.buffers();
+  const auto *a = static_cast<const float*>(buffers.a), *b = static_cast<const float*>(buffers.b);
+  auto* c = static_cast<float*>(buffers.c);
+  const MatrixView va = view_a(p), vb = view_b(p), vc = view_c(p);
+  for (std::int64_t item = 0; item < p.batch; ++item) {
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        float sum = 0;
+        for (std::int64_t l = 0; l < p.k; ++l) sum += a[va.at(item, i, l)] * b[vb.at(item, l, j)];
+        float& out = c[vc.at(item, i, j)];
+        out = sum + (p.accumulate ? static_cast<float>(buffers.beta) * out : 0.0f);
+      }
+    }
+  }
+}
+
+std::vector<GemmProblem> verified_problems() {
+  std::vector<GemmProblem> problems;
+  for (const char* text :
+       {"gemm:1x1x1", "gemm:7x5x3", "gemm:0x5x3", "gemm:5x3x0", "gemm:33x17x9:fp32:crr:batch=3:lda=40:ldc=21",
+        "gemm:20x20x20:fp32:ccr:accumulate=1", "gemm:130x90x120",
+        "gemm:97x64x128:fp32:rrr:ldc=70:accumulate=1", "gemm:64x96x130:fp32:crr:batch=2:lda=66",
+        "gemm:80x100x100:fp32:ccr:ldb=104", "gemm:1x2000x400"}) {
+    problems.push_back(parse_problem(text));
+  }
+  return problems;
+}
+
+TEST(Verify, RightResultsPassWithRoom) {
+  for (const auto& problem : verified_problems()) {
+    GemmOperands operands;
+    operands.make(problem, 1);
+    const GemmReference reference(problem, operands);
+    operands.reset_c();
+    plain_gemm(problem, operands);
+    const auto verdict = reference.check(operands.c());
+    EXPECT_LT(verdict.error, 0.5) << print(problem) << ": " << verdict.where;
+    EXPECT_EQ(operands.damage(), "") << print(problem);
+  }
+}
+
+TEST(Verify, EverySingleWrongElementIsFound) {
+  for (const auto& problem : verified_problems()) {
+    if (problem.m * problem.n * problem.k == 0) continue;
+    GemmOperands operands;
+    operands.make(problem, 1);
+    const GemmReference reference(problem, operands);
+    operands.reset_c();
+    plain_gemm(problem, operands);
+    auto* c = static_cast<float*>(operands.buffers().c);
+    const MatrixView view = view_c(problem);
+    for (std::int64_t item = 0; item < problem.batch; ++item) {
+      for (std::int64_t i = 0; i < problem.m; i += 3) {
+        for (std::int64_t j = 0; j < problem.n; j += 7) {
+          float& element = c[view.at(item, i, j)];
+          const float right = element;
+          element = right + 0.01f;
+          if ((i + j) % 5 == 0) {
+            const auto verdict = reference.check(c);
+            ASSERT_GT(verdict.error, 1) << print(problem) << " at " << i << "," << j;
+            ASSERT_NE(verdict.where.find(fmt::format("{}", i)), std::string::npos) << verdict.where;
+          }
+          element = right;
+        }
+      }
+    }
+    c[view.at(problem.batch - 1, problem.m - 1, problem.n / 2)] = std::nanf("");
+    EXPECT_EQ(reference.check(c).error, std::numeric_limits<double>::infinity());
+  }
+}
+
+TEST(Verify, ResultsThatWereNeverWrittenAreWrong) {
+  GemmOperands operands;
+  const auto problem = parse_problem("gemm:300x50x100");
+  operands.make(problem, 1);
+  const GemmReference reference(problem, operands);
+  operands.reset_c();
+  EXPECT_GT(reference.check(operands.c()).error, 1);
+}
+
+TEST(Operands, GapsAreWatchedAndSeedsDecide) {
+  const auto problem = parse_problem("gemm:8x8x8:fp32:rcr:ldc=12:lda=10");
+  GemmOperands one, two;
+  one.make(problem, 5);
+  two.make(problem, 5);
+  EXPECT_EQ(std::memcmp(one.a(), two.a(), 320), 0);
+  EXPECT_TRUE(std::isnan(static_cast<const float*>(one.a())[9])) << "between lines";
+  two.make(problem, 6);
+  EXPECT_NE(std::memcmp(one.a(), two.a(), 320), 0);
+  static_cast<float*>(one.buffers().c)[10] = 0;
+  EXPECT_EQ(one.damage(), "C was written between its lines, 32 bytes from its start");
+  EXPECT_THROW(two.make(parse_problem("gemm:8x8x8:fp8"), 1), Error);
+  EXPECT_THROW(two.make(make_gemm(1 << 24, 1 << 24, 1 << 10), 1), Error);
+}
+
+TEST(Operands, ValuesAreUniformWithMeanZero) {
+  const auto problem = make_gemm(1000, 1, 1000);
+  GemmOperands operands;
+  operands.make(problem, 9);
+  const std::span values(static_cast<const float*>(operands.a()), 1000000);
+  double sum = 0, squares = 0;
+  for (const float v : values) sum += v, squares += v * v;
+  EXPECT_NEAR(sum / 1e6, 0, 0.003);
+  EXPECT_NEAR(squares / 1e6, 1.0 / 3, 0.003);
+}
+
+}  // namespace
+}  // namespace kscout
