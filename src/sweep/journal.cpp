@@ -1,0 +1,69 @@
+#include "sweep/journal.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+
+namespace kscout {
+
+std::string journal_name(int shard, int shards) {
+  return shards <= 1 ? "journal.log" : fmt::format("journal-{}of{}.log", shard, shards);
+}
+
+std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("journal") && name.ends_with(".log")) files.push_back(entry.path());
+  }
+  if (error) fail(Errc::device_failure, "{}: cannot list it: {}", folder.string(), error.message());
+  std::ranges::sort(files);
+  return files;
+}
+
+SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces) {
+  SweepState state;
+  state.plan = read_manifest(folder, spaces, &state.manifest_hash);
+  const JournalLimits limits{state.plan.problems.size(), state.plan.configs.size(),
+                             state.plan.protocol.cache};
+  std::set<SweepKey> seen;
+  std::int64_t newest = -1;
+  for (const auto& file : journal_files(folder)) {
+    const JournalContents contents = load_journal(file, state.manifest_hash, limits, boot_id());
+    const auto first_reason = static_cast<std::int32_t>(state.reasons.size());
+    state.reasons.insert(state.reasons.end(), contents.reasons.begin(), contents.reasons.end());
+    for (JournalRow row : contents.rows) {
+      if (row.reason >= 0) row.reason += first_reason;
+      if (seen.insert(row.key).second) state.rows.push_back(row);
+    }
+    for (const auto& [key, count] : contents.deaths) state.deaths[key] += count;
+    if (contents.last_session > newest) {
+      newest = contents.last_session;
+      state.last_end = contents.last_end;
+    }
+  }
+  return state;
+}
+
+MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces) {
+  SweepState state = read_state(folder, spaces);
+  MeasurementTable table;
+  table.device = state.plan.device;
+  table.problems = std::move(state.plan.problems);
+  table.configs = std::move(state.plan.configs);
+  for (const auto& row : state.rows) table.rows.push_back({row.key.problem, row.key.config, row.measured});
+  table.metadata = state.plan.provenance;
+  table.metadata["provider"] = state.plan.provider;
+  table.metadata["backend"] = state.plan.backend;
+  table.metadata["rules"] = state.plan.rules;
+  table.metadata["filter"] = state.plan.filter;
+  table.metadata["seed"] = std::to_string(state.plan.seed);
+  for_each_field<Protocol>([&](const auto& field) {
+    table.metadata["protocol." + std::string(field.name)] = field_text(state.plan.protocol.*field.member);
+  });
+  return table;
+}
+
+}  // namespace kscout

@@ -1,0 +1,94 @@
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "sweep/plan.h"
+
+namespace kscout {
+
+const ConfigSpace& provider_space(std::string_view name, Op op) { return provider(name).space(op); }
+
+namespace {
+
+/// Every `list.size() / most`-th entry, the first among them.
+void thin_out(std::vector<std::uint32_t>& list, std::size_t most) {
+  if (most == 0 || list.size() <= most) return;
+  std::vector<std::uint32_t> kept;
+  for (std::size_t i = 0; i < most; ++i) kept.push_back(list[i * list.size() / most]);
+  list = std::move(kept);
+}
+
+std::vector<GemmProblem> choose_problems(const std::vector<GemmProblem>& problems,
+                                         const PlanRequest& request) {
+  std::vector<GemmProblem> kept;
+  std::unordered_set<GemmProblem> seen;
+  for (const auto& problem : problems) {
+    if (request.max_gflop > 0 && flop_count(problem) > 1e9 * request.max_gflop) continue;
+    if (seen.insert(problem).second) kept.push_back(problem);
+  }
+  if (kept.empty()) {
+    fail(Errc::not_found, "none of {} problems is left to measure (--max-gflop {})", problems.size(),
+         request.max_gflop);
+  }
+  if (request.max_problems > 0 && kept.size() > request.max_problems) {
+    auto order = seeded_order(kept.size(), request.seed);
+    order.resize(request.max_problems);
+    std::ranges::sort(order);
+    std::vector<GemmProblem> fewer;
+    for (const auto i : order) fewer.push_back(kept[i]);
+    kept = std::move(fewer);
+  }
+  return kept;
+}
+
+}  // namespace
+
+SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest& request,
+                    const Device& device, const Protocol& protocol) {
+  SweepPlan plan;
+  plan.provider = request.provider;
+  plan.backend = request.backend;
+  plan.rules = request.rules;
+  plan.filter = request.filter;
+  plan.device = device;
+  plan.protocol = protocol;
+  plan.seed = request.seed;
+  plan.problems = choose_problems(problems, request);
+  plan.candidates.resize(plan.problems.size());
+  plan.provenance = host_provenance();
+
+  // One family per signature; what they share stands once in the plan.
+  std::unordered_map<KernelConfig, std::uint32_t> known;
+  std::vector<Signature> done;
+  std::vector<std::uint8_t> serves;
+  for (const auto& problem : plan.problems) {
+    const Signature signature = signature_of(problem);
+    if (std::ranges::find(done, signature) != done.end()) continue;
+    done.push_back(signature);
+    const Family family = enumerate({request.provider, signature, device, request.rules, request.filter});
+    std::vector<std::uint32_t> index;
+    for (std::size_t c = 0; c < family.configs.size(); ++c) {
+      const auto [at, added] =
+          known.emplace(family.configs[c], static_cast<std::uint32_t>(plan.configs.size()));
+      if (added) plan.configs.push_back(family.configs[c]);
+      index.push_back(at->second);
+    }
+    for (std::size_t p = 0; p < plan.problems.size(); ++p) {
+      if (signature_of(plan.problems[p]) != signature) continue;
+      serves.assign(family.configs.size(), 0);
+      serving_configs(family, plan.problems[p], serves);
+      for (std::size_t c = 0; c < index.size(); ++c) {
+        if (serves[c]) plan.candidates[p].push_back(index[c]);
+      }
+      std::ranges::sort(plan.candidates[p]);
+      thin_out(plan.candidates[p], request.max_configs);
+    }
+  }
+  return plan;
+}
+
+}  // namespace kscout

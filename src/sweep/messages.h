@@ -1,0 +1,44 @@
+#pragma once
+/// \file
+/// What a sweep and its workers say to each other: one JSON object per line.
+///
+///     sweep  -> worker  {"problem":12,"pass":1,"configs":[4,0,7],"best_us":81.2}
+///     worker -> sweep   {"ready":true}                              once, after start
+///                       {"row":4,"status":"ok","time_us":80.9,...}  per config, in the order asked
+///                       {"done":12,"kernels_ns":...}                after the last one
+///                       {"failed":"no backend 'cuda' here","code":2}  it cannot work at all
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/error.h>
+
+#include "sweep/problem_bench.h"
+
+namespace kscout {
+
+struct Assignment {
+  std::uint32_t problem = 0;
+  std::int32_t pass = 1;
+  std::vector<std::uint32_t> configs = {};
+  double best_us = std::numeric_limits<double>::infinity();  ///< fastest ok row of this problem so far
+};
+
+struct Answer {
+  enum class Kind : std::uint8_t { ready, row, done, failed } kind = Kind::ready;
+  std::uint32_t index = 0;  ///< config of a row, problem of done
+  Outcome outcome = {};     ///< of a row
+  TimeSpent spent = {};     ///< of done: since the previous done
+  Errc code = Errc::device_failure;
+};
+
+// Without the line break.
+std::string encode(const Assignment& assignment);
+std::string encode(const Answer& answer);
+/// Throw corrupt_data with the line.
+Assignment decode_assignment(std::string_view line);
+Answer decode_answer(std::string_view line);
+
+}  // namespace kscout

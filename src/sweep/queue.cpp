@@ -1,0 +1,122 @@
+#include "sweep/queue.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace kscout {
+
+namespace {
+
+constexpr std::size_t kFavourites = 8;  // configs that go first because they were good on other problems
+
+}  // namespace
+
+WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
+                     const std::vector<JournalRow>& rows, const std::map<SweepKey, int>& deaths)
+    : plan_(plan), order_(std::move(order)), deaths_(deaths), merit_(plan.configs.size(), 0.0) {
+  for (auto& pass : rows_) pass.resize(plan.problems.size());
+  for (const auto& row : rows) answered(row.key, row.measured);
+  for (const auto problem : order_) {
+    if (missing(problem, 1).empty() && missing(problem, 2).empty()) finished(problem);
+  }
+}
+
+void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
+  rows_[key.pass - 1][key.problem].push_back({key.config, measured.status, journal_time(measured.time_us)});
+}
+
+int WorkQueue::deaths_of(const SweepKey& key) const {
+  const auto found = deaths_.find(key);
+  return found == deaths_.end() ? 0 : found->second;
+}
+
+double WorkQueue::best_us(std::uint32_t problem) const {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Known& row : rows_[0][problem]) {
+    if (row.status == Status::ok) best = std::min(best, row.time_us);
+  }
+  return best;
+}
+
+std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
+  const Protocol& protocol = plan_.protocol;
+  if (protocol.repeat > 0 || protocol.contenders <= 0) return {};
+  const double limit = best_us(problem) * protocol.contender;
+  std::vector<Known> close;
+  for (const Known& row : rows_[0][problem]) {
+    if (row.status == Status::ok && row.time_us <= limit) close.push_back(row);
+  }
+  std::ranges::sort(close, [](const Known& a, const Known& b) {
+    return a.time_us != b.time_us ? a.time_us < b.time_us : a.config < b.config;
+  });
+  if (close.size() > static_cast<std::size_t>(protocol.contenders))
+    close.erase(close.begin() + protocol.contenders, close.end());
+  std::vector<std::uint32_t> configs;
+  for (const Known& row : close) configs.push_back(row.config);
+  return configs;
+}
+
+std::vector<std::uint32_t> WorkQueue::missing(std::uint32_t problem, std::int32_t pass) const {
+  std::vector<std::uint32_t> wanted = pass == 1 ? plan_.candidates[problem] : contenders(problem);
+  std::set<std::uint32_t> there;
+  for (const Known& row : rows_[pass - 1][problem]) there.insert(row.config);
+  std::erase_if(wanted, [&](std::uint32_t config) { return there.contains(config); });
+  return wanted;
+}
+
+std::vector<SweepKey> WorkQueue::doomed(std::uint32_t problem) const {
+  std::vector<SweepKey> keys;
+  for (const std::int32_t pass : {1, 2}) {
+    if (pass == 2 && !missing(problem, 1).empty()) break;  // who contends is not known yet
+    for (const auto config : missing(problem, pass)) {
+      if (deaths_of({problem, config, pass}) >= 2) keys.push_back({problem, config, pass});
+    }
+  }
+  return keys;
+}
+
+std::optional<std::uint32_t> WorkQueue::take_problem() {
+  while (next_ < order_.size()) {
+    const std::uint32_t problem = order_[next_++];
+    if (!done_.contains(problem)) return problem;
+  }
+  return std::nullopt;
+}
+
+std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem) const {
+  for (const std::int32_t pass : {1, 2}) {
+    std::vector<std::uint32_t> together, alone;
+    for (const auto config : missing(problem, pass)) {
+      const int deaths = deaths_of({problem, config, pass});
+      if (deaths == 0) together.push_back(config);
+      if (deaths == 1) alone.push_back(config);
+    }
+    if (pass == 2 && split_.contains(problem) && together.size() > 1) together = {together.front()};
+    if (!together.empty())
+      return Batch{problem, pass,
+                   pass == 1 ? promising_first(problem, std::move(together)) : std::move(together)};
+    if (!alone.empty()) return Batch{problem, pass, {alone.front()}};
+  }
+  return std::nullopt;
+}
+
+void WorkQueue::finished(std::uint32_t problem) {
+  if (!done_.insert(problem).second) return;
+  const double best = best_us(problem);
+  for (const Known& row : rows_[0][problem]) {
+    if (row.status == Status::ok && row.time_us > 0) merit_[row.config] += best / row.time_us;
+  }
+}
+
+std::vector<std::uint32_t> WorkQueue::promising_first(std::uint32_t problem,
+                                                      std::vector<std::uint32_t> configs) const {
+  const auto order = seeded_order(configs.size(), mix_hash(plan_.seed, problem));
+  std::vector<std::uint32_t> shuffled;
+  for (const auto i : order) shuffled.push_back(configs[i]);
+  const std::size_t favourites = std::min(kFavourites, shuffled.size());
+  std::ranges::partial_sort(shuffled, shuffled.begin() + static_cast<std::ptrdiff_t>(favourites),
+                            [&](std::uint32_t a, std::uint32_t b) { return merit_[a] > merit_[b]; });
+  return shuffled;
+}
+
+}  // namespace kscout

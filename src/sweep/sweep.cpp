@@ -1,0 +1,405 @@
+#include "sweep/sweep.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <memory>
+#include <set>
+
+#include <poll.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "measure/affinity.h"
+#include "measure/clock.h"
+#include "sweep/journal.h"
+#include "sweep/messages.h"
+#include "sweep/queue.h"
+#include "sweep/worker_process.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr double kStartLimitS = 30;          // a worker that is not ready by then is broken
+constexpr double kOperandSecondsPerGb = 10;  // on top of the item limit, for the first config of a problem
+constexpr double kSyncEveryS = 5;            // the journal reaches the disk at least so often
+constexpr int kMostStartFailures = 2;
+
+double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
+
+double operand_gb(const GemmProblem& problem) {
+  const auto elements = operand_elements(problem);
+  return static_cast<double>(elements.a + elements.b + elements.c) * 8 / 1e9;
+}
+
+/// One worker and what it is doing.
+struct Lane {
+  char letter = 'a';
+  std::vector<int> cpus;
+  std::unique_ptr<WorkerProcess> worker;
+  bool ready = false;
+  std::optional<std::uint32_t> problem;
+  std::optional<Batch> batch;
+  std::size_t answered = 0;  ///< configs of the batch
+  std::int64_t deadline_ns = 0;
+  bool opens_problem = false;  ///< the next answer includes making the operands
+};
+
+class Sweep {
+ public:
+  Sweep(const SweepPlan& plan, const SweepOptions& options)
+      : plan_(plan),
+        options_(options),
+        hash_(write_manifest(options.folder, plan)),
+        limits_{plan.problems.size(), plan.configs.size(), plan.protocol.cache},
+        journal_(options.folder / journal_name(options.shard, options.shards), hash_, limits_),
+        order_(measuring_order(plan, options.shard, options.shards)),
+        begin_ns_(now_ns()),
+        synced_ns_(begin_ns_) {
+    load();
+  }
+
+  SweepReport run() {
+    make_lanes();
+    for (Lane& lane : lanes_) advance(lane);
+    report_.ended = "done";
+    while (std::ranges::any_of(lanes_, [](const Lane& lane) { return lane.batch.has_value(); })) {
+      if (options_.stop && options_.stop->load()) {
+        report_.ended = "interrupted";
+        break;
+      }
+      if (elapsed_s() >= options_.budget_s) {
+        report_.ended = "budget";
+        break;
+      }
+      wait_and_handle();
+    }
+    for (Lane& lane : lanes_) lane.worker.reset();
+    journal_.end(report_.ended);
+    journal_.flush(true);
+    finish_report();
+    return report_;
+  }
+
+ private:
+  double elapsed_s() const { return seconds(now_ns() - begin_ns_); }
+
+  /// Rows of every journal in the folder: those of other shards need not be measured again.
+  void load() {
+    std::vector<JournalRow> rows;
+    std::map<SweepKey, int> deaths;
+    std::set<SweepKey> seen;
+    const std::set<std::uint32_t> mine(order_.begin(), order_.end());
+    const auto take = [&](const JournalContents& contents) {
+      for (const auto& row : contents.rows) {
+        if (!mine.contains(row.key.problem) || !seen.insert(row.key).second) continue;
+        rows.push_back(row);
+        count(row.key, row.measured,
+              row.reason < 0 ? "" : contents.reasons[static_cast<std::size_t>(row.reason)]);
+      }
+      for (const auto& [key, times] : contents.deaths) deaths[key] += times;
+    };
+    const auto own = options_.folder / journal_name(options_.shard, options_.shards);
+    take(journal_.contents());
+    for (const auto& file : journal_files(options_.folder)) {
+      if (file != own) take(load_journal(file, hash_, limits_, boot_id()));
+    }
+    report_.progress.rows = report_.progress.failed = 0;  // those of this session
+    queue_.emplace(plan_, order_, rows, deaths);
+    for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
+    for (const auto& row : rows) {
+      if (row.key.pass == 1) work_done_ += share_of(row.key.problem);
+    }
+    work_at_start_ = work_done_;
+  }
+
+  double share_of(std::uint32_t problem) const {
+    return estimate_seconds(plan_, problem) / static_cast<double>(plan_.candidates[problem].size());
+  }
+
+  void make_lanes() {
+    const auto shares = share_cpus(allowed_cpus(), options_.workers);
+    for (std::size_t i = 0; i < shares.size(); ++i) {
+      Lane lane;
+      lane.letter = static_cast<char>('a' + i);
+      lane.cpus = shares[i];
+      lanes_.push_back(std::move(lane));
+    }
+  }
+
+  /// Gives a lane its next batch, of its problem or of a new one; leaves it idle when nothing is left.
+  void advance(Lane& lane) {
+    lane.batch.reset();
+    for (;;) {
+      if (!lane.problem) {
+        lane.problem = queue_->take_problem();
+        if (!lane.problem) {
+          lane.worker.reset();
+          return;
+        }
+        lane.opens_problem = true;
+      }
+      record_doomed(lane);
+      lane.batch = queue_->next_batch(*lane.problem);
+      if (lane.batch) break;
+      queue_->finished(*lane.problem);
+      lane.problem.reset();
+    }
+    lane.answered = 0;
+    journal_.intent(lane.letter, lane.batch->problem, lane.batch->pass, lane.batch->configs);
+    journal_.flush();
+    if (lane.worker && lane.ready) assign(lane);
+    if (!lane.worker) start(lane);
+  }
+
+  void start(Lane& lane) {
+    lane.worker = std::make_unique<WorkerProcess>(
+        options_.worker,
+        std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(lane.cpus),
+                                 "--parent", std::to_string(getpid())},
+        options_.folder / "worker.log");
+    lane.ready = false;
+    lane.deadline_ns = now_ns() + static_cast<std::int64_t>(kStartLimitS * 1e9);
+  }
+
+  void assign(Lane& lane) {
+    lane.worker->send(encode(Assignment{lane.batch->problem, lane.batch->pass, lane.batch->configs,
+                                        queue_->best_us(lane.batch->problem)}));
+    set_deadline(lane);
+  }
+
+  void set_deadline(Lane& lane) {
+    double limit_s = options_.item_limit_s;
+    // Contenders answer together.
+    if (lane.batch->pass == 2) limit_s *= static_cast<double>(lane.batch->configs.size());
+    if (lane.opens_problem) limit_s += kOperandSecondsPerGb * operand_gb(plan_.problems[lane.batch->problem]);
+    lane.deadline_ns = now_ns() + static_cast<std::int64_t>(limit_s * 1e9);
+  }
+
+  void wait_and_handle() {
+    std::vector<pollfd> fds;
+    std::vector<Lane*> waiting;
+    std::int64_t until = now_ns() + 250'000'000;  // budget and stop are looked at so often
+    for (Lane& lane : lanes_) {
+      if (!lane.worker || !lane.batch) continue;
+      fds.push_back({lane.worker->fd(), POLLIN, 0});
+      waiting.push_back(&lane);
+      until = std::min(until, lane.deadline_ns);
+    }
+    if (std::isfinite(options_.budget_s)) {
+      until = std::min(until, begin_ns_ + static_cast<std::int64_t>(options_.budget_s * 1e9));
+    }
+    const auto wait_ms =
+        static_cast<int>(std::clamp<std::int64_t>((until - now_ns()) / 1'000'000 + 1, 0, 1000));
+    if (poll(fds.data(), fds.size(), wait_ms) < 0 && errno != EINTR) {
+      fail(Errc::device_failure, "cannot wait for workers: errno {}", errno);
+    }
+    for (std::size_t i = 0; i < waiting.size(); ++i) {
+      if (fds[i].revents != 0) {
+        listen(*waiting[i]);
+      } else if (now_ns() > waiting[i]->deadline_ns) {
+        timed_out(*waiting[i]);
+      }
+    }
+  }
+
+  void listen(Lane& lane) {
+    std::vector<std::string> lines;
+    const bool alive = lane.worker->receive(lines);
+    bool batch_done = false;
+    for (const auto& line : lines) batch_done = handle(lane, decode_answer(line)) || batch_done;
+    journal_.flush();
+    if (now_ns() - synced_ns_ > static_cast<std::int64_t>(kSyncEveryS * 1e9)) {
+      journal_.flush(true);
+      synced_ns_ = now_ns();
+    }
+    if (!alive) {
+      died(lane);
+    } else if (batch_done) {
+      advance(lane);
+    }
+    if (options_.progress) options_.progress(progress());
+  }
+
+  /// True when the batch is done.
+  bool handle(Lane& lane, const Answer& answer) {
+    switch (answer.kind) {
+      case Answer::Kind::ready:
+        lane.ready = true;
+        start_failures_ = 0;
+        assign(lane);
+        return false;
+      case Answer::Kind::failed:
+        throw Error(answer.code, answer.outcome.reason);
+      case Answer::Kind::done:
+        add_spent(answer.spent);
+        return true;
+      case Answer::Kind::row:
+        break;
+    }
+    const Batch& batch = *lane.batch;
+    if (lane.answered >= batch.configs.size() || batch.configs[lane.answered] != answer.index) {
+      fail(Errc::device_failure, "a worker answered for config {} out of turn", answer.index);
+    }
+    record(lane, {batch.problem, answer.index, batch.pass}, answer.outcome);
+    ++lane.answered;
+    lane.opens_problem = false;
+    set_deadline(lane);
+    return false;
+  }
+
+  void record(Lane& lane, const SweepKey& key, const Outcome& outcome) {
+    journal_.row(lane.letter, key.config, outcome.measured, outcome.reason);
+    queue_->answered(key, outcome.measured);
+    count(key, outcome.measured, outcome.reason);
+    if (key.pass == 1) work_done_ += share_of(key.problem);
+  }
+
+  void count(const SweepKey& key, const Measurement& measured, const std::string& reason) {
+    ++report_.progress.rows;
+    const Status status = measured.status;
+    if (status == Status::wrong || status == Status::crashed || status == Status::timeout)
+      ++report_.progress.failed;
+    if (key.pass == 1) {
+      ++report_.by_status[static_cast<std::size_t>(status)];
+    } else {
+      ++report_.contender_rows;
+    }
+    if (!reason.empty()) ++report_.reasons[fmt::format("{}: {}", word(status), general(reason))];
+  }
+
+  /// A reason without what differs from element to element, so that equal ones can be counted.
+  static std::string general(std::string reason) {
+    if (reason.starts_with("C(")) return "an element differs from the reference";
+    if (reason.starts_with("row ")) return "a row differs from the reference";
+    return reason;
+  }
+
+  /// What ended its worker twice gets its row; it was announced with the intent that stands before.
+  void record_doomed(Lane& lane) {
+    for (const SweepKey& key : queue_->doomed(*lane.problem)) {
+      journal_.intent(lane.letter, key.problem, key.pass, {key.config});
+      Outcome outcome{
+          {.status = Status::crashed, .cache = plan_.protocol.cache, .pass = key.pass},
+          last_death_.contains(key) ? last_death_[key] : "its worker, or the machine, ended twice"};
+      record(lane, key, outcome);
+    }
+  }
+
+  /// The worker closed its end: whatever it was asked next is what it died of.
+  void died(Lane& lane) {
+    const std::string how = lane.worker->end();
+    lane.worker.reset();
+    if (!lane.ready) {
+      if (++start_failures_ >= kMostStartFailures) {
+        fail(Errc::device_failure, "the worker {} ended before it was ready: {}; see {}",
+             options_.worker.string(), how, (options_.folder / "worker.log").string());
+      }
+      start(lane);
+      return;
+    }
+    const Batch& batch = *lane.batch;
+    if (lane.answered < batch.configs.size()) {
+      const SweepKey key{batch.problem, batch.configs[lane.answered], batch.pass};
+      if (batch.pass == 2 && batch.configs.size() > 1) {
+        queue_->split_contenders(batch.problem);
+      } else {
+        journal_.death(lane.letter, key.config);
+        queue_->died(key);
+        last_death_[key] = how;
+      }
+    }
+    lane.opens_problem = true;
+    advance(lane);
+  }
+
+  void timed_out(Lane& lane) {
+    if (!lane.ready)
+      fail(Errc::device_failure, "the worker {} is not ready after {} s", options_.worker.string(),
+           kStartLimitS);
+    lane.worker->end();
+    lane.worker.reset();
+    const Batch& batch = *lane.batch;
+    if (batch.pass == 2 && batch.configs.size() > 1) {
+      queue_->split_contenders(batch.problem);
+    } else if (lane.answered < batch.configs.size()) {
+      const SweepKey key{batch.problem, batch.configs[lane.answered], batch.pass};
+      record(lane, key,
+             {{.status = Status::timeout, .cache = plan_.protocol.cache, .pass = key.pass},
+              fmt::format("no answer within {} s", options_.item_limit_s)});
+    }
+    lane.opens_problem = true;
+    advance(lane);
+    if (options_.progress) options_.progress(progress());
+  }
+
+  void add_spent(const TimeSpent& more) {
+    report_.spent.kernels += more.kernels;
+    report_.spent.flushes += more.flushes;
+    report_.spent.verify += more.verify;
+    report_.spent.operands += more.operands;
+  }
+
+  SweepProgress progress() const {
+    SweepProgress out = report_.progress;
+    out.problems = order_.size();
+    out.problems_done = queue_->problems_done();
+    out.share_done = work_total_ > 0 ? std::min(1.0, work_done_ / work_total_) : 1;
+    out.elapsed_s = elapsed_s();
+    const double done_now = work_done_ - work_at_start_;
+    if (out.rows >= 20 && done_now > 0) out.left_s = out.elapsed_s * (work_total_ - work_done_) / done_now;
+    return out;
+  }
+
+  void finish_report() {
+    report_.progress = progress();
+    const double elapsed = elapsed_s();
+    report_.rows_per_s = elapsed > 0 ? static_cast<double>(report_.progress.rows) / elapsed : 0;
+    const double useful = seconds(report_.spent.kernels + report_.spent.flushes + report_.spent.verify);
+    report_.overhead = elapsed > 0 ? 1 - useful / (elapsed * options_.workers) : 0;
+  }
+
+  const SweepPlan& plan_;
+  const SweepOptions& options_;
+  std::string hash_;
+  JournalLimits limits_;
+  JournalWriter journal_;
+  std::vector<std::uint32_t> order_;
+  std::optional<WorkQueue> queue_;
+  std::vector<Lane> lanes_;
+  std::map<SweepKey, std::string> last_death_;
+  SweepReport report_;
+  std::int64_t begin_ns_, synced_ns_;
+  int start_failures_ = 0;
+  double work_total_ = 0, work_done_ = 0, work_at_start_ = 0;
+};
+
+void check_options(const SweepOptions& options) {
+  if (options.workers < 1 || options.workers > 26)
+    fail(Errc::invalid_argument, "{} workers: 1 to 26 can work", options.workers);
+  if (options.shards < 1 || options.shard < 1 || options.shard > options.shards) {
+    fail(Errc::invalid_argument, "shard {}/{}: shards count from 1", options.shard, options.shards);
+  }
+  if (!(options.item_limit_s > 0))
+    fail(Errc::invalid_argument, "a time limit of {} s: must be above 0", options.item_limit_s);
+}
+
+}  // namespace
+
+SweepReport run_sweep(const SweepPlan& plan, const SweepOptions& options) {
+  check_options(options);
+  return Sweep(plan, options).run();
+}
+
+std::filesystem::path default_worker() {
+  std::error_code error;
+  const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  for (const auto& place : {here / "kscout-worker", here.parent_path() / "libexec/kscout/kscout-worker",
+                            here.parent_path() / "kscout-worker"}) {
+    if (std::filesystem::exists(place)) return place;
+  }
+  fail(Errc::not_found, "no kscout-worker beside {}; build it, or name it with --worker", here.string());
+}
+
+}  // namespace kscout

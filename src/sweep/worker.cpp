@@ -1,0 +1,171 @@
+#include "sweep/worker.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "measure/affinity.h"
+#include "sweep/messages.h"
+
+namespace kscout {
+
+namespace {
+
+struct Arguments {
+  std::string folder, cpus;
+  pid_t parent = 0;
+};
+
+Arguments parse_arguments(int argc, char** argv) {
+  Arguments out;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string_view flag = argv[i];
+    if (flag == "--sweep") out.folder = argv[i + 1];
+    if (flag == "--cpus") out.cpus = argv[i + 1];
+    if (flag == "--parent") out.parent = std::atoi(argv[i + 1]);
+  }
+  if (out.folder.empty())
+    fail(Errc::invalid_argument, "this program is started by kscout sweep; it needs --sweep DIR");
+  return out;
+}
+
+/// The two ends of the conversation. Kernels that print reach standard error, not the sweep.
+class Conversation {
+ public:
+  Conversation() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
+
+  bool read_line(std::string& line) {
+    for (;;) {
+      const std::size_t end = buffer_.find('\n');
+      if (end != std::string::npos) {
+        line = buffer_.substr(0, end);
+        buffer_.erase(0, end + 1);
+        return true;
+      }
+      char chunk[4096];
+      const ssize_t got = read(STDIN_FILENO, chunk, sizeof chunk);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      buffer_.append(chunk, static_cast<std::size_t>(got));
+    }
+  }
+
+  void say(const Answer& answer) {
+    const std::string line = encode(answer) + '\n';
+    for (std::size_t at = 0; at < line.size();) {
+      const ssize_t wrote = write(out_, line.data() + at, line.size() - at);
+      if (wrote < 0 && errno == EINTR) continue;
+      if (wrote <= 0) std::_Exit(0);  // nobody listens any more
+      at += static_cast<std::size_t>(wrote);
+    }
+  }
+
+ private:
+  int out_;
+  std::string buffer_;
+};
+
+/// Dies with its parent, and before it when memory runs out.
+void tie_to_parent(pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (parent != 0 && getppid() != parent) std::_Exit(0);
+  std::ofstream("/proc/self/oom_score_adj") << 1000;
+}
+
+TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
+  return {a.kernels - b.kernels, a.flushes - b.flushes, a.verify - b.verify, a.operands - b.operands};
+}
+
+class Worker {
+ public:
+  Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
+      : plan_(plan), bench_(backend, plan.protocol, plan.seed), talk_(talk) {}
+
+  void work(const Assignment& assignment) {
+    const TimeSpent before = bench_.spent();
+    if (std::string reason = open(assignment.problem); !reason.empty()) {
+      for (const auto config : assignment.configs) {
+        Outcome outcome{
+            {.status = Status::unsupported, .cache = plan_.protocol.cache, .pass = assignment.pass}, reason};
+        talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+      }
+    } else if (assignment.pass == 1) {
+      coarse(assignment);
+    } else {
+      contenders(assignment);
+    }
+    talk_.say(
+        {.kind = Answer::Kind::done, .index = assignment.problem, .spent = minus(bench_.spent(), before)});
+  }
+
+ private:
+  /// Why the problem cannot be measured here at all; empty when it can. Both passes of a problem follow each
+  /// other: its operands are made once.
+  std::string open(std::uint32_t problem) {
+    if (opened_ == static_cast<std::int64_t>(problem)) return {};
+    opened_ = -1;
+    try {
+      bench_.open(plan_.problems.at(problem));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    opened_ = problem;
+    return {};
+  }
+
+  void coarse(const Assignment& assignment) {
+    double best_us = assignment.best_us;
+    for (const auto config : assignment.configs) {
+      Outcome outcome = bench_.coarse(plan_.configs.at(config), best_us);
+      if (outcome.measured.status == Status::ok) best_us = std::min(best_us, outcome.measured.time_us);
+      talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+    }
+  }
+
+  void contenders(const Assignment& assignment) {
+    std::vector<KernelConfig> configs;
+    for (const auto config : assignment.configs) configs.push_back(plan_.configs.at(config));
+    bench_.contenders(configs, [&](std::size_t i, const Outcome& outcome) {
+      talk_.say({.kind = Answer::Kind::row, .index = assignment.configs[i], .outcome = outcome});
+    });
+  }
+
+  const SweepPlan& plan_;
+  ProblemBench bench_;
+  Conversation& talk_;
+  std::int64_t opened_ = -1;
+};
+
+}  // namespace
+
+int run_worker(int argc, char** argv, const WorkerParts& parts) {
+  Conversation talk;
+  try {
+    const Arguments arguments = parse_arguments(argc, argv);
+    tie_to_parent(arguments.parent);
+    // Before any thread exists: a backend's threads inherit it.
+    if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus));
+    const SweepPlan plan = read_manifest(arguments.folder, parts.space);
+    Backend& backend = parts.backend(plan.backend);
+    Worker worker(plan, backend, talk);
+    talk.say({.kind = Answer::Kind::ready});
+    for (std::string line; talk.read_line(line);) worker.work(decode_assignment(line));
+    return 0;
+  } catch (const Error& error) {
+    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}, .code = error.code()});
+  } catch (const std::exception& error) {
+    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}});
+  }
+  return 4;
+}
+
+}  // namespace kscout

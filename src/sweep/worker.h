@@ -1,0 +1,26 @@
+#pragma once
+/// \file
+/// The program that runs kernels for a sweep: `kscout-worker --sweep DIR --cpus 0-1 --parent PID`.
+///
+/// Reads assignments from standard input and answers on standard output (messages.h). Everything that a
+/// kernel or a driver prints goes to standard error. Ends when its input does, and with the process that
+/// started it.
+#include <functional>
+#include <string_view>
+
+#include <kscout/backend.h>
+
+#include "sweep/plan.h"
+
+namespace kscout {
+
+/// What a worker may use. The product's own is {kscout::backend, provider_space}; tests bring faulty ones.
+struct WorkerParts {
+  std::function<Backend&(std::string_view name)> backend;
+  SpaceLookup space;
+};
+
+/// The whole program; returns its exit code.
+int run_worker(int argc, char** argv, const WorkerParts& parts);
+
+}  // namespace kscout

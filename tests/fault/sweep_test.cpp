@@ -1,0 +1,199 @@
+// A whole sweep with worker processes, over configs that misbehave.
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <kscout/error.h>
+
+#include "fault/toy.h"
+#include "sweep/journal.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+using toy::Behaviour;
+
+class SweepFaults : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "kscout_sweep_XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  SweepReport sweep(const SweepPlan& plan, SweepOptions options = {}) {
+    options.folder = folder_;
+    options.worker = KSCOUT_TOY_WORKER;
+    return run_sweep(plan, options);
+  }
+  MeasurementTable table() const { return read_sweep(folder_, toy::space); }
+  std::map<std::uint32_t, Measurement> first_pass(std::uint32_t problem) const {
+    std::map<std::uint32_t, Measurement> rows;
+    for (const auto& row : table().rows) {
+      if (row.problem == problem && row.measured.pass == 1) rows[row.config] = row.measured;
+    }
+    return rows;
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
+  const std::pair<Behaviour, Status> expected[] = {{Behaviour::good, Status::ok},
+                                                   {Behaviour::crash, Status::crashed},
+                                                   {Behaviour::leave, Status::crashed},
+                                                   {Behaviour::crash_in_prepare, Status::crashed},
+                                                   {Behaviour::crash_later, Status::crashed},
+                                                   {Behaviour::hang, Status::timeout},
+                                                   {Behaviour::wrong, Status::wrong},
+                                                   {Behaviour::lazy, Status::wrong},
+                                                   {Behaviour::past_end, Status::wrong},
+                                                   {Behaviour::before_workspace, Status::wrong},
+                                                   {Behaviour::writes_a, Status::crashed},
+                                                   {Behaviour::refuse, Status::unsupported},
+                                                   {Behaviour::fail_to_run, Status::crashed},
+                                                   {Behaviour::slow, Status::raced},
+                                                   {Behaviour::chatter, Status::ok},
+                                                   {Behaviour::good, Status::ok}};
+  std::vector<KernelConfig> configs;
+  for (const auto& [behaviour, status] : expected)
+    configs.push_back(toy::config(behaviour, static_cast<int>(configs.size())));
+  // The slow one loses whatever comes first: it is asked of two problems, and last on neither.
+  const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(90, 80, 100)}, configs);
+  const SweepReport report = sweep(plan, {.item_limit_s = 0.3});
+  EXPECT_EQ(report.ended, "done");
+  for (const std::uint32_t problem : {0u, 1u}) {
+    const auto rows = first_pass(problem);
+    ASSERT_EQ(rows.size(), configs.size());
+    for (std::size_t c = 0; c < configs.size(); ++c) {
+      const Measurement& m = rows.at(static_cast<std::uint32_t>(c));
+      const auto name = toy::kBehaviourWords[static_cast<std::size_t>(expected[c].first)];
+      if (expected[c].first == Behaviour::slow || expected[c].first == Behaviour::good ||
+          expected[c].first == Behaviour::chatter) {
+        EXPECT_TRUE(m.status == Status::ok || m.status == Status::raced) << name << ": " << word(m.status);
+        EXPECT_GT(m.time_us, 0) << name;
+        EXPECT_LE(m.error, 1) << name;
+      } else {
+        EXPECT_EQ(m.status, expected[c].second) << name;
+        EXPECT_TRUE(std::isnan(m.time_us)) << name << " must have no time to win with";
+      }
+    }
+  }
+  // Contenders are only what was right.
+  std::size_t contenders = 0;
+  for (const auto& row : table().rows) {
+    if (row.measured.pass != 2) continue;
+    ++contenders;
+    EXPECT_EQ(first_pass(row.problem).at(row.config).status, Status::ok);
+    EXPECT_GE(row.measured.repeats, 1);
+  }
+  EXPECT_GE(contenders, 2u);
+  EXPECT_EQ(report.by_status[static_cast<std::size_t>(Status::wrong)], 8u);
+  EXPECT_EQ(report.reasons.at("wrong: C was written 8 bytes past its end"), 2u);
+  EXPECT_EQ(report.reasons.at("unsupported: the toy refuses"), 2u);
+}
+
+TEST_F(SweepFaults, ASecondRunMeasuresNothing) {
+  const auto plan = toy::quick_plan(3, 10);
+  const auto first = sweep(plan);
+  EXPECT_EQ(first.by_status[0] + first.by_status[1], 30u);
+  const auto rows = table().rows;
+  const auto second = sweep(plan);
+  EXPECT_EQ(second.progress.rows, 0u);
+  EXPECT_EQ(second.progress.problems_done, 3u);
+  EXPECT_EQ(table().rows, rows);
+}
+
+TEST_F(SweepFaults, AnotherSweepMayNotShareTheFolder) {
+  sweep(toy::quick_plan(2, 3));
+  try {
+    sweep(toy::quick_plan(3, 3));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    EXPECT_NE(std::string_view(error.what()).find("another sweep"), std::string_view::npos) << error.what();
+  }
+}
+
+TEST_F(SweepFaults, BudgetEndsAndTheNextRunContinues) {
+  const auto plan = toy::plan({make_gemm(4, 4, 4), make_gemm(5, 4, 4)},
+                              {toy::config(Behaviour::hang, 0), toy::config(Behaviour::good, 0)});
+  EXPECT_EQ(sweep(plan, {.budget_s = 0.2}).ended, "budget");
+  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2}).ended, "done");
+  EXPECT_EQ(first_pass(0).size() + first_pass(1).size(), 4u);
+}
+
+TEST_F(SweepFaults, StopKeepsWhatWasMeasured) {
+  const auto plan = toy::quick_plan(4, 20);
+  std::atomic<bool> stop = false;
+  std::size_t answers = 0;
+  const auto report = sweep(plan, {.stop = &stop, .progress = [&](const SweepProgress& p) {
+                                     answers = p.rows;
+                                     if (p.rows >= 25) stop = true;
+                                   }});
+  EXPECT_EQ(report.ended, "interrupted");
+  const std::size_t kept = table().rows.size();
+  EXPECT_GE(kept, 25u);
+  EXPECT_EQ(read_state(folder_, toy::space).last_end, "interrupted");
+  const auto rest = sweep(plan);
+  EXPECT_EQ(rest.ended, "done");
+  EXPECT_EQ(rest.progress.rows + answers, table().rows.size());
+}
+
+TEST_F(SweepFaults, ShardsTogetherMeasureEverythingOnce) {
+  const auto plan = toy::quick_plan(7, 4);
+  for (const int shard : {3, 1, 2}) EXPECT_EQ(sweep(plan, {.shard = shard, .shards = 3}).ended, "done");
+  std::set<std::pair<std::uint32_t, std::uint32_t>> keys;
+  for (const auto& row : table().rows) {
+    if (row.measured.pass != 1) continue;
+    EXPECT_TRUE(keys.insert({row.problem, row.config}).second);
+  }
+  EXPECT_EQ(keys.size(), 28u);
+  EXPECT_EQ(sweep(plan).progress.rows, 0u) << "nothing is left for a sweep without shards";
+}
+
+TEST_F(SweepFaults, TwoWorkersShareTheProblems) {
+  const auto plan = toy::quick_plan(6, 5);
+  EXPECT_EQ(sweep(plan, {.workers = 2}).ended, "done");
+  EXPECT_EQ(sweep(plan).progress.rows, 0u);
+}
+
+TEST_F(SweepFaults, ProblemsThatCannotBeMadeAreUnsupported) {
+  const auto plan =
+      toy::plan({make_gemm(4, 4, 4, DType::fp8), make_gemm(4, 4, 4)}, {toy::config(Behaviour::good, 0)});
+  sweep(plan);
+  EXPECT_EQ(first_pass(0).at(0).status, Status::unsupported);
+  EXPECT_EQ(first_pass(1).at(0).status, Status::ok);
+}
+
+TEST_F(SweepFaults, AWorkerThatCannotStartIsOneError) {
+  const auto plan = toy::quick_plan(1, 1);
+  EXPECT_THROW(run_sweep(plan, {.folder = folder_, .worker = "/no/such/worker"}), Error);
+  EXPECT_THROW(run_sweep(plan, {.folder = folder_, .worker = "/bin/false"}), Error);
+}
+
+TEST_F(SweepFaults, FixedRepeatsAreCounted) {
+  auto plan = toy::quick_plan(2, 3);
+  plan.protocol.repeat = 7;
+  sweep(plan);
+  for (const auto& row : table().rows) {
+    EXPECT_EQ(row.measured.repeats, 7);
+    EXPECT_EQ(row.measured.pass, 1);
+  }
+}
+
+TEST_F(SweepFaults, ColdCachesAreRecorded) {
+  auto plan = toy::quick_plan(1, 2);
+  plan.protocol.cache = CacheState::cold;
+  const auto report = sweep(plan);
+  EXPECT_GT(report.spent.flushes, 0);
+  for (const auto& row : table().rows) EXPECT_EQ(row.measured.cache, CacheState::cold);
+  EXPECT_EQ(table().metadata.at("protocol.cache"), "cold");
+}
+
+}  // namespace
+}  // namespace kscout
