@@ -21,10 +21,11 @@ inline constexpr std::uint32_t kKsfVersion = 1;
 
 enum class KsfKind : std::uint32_t {
   meta = 1,     ///< JSON text, index 0
-  configs = 2,  ///< i32 table: axis x config, index 0
-  members = 3,  ///< u32 list: configs of a family
-  traits = 4,   ///< f64 table: trait x member
-  forest = 5,   ///< trees
+  schema = 2,   ///< TOML text: the features' formulas, index 0
+  configs = 3,  ///< i32 table: axis x config, index 0
+  members = 4,  ///< u32 list: configs of a family
+  traits = 5,   ///< f64 table: trait x member
+  forest = 6,   ///< trees
 };
 
 /// One part of a file. Sections stand in rising order of (kind, index), without repetition.

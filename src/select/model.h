@@ -48,7 +48,7 @@ struct TargetForest {
   Target target = Target::relative;
   Forest forest;
   double offset = 0;
-  double slope = 1;
+  double slope = 1;  ///< above 0
   bool operator==(const TargetForest&) const = default;
 };
 
@@ -112,6 +112,10 @@ class Model {
 
   ModelData data_;
 };
+
+/// ln TFLOPS that a score (higher is better) claims before calibration: absolute for tflops, latency and
+/// bandwidth, against the best config for relative, against `top_score` for rank.
+double claimed_log_tflops(Target target, double score, double top_score, const GemmProblem& problem) noexcept;
 
 /// Microseconds of a problem at a speed; NaN when it has no floating-point operations or the speed is 0.
 double time_us_of(const GemmProblem& problem, double tflops) noexcept;

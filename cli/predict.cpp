@@ -1,0 +1,93 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct PredictOptions {
+  ProblemOptions problem;
+  FamilyOptions family;
+  std::string file, model;
+  std::size_t top = 5;
+  By by = By::best;
+  Format format = Format::text;
+};
+
+/// The asked model, or the one that is found for the problem's type on this device.
+Selector selector_for(const PredictOptions& options, const GemmProblem& problem) {
+  if (!options.model.empty()) return Selector::load(options.model);
+  const auto request = options.family.request(signature_of(problem));
+  return Selector::find(request.signature.op, request.signature.dtype_a,
+                        {request.provider, request.device, request.rules});
+}
+
+void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice>& choices) {
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    const Choice& choice = choices[i];
+    table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)), text(choice.name),
+                   number(choice.time_us, 4), number(choice.tflops, 4), number(choice.gb_s, 4),
+                   number(100 * choice.margin, 3), text(word(choice.source))});
+  }
+}
+
+void predict(const PredictOptions& options) {
+  if (options.problem.given() == !options.file.empty()) {
+    fail(Errc::invalid_argument,
+         "give one problem (gemm:MxNxK or --m --n --k) or a list with --problems FILE");
+  }
+  const auto problems =
+      options.file.empty() ? std::vector{options.problem.problem()} : read_problems(options.file);
+  Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent", "source"});
+  const Selector selector = selector_for(options, problems.front());
+  for (const GemmProblem& problem : problems) {
+    const bool other_type = options.model.empty() && problem.dtype_a != problems.front().dtype_a;
+    const Selector& asked = other_type ? selector_for(options, problem) : selector;
+    add_rows(table, problem, asked.rank(problem, options.top, options.by));
+  }
+  table.print(options.format);
+  if (options.format != Format::text) return;
+  const auto path = selector.model_path();
+  fmt::print(stderr, "model: {}\n",
+             path.empty() ? "none found; analytic costs of " + selector.device().name : path.string());
+}
+
+}  // namespace
+
+void setup_predict(CLI::App& verb) {
+  auto options = std::make_shared<PredictOptions>();
+  options->problem.add_to(verb);
+  verb.add_option("--problems", options->file,
+                  "file of problems: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
+  verb.add_option(
+      "--model", options->model,
+      "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
+  verb.add_option("--provider", options->family.provider, "who describes the kernels when there is no model")
+      ->capture_default_str();
+  verb.add_option("--rules", options->family.rules, "rule set when there is no model")->capture_default_str();
+  verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
+      ->capture_default_str();
+  verb.add_option("--top", options->top, "how many configs of each problem")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  add_word_option(verb, "--by", options->by, "what to be best in; best = the model's own target");
+  add_format_option(verb, options->format);
+  verb.footer(
+      "source: model, analytic (roofline and tile costs, no measurement) or default (nothing known);\n"
+      "margin_percent: how much longer the next config should take\n\n"
+      "examples\n"
+      "  kscout predict gemm:16x4096x4096 --top 3\n"
+      "  kscout predict --problems shapes.csv --top 1 --format csv\n\n"
+      "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
+  verb.callback([options] { predict(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,37 @@
+#pragma once
+/// \file
+/// Costs of configs without a model: the analytic time of our `gemm` schema (roofline and tile quantisation).
+///
+///     Analytic analytic({.provider = "native", .device = detect_cpu(), .rules = "default"});
+///     const auto family = analytic.family(signature_of(problem));
+///     std::vector<double> us = analytic.time_us(*family, problem);
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include <kscout/family.h>
+#include <kscout/selector.h>
+
+namespace kscout {
+
+class Analytic {
+ public:
+  explicit Analytic(SelectorRequest request);
+
+  /// The configs for a signature: enumerated on first use, then kept. Throws what enumerate() throws.
+  /// Thread-safe.
+  std::shared_ptr<const Family> family(const Signature& signature) const;
+
+  /// Microseconds per config of the family; +infinity for configs that a serve rule keeps from the problem,
+  /// NaN where the device's facts do not suffice.
+  std::vector<double> time_us(const Family& family, const GemmProblem& problem) const;
+
+  const SelectorRequest& request() const noexcept { return request_; }
+
+ private:
+  SelectorRequest request_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::shared_ptr<const Family>> families_;
+};
+
+}  // namespace kscout

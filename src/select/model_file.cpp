@@ -1,0 +1,411 @@
+// The `.ksf` file of a model: sections of forest/ksf.h plus one JSON text that names what they hold.
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "core/field_json.h"
+#include "features/schema.h"
+#include "forest/bytes.h"
+#include "forest/ksf.h"
+#include "select/model.h"
+
+namespace kscout {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Limits that keep a hostile file from costing more than its own size. Larger ones would be a mistake.
+constexpr std::size_t kMostConfigs = 1U << 20, kMostFamilies = 256;
+
+/// Sections of a file by kind.
+class Sections {
+ public:
+  explicit Sections(std::string_view file) {
+    for (const KsfView& view : unpack_ksf(file)) by_kind_[view.kind].push_back(view.bytes);
+  }
+  std::string_view get(KsfKind kind, std::size_t index, std::string_view what) const {
+    const auto found = by_kind_.find(kind);
+    if (found == by_kind_.end() || index >= found->second.size()) {
+      fail(Errc::corrupt_data, ".ksf: section {} of {} is missing", index, what);
+    }
+    return found->second[index];
+  }
+
+ private:
+  std::map<KsfKind, std::vector<std::string_view>> by_kind_;
+};
+
+/// Adds a section unless equal bytes of that kind are there; its index.
+class SectionPool {
+ public:
+  std::uint32_t add(KsfKind kind, std::string bytes) {
+    auto& of_kind = by_kind_[kind];
+    const auto found = std::ranges::find(of_kind, bytes);
+    if (found != of_kind.end()) return static_cast<std::uint32_t>(found - of_kind.begin());
+    of_kind.push_back(std::move(bytes));
+    return static_cast<std::uint32_t>(of_kind.size() - 1);
+  }
+  std::string pack() const {
+    std::vector<KsfSection> sections;
+    for (const auto& [kind, of_kind] : by_kind_) {
+      for (std::uint32_t i = 0; i < of_kind.size(); ++i) sections.push_back({kind, i, of_kind[i]});
+    }
+    return pack_ksf(sections);
+  }
+
+ private:
+  std::map<KsfKind, std::vector<std::string>> by_kind_;
+};
+
+std::string hash_text(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+// ----------------------------------------------------------------------------------------------------
+// writing
+
+/// All configs of the families, each once, in the order of first appearance.
+struct Union {
+  ConfigTable configs;
+  std::vector<std::vector<std::uint32_t>> members;  ///< per family
+};
+
+Union unite(const std::vector<Family>& families) {
+  Union result{ConfigTable(families.front().configs.space()), {}};
+  std::unordered_map<KernelConfig, std::uint32_t> seen;
+  for (const Family& family : families) {
+    auto& members = result.members.emplace_back();
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      const KernelConfig config = family.configs[i];
+      const auto [at, is_new] = seen.emplace(config, static_cast<std::uint32_t>(seen.size()));
+      if (is_new) result.configs.push_back(config);
+      members.push_back(at->second);
+    }
+  }
+  return result;
+}
+
+KsfTable<std::int32_t> config_table(const ConfigTable& configs) {
+  KsfTable<std::int32_t> table;
+  table.columns = static_cast<std::uint32_t>(configs.space().axes.size());
+  table.rows = static_cast<std::uint32_t>(configs.size());
+  for (std::size_t axis = 0; axis < table.columns; ++axis) {
+    const auto column = configs.column(axis);
+    table.values.insert(table.values.end(), column.begin(), column.end());
+  }
+  return table;
+}
+
+KsfTable<double> traits_table(const std::vector<Traits>& traits) {
+  KsfTable<double> table;
+  table.rows = static_cast<std::uint32_t>(traits.size());
+  for_each_field<Traits>([&](const auto& field) {
+    ++table.columns;
+    for (const Traits& of : traits) {
+      // One NaN for all: which bits "unknown" has must not change the file.
+      table.values.push_back(std::isnan(of.*field.member) ? Traits::unknown : of.*field.member);
+    }
+  });
+  return table;
+}
+
+Json axes_json(const ConfigSpace& space) {
+  Json axes = Json::array();
+  for (const Axis& axis : space.axes) {
+    Json words = Json::array();
+    for (const auto w : axis.words) words.push_back(std::string(w));
+    axes.push_back({{"name", std::string(axis.name)}, {"words", std::move(words)}});
+  }
+  return axes;
+}
+
+Json rules_json(const std::vector<Rule>& rules) {
+  Json json = Json::array();
+  for (const Rule& rule : rules) {
+    json.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
+  }
+  return json;
+}
+
+// ----------------------------------------------------------------------------------------------------
+// reading
+
+/// A member of a JSON object, with its type checked.
+const Json& member(const Json& json, const char* name) {
+  if (!json.is_object() || !json.contains(name))
+    fail(Errc::corrupt_data, ".ksf: '{}' is missing in the description", name);
+  return json[name];
+}
+std::string text_at(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_string()) fail(Errc::corrupt_data, ".ksf: '{}' is not a text", name);
+  return value.get<std::string>();
+}
+double number_at(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_number()) fail(Errc::corrupt_data, ".ksf: '{}' is not a number", name);
+  return value.get<double>();
+}
+std::uint32_t count_of(const Json& value, std::string_view name) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > UINT32_MAX) {
+    fail(Errc::corrupt_data, ".ksf: '{}' is not a count", name);
+  }
+  return value.get<std::uint32_t>();
+}
+std::uint32_t count_at(const Json& json, const char* name) { return count_of(member(json, name), name); }
+const Json& list_at(const Json& json, const char* name) {
+  const Json& value = member(json, name);
+  if (!value.is_array()) fail(Errc::corrupt_data, ".ksf: '{}' is not a list", name);
+  return value;
+}
+
+/// How the file's axes map to the program's space.
+struct AxisMap {
+  std::size_t axis;
+  std::vector<std::int32_t> word;  ///< the program's value of each word of the file; empty for numbers
+};
+
+/// Every axis of the program's space once, by name: a provider may reorder axes and words, not forget them.
+std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
+  std::vector<AxisMap> maps;
+  std::uint32_t seen = 0;
+  for (const Json& json : axes) {
+    AxisMap map{space.axis_index(text_at(json, "name")), {}};
+    const Axis& axis = space.axes[map.axis];
+    for (const Json& word : list_at(json, "words")) {
+      if (!word.is_string()) fail(Errc::corrupt_data, ".ksf: a word of axis {} is not a text", axis.name);
+      map.word.push_back(
+          static_cast<std::int32_t>(parse_word(axis.name, word.get<std::string>(), axis.words)));
+    }
+    if (map.word.empty() != axis.words.empty() || ((seen >> map.axis) & 1U) != 0) {
+      fail(Errc::corrupt_data, ".ksf: axis {} stands twice or has no words", axis.name);
+    }
+    seen |= 1U << map.axis;
+    maps.push_back(std::move(map));
+  }
+  if (maps.size() != space.axes.size()) {
+    fail(Errc::corrupt_data,
+         ".ksf: {} axes; {} has {}: the model is of another version of the provider, train again",
+         maps.size(), space.provider, space.axes.size());
+  }
+  return maps;
+}
+
+std::vector<KernelConfig> read_configs(const Sections& sections, const Json& axes, const ConfigSpace& space) {
+  const auto table = parse_table<std::int32_t>(sections.get(KsfKind::configs, 0, "configs"), "configs");
+  const auto maps = map_axes(axes, space);
+  if (table.columns != maps.size() || table.rows > kMostConfigs) {
+    fail(Errc::corrupt_data, ".ksf: {} columns of {} configs for {} axes", table.columns, table.rows,
+         maps.size());
+  }
+  std::vector<KernelConfig> configs(table.rows, KernelConfig(space));
+  for (std::size_t column = 0; column < maps.size(); ++column) {
+    const AxisMap& map = maps[column];
+    for (std::size_t row = 0; row < table.rows; ++row) {
+      std::int32_t value = table.values[column * table.rows + row];
+      if (!map.word.empty() && value != KernelConfig::unknown) {
+        if (value < 0 || static_cast<std::size_t>(value) >= map.word.size()) {
+          fail(Errc::corrupt_data, ".ksf: config {} has value {} on axis {}", row, value,
+               space.axes[map.axis].name);
+        }
+        value = map.word[static_cast<std::size_t>(value)];
+      }
+      configs[row][map.axis] = value;
+    }
+  }
+  return configs;
+}
+
+/// Traits by name: those that the program no longer has are left out, those that the file lacks are unknown.
+std::vector<Traits> read_traits(const Sections& sections, std::uint32_t index, const Json& names,
+                                std::size_t rows) {
+  const auto table = parse_table<double>(sections.get(KsfKind::traits, index, "traits"), "traits");
+  if (table.rows != rows || table.columns != names.size()) {
+    fail(Errc::corrupt_data, ".ksf: traits of {} configs, {} columns; expected {} and {}", table.rows,
+         table.columns, rows, names.size());
+  }
+  std::vector<Traits> traits(rows);
+  for (std::size_t column = 0; column < names.size(); ++column) {
+    if (!names[column].is_string()) fail(Errc::corrupt_data, ".ksf: a trait's name is not a text");
+    for_each_field<Traits>([&](const auto& field) {
+      if (names[column] != std::string(field.name)) return;
+      for (std::size_t row = 0; row < rows; ++row) {
+        const double value = table.values[column * rows + row];
+        if (std::isinf(value)) fail(Errc::corrupt_data, ".ksf: trait {} is infinite", field.name);
+        traits[row].*field.member = value;
+      }
+    });
+  }
+  return traits;
+}
+
+std::vector<Rule> read_rules(const Json& json) {
+  std::vector<Rule> rules;
+  for (const Json& rule : json) {
+    rules.push_back(
+        {text_at(rule, "name"), RuleKind::serves, text_at(rule, "admits"), text_at(rule, "because")});
+  }
+  return rules;
+}
+
+Family read_family(const Sections& sections, const Json& meta, const Json& json,
+                   const std::vector<KernelConfig>& configs, const ConfigSpace& space) {
+  Family family;
+  family.provider = text_at(meta, "provider");
+  family.rules = text_at(meta, "rules");
+  family.device = record_from_json<Device>(member(meta, "device"), ".ksf: device");
+  family.signature = record_from_json<Signature>(member(json, "signature"), ".ksf: signature");
+  if (family.signature.op != space.op) {
+    fail(Errc::corrupt_data, ".ksf: a family of op {} in a model of {}", word(family.signature.op),
+         word(space.op));
+  }
+  const auto members = parse_table<std::uint32_t>(
+      sections.get(KsfKind::members, count_at(json, "members"), "members"), "members");
+  if (members.columns != 1) fail(Errc::corrupt_data, ".ksf: members in {} columns", members.columns);
+  family.configs = ConfigTable(space);
+  for (const std::uint32_t index : members.values) {
+    if (index >= configs.size())
+      fail(Errc::corrupt_data, ".ksf: family asks config {} of {}", index, configs.size());
+    family.configs.push_back(configs[index]);
+  }
+  family.traits =
+      read_traits(sections, count_at(json, "traits"), list_at(meta, "traits"), family.configs.size());
+  family.serves = read_rules(list_at(json, "serves"));
+  family.default_config = count_at(json, "default_config");
+  return family;
+}
+
+/// The rules must compile: asking about one problem does it.
+void check_rules(const Family& family) {
+  GemmProblem problem = make_gemm(1, 1, 1);
+  const Signature& s = family.signature;
+  problem.dtype_a = s.dtype_a;
+  problem.dtype_b = s.dtype_b;
+  problem.dtype_c = s.dtype_c;
+  problem.dtype_acc = s.dtype_acc;
+  problem.layout = s.layout;
+  problem.epilogue = s.epilogue;
+  problem.accumulate = s.accumulate;
+  std::vector<std::uint8_t> serves;
+  serving_configs(family, problem, serves);
+}
+
+TargetForest read_target(const Sections& sections, const Json& json) {
+  TargetForest target;
+  target.target = parse<Target>(text_at(json, "target"));
+  target.offset = number_at(json, "offset");
+  target.slope = number_at(json, "slope");
+  target.forest = parse_forest(sections.get(KsfKind::forest, count_at(json, "forest"), "forests"));
+  return target;
+}
+
+std::shared_ptr<const Schema> read_schema(const Sections& sections, const Json& meta) {
+  auto schema =
+      std::make_shared<Schema>(Schema::parse(sections.get(KsfKind::schema, 0, "the schema"), ".ksf schema"));
+  if (hash_text(schema->hash()) != text_at(meta, "schema_hash")) {
+    fail(Errc::corrupt_data,
+         ".ksf: the formulas of schema {} do not have the hash that the model was trained with",
+         schema->name());
+  }
+  return schema;
+}
+
+ModelData read_data(std::string_view bytes) {
+  const Sections sections(bytes);
+  const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
+  const ConfigSpace& space = provider(text_at(meta, "provider")).space(parse<Op>(text_at(meta, "op")));
+  const auto configs = read_configs(sections, list_at(meta, "axes"), space);
+  ModelData data;
+  const Json& families = list_at(meta, "families");
+  if (families.size() > kMostFamilies) fail(Errc::corrupt_data, ".ksf: {} families", families.size());
+  for (const Json& json : families) {
+    data.families.push_back(read_family(sections, meta, json, configs, space));
+    check_rules(data.families.back());
+  }
+  data.schema = read_schema(sections, meta);
+  for (const Json& json : list_at(meta, "targets")) data.targets.push_back(read_target(sections, json));
+  const Json& best = member(meta, "best_tflops");
+  if (!best.is_null()) {
+    data.best_tflops = parse_forest(sections.get(KsfKind::forest, count_at(best, "forest"), "forests"));
+    for (const Json& feature : list_at(best, "features"))
+      data.best_features.push_back(count_of(feature, "features"));
+  }
+  data.fingerprint = text_at(meta, "fingerprint");
+  return data;
+}
+
+}  // namespace
+
+std::string Model::bytes() const {
+  const Union all = unite(data_.families);
+  SectionPool pool;
+  pool.add(KsfKind::configs, table_bytes(config_table(all.configs)));
+  Json meta;
+  meta["provider"] = data_.families.front().provider;
+  meta["op"] = std::string(word(all.configs.space().op));
+  meta["rules"] = data_.families.front().rules;
+  meta["device"] = record_json(device());
+  meta["fingerprint"] = data_.fingerprint;
+  meta["axes"] = axes_json(all.configs.space());
+  meta["traits"] = Json::array();
+  for (const auto name : field_names<Traits>()) meta["traits"].push_back(std::string(name));
+  meta["families"] = Json::array();
+  for (std::size_t i = 0; i < data_.families.size(); ++i) {
+    const Family& family = data_.families[i];
+    KsfTable<std::uint32_t> members{1, static_cast<std::uint32_t>(all.members[i].size()), all.members[i]};
+    Json json;
+    json["signature"] = record_json(family.signature);
+    json["members"] = pool.add(KsfKind::members, table_bytes(members));
+    json["traits"] = pool.add(KsfKind::traits, table_bytes(traits_table(family.traits)));
+    json["default_config"] = family.default_config;
+    json["serves"] = rules_json(family.serves);
+    meta["families"].push_back(std::move(json));
+  }
+  meta["schema_hash"] = hash_text(data_.schema->hash());
+  pool.add(KsfKind::schema, data_.schema->text());
+  meta["targets"] = Json::array();
+  for (const TargetForest& target : data_.targets) {
+    meta["targets"].push_back({{"target", std::string(word(target.target))},
+                               {"forest", pool.add(KsfKind::forest, forest_bytes(target.forest))},
+                               {"offset", target.offset},
+                               {"slope", target.slope}});
+  }
+  meta["best_tflops"] = nullptr;
+  if (data_.best_tflops.tree_count() > 0) {
+    meta["best_tflops"] = {{"forest", pool.add(KsfKind::forest, forest_bytes(data_.best_tflops))},
+                           {"features", data_.best_features}};
+  }
+  pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
+  return pool.pack();
+}
+
+Model Model::parse(std::string_view bytes) {
+  try {
+    return Model(read_data(bytes));
+  } catch (const nlohmann::json::exception& error) {
+    fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
+  } catch (const Error& error) {
+    // What is a wrong argument to a function below is wrong data here.
+    const bool own = error.code() == Errc::corrupt_data || error.code() == Errc::unsupported;
+    throw Error(own ? error.code() : Errc::corrupt_data,
+                own ? error.what() : fmt::format(".ksf: {}", error.what()));
+  }
+}
+
+Model Model::load(const std::filesystem::path& folder_or_file) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
+  const auto file = folder ? folder_or_file / "model.ksf" : folder_or_file;
+  const std::string bytes = read_file(file);
+  try {
+    return parse(bytes);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", file.string(), error.what()));
+  }
+}
+
+}  // namespace kscout

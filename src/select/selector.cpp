@@ -1,0 +1,156 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <kscout/provider.h>
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "select/analytic.h"
+#include "select/model.h"
+
+namespace kscout {
+
+namespace {
+
+/// What a link of the chain says about the configs of a family.
+struct Opinion {
+  std::shared_ptr<const Family> family;
+  std::vector<double> scores;  ///< higher is better; -infinity = cannot take the problem
+  std::vector<double> tflops;  ///< predicted; empty when the link cannot tell
+  ChoiceSource source = ChoiceSource::fallback;
+};
+
+bool usable(double score) { return score > -std::numeric_limits<double>::infinity(); }
+
+Target target_of(By by) {
+  switch (by) {
+    case By::tflops:
+      return Target::tflops;
+    case By::latency:
+      return Target::latency;
+    default:
+      return Target::bandwidth;
+  }
+}
+
+/// Positions of the best `count` usable scores; ties keep family order.
+std::vector<std::size_t> best_of(const std::vector<double>& scores, std::size_t count) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (usable(scores[i])) order.push_back(i);
+  }
+  const std::size_t kept = std::min(count, order.size());
+  const auto better = [&](std::size_t a, std::size_t b) {
+    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+  };
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(), better);
+  order.resize(kept);
+  return order;
+}
+
+}  // namespace
+
+struct Selector::Impl {
+  std::optional<Model> model;
+  std::filesystem::path model_path;
+  Analytic analytic;
+
+  explicit Impl(SelectorRequest request) : analytic(std::move(request)) {}
+
+  /// The model's opinion; nothing when it was not trained for such problems or none of its configs can take
+  /// this one.
+  std::optional<Opinion> ask_model(const GemmProblem& problem, By by) const {
+    if (!model) return std::nullopt;
+    const Family* const family = model->family(signature_of(problem));
+    if (!family) return std::nullopt;
+    const Target target = by == By::best ? model->default_target() : target_of(by);
+    Opinion opinion;
+    opinion.family = {std::shared_ptr<const void>(), family};  // owned by the model
+    opinion.scores.resize(family->configs.size());
+    model->score(problem, target, opinion.scores);
+    if (std::ranges::none_of(opinion.scores, usable)) return std::nullopt;
+    opinion.tflops = model->predicted_tflops(problem, target, opinion.scores);
+    opinion.source = ChoiceSource::model;
+    return opinion;
+  }
+
+  /// Analytic costs, or the default config first and then family order when there are none.
+  Opinion ask_analytic(const GemmProblem& problem) const {
+    Opinion opinion;
+    opinion.family = analytic.family(signature_of(problem));
+    const auto time_us = analytic.time_us(*opinion.family, problem);
+    const bool told = std::ranges::none_of(time_us, [](double us) { return std::isnan(us); });
+    opinion.source = told ? ChoiceSource::analytic : ChoiceSource::fallback;
+    opinion.scores.resize(time_us.size());
+    if (told) opinion.tflops.resize(time_us.size());
+    for (std::size_t i = 0; i < time_us.size(); ++i) {
+      const double untold = i == opinion.family->default_config ? 1.0 : 0.0;
+      const bool serves = !std::isinf(time_us[i]);
+      opinion.scores[i] = !serves ? -std::numeric_limits<double>::infinity() : told ? -time_us[i] : untold;
+      if (told) opinion.tflops[i] = flop_count(problem) / time_us[i] * 1e-6;
+    }
+    return opinion;
+  }
+
+  Choice describe(const GemmProblem& problem, const Opinion& opinion, std::size_t index) const {
+    Choice choice;
+    choice.config = opinion.family->configs[index];
+    Signature signature = signature_of(problem);
+    choice.name = provider(opinion.family->provider).print(signature, choice.config);
+    choice.score = opinion.scores[index];
+    choice.source = opinion.source;
+    if (opinion.tflops.empty()) return choice;
+    choice.tflops = opinion.tflops[index];
+    choice.time_us = opinion.source == ChoiceSource::analytic ? -opinion.scores[index]
+                                                              : time_us_of(problem, choice.tflops);
+    choice.gb_s = least_bytes(problem) / choice.time_us * 1e-3;
+    return choice;
+  }
+};
+
+Selector::Selector(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+Selector Selector::load(const std::filesystem::path& path) {
+  Model model = Model::load(path);
+  const Family& family = model.data().families.front();
+  auto impl = std::make_shared<Impl>(SelectorRequest{family.provider, family.device, family.rules});
+  impl->model.emplace(std::move(model));
+  impl->model_path = path;
+  return Selector(std::move(impl));
+}
+
+Selector Selector::analytic(const SelectorRequest& request) {
+  return Selector(std::make_shared<Impl>(request));
+}
+
+Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
+  const auto found = find_model(op, dtype, request.device);
+  return found ? load(*found) : analytic(request);
+}
+
+const std::filesystem::path& Selector::model_path() const noexcept { return impl_->model_path; }
+const Device& Selector::device() const noexcept { return impl_->analytic.request().device; }
+
+std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
+  check(problem);
+  auto opinion = impl_->ask_model(problem, by);
+  if (!opinion) opinion = impl_->ask_analytic(problem);
+  // One more than asked: the last one's margin needs its follower.
+  const auto order = best_of(opinion->scores, count < SIZE_MAX ? count + 1 : count);
+  if (order.empty()) {
+    fail(Errc::unsupported, "{}: none of the {} configs of {} can take it", print(problem),
+         opinion->scores.size(), opinion->family->provider);
+  }
+  std::vector<Choice> choices;
+  for (const std::size_t index : order) choices.push_back(impl_->describe(problem, *opinion, index));
+  for (std::size_t i = 0; i + 1 < choices.size(); ++i) {
+    choices[i].margin = choices[i + 1].time_us / choices[i].time_us - 1;
+  }
+  if (choices.size() > count) choices.pop_back();
+  return choices;
+}
+
+Choice Selector::select(const GemmProblem& problem, By by) const { return rank(problem, 1, by).front(); }
+
+}  // namespace kscout

@@ -1,0 +1,74 @@
+#pragma once
+/// \file
+/// Cross-validation that stops by what matters: how fast the chosen configs are, not how small the error is.
+///
+///     const auto folds = group_k_fold(set.problems, rows_per_problem, 5);
+///     const CrossValidation cv = cross_validate(set, dataset, Target::relative, folds, options, progress);
+///     // train the final model with cv.rounds trees
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/labels.h"
+#include "train/lightgbm.h"
+
+namespace kscout {
+
+/// How trees are grown. Defaults: measured in docs/training.md.
+struct TrainParameters {
+  int leaves = 31;
+  double learning_rate = 0.1;
+  int rounds = 600;      ///< most trees
+  int check_every = 10;  ///< rounds between looks at the validation folds
+  int patience = 100;    ///< rounds without a better mean efficiency before training stops
+  int least_rows = 10;   ///< in a leaf
+  double feature_fraction = 0.8;
+  double near_best_weight = 0;  ///< weight of a problem's best row is 1 + this
+  int threads = 1;              ///< 1: equal input gives equal bytes
+  std::uint64_t seed = 42;
+};
+
+/// LightGBM's parameter text for a target.
+std::string lightgbm_parameters(const TrainParameters& parameters, Target target, const Schema& schema);
+
+/// Speed of the chosen config over that of the best measured one, per problem.
+struct EfficiencySummary {
+  double mean = 0, p10 = 0, p50 = 0, min = 0;
+  std::size_t problems = 0;
+};
+
+/// Efficiency of the highest score of each problem in [0, 1]; ties go to the earlier config. `scores` has one
+/// entry per row of the set; only problems with `take(problem)` are judged; result in their order.
+std::vector<double> selection_efficiency(const TrainingSet& set, const std::vector<double>& scores,
+                                         bool lower_is_better, const std::function<bool(std::size_t)>& take);
+EfficiencySummary summarise(std::vector<double> efficiency);
+
+struct FoldMetrics {
+  std::uint32_t fold = 0;
+  double rmse = 0, r2 = 0;  ///< against the labels; NaN for rank
+  EfficiencySummary efficiency;
+  std::size_t train_rows = 0, validation_rows = 0, validation_problems = 0;
+};
+
+struct CrossValidation {
+  int rounds = 0;                   ///< trees at the best mean efficiency over the folds
+  std::vector<double> out_of_fold;  ///< per row: score by the model that never saw its size
+  EfficiencySummary efficiency;     ///< of those scores, all problems
+  std::vector<FoldMetrics> folds;
+  std::vector<std::pair<int, double>> curve;  ///< trees, mean efficiency
+};
+
+/// Called with what is being done; never from another thread.
+using Progress = std::function<void(const std::string&)>;
+
+/// `whole` holds the rows of `set`; `fold_of` has one entry per problem. All folds grow together; growth ends
+/// when the efficiency averaged over all problems has not improved for `patience` rounds.
+CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& whole, const Schema& schema,
+                               Target target, const std::vector<std::uint32_t>& fold_of,
+                               const TrainParameters& parameters, const Progress& progress);
+
+/// Sizes of the problems' runs of rows, as rank targets need them.
+std::vector<std::int32_t> group_sizes(const TrainingSet& set, const std::function<bool(std::size_t)>& take);
+
+}  // namespace kscout

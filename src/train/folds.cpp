@@ -1,0 +1,44 @@
+#include "train/folds.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+std::vector<std::uint32_t> group_k_fold(std::span<const GemmProblem> problems,
+                                        std::span<const std::uint32_t> weights, std::uint32_t folds) {
+  using Key = std::array<std::int64_t, 4>;
+  struct Group {
+    std::uint64_t weight = 0;
+    std::vector<std::size_t> members;
+  };
+  std::map<Key, Group> groups;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const GemmProblem& p = problems[i];
+    Group& group = groups[{p.m, p.n, p.k, p.batch}];
+    group.weight += weights[i];
+    group.members.push_back(i);
+  }
+  if (folds < 2 || groups.size() < folds) {
+    fail(Errc::invalid_argument,
+         "{} folds over {} distinct problem sizes: give 2 to {} folds or measure more problems", folds,
+         groups.size(), groups.size());
+  }
+  std::vector<const Group*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [](const Group* group) { return group->weight; });
+
+  std::vector<std::uint64_t> filled(folds);
+  std::vector<std::uint32_t> fold_of(problems.size());
+  for (const Group* group : order) {
+    const auto lightest = static_cast<std::uint32_t>(std::ranges::min_element(filled) - filled.begin());
+    filled[lightest] += group->weight;
+    for (const std::size_t member : group->members) fold_of[member] = lightest;
+  }
+  return fold_of;
+}
+
+}  // namespace kscout

@@ -1,0 +1,213 @@
+// Writes the model folder: the decision (.ksf), the same forests for other tools, and where they come from.
+#include <cmath>
+#include <ctime>
+#include <set>
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "core/build_info.h"
+#include "core/fail.h"
+#include "core/field_json.h"
+#include "features/schema.h"
+#include "forest/bytes.h"
+#include "train/oof_parquet.h"
+#include "train/train.h"
+
+namespace kscout {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+Json parameters_json(const TrainParameters& p) {
+  return {{"num_leaves", p.leaves},
+          {"learning_rate", p.learning_rate},
+          {"rounds", p.rounds},
+          {"check_every", p.check_every},
+          {"patience", p.patience},
+          {"min_data_in_leaf", p.least_rows},
+          {"feature_fraction", p.feature_fraction},
+          {"near_best_weight", p.near_best_weight},
+          {"num_threads", p.threads},
+          {"seed", p.seed}};
+}
+
+Json efficiency_json(const EfficiencySummary& e) {
+  return {{"mean", e.mean}, {"p10", e.p10}, {"p50", e.p50}, {"min", e.min}, {"problems", e.problems}};
+}
+
+Json targets_json(const TrainingResult& result) {
+  Json targets = Json::array();
+  for (const TrainedTarget& target : result.targets) targets.push_back(std::string(word(target.target)));
+  return targets;
+}
+
+Json feature_spec(const TrainingResult& result) {
+  const Schema& schema = *result.model.data().schema;
+  const Family& family = result.model.data().families.front();
+  Json spec;
+  spec["op_type"] = std::string(word(family.signature.op));
+  spec["dtype"] = std::string(word(family.signature.dtype_a));
+  spec["arch"] = result.model.device().arch;
+  spec["schema"] = schema.name();
+  spec["schema_hash"] = fmt::format("{:016x}", schema.hash());
+  spec["feature_names"] = Json::array();
+  spec["formulas"] = Json::object();
+  for (const Feature& feature : schema.features()) {
+    spec["feature_names"].push_back(feature.id);
+    spec["formulas"][feature.id] = feature.formula;
+  }
+  spec["terms"] = Json::object();
+  for (const Feature& term : schema.data().terms) spec["terms"][term.id] = term.formula;
+  spec["categorical_features"] = Json::array();
+  for (const auto index : schema.categorical())
+    spec["categorical_features"].push_back(schema.features()[index].id);
+  spec["targets"] = targets_json(result);
+  spec["log_targets"] = Json::array();  // trained on ln(1 + value); inverse: e^p - 1
+  for (const Target target : {Target::bandwidth, Target::latency, Target::tflops}) {
+    if (result.model.has(target)) spec["log_targets"].push_back(std::string(word(target)));
+  }
+  spec["params"] = parameters_json(result.options.parameters);
+  return spec;
+}
+
+std::string now() {
+  const std::time_t seconds = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &utc);
+  return text;
+}
+
+Json manifest(const TrainingResult& result, const Origin& origin) {
+  std::set<std::array<std::int64_t, 4>> sizes;
+  for (const GemmProblem& p : result.set.problems) sizes.insert({p.m, p.n, p.k, p.batch});
+  int trees = 0;
+  for (const TrainedTarget& target : result.targets) trees = std::max(trees, target.validation.rounds);
+  Json json;
+  json["kscout_version"] = std::string(build_info().version);
+  json["kscout_git"] = std::string(build_info().git);
+  json["timestamp"] = now();
+  json["warm_start_from"] = nullptr;
+  json["prev_n_estimators"] = 0;
+  json["new_n_estimators"] = trees;
+  json["total_n_estimators"] = trees;
+  json["data_files"] = origin.data_files;
+  json["data_rows"] = origin.data_rows;
+  json["valid_rows"] = result.set.row_count();
+  json["problems"] = result.set.problems.size();
+  json["unique_shapes"] = sizes.size();
+  json["data_fingerprint"] = result.model.data().fingerprint;
+  json["data_metadata"] = origin.metadata;
+  json["device"] = record_json(result.model.device());
+  json["provider"] = std::string(result.model.provider());
+  json["rules"] = result.model.data().families.front().rules;
+  json["parameters"] = parameters_json(result.options.parameters);
+  json["folds"] = result.options.folds;
+  json["default_target"] = std::string(word(result.model.default_target()));
+  json["targets"] = Json::object();
+  for (std::size_t i = 0; i < result.targets.size(); ++i) {
+    const TrainedTarget& target = result.targets[i];
+    const TargetForest& forest = result.model.data().targets[i];
+    json["targets"][std::string(word(target.target))] = {
+        {"trees", target.validation.rounds},
+        {"out_of_fold_efficiency", efficiency_json(target.validation.efficiency)},
+        {"calibration", {{"offset", forest.offset}, {"slope", forest.slope}}}};
+  }
+  json["best_tflops_r2"] = number_or_null(result.best_tflops_r2);
+  // Evaluation refuses problems of these sizes unless told otherwise: [m, n, k, batch].
+  json["training_sizes"] = sizes;
+  return json;
+}
+
+Json cv_metrics(const CrossValidation& validation) {
+  Json folds = Json::array();
+  for (const FoldMetrics& fold : validation.folds) {
+    folds.push_back({{"fold", fold.fold},
+                     {"rmse", number_or_null(fold.rmse)},
+                     {"r2", number_or_null(fold.r2)},
+                     {"mean_efficiency", fold.efficiency.mean},
+                     {"p10_efficiency", fold.efficiency.p10},
+                     {"p50_efficiency", fold.efficiency.p50},
+                     {"min_efficiency", fold.efficiency.min},
+                     {"train_size", fold.train_rows},
+                     {"val_size", fold.validation_rows},
+                     {"val_groups", fold.validation_problems}});
+  }
+  return folds;
+}
+
+Json importances(const TrainedTarget& target, const Schema& schema) {
+  Json json = Json::object();
+  for (std::size_t f = 0; f < schema.size(); ++f) {
+    json[schema.features()[f].id] = static_cast<std::int64_t>(target.split_counts[f]);
+  }
+  return json;
+}
+
+void write_json(const fs::path& file, const Json& json) {
+  write_file_atomically(file, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+/// A new, empty folder beside `folder`; removed with its content unless release() was called.
+class Staging {
+ public:
+  explicit Staging(const fs::path& folder) : path_(folder.string() + fmt::format(".{}.part", getpid())) {
+    fs::remove_all(path_);
+    fs::create_directories(path_);
+  }
+  Staging(const Staging&) = delete;
+  ~Staging() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+  /// Puts the finished folder in the place of the old one.
+  void replace(const fs::path& folder) {
+    const fs::path old = folder.string() + fmt::format(".{}.old", getpid());
+    const bool had = fs::exists(folder);
+    if (had) fs::rename(folder, old);
+    fs::rename(path_, folder);
+    if (had) fs::remove_all(old);
+  }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+void write_model_folder(const fs::path& given, const TrainingResult& result, const Origin& origin) {
+  fs::path folder = given.lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "models/x/" is "models/x"
+  try {
+    if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(folder / "model.ksf")) {
+      fail(Errc::invalid_argument, "{} holds other files and no model: give a new folder, or an old model's",
+           folder.string());
+    }
+    Staging staging(folder);
+    const fs::path& to = staging.path();
+    write_file_atomically(to / "model.ksf", result.model.bytes());
+    write_json(to / "feature_spec.json", feature_spec(result));
+    write_json(to / "train_manifest.json", manifest(result, origin));
+    for (const TrainedTarget& target : result.targets) {
+      const std::string name(word(target.target));
+      write_file_atomically(to / ("model_" + name + ".lgbm.gz"), gzip(target.text));
+      write_json(to / ("cv_metrics_" + name + ".json"), cv_metrics(target.validation));
+      write_json(to / ("feature_importances_" + name + ".json"),
+                 importances(target, *result.model.data().schema));
+    }
+    write_oof_parquet(to / "oof_predictions.parquet", result);
+    staging.replace(folder);
+  } catch (const fs::filesystem_error& error) {
+    fail(Errc::device_failure, "{}", error.what());
+  }
+}
+
+}  // namespace kscout

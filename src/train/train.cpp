@@ -1,0 +1,145 @@
+#include "train/train.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "core/fail.h"
+#include "train/best_tflops.h"
+#include "train/folds.h"
+
+namespace kscout {
+
+namespace {
+
+/// Calibration sees rows at least this fast against the best: choices are made among them.
+constexpr double kCalibratedFrom = 0.5;
+
+/// Least squares of ln TFLOPS on what the out-of-fold scores claim.
+void calibrate(const TrainingSet& set, const std::vector<double>& scores, const std::vector<double>& best_log,
+               TargetForest& target) {
+  const bool against_best = target.target == Target::relative || target.target == Target::rank;
+  const double sign = target.target == Target::latency ? -1 : 1;
+  double n = 0, sum_x = 0, sum_y = 0, sum_xx = 0, sum_xy = 0;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    const std::size_t begin = set.first_row[p], end = set.first_row[p + 1];
+    double top = sign * scores[begin];
+    for (std::size_t r = begin; r < end; ++r) top = std::max(top, sign * scores[r]);
+    for (std::size_t r = begin; r < end; ++r) {
+      if (set.rows[r].tflops < kCalibratedFrom * set.best_tflops[p]) continue;
+      const double x = claimed_log_tflops(target.target, sign * scores[r], top, set.problems[p]);
+      const double y = std::log(set.rows[r].tflops) - (against_best ? best_log[p] : 0);
+      n += 1;
+      sum_x += x;
+      sum_y += y;
+      sum_xx += x * x;
+      sum_xy += x * y;
+    }
+  }
+  const double variance = n * sum_xx - sum_x * sum_x;
+  const double slope = variance > 1e-12 * n * n ? (n * sum_xy - sum_x * sum_y) / variance : 1;
+  // A slope that is not positive would turn the order around: then only the offset is worth having.
+  target.slope = slope > 0.01 ? slope : 1;
+  target.offset = (sum_y - target.slope * sum_x) / n;
+}
+
+TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, const Schema& schema,
+                           Target target, const std::vector<std::uint32_t>& fold_of,
+                           const TrainOptions& options, const Progress& progress) {
+  whole.set_labels(labels_of(set, target));
+  TrainedTarget trained{
+      target, cross_validate(set, whole, schema, target, fold_of, options.parameters, progress), {}, {}};
+  const std::string parameters = lightgbm_parameters(options.parameters, target, schema);
+  // A copy of the rows: groups set for ranking must not stay with the other targets.
+  std::vector<std::int32_t> all(set.row_count());
+  for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<std::int32_t>(r);
+  lightgbm::Dataset data(whole, all, parameters);
+  if (target == Target::rank) data.set_groups(group_sizes(set, [](std::size_t) { return true; }));
+  lightgbm::Booster booster(data, parameters);
+  const int rounds = trained.validation.rounds;
+  for (int round = 0; round < rounds && booster.update(); ++round) {
+  }
+  trained.text = booster.text(rounds);
+  trained.split_counts = booster.split_counts(rounds, set.features);
+  return trained;
+}
+
+/// Families of the signatures that were measured.
+std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
+  std::erase_if(families, [&](const Family& family) {
+    return std::ranges::none_of(set.problems,
+                                [&](const GemmProblem& p) { return signature_of(p) == family.signature; });
+  });
+  if (families.empty()) fail(Errc::invalid_argument, "no family has the signature of a measured problem");
+  return families;
+}
+
+}  // namespace
+
+std::string fingerprint_of(const TrainingSet& set, const Device& device) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
+  const auto add = [&](std::string_view bytes) {
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  };
+  add(device.name);
+  for (const KernelConfig& config : set.configs) {
+    for (std::size_t axis = 0; axis < config.space->axes.size(); ++axis) {
+      add(axis_value_text(config.space->axes[axis], config[axis]));
+      add(",");
+    }
+  }
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    add(print(set.problems[p]));
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+      add(fmt::format(" {}:{:x}", set.rows[r].config, std::bit_cast<std::uint64_t>(set.rows[r].tflops)));
+    }
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
+                     std::shared_ptr<const Schema> schema, const TrainOptions& options,
+                     const Progress& progress) {
+  if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
+  TrainingSet set = make_training_set(tables, families, *schema);
+  std::vector<std::uint32_t> rows_per_problem;
+  for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {
+    rows_per_problem.push_back(static_cast<std::uint32_t>(size));
+  }
+  const auto fold_of = group_k_fold(set.problems, rows_per_problem, options.folds);
+  if (progress)
+    progress(fmt::format("{} rows of {} problems, {} features", set.row_count(), set.problems.size(),
+                         set.features));
+
+  std::vector<std::string> names;
+  for (const Feature& feature : schema->features()) names.push_back(feature.id);
+  lightgbm::Dataset whole(set.matrix, names,
+                          lightgbm_parameters(options.parameters, Target::relative, *schema));
+  if (options.parameters.near_best_weight > 0)
+    whole.set_weights(weights_of(set, options.parameters.near_best_weight));
+  std::vector<TrainedTarget> trained;
+  for (const Target target : options.targets) {
+    trained.push_back(train_target(set, whole, *schema, target, fold_of, options, progress));
+  }
+  std::ranges::stable_sort(trained, std::ranges::greater{},
+                           [](const TrainedTarget& t) { return t.validation.efficiency.mean; });
+
+  const BestTflops best =
+      train_best_tflops(set, *schema, fold_of, options.parameters.seed, options.parameters.threads);
+  ModelData data;
+  data.families = measured_families(std::move(families), set);
+  data.schema = schema;
+  data.best_tflops = best.forest;
+  data.best_features = best.features;
+  data.fingerprint = fingerprint_of(set, tables.front().device);
+  for (const TrainedTarget& target : trained) {
+    TargetForest forest;
+    forest.target = target.target;
+    forest.forest = parse_lightgbm(target.text).forest;
+    calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);
+    data.targets.push_back(std::move(forest));
+  }
+  return {Model(std::move(data)), std::move(set), fold_of, std::move(trained), best.r2, options};
+}
+
+}  // namespace kscout

@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// From measurements to a model.
+///
+///     TrainOptions options;
+///     const TrainingResult result = train(tables, families, schema, options, progress);
+///     write_model_folder("models/gemm_fp32_zen3-2c", result, about);
+///
+/// Every target is cross-validated; the one whose choices are fastest on sizes it never saw becomes the
+/// default.
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "select/model.h"
+#include "train/cross_validate.h"
+#include "train/training_set.h"
+
+namespace kscout {
+
+struct TrainOptions {
+  std::uint32_t folds = 5;
+  std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
+  TrainParameters parameters;
+};
+
+struct TrainedTarget {
+  Target target;
+  CrossValidation validation;
+  std::string text;                  ///< LightGBM's model, validation.rounds trees, on all rows
+  std::vector<double> split_counts;  ///< per feature
+};
+
+struct TrainingResult {
+  Model model;
+  TrainingSet set;
+  std::vector<std::uint32_t> fold_of;  ///< per problem
+  std::vector<TrainedTarget> targets;  ///< in the order of the model: default first
+  double best_tflops_r2 = 0;           ///< of ln TFLOPS, out of fold
+  TrainOptions options;
+};
+
+/// `families`: the candidates of the model, one per signature; those of signatures without measurements are
+/// dropped. Throws invalid_argument when there is too little to train on.
+TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
+                     std::shared_ptr<const Schema> schema, const TrainOptions& options,
+                     const Progress& progress);
+
+/// 16 hex digits that change with any measurement, config or problem.
+std::string fingerprint_of(const TrainingSet& set, const Device& device);
+
+/// What the model's folder tells about its origin.
+struct Origin {
+  std::vector<std::string> data_files;
+  std::map<std::string, std::string> metadata;  ///< of the datasets
+  std::size_t data_rows = 0;                    ///< before filtering
+};
+
+/// Writes model.ksf, model_<target>.lgbm.gz, feature_spec.json, train_manifest.json,
+/// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
+/// (docs/formats/model-folder.md) into a folder beside `folder`, then renames: an old model stays until the
+/// new one is complete. Throws device_failure.
+void write_model_folder(const std::filesystem::path& folder, const TrainingResult& result,
+                        const Origin& origin);
+
+}  // namespace kscout

@@ -1,0 +1,166 @@
+#include "train/training_set.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+/// A row of a table, before it has a place in the set.
+struct Candidate {
+  std::uint32_t config;
+  const Measurement* measured;
+};
+
+/// The measurement that counts of two of one (problem, config): the later pass; a success before a failure.
+bool counts_more(const Measurement& a, const Measurement& b) {
+  const bool a_ok = a.status == Status::ok, b_ok = b.status == Status::ok;
+  if (a_ok != b_ok) return a_ok;
+  return a.pass > b.pass;
+}
+
+bool was_timed(const Measurement& m) {
+  return (m.status == Status::ok || m.status == Status::raced) && m.time_us > 0;
+}
+
+/// Gathers what is known of each problem over all tables.
+class Gatherer {
+ public:
+  void add(const MeasurementTable& table) {
+    std::vector<std::uint32_t> config_of;
+    for (const KernelConfig& config : table.configs) config_of.push_back(config_index(config));
+    for (const auto& row : table.rows) {
+      if (row.measured.status == Status::unsupported) continue;
+      if (row.problem >= table.problems.size() || row.config >= config_of.size()) {
+        fail(Errc::corrupt_data, "a measurement of problem {}, config {} in a table of {} and {}",
+             row.problem, row.config, table.problems.size(), config_of.size());
+      }
+      auto& found = of_problem(table.problems[row.problem]);
+      const auto [at, is_new] = found.emplace(config_of[row.config], &row.measured);
+      if (!is_new && counts_more(row.measured, *at->second)) at->second = &row.measured;
+    }
+  }
+
+  TrainingSet take() {
+    TrainingSet set;
+    set.configs = std::move(configs_);
+    set.first_row.push_back(0);
+    for (std::size_t p = 0; p < problems_.size(); ++p) append(set, problems_[p], rows_[p]);
+    if (set.rows.empty()) fail(Errc::invalid_argument, "nothing to train on: no measurement succeeded");
+    return set;
+  }
+
+ private:
+  using Rows = std::map<std::uint32_t, const Measurement*>;  // by config: family order within a problem
+
+  std::uint32_t config_index(const KernelConfig& config) {
+    const auto [at, is_new] = config_index_.emplace(config, static_cast<std::uint32_t>(configs_.size()));
+    if (is_new) configs_.push_back(config);
+    return at->second;
+  }
+  Rows& of_problem(const GemmProblem& problem) {
+    const auto [at, is_new] = problem_index_.emplace(problem, problems_.size());
+    if (is_new) {
+      problems_.push_back(problem);
+      rows_.emplace_back();
+    }
+    return rows_[at->second];
+  }
+  static void append(TrainingSet& set, const GemmProblem& problem, const Rows& rows) {
+    const double flops = flop_count(problem);
+    double best = 0;
+    for (const auto& [config, measured] : rows) {
+      if (measured->status == Status::ok && measured->time_us > 0)
+        best = std::max(best, flops / measured->time_us * 1e-6);
+    }
+    if (!(best > 0)) return;
+    for (const auto& [config, measured] : rows) {
+      const bool timed = was_timed(*measured);
+      set.rows.push_back({config, timed ? measured->time_us : Measurement::unknown,
+                          timed ? flops / measured->time_us * 1e-6 : 0.0, measured->status == Status::raced});
+    }
+    set.problems.push_back(problem);
+    set.best_tflops.push_back(best);
+    set.first_row.push_back(static_cast<std::uint32_t>(set.rows.size()));
+  }
+
+  std::vector<KernelConfig> configs_;
+  std::unordered_map<KernelConfig, std::uint32_t> config_index_;
+  std::vector<GemmProblem> problems_;
+  std::unordered_map<GemmProblem, std::size_t> problem_index_;
+  std::vector<Rows> rows_;
+};
+
+/// Traits of every config under a signature: the family's where it has the config, else the provider's.
+std::vector<Traits> traits_of(const std::vector<KernelConfig>& configs, const Signature& signature,
+                              std::span<const Family> families, const Device& device) {
+  std::unordered_map<KernelConfig, const Traits*> known;
+  for (const Family& family : families) {
+    if (family.signature != signature) continue;
+    for (std::size_t i = 0; i < family.configs.size(); ++i)
+      known.emplace(family.configs[i], &family.traits[i]);
+  }
+  std::vector<Traits> traits;
+  for (const KernelConfig& config : configs) {
+    const auto found = known.find(config);
+    traits.push_back(found != known.end()
+                         ? *found->second
+                         : provider(config.space->provider).traits(signature, config, device));
+  }
+  return traits;
+}
+
+void fill_matrix(TrainingSet& set, std::span<const Family> families, const Device& device,
+                 const Schema& schema) {
+  set.features = schema.size();
+  set.matrix.resize(set.rows.size() * set.features);
+  std::vector<std::pair<Signature, std::vector<Traits>>> by_signature;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    const Signature signature = signature_of(set.problems[p]);
+    auto found =
+        std::ranges::find(by_signature, signature, &std::pair<Signature, std::vector<Traits>>::first);
+    if (found == by_signature.end()) {
+      by_signature.emplace_back(signature, traits_of(set.configs, signature, families, device));
+      found = by_signature.end() - 1;
+    }
+    ConfigTable configs(*set.configs.front().space);
+    std::vector<Traits> traits;
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+      configs.push_back(set.configs[set.rows[r].config]);
+      traits.push_back(found->second[set.rows[r].config]);
+    }
+    schema.evaluate(
+        set.problems[p], device, configs, traits,
+        std::span(set.matrix).subspan(set.first_row[p] * set.features, configs.size() * set.features));
+  }
+}
+
+}  // namespace
+
+std::size_t TrainingSet::problem_of(std::size_t row) const noexcept {
+  return static_cast<std::size_t>(std::ranges::upper_bound(first_row, row) - first_row.begin()) - 1;
+}
+
+TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
+                              const Schema& schema) {
+  if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
+  Gatherer gatherer;
+  for (const MeasurementTable& table : tables) {
+    if (table.device.name != tables.front().device.name) {
+      fail(Errc::invalid_argument, "a model is of one device: the datasets are of {} and {}",
+           tables.front().device.name, table.device.name);
+    }
+    gatherer.add(table);
+  }
+  TrainingSet set = gatherer.take();
+  fill_matrix(set, families, tables.front().device, schema);
+  return set;
+}
+
+}  // namespace kscout

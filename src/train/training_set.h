@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// Measurements as rows to learn from: one row per (problem, config) that says something, problems one after
+/// another.
+///
+///     const TrainingSet set = make_training_set(tables, families, schema);
+///     // set.matrix holds set.row_count() x set.schema feature values
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <kscout/family.h>
+#include <kscout/measurement.h>
+
+#include "features/schema.h"
+
+namespace kscout {
+
+struct TrainingSet {
+  struct Row {
+    std::uint32_t config;  ///< index into configs
+    double time_us;        ///< NaN when the run failed
+    double tflops;         ///< 0 when the run failed
+    bool raced;            ///< coarse time of a config that could not win
+  };
+
+  std::vector<GemmProblem> problems;     ///< distinct, each with at least one row that succeeded
+  std::vector<std::uint32_t> first_row;  ///< problems + 1
+  std::vector<Row> rows;                 ///< of one problem: in the order of `configs`
+  std::vector<KernelConfig> configs;     ///< distinct
+  std::vector<double> best_tflops;       ///< per problem, over its rows with status ok
+  std::vector<double> matrix;            ///< rows x features, row-major
+  std::size_t features = 0;
+
+  std::size_t row_count() const noexcept { return rows.size(); }
+  std::size_t problem_of(std::size_t row) const noexcept;
+};
+
+/// Rows of all tables. A (problem, config) measured in both passes counts with its second one; `unsupported`
+/// rows and problems without floating-point operations say nothing and are left out; other failures stay as
+/// rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the provider. Throws
+/// invalid_argument when the tables are of different devices or hold no successful row.
+TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
+                              const Schema& schema);
+
+}  // namespace kscout
