@@ -1,0 +1,15 @@
+// Outer-product kernels, avx512.
+#define KSCOUT_HWY_TARGET HWY_AVX3
+#include "backend/cpu/kernels/isa-inl.h"
+#include "backend/cpu/kernels/outer-inl.h"
+
+namespace kscout::cpu {
+
+void fill_outer_avx512(KernelSet& set) {
+  HWY_NAMESPACE::fill_outer_rows<16, 1>(set);
+  HWY_NAMESPACE::fill_outer_rows<14, 2>(set);
+  HWY_NAMESPACE::fill_outer_rows<9, 3>(set);
+  HWY_NAMESPACE::fill_outer_rows<6, 4>(set);
+}
+
+}  // namespace kscout::cpu

@@ -1,0 +1,105 @@
+#pragma once
+/// \file
+/// The compiled inner loops of one instruction set, as tables of functions.
+///
+/// Three forms (native.h, NativeForm), all in f32 with FMA where the machine has it:
+///   outer   C tile += column of A times row of B, K steps; B's rows are vectors, A's elements are broadcast
+///   dot     C tile = dot products along K; both operands are vectors along K
+///   update  rows of C += few elements of A times few rows of B, for a stretch of columns
+/// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name, except
+/// that panels from pack() are padded with zeros and have kPackSlack writable elements behind them.
+#include <cstdint>
+
+#include "provider/native/native.h"
+
+namespace kscout::cpu {
+
+struct OuterArgs {
+  const float* a;       ///< element (0, 0) of the tile's rows of A
+  std::int64_t a_step;  ///< A in rows: elements between rows; A in columns: between columns
+  const float* b;       ///< row 0 of B, first column of the tile
+  std::int64_t b_step;  ///< elements between rows of B
+  float* c;
+  std::int64_t ldc;
+  std::int64_t k;
+  float alpha, beta;      ///< C = alpha * sum + beta * C; C is not read when beta is 0
+  std::int32_t last;      ///< masked kernels: valid lanes of the last vector, 1 to lanes
+  std::int64_t prefetch;  ///< elements of K ahead
+};
+
+struct DotArgs {
+  const float* a;
+  std::int64_t lda;  ///< elements between rows of A; A(i, k) = a[i * lda + k]
+  const float* b;
+  std::int64_t ldb;  ///< elements between columns of B; B(k, j) = b[j * ldb + k]
+  float* c;
+  std::int64_t ldc;
+  std::int64_t k;
+  float alpha, beta;
+  std::int64_t prefetch;
+};
+
+struct UpdateArgs {
+  const float* a;       ///< a[line * a_step + row]: scaled by alpha already
+  std::int64_t a_step;  ///< elements between lines of the copy of A
+  const float* b;       ///< first of the wide lines
+  std::int64_t b_step;  ///< elements between lines
+  float* c;
+  std::int64_t ldc;
+  std::int64_t n;         ///< columns
+  float beta;             ///< C = sum + beta * C
+  std::int64_t prefetch;  ///< elements of each line ahead
+};
+
+/// Copies `width` x `k` elements into a panel of k groups of `stride` elements; groups are padded with zeros
+/// up to the next multiple of lanes when `pad`, else only what fits `stride` is kept. lines: src[i * ld + p]
+/// (along K).
+struct PackArgs {
+  const float* src;
+  std::int64_t ld;
+  std::int64_t width;
+  std::int64_t k;
+  float* dst;
+  std::int64_t stride;
+};
+
+using OuterKernel = void (*)(const OuterArgs&);
+using DotKernel = void (*)(const DotArgs&);
+using UpdateKernel = void (*)(const UpdateArgs&);
+using PackKernel = void (*)(const PackArgs&);
+
+inline constexpr int kMostOuterRows = 16;
+inline constexpr int kMostOuterVectors = 4;
+inline constexpr int kMostDot = 8;
+inline constexpr int kMostUpdateRows = 8;
+inline constexpr std::int64_t kPackSlack = 16;  ///< a widest vector
+
+enum class ReadA {
+  columns,
+  rows
+};  ///< columns: a[k * a_step + i], also packed panels; rows: a[i * a_step + k]
+enum class Variant { plain, prefetching, masked };
+
+struct KernelSet {
+  int lanes = 0;
+  OuterKernel outer[2][3][kMostOuterRows + 1][kMostOuterVectors + 1] =
+      {};                                               ///< [ReadA][Variant][rows][vectors]
+  DotKernel dot[2][kMostDot + 1][kMostDot + 1] = {};    ///< [prefetching][rows][columns]
+  UpdateKernel update[2][kMostUpdateRows + 1][9] = {};  ///< [prefetching][rows][lines]
+  PackKernel pack_lines = nullptr;                      ///< source lines run along K: transposes
+  PackKernel pack_groups = nullptr;  ///< source groups are contiguous across the width: src[p * ld + i]
+};
+
+/// Null when the set is not compiled for this architecture. Whether the machine has it is the caller's
+/// question.
+const KernelSet* kernel_set(NativeIsa isa) noexcept;
+
+// One filler per translation unit; together they make the sets.
+void fill_outer_scalar(KernelSet& set);
+void fill_stream_scalar(KernelSet& set);
+void fill_outer_avx2(KernelSet& set);
+void fill_stream_avx2(KernelSet& set);
+void fill_outer_avx512(KernelSet& set);
+void fill_stream_avx512(KernelSet& set);
+
+}  // namespace kscout::cpu

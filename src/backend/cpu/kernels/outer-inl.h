@@ -1,0 +1,101 @@
+// Outer-product kernels of one target. Each is a register tile of Rows x Vectors accumulators.
+#include "backend/cpu/kernels/kernels.h"
+#include "backend/cpu/kernels/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kscout::cpu::HWY_NAMESPACE {
+
+template <int Rows, int Vectors, ReadA Read, Variant How>
+void outer(const OuterArgs& args) {
+  constexpr bool masked = How == Variant::masked;
+  const float* HWY_RESTRICT a = args.a;
+  const float* HWY_RESTRICT b = args.b;
+  const std::int64_t a_step = args.a_step, b_step = args.b_step;
+  const Lanes last(masked ? args.last : kLanes);
+
+  float* HWY_RESTRICT c = args.c;
+  if constexpr (!masked) {
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+      hwy::Prefetch(c + i * args.ldc);
+      if constexpr (Vectors * kLanes > 16) hwy::Prefetch(c + i * args.ldc + Vectors * kLanes - 1);
+    }
+  }
+
+  V sum[Rows][Vectors];
+  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
+  }
+
+  KSCOUT_UNROLL_4 for (std::int64_t k = 0; k < args.k; ++k) {
+    if constexpr (How == Variant::prefetching) {
+      const float* ahead = b + args.prefetch * b_step;
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors * kLanes; j += 16) hwy::Prefetch(ahead + j);
+    }
+    // Keep the shorter side in registers, so that 12 accumulators (28 with AVX-512) leave room for it.
+    if constexpr (Rows < Vectors) {
+      V element[Rows];
+      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+        element[i] = hn::Set(d, Read == ReadA::rows ? a[i * a_step + k] : a[i]);
+      }
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+        const V row = masked && j == Vectors - 1 ? last.load(b + j * kLanes) : hn::LoadU(d, b + j * kLanes);
+        KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) sum[i][j] = hn::MulAdd(element[i], row, sum[i][j]);
+      }
+    } else {
+      V row[Vectors];
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+        row[j] = masked && j == Vectors - 1 ? last.load(b + j * kLanes) : hn::LoadU(d, b + j * kLanes);
+      }
+      KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+        const V element = hn::Set(d, Read == ReadA::rows ? a[i * a_step + k] : a[i]);
+        KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] =
+            hn::MulAdd(element, row[j], sum[i][j]);
+      }
+    }
+    if constexpr (Read == ReadA::columns) a += a_step;
+    b += b_step;
+  }
+
+  const V alpha = hn::Set(d, args.alpha);
+  const V beta = hn::Set(d, args.beta);
+  const bool reads_c = args.beta != 0;
+  KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
+    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+      float* to = c + i * args.ldc + j * kLanes;
+      V v = hn::Mul(alpha, sum[i][j]);
+      if (masked && j == Vectors - 1) {
+        if (reads_c) v = hn::MulAdd(beta, last.load(to), v);
+        last.store(v, to);
+      } else {
+        if (reads_c) v = hn::MulAdd(beta, hn::LoadU(d, to), v);
+        hn::StoreU(v, d, to);
+      }
+    }
+  }
+}
+
+template <int Rows, int Vectors>
+void fill_outer_tile(KernelSet& set) {
+  const auto fill = [&](ReadA read, OuterKernel plain, OuterKernel prefetching, OuterKernel masked) {
+    auto& table = set.outer[static_cast<int>(read)];
+    table[static_cast<int>(Variant::plain)][Rows][Vectors] = plain;
+    table[static_cast<int>(Variant::prefetching)][Rows][Vectors] = prefetching;
+    table[static_cast<int>(Variant::masked)][Rows][Vectors] = masked;
+  };
+  fill(ReadA::columns, outer<Rows, Vectors, ReadA::columns, Variant::plain>,
+       outer<Rows, Vectors, ReadA::columns, Variant::prefetching>,
+       outer<Rows, Vectors, ReadA::columns, Variant::masked>);
+  fill(ReadA::rows, outer<Rows, Vectors, ReadA::rows, Variant::plain>,
+       outer<Rows, Vectors, ReadA::rows, Variant::prefetching>,
+       outer<Rows, Vectors, ReadA::rows, Variant::masked>);
+}
+
+/// Tiles of 1 to MostRows rows: a tile of the config plus every shorter one, for the edge of C.
+template <int MostRows, int Vectors>
+void fill_outer_rows(KernelSet& set) {
+  fill_outer_tile<MostRows, Vectors>(set);
+  if constexpr (MostRows > 1) fill_outer_rows<MostRows - 1, Vectors>(set);
+}
+
+}  // namespace kscout::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

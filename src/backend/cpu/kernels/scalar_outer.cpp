@@ -1,0 +1,17 @@
+// Outer-product kernels, scalar.
+#define HWY_COMPILE_ONLY_SCALAR  // one lane; EMU128 is miscompiled by GCC 12 (its bug 106322)
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "backend/cpu/kernels/outer-inl.h"
+
+namespace kscout::cpu {
+
+void fill_outer_scalar(KernelSet& set) {
+  HWY_NAMESPACE::fill_outer_rows<12, 1>(set);
+  HWY_NAMESPACE::fill_outer_rows<6, 2>(set);
+  HWY_NAMESPACE::fill_outer_rows<4, 3>(set);
+  HWY_NAMESPACE::fill_outer_rows<3, 4>(set);
+}
+
+}  // namespace kscout::cpu

@@ -1,0 +1,73 @@
+#pragma once
+/// \file
+/// One config made ready for one problem: parts for threads, blocks, kernels, workspace.
+///
+///     const Plan plan = make_plan(problem, config, kernels);
+///     run_part(plan, buffers, workspace, part);        // for every part; parts may run at once
+///     sum_splits(plan, buffers, workspace, part);      // then, when plan.split_k > 1
+#include <cstdint>
+
+#include <kscout/backend.h>
+
+#include "backend/cpu/kernels/kernels.h"
+
+namespace kscout::cpu {
+
+/// A stored matrix: element (line, along) is data[line * ld + along]; batches are `batch` elements apart.
+struct Operand {
+  bool row_major;
+  std::int64_t ld;
+  std::int64_t batch;
+};
+
+struct Plan {
+  std::int64_t m, n, k, batches;
+  Operand a, b;
+  std::int64_t ldc, batch_c;
+  NativeConfig config;
+  NativeForm form;
+  const KernelSet* kernels;
+  std::int64_t mc, kc, nc;  ///< blocks, cut to the problem, at least 1
+  // Workspace, in floats. Each part owns part_size elements from part * part_size; within them:
+  std::int64_t a_size;     ///< packed A, at 0
+  std::int64_t b_size;     ///< packed B, at a_size
+  std::int64_t c_size;     ///< partial C of a row update that runs across rows of C, behind b
+  std::int64_t part_size;  ///< multiple of 16 elements
+  std::int64_t
+      split_size;  ///< one partial C of split K; split s > 0 lies at parts * part_size + (s - 1) * split_size
+  std::int64_t workspace_floats;
+};
+
+/// A range of C and K that one part computes.
+struct Region {
+  std::int64_t m0, m1, n0, n1, k0, k1;
+  std::int32_t split;
+};
+
+Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const KernelSet& kernels);
+Region region_of(const Plan& plan, int part) noexcept;
+void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
+void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
+
+/// Operands of one batch and region, moved to their first elements. C = alpha * A * B + beta * C.
+struct Block {
+  const float* a;
+  const float* b;
+  float* c;
+  std::int64_t ldc;
+  std::int64_t m, n, k;
+  float alpha, beta;
+  float* workspace;
+};
+void run_outer(const Plan& plan, const Block& block) noexcept;
+void run_small(const Plan& plan, const Block& block) noexcept;
+void run_dot(const Plan& plan, const Block& block) noexcept;
+void run_update(const Plan& plan, const Block& block) noexcept;
+
+/// C = beta * C without reading C when beta is 0.
+void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float beta) noexcept;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+constexpr std::int64_t round_up(std::int64_t a, std::int64_t b) noexcept { return ceil_div(a, b) * b; }
+
+}  // namespace kscout::cpu

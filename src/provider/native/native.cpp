@@ -1,0 +1,334 @@
+#include "provider/native/native.h"
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/names.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::string_view kIsaWords[] = {"scalar", "avx2", "avx512"};
+constexpr std::string_view kKindWords[] = {"tiled", "dot", "skinny_m", "skinny_n", "small"};
+constexpr std::string_view kPackWords[] = {"none", "pack"};
+constexpr std::string_view kOrderWords[] = {"m", "n", "k"};
+
+constexpr Axis kAxes[] = {
+    {"isa", "1", "instruction set of the inner loop", kIsaWords},
+    {"kind", "1", "how the kernel walks the problem", kKindWords},
+    {"mr", "elements",
+     "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
+    {"nr", "elements",
+     "columns of the register tile; skinny_m with B row-major: lines of B streamed at once"},
+    {"pack_a", "1", "copy A into the order in which the inner loop reads it", kPackWords},
+    {"pack_b", "1", "copy B into the order in which the inner loop reads it", kPackWords},
+    {"prefetch", "elements", "how far ahead streamed operands are prefetched; 0 = left to the hardware"},
+    {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
+    {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
+    {"order", "1", "outermost loop over cache blocks; the operand without it is packed again", kOrderWords,
+     true},
+    {"split_k", "1", "parts of K computed by threads of their own and summed at the end", {}, true},
+    {"threads_m", "1", "threads that share the rows of C", {}, true},
+    {"threads_n", "1", "threads that share the columns of C", {}, true},
+};
+
+/// Most rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and one broadcast
+/// of A must fit the registers (16, or 32 with AVX-512).
+constexpr std::int32_t kOuterRows[][4] = {{12, 6, 4, 3}, {12, 6, 4, 3}, {16, 14, 9, 6}};
+/// Most accumulators of a dot-product tile.
+constexpr std::int32_t kDotTiles[] = {12, 12, 24};
+
+template <class E>
+std::int32_t raw(E value) noexcept {
+  return static_cast<std::int32_t>(value);
+}
+
+std::string_view packs_word(bool a, bool b) {
+  return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
+}
+
+/// Takes parts off the front of a name; errors quote the name and what was expected.
+struct NameReader {
+  std::string_view name, rest;
+
+  [[noreturn]] void bad(std::string_view expected) const {
+    fail(Errc::invalid_argument, "'{}' is no native kernel: expected {} at '{}'", name, expected, rest);
+  }
+  void literal(std::string_view text) {
+    if (!rest.starts_with(text)) bad(fmt::format("'{}'", text));
+    rest.remove_prefix(text.size());
+  }
+  bool optional(std::string_view text) {
+    if (!rest.starts_with(text)) return false;
+    rest.remove_prefix(text.size());
+    return true;
+  }
+  std::int32_t number(std::string_view what) {
+    const std::size_t length = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const std::string_view digits = rest.substr(0, length);
+    if (digits.empty() || (digits.size() > 1 && digits[0] == '0')) bad(what);
+    rest.remove_prefix(length);
+    return parse_field<std::int32_t>(what, digits);
+  }
+  /// The longest of `words` that stands here ("skinny_m" contains the separator).
+  std::int32_t word(std::string_view what, std::span<const std::string_view> words) {
+    std::int32_t best = -1;
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (rest.starts_with(words[i]) && words[i].size() > length) {
+        best = static_cast<std::int32_t>(i);
+        length = words[i].size();
+      }
+    }
+    if (best < 0) {
+      const auto nearest = unknown_name_message(what, rest.substr(0, rest.find('_')), words);
+      fail(Errc::invalid_argument, "'{}' is no native kernel: {}", name, nearest);
+    }
+    rest.remove_prefix(length);
+    return best;
+  }
+};
+
+void check_signature(const Signature& s) {
+  const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
+  if (s.op != Op::gemm) fail(Errc::unsupported, "native has no kernels for {}; it has gemm", word(s.op));
+  if (!f32(s.dtype_a) || !f32(s.dtype_b) || !f32(s.dtype_c) || !f32(s.dtype_acc)) {
+    fail(Errc::unsupported, "native gemm of A {}, B {}, C {}, accumulated in {}: its kernels take fp32 only",
+         word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
+  }
+  if (s.epilogue != Epilogue::none) {
+    fail(Errc::unsupported, "native gemm with epilogue {}: its kernels have none; apply it afterwards",
+         word(s.epilogue));
+  }
+}
+
+class NativeProvider final : public Provider {
+ public:
+  std::string_view name() const noexcept override { return "native"; }
+  std::string_view help() const noexcept override {
+    return "f32 GEMM on CPUs: AVX2, AVX-512 and portable code, compiled in";
+  }
+  std::span<const Op> ops() const noexcept override {
+    static constexpr Op kOps[] = {Op::gemm};
+    return kOps;
+  }
+  const ConfigSpace& space(Op op) const override {
+    if (op != Op::gemm) fail(Errc::unsupported, "native has no kernels for {}; it has gemm", word(op));
+    return native_gemm_space;
+  }
+
+  std::string print(const Signature& signature, const KernelConfig& config) const override {
+    check_signature(signature);
+    const NativeConfig c = NativeConfig::from(config);
+    std::string text =
+        fmt::format("native_gemm_{}_{}{}__{}_{}_{}x{}_{}", word(signature.dtype_a), word(signature.layout),
+                    signature.accumulate ? "_acc" : "", axis_value_text(kAxes[0], raw(c.isa)),
+                    axis_value_text(kAxes[1], raw(c.kind)), c.mr, c.nr, packs_word(c.pack_a, c.pack_b));
+    if (c.prefetch != 0) text += fmt::format("_p{}", c.prefetch);
+    return text + fmt::format("_b{}x{}x{}_{}_s{}_t{}x{}", c.mc, c.kc, c.nc, kOrderWords[raw(c.order)],
+                              c.split_k, c.threads_m, c.threads_n);
+  }
+
+  NamedConfig parse(std::string_view name) const override {
+    NameReader in{name, name};
+    NamedConfig result{{}, KernelConfig(native_gemm_space)};
+    Signature& s = result.signature;
+    KernelConfig& c = result.config;
+    in.literal("native_gemm_");
+    s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
+        static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+    in.literal("_");
+    s.layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+    s.accumulate = in.optional("_acc");
+    check_signature(s);
+    in.literal("__");
+    c.set("isa", in.word("isa", kIsaWords));
+    in.literal("_");
+    c.set("kind", in.word("kind", kKindWords));
+    in.literal("_");
+    c.set("mr", in.number("mr"));
+    in.literal("x");
+    c.set("nr", in.number("nr"));
+    in.literal("_");
+    const bool none = in.optional("nopack");
+    if (!none) in.literal("pack");
+    const bool pack_a = !none && in.optional("a");
+    const bool pack_b = !none && in.optional("b");
+    if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
+    c.set("pack_a", pack_a);
+    c.set("pack_b", pack_b);
+    const bool prefetches = in.optional("_p");
+    c.set("prefetch", prefetches ? in.number("prefetch") : 0);
+    if (prefetches && c["prefetch"] == 0) in.bad("a prefetch above 0");
+    in.literal("_b");
+    c.set("mc", in.number("mc"));
+    in.literal("x");
+    c.set("kc", in.number("kc"));
+    in.literal("x");
+    c.set("nc", in.number("nc"));
+    in.literal("_");
+    c.set("order", in.word("order", kOrderWords));
+    in.literal("_s");
+    c.set("split_k", in.number("split_k"));
+    in.literal("_t");
+    c.set("threads_m", in.number("threads_m"));
+    in.literal("x");
+    c.set("threads_n", in.number("threads_n"));
+    if (!in.rest.empty()) in.bad("the end");
+    return result;
+  }
+
+  Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
+    const NativeConfig c = NativeConfig::from(config);
+    const NativeForm form = native_form(c.kind, signature.layout);
+    const double lanes = native_lanes(c.isa);
+    const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
+    Traits t;
+    t.tile_m = or_unknown(c.mc);
+    t.tile_n = or_unknown(c.nc);
+    t.tile_k = or_unknown(c.kc);
+    t.inner_m = c.mr;
+    t.inner_n = c.nr;
+    t.inner_k = form == NativeForm::dot ? lanes : 1;
+    t.workers = c.threads();
+    t.workers_m = c.threads_m;
+    t.workers_n = c.threads_n;
+    t.threads_per_worker = 1;
+    t.workers_per_core = 1;
+    t.stages = 1;
+    t.split_k = c.split_k;
+    t.shared_bytes = 4 * ((c.pack_a ? t.tile_m * t.tile_k : 0) + (c.pack_b ? t.tile_n * t.tile_k : 0));
+    t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
+    t.vector_elements = lanes;
+    t.alignment = 1;
+    t.packs_a = c.pack_a;
+    t.packs_b = c.pack_b;
+    t.kind = c.kind == NativeKind::small                                        ? 2
+             : c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n ? 1
+                                                                                : 0;
+    t.order = raw(c.order);
+    t.prefetch = c.prefetch;
+    t.persistent = 0;
+    t.cluster = 1;
+    t.swizzle = 1;
+    return t;
+  }
+};
+
+}  // namespace
+
+constexpr ConfigSpace native_gemm_space{"native", Op::gemm, kAxes};
+
+const Provider& native_provider() {
+  static const NativeProvider provider;
+  return provider;
+}
+
+NativeConfig NativeConfig::from(const KernelConfig& config) {
+  if (config.space != &native_gemm_space) {
+    fail(Errc::invalid_argument, "a config of {} is not one of native gemm",
+         config.space ? config.space->provider : "no space");
+  }
+  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
+    const std::int32_t value = config[i];
+    if (value < 0) {
+      fail(Errc::invalid_argument, "native gemm: axis {} is {}; every axis needs a value of at least 0",
+           kAxes[i].name, value == KernelConfig::unknown ? "unknown" : std::to_string(value));
+    }
+    axis_value_text(kAxes[i], value);  // throws when an enum's value has no word
+  }
+  std::size_t i = 0;
+  NativeConfig c{};
+  c.isa = static_cast<NativeIsa>(config[i++]);
+  c.kind = static_cast<NativeKind>(config[i++]);
+  c.mr = config[i++];
+  c.nr = config[i++];
+  c.pack_a = config[i++] != 0;
+  c.pack_b = config[i++] != 0;
+  c.prefetch = config[i++];
+  c.mc = config[i++];
+  c.kc = config[i++];
+  c.nc = config[i++];
+  c.order = static_cast<NativeOrder>(config[i++]);
+  c.split_k = config[i++];
+  c.threads_m = config[i++];
+  c.threads_n = config[i++];
+  return c;
+}
+
+std::int32_t native_lanes(NativeIsa isa) noexcept {
+  return isa == NativeIsa::avx512 ? 16 : isa == NativeIsa::avx2 ? 8 : 1;
+}
+
+bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
+  const std::int32_t lanes = native_lanes(isa);
+  if (mr < 1 || nr < lanes || nr % lanes != 0 || nr / lanes > 4) return false;
+  return mr <= kOuterRows[raw(isa)][nr / lanes - 1];
+}
+
+bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
+  return mr >= 1 && nr >= 1 && mr <= 8 && nr <= 8 && mr * nr <= kDotTiles[raw(isa)];
+}
+
+bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept {
+  return rows >= 1 && rows <= 8 && (lines == 1 || lines == 2 || lines == 4 || lines == 8);
+}
+
+NativeForm native_form(NativeKind kind, Layout layout) noexcept {
+  switch (kind) {
+    case NativeKind::dot:
+      return NativeForm::dot;
+    case NativeKind::skinny_m:
+      return row_major_b(layout) ? NativeForm::update : NativeForm::dot;
+    case NativeKind::skinny_n:
+      return row_major_a(layout) ? NativeForm::dot : NativeForm::update;
+    default:
+      return NativeForm::outer;
+  }
+}
+
+std::string native_illegal(const Signature& s, const NativeConfig& c) {
+  try {
+    check_signature(s);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  const auto isa = axis_value_text(kAxes[0], raw(c.isa));
+  const auto kind = axis_value_text(kAxes[1], raw(c.kind));
+  const NativeForm form = native_form(c.kind, s.layout);
+  const bool tile = form == NativeForm::outer        ? has_outer_tile(c.isa, c.mr, c.nr)
+                    : form == NativeForm::dot        ? has_dot_tile(c.isa, c.mr, c.nr)
+                    : c.kind == NativeKind::skinny_m ? has_update_tile(c.mr, c.nr)
+                                                     : has_update_tile(c.nr, c.mr);
+  if (!tile) {
+    return fmt::format("no {} kernel of kind {} with a {}x{} register tile under {}", isa, kind, c.mr, c.nr,
+                       word(s.layout));
+  }
+  if (form == NativeForm::outer && !row_major_b(s.layout) && !c.pack_b) {
+    return fmt::format("kind {} reads rows of B: with column-major B ({}) it needs pack_b=pack", kind,
+                       word(s.layout));
+  }
+  if (c.kind == NativeKind::dot && row_major_a(s.layout) == c.pack_a) {
+    return fmt::format("kind dot reads A along K: under {} it needs pack_a={}", word(s.layout),
+                       kPackWords[row_major_a(s.layout) ? 0 : 1]);
+  }
+  if (c.kind == NativeKind::dot && row_major_b(s.layout) != c.pack_b) {
+    return fmt::format("kind dot reads B along K: under {} it needs pack_b={}", word(s.layout),
+                       kPackWords[row_major_b(s.layout) ? 1 : 0]);
+  }
+  const bool skinny = c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n;
+  if (skinny && (c.pack_a || c.pack_b)) {
+    return fmt::format("kind {} copies its narrow operand where it must: pack_a and pack_b stay none", kind);
+  }
+  if (c.kind == NativeKind::small && c.pack_a) return "kind small reads A in place: pack_a stays none";
+  if (c.kind == NativeKind::small && (c.threads() != 1 || c.mc != 0 || c.kc != 0 || c.nc != 0)) {
+    return "kind small has no blocks and one thread: mc=kc=nc=0, split_k=threads_m=threads_n=1";
+  }
+  if (c.split_k < 1 || c.threads_m < 1 || c.threads_n < 1) {
+    return "split_k, threads_m and threads_n are at least 1";
+  }
+  return {};
+}
+
+}  // namespace kscout

@@ -1,0 +1,286 @@
+// Every form, kind and instruction set of backend `cpu` against a float64 triple loop, on random problems.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <kscout/backend.h>
+#include <kscout/error.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "guarded.h"
+
+namespace kscout {
+namespace {
+
+using test::Guarded;
+using Rng = std::mt19937_64;
+
+constexpr float kGap = -7777.0F;  // between the lines of C: must survive
+
+std::int64_t pick(Rng& rng, std::int64_t low, std::int64_t high) {
+  return std::uniform_int_distribution<std::int64_t>(low, high)(rng);
+}
+template <class T, std::size_t N>
+T one_of(Rng& rng, const T (&values)[N]) {
+  return values[static_cast<std::size_t>(pick(rng, 0, N - 1))];
+}
+
+std::int64_t random_size(Rng& rng) {
+  switch (pick(rng, 0, 4)) {
+    case 0:
+      return pick(rng, 0, 3);
+    case 1:
+      return pick(rng, 1, 20);
+    case 2:
+      return one_of(
+          rng, {std::int64_t{7}, std::int64_t{13}, std::int64_t{16}, std::int64_t{31}, std::int64_t{64}});
+    case 3:
+      return pick(rng, 20, 70);
+    default:
+      return pick(rng, 60, 150);
+  }
+}
+
+GemmProblem random_problem(Rng& rng) {
+  GemmProblem p = make_gemm(random_size(rng), random_size(rng), random_size(rng), DType::fp32,
+                            static_cast<Layout>(pick(rng, 0, 3)));
+  p.batch = pick(rng, 0, 3) == 0 ? pick(rng, 2, 3) : 1;
+  const LeadingDimensions packed = leading_dimensions(p);
+  if (pick(rng, 0, 1)) p.lda = packed.a + pick(rng, 0, 9);
+  if (pick(rng, 0, 1)) p.ldb = packed.b + pick(rng, 0, 9);
+  if (pick(rng, 0, 1)) p.ldc = packed.c + pick(rng, 0, 9);
+  p.accumulate = pick(rng, 0, 1) != 0;
+  return p;
+}
+
+/// A config that is legal under the signature, of the given set and kind.
+NativeConfig random_config(Rng& rng, NativeIsa isa, NativeKind kind, const Signature& signature) {
+  const std::int32_t lanes = native_lanes(isa);
+  for (;;) {
+    NativeConfig c{};
+    c.isa = isa;
+    c.kind = kind;
+    const bool outer = native_form(kind, signature.layout) == NativeForm::outer;
+    c.mr = static_cast<std::int32_t>(pick(rng, 1, outer ? 16 : 8));
+    c.nr = static_cast<std::int32_t>(outer ? pick(rng, 1, 4) * lanes : pick(rng, 1, 8));
+    c.pack_a = pick(rng, 0, 1) != 0;
+    c.pack_b = pick(rng, 0, 1) != 0;
+    c.prefetch = pick(rng, 0, 1) ? 32 : 0;
+    c.order = static_cast<NativeOrder>(pick(rng, 0, 2));
+    c.split_k = c.threads_m = c.threads_n = 1;
+    if (kind != NativeKind::small) {
+      c.mc = one_of(rng, {0, 12, 48, 64});
+      c.kc = one_of(rng, {0, 16, 33, 64});
+      c.nc = one_of(rng, {0, 16, 64, 100});
+      std::int32_t* const shares[] = {&c.split_k, &c.threads_m, &c.threads_n};
+      const auto cores = static_cast<std::int64_t>(backend("cpu").device().cores);
+      if (pick(rng, 0, 1))
+        *one_of(rng, shares) = static_cast<std::int32_t>(pick(rng, 1, std::min<std::int64_t>(4, cores)));
+    }
+    if (native_illegal(signature, c).empty()) return c;
+  }
+}
+
+KernelConfig as_record(const NativeConfig& c) {
+  KernelConfig record(native_gemm_space);
+  const std::int32_t values[] = {static_cast<std::int32_t>(c.isa),
+                                 static_cast<std::int32_t>(c.kind),
+                                 c.mr,
+                                 c.nr,
+                                 c.pack_a,
+                                 c.pack_b,
+                                 c.prefetch,
+                                 c.mc,
+                                 c.kc,
+                                 c.nc,
+                                 static_cast<std::int32_t>(c.order),
+                                 c.split_k,
+                                 c.threads_m,
+                                 c.threads_n};
+  std::ranges::copy(values, record.value.begin());
+  return record;
+}
+
+struct Operands {
+  Guarded a, b, c;
+  std::vector<float> before;  // C as it was
+
+  Operands(const GemmProblem& p, Rng& rng, Guarded::Edge edge)
+      : a(static_cast<std::size_t>(operand_elements(p).a), edge),
+        b(static_cast<std::size_t>(operand_elements(p).b), edge),
+        c(static_cast<std::size_t>(operand_elements(p).c), edge) {
+    const auto sizes = operand_elements(p);
+    std::uniform_real_distribution<float> values(-1, 1);
+    std::generate_n(a.data(), sizes.a, [&] { return values(rng); });
+    std::generate_n(b.data(), sizes.b, [&] { return values(rng); });
+    const std::int64_t ldc = leading_dimensions(p).c;
+    for (std::int64_t i = 0; i < sizes.c; ++i) {
+      // NaN where C is not read: it must not spread.
+      c.data()[i] = i % ldc >= p.n ? kGap
+                    : p.accumulate ? values(rng)
+                                   : std::numeric_limits<float>::quiet_NaN();
+    }
+    before.assign(c.data(), c.data() + sizes.c);
+  }
+};
+
+/// Compares with sums in double. A sum of k products in any order of float operations is off by at most
+/// (k + 8) * 2^-24 times the sum of the magnitudes (Higham, section 3.1); splits and blocks only shorten
+/// chains.
+void expect_product(const GemmProblem& p, const GemmBuffers& buffers, const Operands& x) {
+  const LeadingDimensions ld = leading_dimensions(p);
+  const std::int64_t batch_a = operand_elements(p).a / p.batch, batch_b = operand_elements(p).b / p.batch;
+  const auto fresh = static_cast<const float*>(buffers.c);
+  for (std::int64_t batch = 0; batch < p.batch; ++batch) {
+    for (std::int64_t i = 0; i < p.m; ++i) {
+      const std::int64_t line = (batch * p.m + i) * ld.c;
+      for (std::int64_t j = 0; j < p.n; ++j) {
+        double sum = 0, magnitude = 0;
+        for (std::int64_t k = 0; k < p.k; ++k) {
+          const double product =
+              double{x.a.data()[batch * batch_a + (row_major_a(p.layout) ? i * ld.a + k : k * ld.a + i)]} *
+              x.b.data()[batch * batch_b + (row_major_b(p.layout) ? k * ld.b + j : j * ld.b + k)];
+          sum += product;
+          magnitude += std::abs(product);
+        }
+        const double old = buffers.beta != 0 ? buffers.beta * x.before[line + j] : 0;
+        const double expected = buffers.alpha * sum + old;
+        const double tolerance =
+            static_cast<double>(p.k + 8) * 0x1p-24 * (std::abs(buffers.alpha) * magnitude + std::abs(old)) +
+            1e-30;
+        ASSERT_LE(std::abs(fresh[line + j] - expected), tolerance)
+            << "C(" << i << ", " << j << ") of batch " << batch << " is " << fresh[line + j] << ", not "
+            << expected;
+        ASSERT_FALSE(std::isnan(fresh[line + j])) << "C(" << i << ", " << j << ")";
+      }
+      for (std::int64_t j = p.n; j < ld.c; ++j) ASSERT_EQ(fresh[line + j], kGap) << "gap of C, row " << i;
+    }
+  }
+}
+
+void check_one(const GemmProblem& p, const NativeConfig& config, Rng& rng, double alpha, double beta) {
+  SCOPED_TRACE(print(p) + " by " + native_provider().print(signature_of(p), as_record(config)));
+  const auto edge = pick(rng, 0, 1) ? Guarded::Edge::behind : Guarded::Edge::before;
+  const Operands x(p, rng, edge);
+  const auto launch = backend("cpu").prepare(p, as_record(config));
+  // Workspace must be aligned to 64 bytes; its end is guarded as well, after the round-up.
+  const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+  std::fill_n(workspace.data(), (launch->workspace_bytes() + 63) / 64 * 16,
+              std::numeric_limits<float>::quiet_NaN());
+  const GemmBuffers buffers{.a = x.a.data(), .b = x.b.data(), .c = x.c.data(), .alpha = alpha, .beta = beta};
+  launch->run(buffers, workspace.data());
+  expect_product(p, buffers, x);
+}
+
+struct Case {
+  NativeIsa isa;
+  NativeKind kind;
+};
+
+class CpuGemm : public testing::TestWithParam<Case> {};
+
+TEST_P(CpuGemm, MatchesFloat64OnRandomProblems) {
+  const auto [isa, kind] = GetParam();
+  if (!machine_has(isa))
+    GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    const GemmProblem p = random_problem(rng);
+    const NativeConfig config = random_config(rng, isa, kind, signature_of(p));
+    const double alpha = one_of(rng, {1.0, -0.5, 2.0});
+    check_one(p, config, rng, alpha, p.accumulate ? one_of(rng, {1.0, -1.5}) : 0.0);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(CpuGemm, ServesEdgesOfEverySize) {
+  const auto [isa, kind] = GetParam();
+  if (!machine_has(isa))
+    GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
+  Rng rng(1);
+  constexpr std::int64_t sizes[] = {0, 1, 17, 97};
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    for (const std::int64_t m : sizes) {
+      for (const std::int64_t n : sizes) {
+        for (const std::int64_t k : sizes) {
+          GemmProblem p = make_gemm(m, n, k, DType::fp32, layout);
+          p.accumulate = pick(rng, 0, 1) != 0;
+          p.lda = leading_dimensions(p).a + 1000;  // large strides
+          check_one(p, random_config(rng, isa, kind, signature_of(p)), rng, 1, p.accumulate ? 0.5 : 0);
+          if (HasFatalFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
+    for (const NativeKind kind : {NativeKind::tiled, NativeKind::dot, NativeKind::skinny_m,
+                                  NativeKind::skinny_n, NativeKind::small}) {
+      cases.push_back({isa, kind});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, CpuGemm, testing::ValuesIn(all_cases()), [](const auto& suite) {
+  return axis_value_text(native_gemm_space.axes[0], static_cast<std::int32_t>(suite.param.isa)) + "_" +
+         axis_value_text(native_gemm_space.axes[1], static_cast<std::int32_t>(suite.param.kind));
+});
+
+TEST(CpuBackend, RefusesWhatItCannotRun) {
+  const GemmProblem p = make_gemm(8, 8, 8);
+  KernelConfig config =
+      native_provider().parse("native_gemm_fp32_rcr__scalar_tiled_6x2_packab_b12x16x16_n_s1_t1x1").config;
+  EXPECT_EQ(backend("cpu").refusal(p, config), "");
+  config.set("pack_b", 0);
+  EXPECT_NE(backend("cpu").refusal(p, config).find("pack_b=pack"), std::string::npos);
+  EXPECT_THROW(backend("cpu").prepare(p, config), Error);
+  config.set("pack_b", 1);
+  config.set("threads_n", 4096);
+  EXPECT_NE(backend("cpu").refusal(p, config).find("4096 threads"), std::string::npos);
+  config.set("threads_n", 1);
+  GemmProblem half = make_gemm(8, 8, 8, DType::fp16);
+  EXPECT_NE(backend("cpu").refusal(half, config).find("fp32 only"), std::string::npos);
+  GemmProblem relu = p;
+  relu.epilogue = Epilogue::relu;
+  EXPECT_NE(backend("cpu").refusal(relu, config).find("epilogue relu"), std::string::npos);
+  EXPECT_THROW(backend("cpou"), Error);
+}
+
+TEST(NativeNames, ReadBackForRandomConfigs) {
+  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+    Rng rng(seed);
+    const Signature signature = signature_of(random_problem(rng));
+    const auto isa = static_cast<NativeIsa>(pick(rng, 0, 2));
+    const auto kind = static_cast<NativeKind>(pick(rng, 0, 4));
+    const NamedConfig named{signature, as_record(random_config(rng, isa, kind, signature))};
+    const std::string name = native_provider().print(named.signature, named.config);
+    ASSERT_EQ(parse_config_name(name), named) << name;
+  }
+}
+
+TEST(NativeNames, RefuseWhatIsNoName) {
+  const std::string good = "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2";
+  EXPECT_EQ(provider("native").print(parse_config_name(good).signature, parse_config_name(good).config),
+            good);
+  for (std::size_t cut = 0; cut + 1 < good.size(); ++cut) {
+    EXPECT_THROW(parse_config_name(good.substr(0, cut)), Error) << good.substr(0, cut);
+  }
+  EXPECT_THROW(parse_config_name(good + "0x"), Error);
+  EXPECT_THROW(parse_config_name("native_gemm_fp32_rcr__avx2_tiled_06x16_packab_b144x256x4096_n_s1_t1x2"),
+               Error);
+  EXPECT_THROW(parse_config_name("native_gemm_fp16_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2"),
+               Error);
+  EXPECT_THROW(provider("nativ"), Error);
+}
+
+}  // namespace
+}  // namespace kscout
