@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/error.h>
@@ -129,7 +130,7 @@ TEST(Family, SaysWhyAConfigIsOut) {
   EXPECT_EQ(rules[1].name, "no-auto");
   EXPECT_EQ(rules[2].name, "rule set small");
   EXPECT_EQ(rules[2].because,
-            "nearest block toy.toml:32: threads = 9 is not among [c.m * 2]; mode = auto is not among [off]");
+            "nearest block toy.toml:31: threads = 9 is not among [c.m * 2]; mode = auto is not among [off]");
 }
 
 TEST(Family, ServesRulesAreAskedPerProblem) {
