@@ -39,12 +39,20 @@ struct Feature {
   bool operator==(const Feature&) const = default;
 };
 
+/// What must hold of a problem or of a config before the formulas mean anything.
+struct Requirement {
+  std::string formula;  ///< over p. and d. alone, or over c., t. and d. alone
+  std::string because;  ///< the limit and the remedy
+  bool operator==(const Requirement&) const = default;
+};
+
 /// What a schema is made of.
 struct SchemaData {
   std::string name;
   std::string summary;
   Op op = Op::gemm;
-  std::string provider;        ///< whose axes `c.` names; empty: reads no axes and fits every provider
+  std::string provider;  ///< whose axes `c.` names; empty: reads no axes and fits every provider
+  std::vector<Requirement> requirements;
   std::vector<Feature> terms;  ///< named helpers, no columns of their own
   std::vector<Feature> features;
   bool operator==(const SchemaData&) const = default;
@@ -79,10 +87,9 @@ class Schema {
   std::vector<std::uint32_t> categorical() const;
   const expr::Program& program() const noexcept { return *program_; }
 
-  /// Writes feature f of config i to out[i * size() + f]. `traits` has one entry per config; a schema that
-  /// reads no traits takes an empty span. Throws invalid_argument when sizes differ, when `configs` are of a
-  /// provider whose axes the schema does not read, or when a code that has no word for the problem or config
-  /// (an element type that CK Tile does not know) is asked for.
+  /// Writes feature f of config i to out[i * size() + f]. `traits` has one entry per config. Throws
+  /// invalid_argument when sizes differ or when the schema reads the axes of another provider, unsupported
+  /// when a requirement does not hold (an element type that CK Tile does not know).
   void evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
                 std::span<const Traits> traits, std::span<double> out) const;
   /// One config: out[f]. The same bits as its row of the call above.
@@ -97,15 +104,23 @@ class Schema {
   class Rows;
 
  private:
+  /// A requirement ready to ask.
+  struct Check {
+    expr::Program program;
+    std::string because;
+  };
+
   SchemaData data_;
   std::shared_ptr<const expr::Program> program_;
+  std::shared_ptr<const std::vector<Check>> problem_checks_, config_checks_;
   std::uint64_t hash_ = 0;
 };
 
 /// A schema over fixed configs and device, ready for many problems: columns of configs and traits are
-/// gathered once. One per thread. The schema must outlive it; the configs need not.
+/// gathered once. For one thread at a time. The schema must outlive it; the configs need not.
 class Schema::Rows {
  public:
+  /// Throws as evaluate does.
   Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
        std::span<const Traits> traits);
   std::size_t size() const noexcept { return rows_; }
@@ -116,6 +131,7 @@ class Schema::Rows {
   const Schema* schema_;
   std::size_t rows_;
   expr::Inputs inputs_;
+  std::vector<expr::Inputs> problem_checks_;
   expr::Scratch scratch_;
 };
 

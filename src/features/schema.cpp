@@ -1,0 +1,215 @@
+#include "features/schema.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <set>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "features/schema_text.h"
+
+namespace kscout {
+
+namespace {
+
+expr::Scope make_scope(const SchemaData& data) {
+  expr::Scope scope;
+  scope.add_record<GemmProblem>("p");
+  scope.add_record<Device>("d");
+  scope.add_record<Traits>("t");
+  if (!data.provider.empty()) scope.add_axes(provider(data.provider).space(data.op), "c");
+  return scope;
+}
+
+std::vector<expr::Formula> formulas_of(const std::vector<Feature>& features) {
+  std::vector<expr::Formula> formulas;
+  for (const Feature& feature : features) formulas.push_back({feature.id, feature.formula});
+  return formulas;
+}
+
+void check_names(const SchemaData& data) {
+  if (data.features.empty()) fail(Errc::invalid_argument, "schema '{}' has no features", data.name);
+  std::set<std::string_view> seen;
+  for (const auto* list : {&data.terms, &data.features}) {
+    for (const Feature& feature : *list) {
+      if (feature.id.empty()) fail(Errc::invalid_argument, "schema '{}': a feature has no id", data.name);
+      if (!seen.insert(feature.id).second) {
+        fail(Errc::invalid_argument, "schema '{}': '{}' is defined twice", data.name, feature.id);
+      }
+    }
+  }
+}
+
+/// FNV-1a, 64 bits: simple enough to be written again by whoever reads our files.
+std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
+  return hash;
+}
+
+std::uint64_t hash_of(const SchemaData& data) {
+  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  for (const auto* list : {&data.terms, &data.features}) {
+    for (const Feature& feature : *list) hash = hash_text(hash, feature.id + "=" + feature.formula + "\n");
+    hash = hash_text(hash, "\n");
+  }
+  return hash;
+}
+
+[[noreturn]] void refuse(const SchemaData& data, std::string_view subject, const std::string& because) {
+  fail(Errc::unsupported, "schema '{}' cannot describe {}: {}", data.name, subject, because);
+}
+
+}  // namespace
+
+Schema::Schema(SchemaData data) : data_(std::move(data)) {
+  check_names(data_);
+  expr::Scope scope = make_scope(data_);
+  scope.add_formulas(formulas_of(data_.terms));
+  const auto features = formulas_of(data_.features);
+  program_ = std::make_shared<const expr::Program>(expr::Program::compile(features, scope));
+  scope.add_formulas(features);
+  auto of_problem = std::make_shared<std::vector<Check>>(),
+       of_config = std::make_shared<std::vector<Check>>();
+  for (const Requirement& requirement : data_.requirements) {
+    Check check{expr::Program::compile({{"requirement", requirement.formula}}, scope), requirement.because};
+    const expr::Depends depends = check.program.depends(0);
+    if (!depends.problem_only() && !depends.config_only()) {
+      fail(Errc::invalid_argument, "schema '{}': requirement '{}' mixes problem and config", data_.name,
+           requirement.formula);
+    }
+    (depends.problem_only() ? *of_problem : *of_config).push_back(std::move(check));
+  }
+  problem_checks_ = std::move(of_problem);
+  config_checks_ = std::move(of_config);
+  hash_ = hash_of(data_);
+}
+
+std::vector<std::string> Schema::names() { return schema_names(); }
+
+const Schema& Schema::find(std::string_view name) {
+  static std::mutex guard;
+  static std::map<std::string, Schema, std::less<>> compiled;
+  const std::lock_guard lock(guard);
+  if (const auto known = compiled.find(name); known != compiled.end()) return known->second;
+  return compiled.emplace(name, Schema(catalogue_schema_data(name))).first->second;
+}
+
+Schema Schema::parse(std::string_view text, std::string_view source) {
+  SchemaData data = parse_schema_data(text, source);
+  try {
+    return Schema(std::move(data));
+  } catch (const Error& error) {
+    fail(Errc::corrupt_data, "{}: {}", source, error.what());
+  }
+}
+
+std::string Schema::text() const { return schema_text(data_); }
+
+std::size_t Schema::index(std::string_view id) const {
+  std::vector<std::string_view> ids;
+  for (const Feature& feature : data_.features) ids.push_back(feature.id);
+  return index_of_word("feature", id, ids);
+}
+
+std::vector<std::uint32_t> Schema::categorical() const {
+  std::vector<std::uint32_t> positions;
+  for (std::uint32_t i = 0; i < size(); ++i) {
+    if (data_.features[i].categorical) positions.push_back(i);
+  }
+  return positions;
+}
+
+void Schema::evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+                      std::span<const Traits> traits, std::span<double> out) const {
+  Rows(*this, device, configs, traits).evaluate(problem, out);
+}
+
+void Schema::evaluate(const GemmProblem& problem, const Device& device, const KernelConfig& config,
+                      const Traits& traits, std::span<double> out) const {
+  ConfigTable one(*config.space);
+  one.push_back(config);
+  evaluate(problem, device, one, std::span(&traits, 1), out);
+}
+
+void Schema::evaluate_problem(const GemmProblem& problem, const Device& device, std::span<double> out) const {
+  if (out.size() != size()) fail(Errc::invalid_argument, "room for {} features; need {}", out.size(), size());
+  expr::Inputs inputs(*program_);
+  inputs.set("p", problem);
+  inputs.set("d", device);
+  expr::Scratch scratch;
+  program_->evaluate(inputs.columns(), 1, out, scratch);
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (!depends(i).problem_only()) out[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+}
+
+Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
+                   std::span<const Traits> traits)
+    : schema_(&schema), rows_(configs.size()), inputs_(*schema.program_) {
+  if (traits.size() != rows_) {
+    fail(Errc::invalid_argument, "{} traits for {} configs", traits.size(), rows_);
+  }
+  const bool reads_axes = !schema.data_.provider.empty();
+  if (reads_axes && rows_ != 0 &&
+      &configs.space() != &provider(schema.data_.provider).space(schema.data_.op)) {
+    fail(Errc::invalid_argument, "schema '{}' reads the axes of provider '{}'; these configs are of '{}'",
+         schema.name(), schema.data_.provider, configs.space().provider);
+  }
+  const auto set_fixed = [&](expr::Inputs& inputs) {
+    inputs.set("d", device);
+    inputs.set_rows("t", traits);
+    if (reads_axes && rows_ != 0) inputs.set_rows("c", configs);
+  };
+  set_fixed(inputs_);
+  std::vector<double> holds(rows_);
+  for (const Check& check : *schema.config_checks_) {
+    expr::Inputs inputs(check.program);
+    set_fixed(inputs);
+    check.program.evaluate(inputs.columns(), rows_, holds, scratch_);
+    if (std::ranges::find_if(holds, [](double held) { return !(held != 0); }) != holds.end()) {
+      refuse(schema.data_, "these configs", check.because);
+    }
+  }
+  for (const Check& check : *schema.problem_checks_) {
+    problem_checks_.emplace_back(check.program).set("d", device);
+  }
+}
+
+void Schema::Rows::evaluate(const GemmProblem& problem, std::span<double> out) {
+  const std::size_t columns = schema_->size();
+  if (out.size() != rows_ * columns) {
+    fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(), rows_,
+         columns, rows_ * columns);
+  }
+  for (std::size_t i = 0; i < problem_checks_.size(); ++i) {
+    const Check& check = (*schema_->problem_checks_)[i];
+    problem_checks_[i].set("p", problem);
+    double held = 0;
+    check.program.evaluate(problem_checks_[i].columns(), 1, std::span(&held, 1), scratch_);
+    if (!(held != 0)) refuse(schema_->data_, print(problem), check.because);
+  }
+  inputs_.set("p", problem);
+  schema_->program_->evaluate(inputs_.columns(), rows_, out.data(), columns, 1, scratch_);
+}
+
+void analytic_times_us(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+                       std::span<const Traits> traits, std::span<double> out) {
+  // The schema `gemm` cut down to the one feature: what it does not use is not computed.
+  static const Schema analytic = [] {
+    SchemaData data = Schema::find("gemm").data();
+    const auto time = std::ranges::find(data.features, "analytic_time_us", &Feature::id);
+    const Feature kept = *time;
+    data.features.erase(time);
+    data.terms.insert(data.terms.end(), data.features.begin(), data.features.end());
+    data.features = {kept};
+    data.name = "analytic";
+    return Schema(std::move(data));
+  }();
+  analytic.evaluate(problem, device, configs, traits, out);
+}
+
+}  // namespace kscout

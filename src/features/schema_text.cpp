@@ -1,0 +1,192 @@
+#include "features/schema_text.h"
+
+#include <toml++/toml.h>
+
+#include "core/embedded.h"
+#include "core/fail.h"
+#include "core/names.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::string_view kFilePrefix = "families/features_";
+constexpr std::string_view kFileSuffix = ".toml";
+
+/// Reads keys of TOML tables; errors name the file and the line.
+class Reader {
+ public:
+  explicit Reader(std::string_view source) : source_(source) {}
+
+  [[noreturn]] void bad(const toml::node& at, const std::string& message) const {
+    fail(Errc::corrupt_data, "{}:{}: {}", source_, at.source().begin.line, message);
+  }
+  void check_keys(const toml::table& table, std::span<const std::string_view> known) const {
+    for (const auto& [key, node] : table) {
+      if (!find_word(key.str(), known)) bad(node, unknown_name_message("key", key.str(), known));
+    }
+  }
+  std::string text(const toml::table& table, std::string_view key, bool required = true) const {
+    const toml::node* const node = table.get(key);
+    if (!node && !required) return {};
+    if (!node) bad(table, fmt::format("'{}' is missing", key));
+    const auto* const value = node->as_string();
+    if (!value) bad(*node, fmt::format("'{}' must be a text", key));
+    return value->get();
+  }
+  bool flag(const toml::table& table, std::string_view key) const {
+    const toml::node* const node = table.get(key);
+    if (!node) return false;
+    const auto* const value = node->as_boolean();
+    if (!value) bad(*node, fmt::format("'{}' must be true or false", key));
+    return value->get();
+  }
+  /// Calls fn(table) for each table of the list `key`, which may be missing.
+  template <class F>
+  void each(const toml::table& table, std::string_view key, F&& fn) const {
+    const toml::node* const node = table.get(key);
+    if (!node) return;
+    const auto* const list = node->as_array();
+    if (!list) bad(*node, fmt::format("'{}' must be a list of tables", key));
+    for (const toml::node& entry : *list) {
+      if (!entry.is_table()) bad(entry, fmt::format("'{}' must be a list of tables", key));
+      fn(*entry.as_table());
+    }
+  }
+
+ private:
+  std::string_view source_;
+};
+
+Feature read_feature(const Reader& reader, const toml::table& table) {
+  static constexpr std::string_view kKeys[] = {"id", "formula", "unit", "meaning", "categorical"};
+  reader.check_keys(table, kKeys);
+  return {reader.text(table, "id"), reader.text(table, "formula"), reader.text(table, "unit"),
+          reader.text(table, "meaning"), reader.flag(table, "categorical")};
+}
+
+Requirement read_requirement(const Reader& reader, const toml::table& table) {
+  static constexpr std::string_view kKeys[] = {"formula", "because"};
+  reader.check_keys(table, kKeys);
+  return {reader.text(table, "formula"), reader.text(table, "because")};
+}
+
+/// Features `first` to `last` of the schema that this one builds on.
+void take_range(const Reader& reader, const toml::table& entry, const std::vector<Feature>& from,
+                std::vector<Feature>& to) {
+  static constexpr std::string_view kKeys[] = {"first", "last"};
+  reader.check_keys(entry, kKeys);
+  const auto position = [&](std::string_view key) {
+    const std::string id = reader.text(entry, key);
+    std::vector<std::string_view> ids;
+    for (const Feature& feature : from) ids.push_back(feature.id);
+    const auto found = find_word(id, ids);
+    if (!found) reader.bad(entry, unknown_name_message("feature of the base", id, ids));
+    return *found;
+  };
+  const std::size_t first = position("first"), last = position("last");
+  for (std::size_t i = first; i <= last; ++i) to.push_back(from[i]);
+}
+
+SchemaData read_schema(const Reader& reader, const toml::table& table) {
+  static constexpr std::string_view kKeys[] = {"name", "summary",      "op",    "provider",
+                                               "base", "requirements", "terms", "features"};
+  reader.check_keys(table, kKeys);
+  SchemaData data;
+  std::vector<Feature> inherited;
+  if (const std::string base = reader.text(table, "base", false); !base.empty()) {
+    data = catalogue_schema_data(base);
+    inherited = std::exchange(data.features, {});
+  }
+  data.name = reader.text(table, "name");
+  data.summary = reader.text(table, "summary");
+  if (table.contains("provider")) data.provider = reader.text(table, "provider");
+  const std::string op = reader.text(table, "op");
+  const auto known = find_word(op, EnumWords<Op>::words);
+  if (!known) reader.bad(*table.get("op"), unknown_name_message("op", op, EnumWords<Op>::words));
+  data.op = static_cast<Op>(*known);
+  reader.each(table, "requirements", [&](const toml::table& entry) {
+    data.requirements.push_back(read_requirement(reader, entry));
+  });
+  reader.each(table, "terms",
+              [&](const toml::table& entry) { data.terms.push_back(read_feature(reader, entry)); });
+  reader.each(table, "features", [&](const toml::table& entry) {
+    if (entry.contains("first")) return take_range(reader, entry, inherited, data.features);
+    data.features.push_back(read_feature(reader, entry));
+  });
+  return data;
+}
+
+/// A TOML basic string.
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+void write_features(std::string& out, std::string_view key, const std::vector<Feature>& features) {
+  if (features.empty()) return;
+  out += fmt::format("{} = [\n", key);
+  for (const Feature& feature : features) {
+    out += fmt::format("  {{ id = {}, formula = {}, unit = {}, meaning = {}{} }},\n", quoted(feature.id),
+                       quoted(feature.formula), quoted(feature.unit), quoted(feature.meaning),
+                       feature.categorical ? ", categorical = true" : "");
+  }
+  out += "]\n";
+}
+
+}  // namespace
+
+std::vector<std::string> schema_names() {
+  std::vector<std::string> names;
+  for (std::string_view file : embedded_file_names(kFilePrefix)) {
+    file.remove_prefix(kFilePrefix.size());
+    file.remove_suffix(kFileSuffix.size());
+    names.emplace_back(file);
+  }
+  return names;
+}
+
+SchemaData catalogue_schema_data(std::string_view name) {
+  const auto all = schema_names();
+  index_of_word("schema", name, views(all));
+  const std::string file = fmt::format("{}{}{}", kFilePrefix, name, kFileSuffix);
+  return parse_schema_data(embedded_file(file), file);
+}
+
+SchemaData parse_schema_data(std::string_view text, std::string_view source) {
+  const Reader reader(source);
+  try {
+    return read_schema(reader, toml::parse(text, source));
+  } catch (const toml::parse_error& error) {
+    fail(Errc::corrupt_data, "{}:{}: {}", source, error.source().begin.line, error.description());
+  }
+}
+
+std::string schema_text(const SchemaData& data) {
+  std::string out = fmt::format("name = {}\nsummary = {}\nop = {}\n", quoted(data.name), quoted(data.summary),
+                                quoted(word(data.op)));
+  if (!data.provider.empty()) out += fmt::format("provider = {}\n", quoted(data.provider));
+  if (!data.requirements.empty()) {
+    out += "requirements = [\n";
+    for (const Requirement& requirement : data.requirements) {
+      out += fmt::format("  {{ formula = {}, because = {} }},\n", quoted(requirement.formula),
+                         quoted(requirement.because));
+    }
+    out += "]\n";
+  }
+  write_features(out, "terms", data.terms);
+  write_features(out, "features", data.features);
+  return out;
+}
+
+}  // namespace kscout

@@ -1,0 +1,34 @@
+#pragma once
+/// \file
+/// The text of a schema: TOML, the same in families/features_*.toml and in model files.
+///
+///     name = "gemm"
+///     summary = "..."
+///     op = "gemm"
+///     provider = "ck_tile"       # left out: the schema reads no axes
+///     requirements = [{ formula = "...", because = "..." }]
+///     terms = [{ id = "...", formula = "...", unit = "...", meaning = "..." }]
+///     features = [{ id = "...", formula = "...", unit = "...", meaning = "...", categorical = true }]
+///
+/// A file of the catalogue may build on another: `base = "ck_gemm_55"` takes over its provider, requirements
+/// and terms, and `{ first = "M", last = "K" }` among the features stands for a run of the base's.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "features/schema.h"
+
+namespace kscout {
+
+/// Throws corrupt_data naming `source` and the line: no TOML, an unknown or missing key, a wrong type.
+SchemaData parse_schema_data(std::string_view text, std::string_view source);
+
+/// Names of the schemas in the catalogue, families/features_*.toml.
+std::vector<std::string> schema_names();
+/// One of them, not compiled; throws invalid_argument naming the nearest.
+SchemaData catalogue_schema_data(std::string_view name);
+
+/// Reads back as the same data; equal data give equal text.
+std::string schema_text(const SchemaData& data);
+
+}  // namespace kscout
