@@ -33,7 +33,7 @@ struct Rule {
   std::string name;
   RuleKind kind = RuleKind::legal;
   std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `serves` rules also
-                        ///< p.<problem field>
+                        ///< p.<problem field> and t.<trait>
   std::string because;  ///< the fact, and where it is written down or measured
 };
 

@@ -4,29 +4,46 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "provider/ck_tile/ck_tile.h"
 #include "provider/native/native.h"
 
 namespace kscout {
-
 namespace {
 
-/// Every provider, in the order in which names are tried.
-const std::array kProviders = {&native_provider};
-constexpr std::array<std::string_view, kProviders.size()> kNames = {"native"};
+struct Entry {
+  std::string_view name;
+  const Provider& (*get)();
+  bool (*knows)(
+      std::string_view kernel_name) noexcept;  ///< whether a kernel's name looks like one of its own
+};
+
+bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }
+
+/// Every provider, in the order in which kernel names are tried.
+constexpr std::array kProviders = {
+    Entry{"native", native_provider, is_native_name},
+    Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
+};
+
+constexpr auto kNames = [] {
+  std::array<std::string_view, kProviders.size()> names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = kProviders[i].name;
+  return names;
+}();
 
 }  // namespace
 
 const Provider& provider(std::string_view name) {
-  return kProviders[index_of_word("provider", name, kNames)]();
+  return kProviders[index_of_word("provider", name, kNames)].get();
 }
 
 std::span<const std::string_view> provider_names() noexcept { return kNames; }
 
 NamedConfig parse_config_name(std::string_view name) {
-  for (std::size_t i = 0; i < kProviders.size(); ++i) {
-    if (name.starts_with(kNames[i])) return kProviders[i]().parse(name);
+  for (const Entry& entry : kProviders) {
+    if (entry.knows(name)) return entry.get().parse(name);
   }
-  fail(Errc::invalid_argument, "'{}' is no kernel's name: it starts with no provider (one of: {})", name,
+  fail(Errc::invalid_argument, "'{}' does not begin like a kernel's name of any provider ({})", name,
        fmt::join(kNames, ", "));
 }
 

@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "family/family_file.h"
+#include "family/serve_rules.h"
+
+namespace kscout {
+namespace {
+
+/// First config for which a formula of the list holds, the earlier formula before the earlier config.
+std::size_t default_position(const FamilyFile& file, const FamilyRequest& request,
+                             const ConfigTable& configs) {
+  for (const std::string& text : file.rule_set(request.rules).default_config) {
+    const auto program =
+        expr::Program::compile({{"default_config", text}}, family_scope(*file.space, file.formulas, false));
+    expr::Inputs inputs(program);
+    inputs.set_rows("c", configs);
+    inputs.set("d", request.device);
+    inputs.set("s", request.signature);
+    std::vector<double> holds(configs.size());
+    expr::Scratch scratch;
+    program.evaluate(inputs.columns(), configs.size(), holds, scratch);
+    const auto found = std::ranges::find_if(holds, [](double value) { return value != 0 && value == value; });
+    if (found != holds.end()) return static_cast<std::size_t>(found - holds.begin());
+  }
+  return 0;
+}
+
+[[noreturn]] void fail_empty(const FamilyFile& file, const FamilyRequest& request,
+                             const EnumerationReport& report) {
+  const auto worst = std::ranges::max_element(report.refused, {}, &EnumerationReport::Refusal::configs);
+  std::string because;
+  for (const Rule& rule : file.rules) {
+    if (worst != report.refused.end() && rule.name == worst->rule) because = " (" + rule.because + ")";
+  }
+  fail(Errc::not_found,
+       "no config of provider '{}', rule set '{}' is left for {} on '{}': rule '{}' refused {} of {}{}",
+       request.provider, request.rules, word(request.signature.dtype_a), request.device.name,
+       worst == report.refused.end() ? "" : worst->rule, worst == report.refused.end() ? 0 : worst->configs,
+       report.candidates, because);
+}
+
+}  // namespace
+
+std::string Family::name(std::size_t config) const {
+  return kscout::provider(provider).print(signature, configs[config]);
+}
+
+Family enumerate(const FamilyRequest& request, EnumerationReport* report) {
+  const Provider& by = provider(request.provider);
+  const FamilyFile& file = family_file(request.provider, request.signature.op);
+  EnumerationReport own;
+  EnumerationReport& counts = report ? *report : own;
+  Family family{.provider = request.provider,
+                .signature = request.signature,
+                .device = request.device,
+                .rules = request.rules,
+                .configs = enumerate_configs(file, request, &counts),
+                .traits = {},
+                .serves = {},
+                .default_config = 0};
+  if (family.configs.empty()) fail_empty(file, request, counts);
+  family.traits.reserve(family.configs.size());
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    family.traits.push_back(by.traits(request.signature, family.configs[i], request.device));
+  }
+  std::ranges::copy_if(file.rules, std::back_inserter(family.serves),
+                       [](const Rule& rule) { return rule.kind == RuleKind::serves; });
+  family.default_config = default_position(file, request, family.configs);
+  return family;
+}
+
+std::vector<std::string> rule_set_names(std::string_view provider_name, Op op) {
+  std::vector<std::string> names;
+  for (const RuleSet& set : family_file(provider_name, op).rule_sets) names.push_back(set.name);
+  return names;
+}
+
+std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config) {
+  return why_not_in(family_file(request.provider, request.signature.op), request, config);
+}
+
+void serving_configs(const Family& family, const GemmProblem& problem, std::vector<std::uint8_t>& serves) {
+  serves.assign(family.configs.size(), 1);
+  ServeRules rules(family.serves, family.configs, family.traits, family.device);
+  rules.ask(problem, serves);
+}
+
+}  // namespace kscout

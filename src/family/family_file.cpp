@@ -1,0 +1,307 @@
+#include "family/family_file.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <optional>
+
+#include <toml++/toml.h>
+
+#include <kscout/provider.h>
+
+#include "core/embedded.h"
+#include "core/fail.h"
+#include "core/names.h"
+
+namespace kscout {
+namespace {
+
+/// Walks one parsed file; every complaint carries file and line.
+class Reader {
+ public:
+  Reader(std::string_view file, const ConfigSpace& space) : file_(file), space_(space) {}
+
+  FamilyFile read(const toml::table& root) {
+    family_.space = &space_;
+    family_.name = file_;
+    check_keys(root, "key", {"provider", "op", "formula", "axes", "rule", "rule_set"});
+    check_identity(root, "provider", space_.provider);
+    check_identity(root, "op", word(space_.op));
+    if (const auto* node = root.get("formula")) read_formulas(table_of(*node, "formula"));
+    scope_ = family_scope(space_, family_.formulas, false);
+    problem_scope_ = family_scope(space_, {}, true);  // a model keeps serves rules without this file
+    check_formulas();
+    if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
+    if (const auto* node = root.get("rule")) {
+      for (const toml::node& rule : array_of(*node, "rule")) read_rule(table_of(rule, "rule"));
+    }
+    if (const auto* node = root.get("rule_set")) read_rule_sets(table_of(*node, "rule_set"));
+    if (family_.rule_sets.empty()) complain(root, "no [rule_set.NAME] is given");
+    return std::move(family_);
+  }
+
+ private:
+  [[noreturn]] void complain(const toml::node& at, std::string_view message) const {
+    fail(Errc::corrupt_data, "{}: {}", where(at), message);
+  }
+  std::string where(const toml::node& at) const {
+    return fmt::format("{}:{}", file_, std::max<std::uint32_t>(1, at.source().begin.line));
+  }
+
+  // ---- typed access
+
+  const toml::table& table_of(const toml::node& node, std::string_view what) const {
+    if (const auto* table = node.as_table()) return *table;
+    complain(node, fmt::format("{} is a table", what));
+  }
+  const toml::array& array_of(const toml::node& node, std::string_view what) const {
+    if (const auto* array = node.as_array()) return *array;
+    complain(node, fmt::format("{} is a list", what));
+  }
+  const std::string& text_of(const toml::node& node, std::string_view what) const {
+    if (const auto* text = node.as_string()) return text->get();
+    complain(node, fmt::format("{} is a text", what));
+  }
+  const std::string& required_text(const toml::table& table, std::string_view key,
+                                   std::string_view what) const {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) complain(table, fmt::format("{} has no '{}'", what, key));
+    const std::string& text = text_of(*node, key);
+    if (text.empty()) complain(*node, fmt::format("'{}' of {} is empty", key, what));
+    return text;
+  }
+
+  void check_keys(const toml::table& table, std::string_view what,
+                  std::vector<std::string_view> known) const {
+    for (const auto& [key, node] : table) {
+      if (!find_word(key.str(), known)) complain(node, unknown_name_message(what, key.str(), known));
+    }
+  }
+
+  void check_identity(const toml::table& root, std::string_view key, std::string_view expected) const {
+    const std::string& text = required_text(root, key, "the file");
+    if (text != expected) {
+      complain(*root.get(key), fmt::format("{} '{}' in a file of {} '{}'", key, text, key, expected));
+    }
+  }
+
+  /// toml++ keeps keys sorted by name; the order in the file is the order of the lines.
+  static std::vector<std::pair<std::string, const toml::node*>> as_written(const toml::table& table) {
+    std::vector<std::pair<std::string, const toml::node*>> entries;
+    for (const auto& [key, node] : table) entries.emplace_back(key.str(), &node);
+    std::ranges::stable_sort(entries, {}, [](const auto& entry) {
+      const auto at = entry.second->source().begin;
+      return std::pair(at.line, at.column);
+    });
+    return entries;
+  }
+
+  // ---- formulas and rules
+
+  void read_formulas(const toml::table& table) {
+    for (const auto& [name, node] : as_written(table)) {
+      family_.formulas.push_back({name, text_of(*node, name)});
+      formula_nodes_.push_back(node);
+    }
+  }
+
+  void check_formulas() {
+    for (std::size_t i = 0; i < family_.formulas.size(); ++i) {
+      const expr::Formula use{"use of " + family_.formulas[i].name, family_.formulas[i].name};
+      compile(*formula_nodes_[i], use, scope_);
+    }
+  }
+
+  expr::Program compile(const toml::node& at, const expr::Formula& formula, const expr::Scope& scope) const {
+    try {
+      return expr::Program::compile({formula}, scope);
+    } catch (const Error& error) {
+      complain(at, error.what());
+    }
+  }
+
+  void read_rule(const toml::table& table) {
+    check_keys(table, "key of a rule", {"name", "kind", "admits", "because"});
+    Rule rule;
+    rule.name = required_text(table, "name", "a rule");
+    const std::string what = fmt::format("rule '{}'", rule.name);
+    const std::string& kind = required_text(table, "kind", what);
+    const auto position = find_word(kind, EnumWords<RuleKind>::words);
+    if (!position) {
+      complain(*table.get("kind"), unknown_name_message("rule kind", kind, EnumWords<RuleKind>::words));
+    }
+    rule.kind = static_cast<RuleKind>(*position);
+    rule.admits = required_text(table, "admits", what);
+    rule.because = required_text(table, "because", what);
+    for (const Rule& known : family_.rules) {
+      if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
+    }
+    compile(*table.get("admits"), {rule.name, rule.admits},
+            rule.kind == RuleKind::serves ? problem_scope_ : scope_);
+    family_.rules.push_back(std::move(rule));
+  }
+
+  // ---- rule sets
+
+  void read_rule_sets(const toml::table& table) {
+    for (const auto& [name, node] : as_written(table)) {
+      const toml::table& set = table_of(*node, "rule_set." + name);
+      check_keys(set, "key of a rule set", {"help", "extends", "default_config", "block"});
+      family_.rule_sets.push_back(read_rule_set(name, set));
+    }
+  }
+
+  RuleSet read_rule_set(const std::string& name, const toml::table& table) {
+    RuleSet set;
+    set.name = name;
+    set.help = required_text(table, "help", fmt::format("rule set '{}'", name));
+    if (const auto* node = table.get("extends")) {
+      const std::string& other = text_of(*node, "extends");
+      const auto found = std::ranges::find(family_.rule_sets, other, &RuleSet::name);
+      if (found == family_.rule_sets.end()) {
+        complain(*node, fmt::format("'{}' extends '{}', which is not a rule set above it", name, other));
+      }
+      set.blocks = found->blocks;
+      set.default_config = found->default_config;
+    }
+    if (const auto* node = table.get("default_config")) set.default_config = read_default(*node);
+    if (const auto* node = table.get("block")) {
+      for (const toml::node& block : array_of(*node, "block")) {
+        set.blocks.push_back(read_block(name, table_of(block, "block")));
+      }
+    }
+    if (set.blocks.empty()) complain(table, fmt::format("rule set '{}' has no block", name));
+    return set;
+  }
+
+  std::vector<std::string> read_default(const toml::node& node) {
+    std::vector<std::string> formulas;
+    const auto add = [&](const toml::node& one) {
+      formulas.push_back(text_of(one, "default_config"));
+      compile(one, {"default_config", formulas.back()}, scope_);
+    };
+    if (const auto* list = node.as_array()) {
+      for (const toml::node& one : *list) add(one);
+    } else {
+      add(node);
+    }
+    return formulas;
+  }
+
+  Block read_block(const std::string& set, const toml::table& table) {
+    Block block;
+    block.where = where(table);
+    block.values.resize(space_.axes.size());
+    std::vector<std::string_view> names;
+    for (const Axis& axis : space_.axes) names.push_back(axis.name);
+    check_keys(table, "axis", names);
+    if (common_) check_keys(*common_, "axis", names);
+    for (std::size_t i = 0; i < space_.axes.size(); ++i) {
+      const Axis& axis = space_.axes[i];
+      const toml::node* node = table.get(axis.name);
+      if (node == nullptr && common_) node = common_->get(axis.name);
+      if (node == nullptr) {
+        complain(table, fmt::format("a block of rule set '{}' leaves out axis '{}'", set, axis.name));
+      }
+      block.values[i] = read_values(axis, *node);
+    }
+    return block;
+  }
+
+  std::vector<AxisValue> read_values(const Axis& axis, const toml::node& node) {
+    std::vector<AxisValue> values;
+    if (const auto* list = node.as_array()) {
+      for (const toml::node& one : *list) read_value(axis, one, values);
+    } else {
+      read_value(axis, node, values);
+    }
+    if (values.empty()) complain(node, fmt::format("axis '{}' has no value", axis.name));
+    return values;
+  }
+
+  void read_value(const Axis& axis, const toml::node& node, std::vector<AxisValue>& values) {
+    const auto add = [&](AxisValue value) {
+      const bool known = std::ranges::any_of(values, [&](const AxisValue& other) {
+        return other.number == value.number && other.formula == value.formula;
+      });
+      if (!known) values.push_back(std::move(value));
+    };
+    if (const auto* text = node.as_string()) {
+      if (axis.words.empty()) {
+        compile(node, {std::string(axis.name), text->get()}, scope_);
+        add({0, text->get()});
+      } else if (text->get() == "*") {
+        for (std::size_t i = 0; i < axis.words.size(); ++i) add({static_cast<std::int32_t>(i), {}});
+      } else if (const auto position = find_word(text->get(), axis.words)) {
+        add({static_cast<std::int32_t>(*position), {}});
+      } else {
+        complain(node, unknown_name_message(fmt::format("word of {}", axis.name), text->get(), axis.words));
+      }
+      return;
+    }
+    if (!axis.words.empty())
+      complain(node, fmt::format("axis '{}' takes words: {}", axis.name, fmt::join(axis.words, ", ")));
+    if (const auto* flag = node.as_boolean()) return add({flag->get() ? 1 : 0, {}});
+    const auto* number = node.as_integer();
+    if (number == nullptr || number->get() <= KernelConfig::unknown ||
+        number->get() > std::numeric_limits<std::int32_t>::max()) {
+      complain(node,
+               fmt::format("axis '{}' takes whole numbers below 2^31, or a formula in quotes", axis.name));
+    }
+    add({static_cast<std::int32_t>(number->get()), {}});
+  }
+
+  std::string file_;
+  const ConfigSpace& space_;
+  FamilyFile family_;
+  std::vector<const toml::node*> formula_nodes_;
+  expr::Scope scope_, problem_scope_;
+  const toml::table* common_ = nullptr;
+};
+
+}  // namespace
+
+expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula> formulas,
+                         bool for_problems) {
+  expr::Scope scope;
+  scope.add_axes(space, "c");
+  scope.add_record<Device>("d");
+  scope.add_record<Signature>("s");
+  if (for_problems) {
+    scope.add_record<GemmProblem>("p");
+    scope.add_record<Traits>("t");
+  }
+  scope.add_formulas(formulas);
+  return scope;
+}
+
+const RuleSet& FamilyFile::rule_set(std::string_view wanted) const {
+  std::vector<std::string_view> names;
+  for (const RuleSet& set : rule_sets) names.push_back(set.name);
+  return rule_sets[index_of_word("rule set", wanted, names)];
+}
+
+FamilyFile parse_family(std::string_view toml, std::string_view file, const ConfigSpace& space) {
+  try {
+    return Reader(file, space).read(toml::parse(toml, file));
+  } catch (const toml::parse_error& error) {
+    fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
+  }
+}
+
+const FamilyFile& family_file(std::string_view provider_name, Op op) {
+  static std::mutex mutex;
+  static std::map<const ConfigSpace*, FamilyFile> files;
+  const ConfigSpace& space = provider(provider_name).space(op);
+  const std::string file = fmt::format("families/{}_{}.toml", provider_name, word(op));
+  const std::lock_guard lock(mutex);
+  const auto known = files.find(&space);
+  if (known != files.end()) return known->second;
+  if (!find_word(file, embedded_file_names("families/"))) {
+    fail(Errc::unsupported, "provider '{}' has no family for op '{}' ({} is not there)", provider_name,
+         word(op), file);
+  }
+  return files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
+}
+
+}  // namespace kscout

@@ -1,0 +1,68 @@
+#pragma once
+/// \file
+/// A family as data: rules, and rule sets made of blocks of axis values. Grammar: docs/formats/family.md.
+///
+///     const FamilyFile& file = family_file("native", Op::gemm);   // parsed once, kept
+///     const RuleSet& set = file.rule_set("default");
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/config.h>
+#include <kscout/family.h>
+
+#include "expr/expr.h"
+
+namespace kscout {
+
+/// A value that an axis takes in a block: a number (or the position of a word), or a formula over c., d., s.
+struct AxisValue {
+  std::int32_t number = 0;
+  std::string formula;  ///< when not empty, decides the number for each candidate
+};
+
+/// A product of value lists, one list per axis of the space.
+struct Block {
+  std::vector<std::vector<AxisValue>> values;
+  std::string where;  ///< "families/native_gemm.toml:12"
+};
+
+struct RuleSet {
+  std::string name;
+  std::string help;
+  std::vector<Block> blocks;                ///< those of the extended set first
+  std::vector<std::string> default_config;  ///< formulas by preference: the first config for which one holds
+};
+
+struct FamilyFile {
+  const ConfigSpace* space = nullptr;
+  std::string name;  ///< of the file, for messages
+  std::vector<expr::Formula> formulas;
+  std::vector<Rule> rules;
+  std::vector<RuleSet> rule_sets;  ///< as written
+
+  /// Throws invalid_argument naming the nearest rule set.
+  const RuleSet& rule_set(std::string_view wanted) const;
+};
+
+/// What formulas of a family may use: c. (axes), d. (device), s. (signature) and `formulas`; `for_problems`
+/// adds p. (problem) and t. (traits), which only `serves` rules see.
+expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula> formulas,
+                         bool for_problems);
+
+/// Reads a family. Throws corrupt_data with file and line: no TOML, an unknown key, axis, word, a wrong type,
+/// a formula that does not compile, a block that leaves an axis out.
+FamilyFile parse_family(std::string_view toml, std::string_view file, const ConfigSpace& space);
+
+/// The embedded file of a provider and op. Throws unsupported when there is none.
+const FamilyFile& family_file(std::string_view provider, Op op);
+
+/// enumerate() on a given file: what tests call with families of their own. `request.provider` is not read.
+ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
+                              EnumerationReport* report);
+/// why_not() on a given file.
+std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
+                             const KernelConfig& config);
+
+}  // namespace kscout

@@ -1,0 +1,128 @@
+#include "provider/ck_tile/ck_tile.h"
+
+#include <algorithm>
+#include <array>
+
+#include "core/fail.h"
+#include "core/names.h"
+
+namespace kscout {
+namespace {
+
+// The first entries keep the order of CK's own feature encoding, so that positions can be read beside its
+// tables.
+constexpr std::string_view kPipelines[] = {"compv3",       "compv4",       "compv5",        "mem",
+                                           "preshufflev2", "basic_v1",     "compv6",        "compv1",
+                                           "compv2",       "preshufflev1", "wavelet",       "comp_async",
+                                           "comp_tdm",     "comp_tdm_v2",  "basic_async_v1"};
+constexpr std::string_view kSchedulers[] = {"intrawave", "interwave", "auto"};
+constexpr std::string_view kEpilogues[] = {"default",    "cshuffle",        "none", "bias",
+                                           "activation", "bias_activation", "tdm"};
+constexpr std::string_view kStreamK[] = {"off", "atomic", "linear", "tree"};
+
+constexpr Axis kAxes[] = {
+    {"tile_m", "elements", "rows of C that one work-group computes"},
+    {"tile_n", "elements", "columns of C that one work-group computes"},
+    {"tile_k", "elements", "K that is staged in LDS at once"},
+    {"warp_m", "waves", "waves of a work-group along M"},
+    {"warp_n", "waves", "waves of a work-group along N"},
+    {"warp_k", "waves", "waves of a work-group along K"},
+    {"warp_tile_m", "elements", "rows of one matrix instruction"},
+    {"warp_tile_n", "elements", "columns of one matrix instruction"},
+    {"warp_tile_k", "elements", "K of one matrix instruction"},
+    {"pipeline", "1", "how loads and arithmetic overlap", kPipelines},
+    {"scheduler", "1", "whether waves or instructions interleave", kSchedulers},
+    {"epilogue", "1", "how C leaves the registers", kEpilogues},
+    {"pad_m", "1", "1 when M may leave a tail"},
+    {"pad_n", "1", "1 when N may leave a tail"},
+    {"pad_k", "1", "1 when K may leave a tail"},
+    {"persistent", "1", "1 when work-groups stay and take tiles"},
+    {"vec_a", "elements", "fixed vector width of loads of A; 0 = native"},
+    {"vec_b", "elements", "fixed vector width of loads of B; 0 = native"},
+    {"vec_c", "elements", "fixed vector width of stores of C; 0 = native"},
+    {"split_k", "1", "parts of K summed at the end; 1 = none"},
+    {"preshuffle", "1", "1 when B is stored in the order of the instructions"},
+    {"stream_k", "1", "work split by K steps, and how parts are reduced", kStreamK},
+};
+static_assert(std::size(kAxes) == static_cast<std::size_t>(CkGemmAxis::count));
+
+/// Pipelines that keep two copies of the staged tiles (dispatcher, LDS budget).
+constexpr std::string_view kDoubleBuffered[] = {"compv4", "preshufflev2", "comp_async"};
+/// Pipelines of which only one work-group fits a compute unit by design.
+constexpr std::string_view kAlone[] = {"compv4", "comp_async"};
+
+double known(std::int32_t value) { return value == KernelConfig::unknown ? Traits::unknown : value; }
+
+bool is_word(const KernelConfig& config, CkGemmAxis axis, std::span<const std::string_view> words) {
+  const auto position = static_cast<std::size_t>(axis);
+  return find_word(axis_value_text(kAxes[position], config[position]), words).has_value();
+}
+
+class CkTile final : public Provider {
+ public:
+  std::string_view name() const noexcept override { return "ck_tile"; }
+  std::string_view help() const noexcept override {
+    return "AMD CK Tile kernels (described, not executed here)";
+  }
+  std::span<const Op> ops() const noexcept override {
+    static constexpr std::array kOps = {Op::gemm};
+    return kOps;
+  }
+  const ConfigSpace& space(Op op) const override {
+    if (op == Op::gemm) return ck_tile_gemm_space;
+    fail(Errc::unsupported, "provider 'ck_tile' describes no kernels for op '{}' (it has: gemm)", word(op));
+  }
+
+  std::string print(const Signature& signature, const KernelConfig& config) const override {
+    return print_ck_tile_gemm(signature, config);
+  }
+  NamedConfig parse(std::string_view text) const override { return parse_ck_tile_gemm(text); }
+
+  Traits traits(const Signature& signature, const KernelConfig& config, const Device& device) const override {
+    const auto at = [&](CkGemmAxis axis) { return known(config[static_cast<std::size_t>(axis)]); };
+    const double tile_m = at(CkGemmAxis::tile_m), tile_n = at(CkGemmAxis::tile_n),
+                 tile_k = at(CkGemmAxis::tile_k);
+    const double bytes_a = bytes_per_element(signature.dtype_a),
+                 bytes_b = bytes_per_element(signature.dtype_b);
+    const double stages = is_word(config, CkGemmAxis::pipeline, kDoubleBuffered) ? 2 : 1;
+    const double native_vector = 16 / std::max(bytes_a, bytes_b);  // a load moves 16 bytes
+    const double fixed_vector = at(CkGemmAxis::vec_a);
+    Traits traits;
+    traits.tile_m = tile_m;
+    traits.tile_n = tile_n;
+    traits.tile_k = tile_k;
+    traits.inner_m = at(CkGemmAxis::warp_tile_m);
+    traits.inner_n = at(CkGemmAxis::warp_tile_n);
+    traits.inner_k = at(CkGemmAxis::warp_tile_k);
+    traits.workers = 0;
+    traits.workers_m = 0;
+    traits.workers_n = 0;
+    traits.threads_per_worker =
+        device.wavefront_size * at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n) * at(CkGemmAxis::warp_k);
+    traits.workers_per_core = is_word(config, CkGemmAxis::pipeline, kAlone) || stages == 2 ? 1 : 2;
+    traits.stages = stages;
+    traits.split_k = at(CkGemmAxis::split_k);
+    traits.shared_bytes = stages * tile_k * (tile_m * bytes_a + tile_n * bytes_b);
+    traits.register_elements =
+        tile_m * tile_n / (at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n));  // of one wave
+    traits.vector_elements = fixed_vector > 0 ? fixed_vector : native_vector;
+    traits.alignment = traits.vector_elements;
+    traits.packs_a = 0;
+    traits.packs_b = at(CkGemmAxis::preshuffle);
+    traits.kind = 0;
+    traits.persistent = at(CkGemmAxis::persistent);
+    traits.cluster = 1;
+    return traits;
+  }
+};
+
+}  // namespace
+
+constinit const ConfigSpace ck_tile_gemm_space{"ck_tile", Op::gemm, kAxes};
+
+const Provider& ck_tile_provider() {
+  static const CkTile instance;
+  return instance;
+}
+
+}  // namespace kscout
