@@ -233,7 +233,7 @@ std::string boot_id() {
 
 double journal_time(double time_us) {
   if (time_us != time_us) return time_us;
-  const std::string text = fmt::format("{:.6g}", time_us);
+  const std::string text = fmt::format("{:.5g}", time_us);
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
   return read;
@@ -296,11 +296,7 @@ JournalWriter::JournalWriter(std::filesystem::path path, const std::string& mani
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (fd_ < 0) fail(Errc::device_failure, "{}: cannot write it: {}", path_.string(), std::strerror(errno));
   try {
-    if (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      fail(Errc::device_failure,
-           "{}: another sweep is writing it; wait for its end, or use --shard or another folder",
-           path_.string());
-    }
+    lock();
     const std::string boot = boot_id();
     contents_ = load_journal(path_, manifest_hash, limits, boot);
     size_ = static_cast<std::int64_t>(contents_.good_bytes);
@@ -314,6 +310,20 @@ JournalWriter::JournalWriter(std::filesystem::path path, const std::string& mani
   } catch (...) {
     close(fd_);
     throw;
+  }
+}
+
+void JournalWriter::lock() {
+  // A sweep that was just killed may have a child that holds the lock until it has become a worker: wait a
+  // moment.
+  constexpr int kTries = 100, kPauseUs = 10'000;
+  for (int i = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (i == kTries) {
+      fail(Errc::device_failure,
+           "{}: another sweep is writing it; wait for its end, or use --shard or another folder",
+           path_.string());
+    }
+    usleep(kPauseUs);
   }
 }
 
@@ -343,7 +353,7 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
   };
   std::string payload = fmt::format(
       "{}{}{}{},{},{},{},{}", lane, config,
-      (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)], text(m.time_us, 6),
+      (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)], text(m.time_us, 5),
       text(m.spread * 1e3, 3), m.repeats > 0 ? std::to_string(m.repeats) : "", text(m.error * 1e2, 3), id);
   payload.erase(payload.find_last_not_of(',') + 1);
   append(payload);

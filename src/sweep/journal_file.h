@@ -63,7 +63,7 @@ JournalContents load_journal(const std::filesystem::path& path, const std::strin
 /// Changes with every start of the machine; "unknown" when the system does not tell.
 std::string boot_id();
 
-/// A time as a journal keeps it: 6 digits.
+/// A time as a journal keeps it: 5 digits.
 double journal_time(double time_us);
 
 /// One line with its checksum and line break, as it stands in the file.
@@ -93,6 +93,7 @@ class JournalWriter {
   std::int64_t bytes() const noexcept { return size_; }
 
  private:
+  void lock();
   void append(std::string_view payload);
 
   std::filesystem::path path_;

@@ -1,0 +1,260 @@
+// Sweeps that are killed, run out of disk, or may not write: a resumed sweep ends with the keys of an
+// uninterrupted one.
+#include <csignal>
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+
+#include "fault/toy.h"
+#include "measure/clock.h"
+#include "sweep/journal.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kProblems = 4, kConfigs = 8;
+
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kMoments = 40;  // a process under AddressSanitizer takes 20 times as long to start
+#else
+constexpr int kMoments = 200;
+#endif
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (fs::temp_directory_path() / "kscout_kill_XXXXXX").string();
+    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
+    path_ = pattern;
+  }
+  ~TemporaryFolder() { fs::remove_all(path_); }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Starts toy_sweep; `prepare` runs in the child before it.
+template <class F>
+pid_t start_sweep(const fs::path& folder, F&& prepare, int problem_count = kProblems) {
+  const std::string folder_text = folder.string(), problems = std::to_string(problem_count),
+                    configs = std::to_string(kConfigs);
+  const pid_t pid = fork();
+  if (pid != 0) return pid;
+  prepare();
+  execl(KSCOUT_TOY_SWEEP, "toy_sweep", folder_text.c_str(), KSCOUT_TOY_WORKER, problems.c_str(),
+        configs.c_str(), nullptr);
+  _exit(127);
+}
+pid_t start_sweep(const fs::path& folder) {
+  return start_sweep(folder, [] {});
+}
+
+int exit_code_of(pid_t pid) {
+  int status = 0;
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+void expect_complete(const fs::path& folder, int problems = kProblems) {
+  const SweepState state = read_state(folder, toy::space);  // throws when a key is there twice
+  std::size_t first_pass = 0;
+  std::set<std::uint32_t> with_contenders;
+  for (const auto& row : state.rows) {
+    EXPECT_TRUE(row.measured.status == Status::ok || row.measured.status == Status::raced)
+        << word(row.measured.status);
+    if (row.key.pass == 1) ++first_pass;
+    if (row.key.pass == 2) with_contenders.insert(row.key.problem);
+  }
+  // Rows are distinct and within the plan, so that the count says that all keys are there.
+  EXPECT_EQ(first_pass, static_cast<std::size_t>(problems * kConfigs));
+  EXPECT_EQ(with_contenders.size(), static_cast<std::size_t>(problems));
+  EXPECT_EQ(state.last_end, "done");
+}
+
+/// How long an undisturbed sweep takes, so that the moments of death cover all of it.
+std::int64_t whole_sweep_us() {
+  const TemporaryFolder folder;
+  const std::int64_t begin = now_ns();
+  EXPECT_EQ(exit_code_of(start_sweep(folder.path())), 0);
+  expect_complete(folder.path());
+  return (now_ns() - begin) / 1000;
+}
+
+TEST(Kill, TheSweepAtAnyMoment) {
+  const std::int64_t whole_us = whole_sweep_us();
+  int before_end = 0, rows_kept = 0;
+  for (int seed = 0; seed < kMoments; ++seed) {
+    SCOPED_TRACE(seed);
+    const TemporaryFolder folder;
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const auto moment = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(whole_us));
+    const pid_t pid = start_sweep(folder.path());
+    std::this_thread::sleep_for(std::chrono::microseconds(moment));
+    kill(pid, SIGKILL);
+    before_end += exit_code_of(pid) == 128 + SIGKILL;
+    std::vector<JournalRow> kept;
+    if (fs::exists(folder.path() / kManifestName)) kept = read_state(folder.path(), toy::space).rows;
+    rows_kept += !kept.empty();
+    ASSERT_EQ(exit_code_of(start_sweep(folder.path())), 0);
+    expect_complete(folder.path());
+    // What was measured before is still there, bit for bit.
+    const auto after = read_state(folder.path(), toy::space).rows;
+    ASSERT_GE(after.size(), kept.size());
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_EQ(after[i].key, kept[i].key);
+      EXPECT_EQ(after[i].measured, kept[i].measured);
+    }
+    if (HasFatalFailure()) return;
+  }
+  // The moments must have covered the sweep, or nothing was tested.
+  EXPECT_GT(before_end, kMoments / 2);
+  EXPECT_GT(rows_kept, kMoments / 10);
+}
+
+/// The worker of a running sweep, or 0.
+pid_t worker_of(pid_t sweep) {
+  std::ifstream children("/proc/" + std::to_string(sweep) + "/task/" + std::to_string(sweep) + "/children");
+  pid_t child = 0;
+  children >> child;
+  return child;
+}
+
+TEST(Kill, TheWorkerAtAnyMoment) {
+  const std::int64_t whole_us = whole_sweep_us();
+  int killed = 0, noticed = 0;
+  for (int seed = 0; seed < kMoments / 2; ++seed) {
+    SCOPED_TRACE(seed);
+    const TemporaryFolder folder;
+    std::mt19937 random(static_cast<unsigned>(seed));
+    const auto moment = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(whole_us));
+    const pid_t pid = start_sweep(folder.path());
+    std::this_thread::sleep_for(std::chrono::microseconds(moment));
+    const pid_t worker = worker_of(pid);
+    // A moment before its exec the child is still the sweep's own image: its death is a failed start all the
+    // same.
+    if (worker > 0) killed += kill(worker, SIGKILL) == 0;
+    ASSERT_EQ(exit_code_of(pid), 0);
+    expect_complete(folder.path());
+    noticed += !read_state(folder.path(), toy::space).deaths.empty();
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(killed, kMoments / 8);
+  EXPECT_GT(noticed, 0);
+}
+
+TEST(FullDisk, EveryWriteMayBeTheLast) {
+  const TemporaryFolder whole;
+  ASSERT_EQ(exit_code_of(start_sweep(whole.path())), 0);
+  const auto manifest = fs::file_size(whole.path() / kManifestName),
+             journal = fs::file_size(whole.path() / "journal.log");
+  ASSERT_LT(manifest, journal) << "limits below cut the journal, not only the manifest";
+  int stopped = 0;
+  for (int step = 0; step < 20; ++step) {
+    SCOPED_TRACE(step);
+    const TemporaryFolder folder;
+    const rlim_t limit = 100 + static_cast<rlim_t>(step) * journal / 20;
+    const pid_t pid = start_sweep(folder.path(), [&] {
+      const rlimit most{limit, limit};
+      setrlimit(RLIMIT_FSIZE, &most);
+      const int null = open("/dev/null", O_WRONLY);
+      dup2(null, STDERR_FILENO);
+    });
+    const int code = exit_code_of(pid);
+    EXPECT_TRUE(code == 4 || code == 0) << code;
+    stopped += code == 4;
+    std::size_t kept = 0;
+    if (fs::exists(folder.path() / kManifestName)) {
+      kept = read_state(folder.path(), toy::space).rows.size();
+      EXPECT_TRUE(kept > 0 || limit < manifest + 1000) << "what fitted is there";
+    }
+    ASSERT_EQ(exit_code_of(start_sweep(folder.path())), 0);
+    expect_complete(folder.path());
+    EXPECT_GE(read_state(folder.path(), toy::space).rows.size(), kept);
+  }
+  EXPECT_GT(stopped, 10);
+}
+
+TEST(FullDisk, OnARealFileSystem) {
+  const TemporaryFolder folder;
+  const auto disk = folder.path() / "disk";
+  fs::create_directory(disk);
+  if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=12k") != 0)
+    GTEST_SKIP() << "needs the right to mount a tmpfs";
+  // Enough rows for the journal to need more than the one or two pages that are left beside the manifest.
+  constexpr int kMany = 40;
+  const pid_t pid = start_sweep(
+      disk, [] { dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); }, kMany);
+  EXPECT_EQ(exit_code_of(pid), 4);
+  const std::size_t kept = read_state(disk, toy::space).rows.size();
+  EXPECT_GT(kept, 0u);
+  EXPECT_EQ(mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=1m"), 0);
+  EXPECT_EQ(exit_code_of(start_sweep(
+                disk, [] {}, kMany)),
+            0);
+  expect_complete(disk, kMany);
+  umount(disk.c_str());
+}
+
+TEST(ReadOnlyFolder, IsOneClearError) {
+  const TemporaryFolder parent;
+  ASSERT_EQ(exit_code_of(start_sweep(parent.path() / "sweep")), 0);
+  fs::remove(parent.path() / "sweep/journal.log");
+  for (const auto& folder : {parent.path() / "sweep", parent.path()}) {
+    fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                fs::perms::others_exec);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      // root may write anywhere: become nobody.
+      if (geteuid() == 0 && seteuid(65534) != 0) _exit(1);
+      try {
+        run_sweep(toy::quick_plan(kProblems, kConfigs),
+                  {.folder = folder == parent.path() ? folder / "new" : folder, .worker = KSCOUT_TOY_WORKER});
+        _exit(2);
+      } catch (const Error& error) {
+        const bool clear = error.code() == Errc::device_failure &&
+                           std::string_view(error.what()).find("Permission denied") != std::string_view::npos;
+        _exit(clear ? 0 : 3);
+      }
+    }
+    EXPECT_EQ(exit_code_of(pid), 0);
+    fs::permissions(folder, fs::perms::owner_all);
+  }
+}
+
+TEST(TwoSweeps, MayNotWriteOneJournal) {
+  const TemporaryFolder folder;
+  const auto plan = toy::plan({make_gemm(2, 2, 2)}, {toy::config(toy::Behaviour::hang, 0)});
+  bool refused = false;
+  std::atomic<bool> stop = false;
+  std::thread first([&] {
+    run_sweep(plan, {.folder = folder.path(), .worker = KSCOUT_TOY_WORKER, .budget_s = 20, .stop = &stop});
+  });
+  while (!fs::exists(folder.path() / "journal.log") || fs::file_size(folder.path() / "journal.log") < 20) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  try {
+    run_sweep(plan, {.folder = folder.path(), .worker = KSCOUT_TOY_WORKER, .budget_s = 1});
+  } catch (const Error& error) {
+    refused = std::string_view(error.what()).find("another sweep is writing") != std::string_view::npos;
+  }
+  stop = true;
+  first.join();
+  EXPECT_TRUE(refused);
+}
+
+}  // namespace
+}  // namespace kscout

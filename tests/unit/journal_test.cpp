@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <set>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <kscout/error.h>
+
+#include "sweep/journal_file.h"
+#include "sweep/queue.h"
+
+namespace kscout {
+namespace {
+
+constexpr JournalLimits kLimits{10, 100, CacheState::warm};
+constexpr const char* kHash = "0123456789abcdef";
+
+std::string join(const std::vector<std::string>& payloads) {
+  std::string text;
+  for (const auto& payload : payloads) text += journal_line(payload);
+  return text;
+}
+
+const std::vector<std::string> kSession = {"K1 0123456789abcdef",
+                                           "S1700000000 boot-1",
+                                           "Pa3.1:0-4",
+                                           "a0o12.5,13,5,2",
+                                           "a2r99,,1",
+                                           "Tsignal 11",
+                                           "Da1",
+                                           "Pa3.1:1",
+                                           "a1c,,,,0",
+                                           "Pa3.1:3-4",
+                                           "a4O7,20,9"};
+
+JournalContents parse(std::string_view text, const std::string& boot = "boot-1") {
+  return parse_journal(text, "journal.log", kHash, kLimits, boot);
+}
+
+void expect_corrupt(std::string_view text, std::string_view part) {
+  try {
+    parse(text);
+    ADD_FAILURE() << "accepted; expected: " << part;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_data);
+    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+  }
+}
+
+TEST(Journal, RowsReadBack) {
+  const auto contents = parse(join(kSession));
+  ASSERT_EQ(contents.rows.size(), 4u);
+  EXPECT_EQ(contents.rows[0].key, (SweepKey{3, 0, 1}));
+  const Measurement& m = contents.rows[0].measured;
+  EXPECT_EQ(m.time_us, 12.5);
+  EXPECT_DOUBLE_EQ(m.spread, 0.013);
+  EXPECT_EQ(m.repeats, 5);
+  EXPECT_DOUBLE_EQ(m.error, 0.02);
+  EXPECT_FALSE(m.noisy);
+  EXPECT_EQ(contents.rows[1].measured.status, Status::raced);
+  EXPECT_TRUE(std::isnan(contents.rows[1].measured.spread));
+  EXPECT_EQ(contents.reasons.at(static_cast<std::size_t>(contents.rows[2].reason)), "signal 11");
+  EXPECT_TRUE(contents.rows[3].measured.noisy);
+  EXPECT_EQ(contents.deaths, (std::map<SweepKey, int>{{{3, 1, 1}, 1}}));
+  EXPECT_EQ(contents.last_end, "");
+}
+
+TEST(Journal, EveryCutOfTheTailKeepsTheLinesBefore) {
+  const std::string text = join(kSession);
+  for (std::size_t bytes = 0; bytes <= text.size(); ++bytes) {
+    const auto contents = parse(text.substr(0, bytes));
+    const std::size_t whole = text.rfind('\n', bytes == 0 ? std::string::npos : bytes - 1);
+    EXPECT_EQ(contents.good_bytes, bytes == 0 || whole == std::string::npos || whole >= bytes ? 0 : whole + 1)
+        << bytes;
+  }
+}
+
+TEST(Journal, EveryFlippedByteIsATornTailOrACorruptLine) {
+  const std::string text = join(kSession);
+  std::vector<std::size_t> begins = {0};
+  for (std::size_t at = text.find('\n'); at + 1 < text.size(); at = text.find('\n', at + 1))
+    begins.push_back(at + 1);
+  ASSERT_EQ(begins.size(), kSession.size());
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    for (const char flip : {'\1', '\n', '\x40'}) {
+      std::string damaged = text;
+      damaged[at] = static_cast<char>(damaged[at] ^ flip);
+      if (damaged[at] == text[at]) continue;
+      const auto line =
+          static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), at) - begins.begin());
+      // Without its line break the last line but one swallows the last: nothing whole stands behind.
+      const bool tail = line == begins.size() || (line + 1 == begins.size() && text[at] == '\n');
+      if (tail) {
+        EXPECT_EQ(parse(damaged).good_bytes, begins[line - 1]) << at;
+      } else {
+        expect_corrupt(damaged, fmt::format("line {} is damaged", line));
+      }
+    }
+  }
+}
+
+TEST(Journal, GarbageBehindTheEndIsCut) {
+  const std::string text = join(kSession);
+  for (const std::string& garbage : {std::string(4096, '\0'), std::string("half a li"), std::string("\n\n\n"),
+                                     std::string("abc\ndef\n")}) {
+    EXPECT_EQ(parse(text + garbage).good_bytes, text.size());
+  }
+}
+
+TEST(Journal, LinesThatCannotBeAreNamed) {
+  const auto with = [&](const std::string& line) {
+    auto lines = kSession;
+    lines.push_back(line);
+    return join(lines);
+  };
+  expect_corrupt(with("a0o5"), "line 12: problem 3, config 0, pass 1 is there twice");
+  expect_corrupt(with("a100o5"), "config 100: the manifest has 100");
+  expect_corrupt(with("b0o5"), "nothing was announced for 'b'");
+  expect_corrupt(with("a3x5"), "'x' is no status");
+  expect_corrupt(with("a3o5,,,,7"), "reason 7 is not known");
+  expect_corrupt(with("a3o5,1,1,1,0,9"), "behind the last field");
+  expect_corrupt(with("a3o5,1,-1"), "-1 repeats");
+  expect_corrupt(with("Pa10.1:0"), "problem 10: the manifest has 10");
+  expect_corrupt(with("Pa1.3:0"), "pass 3");
+  expect_corrupt(with("Pa1.1:4-2"), "ascend");
+  expect_corrupt(with("Z"), "nothing was announced for 'Z'");
+  expect_corrupt(join({"K1 another"}), "line 1: belongs to another manifest");
+  expect_corrupt(join({"K2 0123456789abcdef"}), "not the beginning of a journal");
+}
+
+TEST(Journal, WhatWasOpenWhenTheMachineRestartedCountsAsADeath) {
+  const std::string text = join(kSession);
+  EXPECT_EQ(parse(text, "boot-1").deaths.count({3, 3, 1}), 0u)
+      << "same boot: the sweep was killed, not the machine";
+  EXPECT_EQ(parse(text, "boot-2").deaths.at({3, 3, 1}), 1);
+  EXPECT_EQ(parse(text, "boot-2").deaths.count({3, 4, 1}), 0u) << "answered";
+  const std::string again = text + join({"S1700000100 boot-2", "Pa3.1:3"});
+  EXPECT_EQ(parse(again, "boot-2").deaths.at({3, 3, 1}), 1);
+  EXPECT_EQ(parse(again, "boot-3").deaths.at({3, 3, 1}), 2) << "twice: it will be recorded as crashed";
+  EXPECT_EQ(parse(text + join({"Ebudget"}), "boot-2").deaths.count({3, 3, 1}), 0u) << "ended in order";
+  EXPECT_EQ(parse(text + join({"Ebudget"})).last_end, "budget");
+}
+
+constexpr Axis kAxes[] = {{"number", "1", "a number"}};
+constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
+
+SweepPlan toy_plan(int configs) {
+  SweepPlan plan;
+  plan.problems = {make_gemm(1, 1, 1), make_gemm(2, 2, 2)};
+  std::vector<std::uint32_t> all;
+  for (int c = 0; c < configs; ++c) {
+    KernelConfig config(kSpace);
+    config.set("number", c);
+    plan.configs.push_back(config);
+    all.push_back(static_cast<std::uint32_t>(c));
+  }
+  plan.candidates = {all, all};
+  return plan;
+}
+
+Measurement timed(double us, Status status = Status::ok) {
+  Measurement m;
+  m.status = status;
+  m.time_us = us;
+  return m;
+}
+
+TEST(WorkQueue, AllThenContendersThenNothing) {
+  auto plan = toy_plan(4);
+  plan.protocol.contender = 1.1;
+  WorkQueue queue(plan, {1, 0}, {}, {});
+  EXPECT_EQ(queue.take_problem(), 1u);
+  auto batch = queue.next_batch(1);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->pass, 1);
+  EXPECT_EQ(std::set(batch->configs.begin(), batch->configs.end()), (std::set<std::uint32_t>{0, 1, 2, 3}));
+  queue.answered({1, 0, 1}, timed(10));
+  queue.answered({1, 1, 1}, timed(1, Status::wrong));
+  queue.answered({1, 2, 1}, timed(10.9));
+  queue.answered({1, 3, 1}, timed(12));
+  EXPECT_EQ(queue.best_us(1), 10);
+  batch = queue.next_batch(1);
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->pass, 2);
+  EXPECT_EQ(batch->configs, (std::vector<std::uint32_t>{0, 2}));
+  queue.split_contenders(1);
+  EXPECT_EQ(queue.next_batch(1)->configs, (std::vector<std::uint32_t>{0}));
+  queue.answered({1, 0, 2}, timed(10));
+  EXPECT_EQ(queue.next_batch(1)->configs, (std::vector<std::uint32_t>{2}));
+  queue.answered({1, 2, 2}, timed(11));
+  EXPECT_FALSE(queue.next_batch(1));
+  queue.finished(1);
+  EXPECT_EQ(queue.problems_done(), 1u);
+  EXPECT_EQ(queue.take_problem(), 0u);
+  EXPECT_EQ(queue.take_problem(), std::nullopt);
+}
+
+TEST(WorkQueue, SuspectsGoAloneAndWhatDiedTwiceIsDoomed) {
+  const auto plan = toy_plan(4);
+  WorkQueue queue(plan, {0}, {}, {{{0, 1, 1}, 1}, {{0, 2, 1}, 2}});
+  EXPECT_EQ(queue.take_problem(), 0u);
+  EXPECT_EQ(queue.doomed(0), (std::vector<SweepKey>{{0, 2, 1}}));
+  const auto first = queue.next_batch(0);
+  EXPECT_EQ(std::set(first->configs.begin(), first->configs.end()), (std::set<std::uint32_t>{0, 3}));
+  queue.answered({0, 0, 1}, timed(10));
+  queue.answered({0, 3, 1}, timed(10));
+  EXPECT_EQ(queue.next_batch(0)->configs, (std::vector<std::uint32_t>{1}));
+  queue.died({0, 1, 1});
+  EXPECT_EQ(queue.doomed(0), (std::vector<SweepKey>{{0, 1, 1}, {0, 2, 1}}));
+}
+
+TEST(WorkQueue, ContendersAreTheSameAfterAResume) {
+  auto plan = toy_plan(3);
+  std::vector<JournalRow> rows;
+  WorkQueue live(plan, {0}, {}, {});
+  for (std::uint32_t c = 0; c < 3; ++c) {
+    const auto measured = timed(c == 0 ? 10.0 : 10.99999949 + c * 1e-7);
+    live.answered({0, c, 1}, measured);
+    auto stored = measured;
+    stored.time_us = journal_time(measured.time_us);
+    rows.push_back({{0, c, 1}, stored});
+  }
+  const WorkQueue resumed(plan, {0}, rows, {});
+  EXPECT_EQ(live.next_batch(0)->configs, resumed.next_batch(0)->configs);
+}
+
+}  // namespace
+}  // namespace kscout
