@@ -282,6 +282,7 @@ class Parser {
       expect(")");
       return inner;
     }
+    if (is(Token::name, "not")) error("put '(not ...)' in brackets here");
     if (token_ != Token::name || is(Token::name, "and") || is(Token::name, "or") || is(Token::name, "in")) {
       error(fmt::format("expected a number, a name, a word or '(', found '{}'", shown_token()));
     }

@@ -155,6 +155,7 @@ TEST(Expr, ErrorsPointAtThePlace) {
       {"x not 1", "begins 'not in'"},
       {"a\x01", "no formula contains"},
       {"and", "found 'and'"},
+      {"1 == not 2", "in brackets"},
   };
   for (const auto& [text, part] : cases)
     EXPECT_NE(error_of(text).find(part), std::string::npos) << error_of(text);
