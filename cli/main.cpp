@@ -4,11 +4,13 @@ namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
 void setup_problems(CLI::App& verb);
+void setup_run(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
     {"problems", setup_problems},
+    {"run", setup_run},
     {"hardware", setup_hardware},
 };
 }  // namespace

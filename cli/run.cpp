@@ -1,0 +1,161 @@
+/// \file
+/// `kscout run`: one problem through the dispatcher, verified and timed.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "core/fail.h"
+#include "measure/clock.h"
+#include "measure/operands.h"
+#include "measure/stopping.h"
+#include "measure/verify.h"
+#include "options.h"
+#include "table.h"
+#include "verbs.h"
+
+#include <kscout/dispatcher.h>
+#include <kscout/provider.h>
+
+namespace kscout::cli {
+
+namespace {
+
+struct RunOptions {
+  ProblemOptions problem;
+  std::vector<std::string> configs;
+  std::string backend = "cpu", model, rules = "default";
+  double seconds = 0.3;
+  Format format = Format::text;
+};
+
+Selector selector_for(const RunOptions& options, const GemmProblem& problem, const Device& device) {
+  if (!options.model.empty()) return Selector::load(options.model);
+  return Selector::find(Op::gemm, problem.dtype_a, {.device = device, .rules = options.rules});
+}
+
+/// The config behind a kernel's name; a kernel of another signature would compute something else.
+KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
+  NamedConfig named = parse_config_name(name);
+  named.signature.accumulate = problem.accumulate;  // every kernel reads C when asked to
+  if (named.signature != signature_of(problem)) {
+    fail(Errc::invalid_argument, "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout",
+         name, word(named.signature.dtype_a), word(named.signature.layout), print(problem));
+  }
+  return named.config;
+}
+
+/// A config to run and who chose it.
+struct Candidate {
+  std::string source;
+  Choice choice;
+};
+
+/// The selector's choice, then the configs named on the command line.
+std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProblem& problem, Backend& backend) {
+  std::vector<Candidate> candidates;
+  Dispatcher dispatcher(selector_for(options, problem, backend.device()), backend);
+  if (options.configs.empty()) {
+    const Choice choice = dispatcher.choose(problem);
+    return {{std::string(word(choice.source)), choice}};
+  }
+  for (const auto& name : options.configs) {
+    Choice choice;
+    choice.name = name;
+    if (name == "auto") {
+      choice = dispatcher.choose(problem);
+      candidates.push_back({std::string(word(choice.source)), choice});
+      continue;
+    }
+    choice.config = named_config(name, problem);
+    candidates.push_back({"named", choice});
+  }
+  return candidates;
+}
+
+/// Times launches in turn (A B C A B C ...), so that a drifting clock favours none. Microseconds, medians.
+std::vector<double> interleaved_medians(std::vector<std::unique_ptr<Launch>>& launches,
+                                        const GemmBuffers& buffers, std::vector<void*>& workspaces, double seconds) {
+  constexpr std::size_t kLeastRounds = 5, kMostRounds = 1000;
+  std::vector<std::vector<double>> samples(launches.size());
+  const auto deadline = now_ns() + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(launches.size()));
+  for (std::size_t round = 0; round < kMostRounds && (round < kLeastRounds || now_ns() < deadline); ++round) {
+    for (std::size_t i = 0; i < launches.size(); ++i) {
+      const auto begin = now_ns();
+      launches[i]->run(buffers, workspaces[i]);
+      samples[i].push_back(static_cast<double>(now_ns() - begin) / 1e3);
+    }
+  }
+  std::vector<double> medians;
+  for (const auto& s : samples) medians.push_back(summarise(s).median);
+  return medians;
+}
+
+void run_verb(const RunOptions& options) {
+  const GemmProblem problem = options.problem.problem();
+  Backend& backend = kscout::backend(options.backend);
+  const auto candidates = candidates_of(options, problem, backend);
+
+  GemmOperands operands;
+  operands.make(problem, 1);
+  const GemmReference reference(problem, operands);
+  std::vector<std::unique_ptr<Launch>> launches;
+  std::vector<std::unique_ptr<GuardedBuffer>> memory;
+  std::vector<void*> workspaces;
+  std::vector<Verification> verified;
+  for (const auto& candidate : candidates) {
+    launches.push_back(backend.prepare(problem, candidate.choice.config));
+    memory.push_back(std::make_unique<GuardedBuffer>());
+    memory.back()->resize(launches.back()->workspace_bytes());
+    workspaces.push_back(memory.back()->data());
+    operands.reset_c();
+    launches.back()->run(operands.buffers(), workspaces.back());
+    verified.push_back(reference.check(operands.c()));
+    for (const std::string& damage : {operands.damage(), memory.back()->damage()}) {
+      if (damage.empty()) continue;
+      verified.back() = {std::numeric_limits<double>::infinity(), damage};
+    }
+  }
+  const auto times_us = interleaved_medians(launches, operands.buffers(), workspaces, options.seconds);
+
+  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us"});
+  bool all_right = true;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const bool right = verified[i].error <= 1;
+    all_right = all_right && right;
+    table.add_row({text(candidates[i].choice.name), text(candidates[i].source), text(right ? "ok" : "wrong"),
+                   number(times_us[i], 5), number(flop_count(problem) / times_us[i] / 1e3, 5),
+                   number(candidates[i].choice.time_us, 5)});
+    if (!right) {
+      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", candidates[i].choice.name, print(problem),
+                 verified[i].where);
+    }
+  }
+  if (options.format == Format::text) fmt::print("{} on {}\n", print(problem), backend.device().name);
+  table.print(options.format);
+  if (!all_right) throw CheckFailed{};
+}
+
+}  // namespace
+
+void setup_run(CLI::App& verb) {
+  const auto options = std::make_shared<RunOptions>();
+  options->problem.add_to(verb);
+  verb.add_option("--config", options->configs,
+                  "run this config instead of the selector's (repeat to compare; 'auto' is the selector's choice)");
+  verb.add_option("--backend", options->backend, "what executes")->capture_default_str();
+  verb.add_option("--model", options->model, "model folder or .ksf file (default: the first on the search path)");
+  verb.add_option("--rules", options->rules, "rule set to choose from when there is no model")->capture_default_str();
+  verb.add_option("--seconds", options->seconds, "time to measure each config")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 3600.0));
+  add_format_option(verb, options->format);
+  verb.footer(
+      "Selects (model, else analytic cost, else the default config; column chosen_by tells), executes, verifies against\n"
+      "float64 and times. Exit 1 when a result is wrong, 3 when nothing can run the problem.\n\n"
+      "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
+      "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG");
+  verb.callback([options] { run_verb(*options); });
+}
+
+}  // namespace kscout::cli
