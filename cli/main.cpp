@@ -4,12 +4,14 @@ namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
 void setup_problems(CLI::App& verb);
+void setup_predict(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
     {"problems", setup_problems},
+    {"predict", setup_predict},
     {"run", setup_run},
     {"hardware", setup_hardware},
 };

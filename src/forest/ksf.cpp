@@ -16,7 +16,7 @@ namespace {
 // PNG's idea: a byte above 127 and both line ends show files that went through a text filter.
 constexpr std::string_view kMagic{"\x89KSF\r\n\x1a\n", 8};
 constexpr std::size_t kHeaderBytes = 32, kEntryBytes = 24, kAlignment = 16;
-constexpr std::size_t kChecksumAt = 24;
+constexpr std::size_t kSizeAt = 16, kChecksumAt = 24;
 constexpr std::uint32_t kMostSections = 4096;
 
 std::size_t aligned(std::size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
@@ -99,14 +99,19 @@ std::string pack_ksf(std::span<const KsfSection> sections) {
   std::string file(kMagic);
   put(file, kKsfVersion);
   put(file, static_cast<std::uint32_t>(sections.size()));
-  put(file, static_cast<std::uint64_t>(bodies_at + bodies.size()));
-  put(file, std::uint64_t{0});
+  file.resize(kHeaderBytes, '\0');  // size and checksum follow when all is there
   file += table;
   file.resize(bodies_at, '\0');
   file += bodies;
+  seal_ksf(file);
+  return file;
+}
+
+void seal_ksf(std::string& file) {
+  const std::uint64_t size = file.size();
+  std::memcpy(file.data() + kSizeAt, &size, sizeof size);
   const std::uint32_t sum = checksum(file);
   std::memcpy(file.data() + kChecksumAt, &sum, sizeof sum);
-  return file;
 }
 
 std::vector<KsfView> unpack_ksf(std::string_view file) {
@@ -120,7 +125,7 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
          version, kKsfVersion);
   }
   const auto count = get<std::uint32_t>(file, 12);
-  const auto size = get<std::uint64_t>(file, 16);
+  const auto size = get<std::uint64_t>(file, kSizeAt);
   if (size != file.size()) fail(Errc::corrupt_data, ".ksf: {} bytes, its header says {}", file.size(), size);
   if (get<std::uint32_t>(file, kChecksumAt) != checksum(file)) {
     fail(Errc::corrupt_data, ".ksf: the checksum does not match: the file is damaged");

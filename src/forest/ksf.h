@@ -45,6 +45,10 @@ struct KsfView {
 /// The file's bytes. Equal sections give equal bytes.
 std::string pack_ksf(std::span<const KsfSection> sections);
 
+/// Writes size and checksum into a file of at least 32 bytes: what pack_ksf does last, and what tests need
+/// after damage.
+void seal_ksf(std::string& file);
+
 /// The sections of a file, which must outlive them. Throws corrupt_data (what is wrong, and where) or
 /// unsupported (another format version).
 std::vector<KsfView> unpack_ksf(std::string_view file);

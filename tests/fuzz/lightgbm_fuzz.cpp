@@ -1,0 +1,19 @@
+// LightGBM text models under random change: refused with an Error, or a forest that holds together.
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include <kscout/error.h>
+
+#include "forest/forest.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    const auto model = kscout::parse_lightgbm({reinterpret_cast<const char*>(data), size});
+    check(model.forest);
+    if (model.forest.feature_count < 1000)
+      model.forest.predict(std::vector<double>(model.forest.feature_count, 0.5));
+  } catch (const kscout::Error&) {
+  }
+  return 0;
+}

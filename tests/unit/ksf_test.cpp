@@ -1,0 +1,223 @@
+#include "forest/ksf.h"
+
+#include <cstring>
+#include <limits>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <kscout/error.h>
+
+#include "forest/bytes.h"
+#include "support/toy_model.h"
+
+namespace kscout {
+namespace {
+
+const std::string& file() {
+  static const std::string bytes = toy::model().bytes();
+  return bytes;
+}
+
+std::vector<KsfSection> sections_of(const std::string& bytes) {
+  std::vector<KsfSection> sections;
+  for (const KsfView& view : unpack_ksf(bytes))
+    sections.push_back({view.kind, view.index, std::string(view.bytes)});
+  return sections;
+}
+
+void expect_refused(const std::string& bytes, Errc code, std::string_view part_of_message) {
+  try {
+    Model::parse(bytes);
+    ADD_FAILURE() << "accepted; expected: " << part_of_message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find(part_of_message), std::string_view::npos) << error.what();
+  }
+}
+
+/// Reads a damaged file whose checksum was made right again: refused, or a model that can be asked.
+void expect_no_crash(std::string bytes) {
+  seal_ksf(bytes);
+  try {
+    const Model model = Model::parse(bytes);
+    toy::exercise(model);
+    Model::parse(model.bytes());
+  } catch (const Error& error) {
+    EXPECT_TRUE(error.code() == Errc::corrupt_data || error.code() == Errc::unsupported) << error.what();
+  }
+}
+
+TEST(Ksf, ReadsBackWhatWasWritten) {
+  const Model model = toy::model(), again = Model::parse(file());
+  EXPECT_EQ(again.bytes(), file());
+  EXPECT_EQ(again.device(), model.device());
+  EXPECT_EQ(*again.data().schema, *model.data().schema);
+  EXPECT_EQ(again.data().targets, model.data().targets);
+  EXPECT_EQ(again.data().best_tflops, model.data().best_tflops);
+  EXPECT_EQ(again.data().fingerprint, model.data().fingerprint);
+  ASSERT_EQ(again.data().families.size(), 2u);
+  EXPECT_EQ(again.data().families[1].configs[11], model.data().families[1].configs[11]);
+  EXPECT_EQ(again.data().families[0].default_config, 4u);
+  EXPECT_EQ(toy::exercise(again), toy::exercise(model));
+}
+
+TEST(Ksf, FamiliesShareEqualSections) {
+  std::size_t traits = 0, members = 0;
+  for (const KsfView& view : unpack_ksf(file())) {
+    traits += view.kind == KsfKind::traits;
+    members += view.kind == KsfKind::members;
+    EXPECT_EQ((view.bytes.data() - file().data()) % 16, 0);
+  }
+  EXPECT_EQ(traits, 1u);
+  EXPECT_EQ(members, 1u);
+}
+
+TEST(Ksf, EveryCutIsRefused) {
+  for (std::size_t size = 0; size < file().size(); ++size) {
+    try {
+      Model::parse(file().substr(0, size));
+      ADD_FAILURE() << size;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_data);
+    }
+  }
+}
+
+TEST(Ksf, EveryChangedByteIsRefused) {
+  for (std::size_t at = 0; at < file().size(); ++at) {
+    std::string bytes = file();
+    bytes[at] = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    EXPECT_THROW(Model::parse(bytes), Error) << at;
+  }
+}
+
+TEST(Ksf, ChangesUnderARightChecksumNeverCrash) {
+  // Header, section table and forests: every byte, twice. Tables of numbers: every third byte. Texts, whose
+  // readers have fuzzers of their own: every eighth.
+  std::vector<std::size_t> step(file().size(), 1);
+  for (const KsfView& view : unpack_ksf(file())) {
+    if (view.kind == KsfKind::forest) continue;
+    const bool text = view.kind == KsfKind::meta || view.kind == KsfKind::schema;
+    const auto begin = view.bytes.data() - file().data();
+    std::fill_n(step.begin() + begin, view.bytes.size(), text ? 8 : 3);
+  }
+  constexpr unsigned char kTextValues[] = {'9', '"', '{', '-'}, kValues[] = {0xff, 0x80, 0x01, 0x00};
+  for (std::size_t at = 0; at < file().size(); ++at) {
+    if (at % step[at] != 0) continue;
+    std::string bytes = file();
+    bytes[at] = static_cast<char>((step[at] == 8 ? kTextValues : kValues)[at / step[at] % 4]);
+    expect_no_crash(bytes);
+    if (step[at] != 1) continue;
+    bytes[at] = static_cast<char>(file()[at] + 1);
+    expect_no_crash(bytes);
+  }
+}
+
+TEST(Ksf, CutsUnderARightChecksumNeverCrash) {
+  for (std::size_t size = 32; size < file().size(); size += 1 + size % 7)
+    expect_no_crash(file().substr(0, size));
+  for (const std::size_t more : {1U, 15U, 16U, 64U}) {
+    std::string longer = file() + std::string(more, '\0');
+    seal_ksf(longer);
+    EXPECT_THROW(Model::parse(longer), Error) << more;
+  }
+}
+
+TEST(Ksf, SectionsCannotBeMissingDoubledOrSwapped) {
+  const auto sections = sections_of(file());
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    auto fewer = sections;
+    fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(i));
+    EXPECT_THROW(Model::parse(pack_ksf(fewer)), Error) << i;
+    auto twice = sections;
+    twice.insert(twice.begin() + static_cast<std::ptrdiff_t>(i), sections[i]);
+    EXPECT_THROW(Model::parse(pack_ksf(twice)), Error) << i;
+    if (i + 1 == sections.size()) continue;
+    auto swapped = sections;
+    std::swap(swapped[i], swapped[i + 1]);
+    EXPECT_THROW(Model::parse(pack_ksf(swapped)), Error) << i;
+    if (sections[i].kind != sections[i + 1].kind) {
+      auto exchanged = sections;
+      std::swap(exchanged[i].bytes, exchanged[i + 1].bytes);
+      EXPECT_THROW(Model::parse(pack_ksf(exchanged)), Error) << i;
+    }
+  }
+}
+
+/// The file with its description changed.
+std::string with_meta(const std::function<void(nlohmann::ordered_json&)>& change) {
+  auto sections = sections_of(file());
+  auto meta = nlohmann::ordered_json::parse(sections[0].bytes);
+  change(meta);
+  sections[0].bytes = meta.dump();
+  return pack_ksf(sections);
+}
+
+TEST(Ksf, MessagesSayWhatIsWrong) {
+  using Json = nlohmann::ordered_json;
+  expect_refused("", Errc::corrupt_data, "not a .ksf file");
+  expect_refused("PAR1 and more", Errc::corrupt_data, "not a .ksf file");
+  std::string newer = file();
+  newer[8] = 2;
+  expect_refused(newer, Errc::unsupported, "format version 2");
+  expect_refused(file().substr(0, 100), Errc::corrupt_data, "100 bytes, its header says");
+  std::string damaged = file();
+  damaged.back() = 'x';
+  expect_refused(damaged, Errc::corrupt_data, "checksum");
+  expect_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::corrupt_data,
+                 "did you mean 'native'");
+  expect_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data, "'targets' is missing");
+  expect_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
+                 "unknown target 'speed'");
+  expect_refused(with_meta([](Json& m) { m["targets"][0]["slope"] = -1; }), Errc::corrupt_data, "slope -1");
+  expect_refused(with_meta([](Json& m) { m["targets"][0]["forest"] = 9; }), Errc::corrupt_data,
+                 "section 9 of forests");
+  expect_refused(with_meta([](Json& m) { m["targets"][1]["target"] = "relative"; }), Errc::corrupt_data,
+                 "stands twice");
+  expect_refused(with_meta([](Json& m) { m["axes"][0]["name"] = "iso"; }), Errc::corrupt_data, "'iso'");
+  expect_refused(with_meta([](Json& m) { m["axes"].erase(0); }), Errc::corrupt_data, "axes");
+  expect_refused(with_meta([](Json& m) { m["schema_hash"] = "0"; }), Errc::corrupt_data, "hash");
+  expect_refused(with_meta([](Json& m) { m["families"][0]["default_config"] = 12; }), Errc::corrupt_data,
+                 "default 12");
+  expect_refused(with_meta([](Json& m) { m["families"][0]["serves"][0]["admits"] = "p.n >="; }),
+                 Errc::corrupt_data, "wide-enough");
+  expect_refused(with_meta([](Json& m) { m["families"][1]["signature"]["layout"] = "rcr"; }),
+                 Errc::corrupt_data, "one signature");
+  expect_refused(with_meta([](Json& m) { m["device"]["cores"] = "two"; }), Errc::corrupt_data, "'cores'");
+  expect_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
+                 "did you mean 'cores'");
+  expect_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
+                 "needs the forest of the best");
+  expect_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
+                 "does not depend on the problem alone");
+}
+
+TEST(Ksf, AxesAndWordsAreFoundByName) {
+  // A later version of the provider may list them in another order.
+  const std::string moved = with_meta([](nlohmann::ordered_json& m) {
+    auto& words = m["axes"][0]["words"];
+    std::swap(words[0], words[1]);
+  });
+  const Model model = Model::parse(moved);
+  EXPECT_EQ(model.data().families[0].configs[0][std::string_view("isa")], 0);
+}
+
+TEST(Ksf, LoadsFromAFolderOrAFile) {
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_ksf_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder / "model.ksf", file());
+  EXPECT_EQ(Model::load(folder).bytes(), file());
+  EXPECT_EQ(Model::load(folder / "model.ksf").bytes(), file());
+  std::filesystem::remove_all(folder);
+  try {
+    Model::load(folder);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::not_found);
+  }
+}
+
+}  // namespace
+}  // namespace kscout

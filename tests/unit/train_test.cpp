@@ -1,0 +1,231 @@
+#include "train/train.h"
+
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <kscout/error.h>
+
+#include "forest/bytes.h"
+#include "support/toy.h"
+#include "train/folds.h"
+
+namespace kscout {
+namespace {
+
+TEST(Folds, SizesStayTogetherAndFoldsAreEven) {
+  std::vector<GemmProblem> problems;
+  std::vector<std::uint32_t> weights;
+  for (int i = 1; i <= 40; ++i) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr}) {
+      problems.push_back(make_gemm(i, 2 * i, 3, DType::fp32, layout));
+      weights.push_back(static_cast<std::uint32_t>(1 + i % 5));
+    }
+  }
+  const auto folds = group_k_fold(problems, weights, 5);
+  std::vector<std::uint32_t> load(5);
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    EXPECT_EQ(folds[i], folds[i / 2 * 2]);
+    load[folds[i]] += weights[i];
+  }
+  // Largest first to the lightest fold: loads differ by no more than the lightest group.
+  EXPECT_LE(*std::ranges::max_element(load) - *std::ranges::min_element(load), 2u);
+  EXPECT_EQ(group_k_fold(problems, weights, 5), folds);
+  EXPECT_THROW(group_k_fold(problems, weights, 1), Error);
+  EXPECT_THROW(group_k_fold(problems, weights, 41), Error);
+}
+
+TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
+  MeasurementTable table = toy::measurements(6, 1);
+  table.problems.push_back(make_gemm(0, 4, 4));
+  table.rows.push_back({6, 0, {}});  // no operations: says nothing
+  auto again = table.rows.front();
+  again.measured.status = Status::ok;
+  again.measured.pass = 2;
+  again.measured.time_us = 0.25;
+  table.rows.push_back(again);
+  table.rows[1].measured.status = Status::unsupported;
+  const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
+  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  ASSERT_EQ(set.problems.size(), 6u);
+  EXPECT_EQ(set.rows[0].time_us, 0.25);
+  EXPECT_EQ(set.first_row[1], 11u);  // 12 configs, one of them unsupported
+  EXPECT_EQ(set.best_tflops[0], flop_count(table.problems[0]) / 0.25 * 1e-6);
+  EXPECT_EQ(set.matrix.size(), set.row_count() * toy::schema()->size());
+  EXPECT_EQ(set.problem_of(10), 0u);
+  EXPECT_EQ(set.problem_of(11), 1u);
+
+  MeasurementTable other = table;
+  other.device.name = "else";
+  const std::vector tables = {table, other};
+  EXPECT_THROW(make_training_set(tables, families, *toy::schema()), Error);
+}
+
+TEST(Labels, FailuresAreWorst) {
+  const MeasurementTable table = toy::measurements(30, 2);
+  const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
+  const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
+  for (const Target target :
+       {Target::tflops, Target::latency, Target::bandwidth, Target::relative, Target::rank}) {
+    const auto labels = labels_of(set, target);
+    const double sign = target == Target::latency ? -1 : 1;
+    for (std::size_t p = 0; p < set.problems.size(); ++p) {
+      for (std::size_t a = set.first_row[p]; a < set.first_row[p + 1]; ++a) {
+        for (std::size_t b = set.first_row[p]; b < set.first_row[p + 1]; ++b) {
+          // Faster never has the worse label; floats may make near ones equal.
+          if (set.rows[a].tflops > set.rows[b].tflops) {
+            EXPECT_GE(sign * labels[a], sign * labels[b]) << word(target);
+          }
+        }
+      }
+    }
+  }
+}
+
+TrainOptions quick_options() {
+  TrainOptions options;
+  options.folds = 4;
+  options.targets = {Target::tflops, Target::relative};
+  options.parameters.rounds = 60;
+  options.parameters.leaves = 15;
+  return options;
+}
+
+TrainingResult train_toy(const TrainOptions& options) {
+  const MeasurementTable table = toy::measurements(120, 3);
+  return train(std::span(&table, 1),
+               {toy::family(Layout::rcr), toy::family(Layout::crr), toy::family(Layout::ccr)}, toy::schema(),
+               options, nullptr);
+}
+
+/// The toy model is trained once for the tests below.
+const TrainingResult& trained() {
+  static const TrainingResult result = train_toy(quick_options());
+  return result;
+}
+
+TEST(Train, LearnsToChooseOnSizesNeverSeen) {
+  const Model& model = trained().model;
+  EXPECT_EQ(model.data().families.size(), 2u) << "ccr was not measured";
+  double sum = 0, fixed = 0;
+  const auto fresh = toy::problems(100, 99);
+  for (const GemmProblem& p : fresh) {
+    const Family& family = *model.family(signature_of(p));
+    std::vector<double> scores(family.configs.size());
+    model.score(p, scores);
+    const std::size_t pick = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+    double best = 1e300;
+    for (std::size_t c = 0; c < scores.size(); ++c) best = std::min(best, toy::time_us(p, family.traits[c]));
+    sum += best / toy::time_us(p, family.traits[pick]) / 100;
+    fixed += best / toy::time_us(p, family.traits[8]) / 100;
+  }
+  EXPECT_GT(sum, 0.95);
+  EXPECT_GT(sum, fixed + 0.03);
+}
+
+TEST(Train, DefaultTargetChoosesBestOutOfFold) {
+  const auto& targets = trained().targets;
+  ASSERT_EQ(targets.size(), 2u);
+  EXPECT_GE(targets[0].validation.efficiency.mean, targets[1].validation.efficiency.mean);
+  EXPECT_EQ(trained().model.default_target(), targets[0].target);
+  for (const auto& target : targets) {
+    EXPECT_EQ(target.validation.out_of_fold.size(), trained().set.row_count());
+    double best = 0;
+    for (const auto& [round, efficiency] : target.validation.curve) best = std::max(best, efficiency);
+    EXPECT_EQ(target.validation.efficiency.mean, best) << "trees are chosen by selection efficiency";
+  }
+}
+
+TEST(Train, PredictedTimesAreNearTheTruth) {
+  const Model& model = trained().model;
+  for (const Target target : {Target::tflops, Target::relative}) {
+    double off = 0;
+    const auto fresh = toy::problems(60, 77);
+    for (const GemmProblem& p : fresh) {
+      const Family& family = *model.family(signature_of(p));
+      std::vector<double> scores(family.configs.size());
+      model.score(p, target, scores);
+      const auto tflops = model.predicted_tflops(p, target, scores);
+      const auto pick = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+      off += std::fabs(std::log(time_us_of(p, tflops[pick]) / toy::time_us(p, family.traits[pick]))) / 60;
+    }
+    EXPECT_LT(off, 0.5) << word(target) << ": mean |ln(predicted / true)|";
+  }
+}
+
+TEST(Train, ServeRulesHold) {
+  const Model& model = trained().model;
+  const GemmProblem narrow = make_gemm(64, 4, 64);
+  std::vector<double> scores(12);
+  model.score(narrow, scores);
+  for (std::size_t c = 0; c < scores.size(); ++c) EXPECT_EQ(std::isinf(scores[c]), c % 3 == 2) << c;
+  EXPECT_THROW(model.score(make_gemm(4, 4, 4, DType::fp32, Layout::ccr), scores), Error);
+  EXPECT_THROW(model.score(narrow, Target::rank, scores), Error);
+}
+
+TEST(Train, EqualDataGivesEqualBytes) {
+  const TrainingResult again = train_toy(quick_options());
+  EXPECT_EQ(again.model.bytes(), trained().model.bytes());
+  EXPECT_EQ(again.targets[0].text, trained().targets[0].text);
+  TrainOptions other = quick_options();
+  other.targets = {Target::rank};
+  other.parameters.rounds = 20;
+  EXPECT_NE(train_toy(other).model.bytes(), again.model.bytes());
+}
+
+TEST(Train, FileGivesTheSameModel) {
+  const Model& model = trained().model;
+  const Model again = Model::parse(model.bytes());
+  EXPECT_EQ(again.bytes(), model.bytes());
+  for (const GemmProblem& p : toy::problems(20, 5)) {
+    std::vector<double> a(12), b(12);
+    model.score(p, a);
+    again.score(p, b);
+    EXPECT_EQ(a, b);
+    EXPECT_EQ(model.predicted_tflops(p, a), again.predicted_tflops(p, b));
+  }
+}
+
+TEST(Train, FolderHoldsWhatItShould) {
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_model_" + std::to_string(getpid()));
+  write_model_folder(folder, trained(), {{"toy.parquet"}, {{"rule_set", "toy"}}, 1440});
+  write_model_folder(folder, trained(), {{"toy.parquet"}, {}, 1440});  // over an old model
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
+  EXPECT_EQ(names,
+            (std::set<std::string>{"model.ksf", "feature_spec.json", "train_manifest.json",
+                                   "model_tflops.lgbm.gz", "model_relative.lgbm.gz", "cv_metrics_tflops.json",
+                                   "cv_metrics_relative.json", "feature_importances_tflops.json",
+                                   "feature_importances_relative.json", "oof_predictions.parquet"}));
+  const Model model = Model::load(folder);
+  EXPECT_EQ(model.bytes(), trained().model.bytes());
+  const auto text = read_lightgbm(folder / "model_relative.lgbm.gz");
+  EXPECT_EQ(text.feature_names.front(), "m");
+  const auto manifest = nlohmann::json::parse(read_file(folder / "train_manifest.json"));
+  EXPECT_EQ(manifest["training_sizes"].size(), manifest["unique_shapes"]);
+  EXPECT_EQ(manifest["data_fingerprint"], model.data().fingerprint);
+  const auto metrics = nlohmann::json::parse(read_file(folder / "cv_metrics_relative.json"));
+  EXPECT_EQ(metrics.size(), 4u);
+  std::filesystem::remove_all(folder);
+
+  std::filesystem::create_directories(folder / "photos");
+  EXPECT_THROW(write_model_folder(folder, trained(), {}), Error)
+      << "a folder of something else is left alone";
+  EXPECT_TRUE(std::filesystem::exists(folder / "photos"));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Train, TooLittleDataIsAnError) {
+  MeasurementTable table = toy::measurements(3, 3);
+  EXPECT_THROW(train(std::span(&table, 1), {toy::family(), toy::family(Layout::crr)}, toy::schema(),
+                     quick_options(), nullptr),
+               Error);
+  table.rows.clear();
+  EXPECT_THROW(train(std::span(&table, 1), {toy::family()}, toy::schema(), quick_options(), nullptr), Error);
+}
+
+}  // namespace
+}  // namespace kscout
