@@ -1,9 +1,12 @@
 /// \file
 /// `kscout run`: one problem through the dispatcher, verified and timed.
+#include <memory>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <memory>
+#include <kscout/dispatcher.h>
+#include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "measure/clock.h"
@@ -13,9 +16,6 @@
 #include "options.h"
 #include "table.h"
 #include "verbs.h"
-
-#include <kscout/dispatcher.h>
-#include <kscout/provider.h>
 
 namespace kscout::cli {
 
@@ -39,8 +39,9 @@ KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
   NamedConfig named = parse_config_name(name);
   named.signature.accumulate = problem.accumulate;  // every kernel reads C when asked to
   if (named.signature != signature_of(problem)) {
-    fail(Errc::invalid_argument, "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout",
-         name, word(named.signature.dtype_a), word(named.signature.layout), print(problem));
+    fail(Errc::invalid_argument,
+         "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout", name,
+         word(named.signature.dtype_a), word(named.signature.layout), print(problem));
   }
   return named.config;
 }
@@ -52,7 +53,8 @@ struct Candidate {
 };
 
 /// The selector's choice, then the configs named on the command line.
-std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProblem& problem, Backend& backend) {
+std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProblem& problem,
+                                     Backend& backend) {
   std::vector<Candidate> candidates;
   Dispatcher dispatcher(selector_for(options, problem, backend.device()), backend);
   if (options.configs.empty()) {
@@ -75,10 +77,12 @@ std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProble
 
 /// Times launches in turn (A B C A B C ...), so that a drifting clock favours none. Microseconds, medians.
 std::vector<double> interleaved_medians(std::vector<std::unique_ptr<Launch>>& launches,
-                                        const GemmBuffers& buffers, std::vector<void*>& workspaces, double seconds) {
+                                        const GemmBuffers& buffers, std::vector<void*>& workspaces,
+                                        double seconds) {
   constexpr std::size_t kLeastRounds = 5, kMostRounds = 1000;
   std::vector<std::vector<double>> samples(launches.size());
-  const auto deadline = now_ns() + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(launches.size()));
+  const auto deadline =
+      now_ns() + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(launches.size()));
   for (std::size_t round = 0; round < kMostRounds && (round < kLeastRounds || now_ns() < deadline); ++round) {
     for (std::size_t i = 0; i < launches.size(); ++i) {
       const auto begin = now_ns();
@@ -127,8 +131,8 @@ void run_verb(const RunOptions& options) {
                    number(times_us[i], 5), number(flop_count(problem) / times_us[i] / 1e3, 5),
                    number(candidates[i].choice.time_us, 5)});
     if (!right) {
-      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", candidates[i].choice.name, print(problem),
-                 verified[i].where);
+      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", candidates[i].choice.name,
+                 print(problem), verified[i].where);
     }
   }
   if (options.format == Format::text) fmt::print("{} on {}\n", print(problem), backend.device().name);
@@ -141,17 +145,21 @@ void run_verb(const RunOptions& options) {
 void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
-  verb.add_option("--config", options->configs,
-                  "run this config instead of the selector's (repeat to compare; 'auto' is the selector's choice)");
+  verb.add_option(
+      "--config", options->configs,
+      "run this config instead of the selector's (repeat to compare; 'auto' is the selector's choice)");
   verb.add_option("--backend", options->backend, "what executes")->capture_default_str();
-  verb.add_option("--model", options->model, "model folder or .ksf file (default: the first on the search path)");
-  verb.add_option("--rules", options->rules, "rule set to choose from when there is no model")->capture_default_str();
+  verb.add_option("--model", options->model,
+                  "model folder or .ksf file (default: the first on the search path)");
+  verb.add_option("--rules", options->rules, "rule set to choose from when there is no model")
+      ->capture_default_str();
   verb.add_option("--seconds", options->seconds, "time to measure each config")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));
   add_format_option(verb, options->format);
   verb.footer(
-      "Selects (model, else analytic cost, else the default config; column chosen_by tells), executes, verifies against\n"
+      "Selects (model, else analytic cost, else the default config; column chosen_by tells), executes, "
+      "verifies against\n"
       "float64 and times. Exit 1 when a result is wrong, 3 when nothing can run the problem.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG");

@@ -3,9 +3,10 @@
 /// Problem and buffers in, result out: selects a config, makes it ready once, runs it.
 ///
 ///     kscout::Backend& cpu = kscout::backend("cpu");
-///     kscout::Dispatcher dispatcher(kscout::Selector::find(kscout::Op::gemm, kscout::DType::fp32, {.device = cpu.device()}), cpu);
-///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs
-///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // runs what was made ready
+///     kscout::Dispatcher dispatcher(kscout::Selector::find(kscout::Op::gemm, kscout::DType::fp32, {.device =
+///     cpu.device()}), cpu); dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c}); //
+///     selects, then runs dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   //
+///     runs what was made ready
 #include <cstddef>
 #include <memory>
 
@@ -26,13 +27,13 @@ class KSCOUT_API Dispatcher {
   Dispatcher(Dispatcher&&) noexcept;
   Dispatcher& operator=(Dispatcher&&) noexcept;
 
-  /// What run() will use: the selector's best config that the backend accepts. A config that this machine cannot run
-  /// (a model for another device) is passed over for the next one.
-  /// Throws unsupported when no config can run the problem, invalid_argument for a bad problem.
+  /// What run() will use: the selector's best config that the backend accepts. A config that this machine
+  /// cannot run (a model for another device) is passed over for the next one. Throws unsupported when no
+  /// config can run the problem, invalid_argument for a bad problem.
   Choice choose(const GemmProblem& problem);
 
-  /// Computes C with choose(problem). Throws what choose throws, and invalid_argument when beta != 0 although the
-  /// problem does not accumulate.
+  /// Computes C with choose(problem). Throws what choose throws, and invalid_argument when beta != 0 although
+  /// the problem does not accumulate.
   Choice run(const GemmProblem& problem, const GemmBuffers& buffers);
 
   /// Computes C with this config. Throws unsupported, naming the rule, when it cannot take the problem.

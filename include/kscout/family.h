@@ -70,7 +70,7 @@ struct EnumerationReport {
 };
 
 /// Throws invalid_argument (unknown provider, rule set or filter name), unsupported (no family file for the
-/// signature), not_found (the rules admit no config). Order: blocks of the rule set as written, axes in space
+/// signature, or the rules admit no config). Order: blocks of the rule set as written, axes in space
 /// order, first varies slowest.
 KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
 

@@ -1,8 +1,8 @@
-#include <kscout/dispatcher.h>
-
 #include <limits>
 #include <mutex>
 #include <unordered_map>
+
+#include <kscout/dispatcher.h>
 
 #include "core/fail.h"
 #include "dispatch/aligned_bytes.h"
@@ -13,8 +13,8 @@ namespace {
 
 void check_buffers(const GemmProblem& problem, const GemmBuffers& buffers) {
   if (buffers.beta != 0 && !problem.accumulate) {
-    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1", buffers.beta,
-         print(problem));
+    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
+         buffers.beta, print(problem));
   }
 }
 
@@ -36,8 +36,8 @@ struct Dispatcher::Impl {
     for (Choice& next : selector.rank(problem, std::numeric_limits<std::size_t>::max())) {
       if (backend.refusal(problem, next.config).empty()) return std::move(next);
     }
-    fail(Errc::unsupported, "no config of the family can run {} here; the first choice {} is refused: {}", print(problem),
-         first.name, refusal);
+    fail(Errc::unsupported, "no config of the family can run {} here; the first choice {} is refused: {}",
+         print(problem), first.name, refusal);
   }
 
   Ready& ready(const GemmProblem& problem) {
@@ -79,7 +79,8 @@ Choice Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers) {
   return ready.choice;
 }
 
-void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers) {
+void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config,
+                              const GemmBuffers& buffers) {
   check_buffers(problem, buffers);
   const auto launch = impl_->backend.prepare(problem, config);
   const std::scoped_lock lock(impl_->mutex);

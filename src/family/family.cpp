@@ -36,7 +36,7 @@ std::size_t default_position(const FamilyFile& file, const FamilyRequest& reques
   for (const Rule& rule : file.rules) {
     if (worst != report.refused.end() && rule.name == worst->rule) because = " (" + rule.because + ")";
   }
-  fail(Errc::not_found,
+  fail(Errc::unsupported,
        "no config of provider '{}', rule set '{}' is left for {} on '{}': rule '{}' refused {} of {}{}",
        request.provider, request.rules, word(request.signature.dtype_a), request.device.name,
        worst == report.refused.end() ? "" : worst->rule, worst == report.refused.end() ? 0 : worst->configs,

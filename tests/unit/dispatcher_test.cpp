@@ -1,15 +1,14 @@
-#include <kscout/dispatcher.h>
-
-#include <gtest/gtest.h>
-
 #include <thread>
 #include <vector>
 
-#include "measure/operands.h"
-#include "measure/verify.h"
+#include <gtest/gtest.h>
 
+#include <kscout/dispatcher.h>
 #include <kscout/error.h>
 #include <kscout/provider.h>
+
+#include "measure/operands.h"
+#include "measure/verify.h"
 
 namespace kscout {
 namespace {
@@ -33,8 +32,8 @@ TEST(Dispatcher, ComputesWhatWasAsked) {
   GemmProblem accumulating = make_gemm(17, 33, 65, DType::fp32, Layout::rrr);
   accumulating.accumulate = true;
   for (const GemmProblem& problem :
-       {make_gemm(64, 48, 80), make_gemm(1, 300, 200), make_gemm(5, 1, 7, DType::fp32, Layout::ccr), accumulating,
-        make_gemm(3, 4, 0)}) {
+       {make_gemm(64, 48, 80), make_gemm(1, 300, 200), make_gemm(5, 1, 7, DType::fp32, Layout::ccr),
+        accumulating, make_gemm(3, 4, 0)}) {
     EXPECT_LE(error_of(dispatcher, problem), 1) << print(problem);
     EXPECT_LE(error_of(dispatcher, problem), 1) << print(problem) << ", run again from what was made ready";
   }
@@ -77,9 +76,8 @@ TEST(Dispatcher, NamedConfigRunsOrSaysWhyNot) {
 
   KernelConfig foreign(provider("ck_tile").space(Op::gemm));
   EXPECT_THROW(dispatcher.run_explicit(problem, foreign, operands.buffers()), Error);
-  expect_error(Errc::unsupported, "fp16", [&] {
-    dispatcher.run(make_gemm(4, 4, 4, DType::fp16), operands.buffers());
-  });
+  expect_error(Errc::unsupported, "fp16",
+               [&] { dispatcher.run(make_gemm(4, 4, 4, DType::fp16), operands.buffers()); });
 }
 
 TEST(Dispatcher, ThreadsMayShareOne) {
