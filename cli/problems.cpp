@@ -20,7 +20,8 @@ struct ProblemsOptions {
   ProblemSetRequest request;
   std::string set, part = "all";
   double held_out = 0.2;
-  bool describe = false;
+  bool describe = false, unserved = false;
+  FamilyOptions family;
   Format format = Format::text;
 };
 
@@ -93,6 +94,57 @@ void describe_problems(const std::vector<GemmProblem>& problems, Format format) 
   counts.print(format);
 }
 
+/// Why nothing of the provider takes the problem; empty when a config does. Families are kept by signature.
+class ServeCheck {
+ public:
+  explicit ServeCheck(const FamilyOptions& options) : options_(options) {}
+
+  std::string refusal(const GemmProblem& problem) {
+    const Entry& entry = entry_of(signature_of(problem));
+    if (!entry.refusal.empty()) return entry.refusal;
+    std::vector<std::uint8_t> serves;
+    serving_configs(entry.family, problem, serves);
+    if (std::ranges::find(serves, 1) != serves.end()) return {};
+    return fmt::format("serve rules keep all {} configs from it", serves.size());
+  }
+
+ private:
+  struct Entry {
+    Signature signature;
+    Family family;
+    std::string refusal;
+  };
+  const Entry& entry_of(const Signature& signature) {
+    const auto known = std::ranges::find(entries_, signature, &Entry::signature);
+    if (known != entries_.end()) return *known;
+    Entry entry{.signature = signature, .family = {}, .refusal = {}};
+    try {
+      entry.family = enumerate(options_.request(signature));
+    } catch (const Error& error) {
+      if (error.code() == Errc::invalid_argument) throw;  // the request is wrong, not the problem
+      entry.refusal = error.what();
+    }
+    return entries_.emplace_back(std::move(entry));
+  }
+
+  FamilyOptions options_;
+  std::vector<Entry> entries_;
+};
+
+/// Prints the problems that no config takes; a check that fails when there are any.
+void print_unserved(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
+  ServeCheck check(options.family);
+  Table table({"problem", "because"});
+  for (const auto& problem : problems) {
+    if (const std::string why = check.refusal(problem); !why.empty())
+      table.add_row({text(print(problem)), text(why)});
+  }
+  if (options.format != Format::text || table.size() != 0) table.print(options.format);
+  fmt::print(stderr, "{} of {} problems are served by no config of {} ({})\n", table.size(), problems.size(),
+             options.family.provider, options.family.rules);
+  if (table.size() != 0) throw CheckFailed{};
+}
+
 std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const ProblemsOptions& options) {
   constexpr std::string_view kParts[] = {"all", "train", "held_out"};
   const std::size_t part = index_of_word("part", options.part, kParts);
@@ -108,6 +160,7 @@ void run(ProblemsOptions& options) {
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
   const auto problems = choose_part(make_problem_set(options.request), options);
+  if (options.unserved) return print_unserved(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);
 }
@@ -140,8 +193,14 @@ void setup_problems(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--held-out", options->held_out, "share of sizes that are held out")->capture_default_str();
   verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
+  verb.add_flag("--unserved", options->unserved,
+                "the problems that no config of a family takes; exit 1 if any");
   add_format_option(verb, options->format);
-  verb.footer("Example: kscout problems llm --max-flops 1e10 --layout rcr,rrr --describe");
+  options->family.add_to(verb, false);
+  verb.footer(
+      "Example: kscout problems llm --max-flops 1e10 --layout rcr,rrr --describe\n"
+      "         kscout problems --file mine.csv --unserved --provider ck_tile --device gfx950\n"
+      "--provider, --rules, --filter and --device are those of --unserved.");
   verb.callback([options] { run(*options); });
 }
 

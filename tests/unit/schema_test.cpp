@@ -1,10 +1,14 @@
 #include "features/schema.h"
 
 #include <cmath>
+#include <fstream>
+#include <sstream>
 
 #include <gtest/gtest.h>
 
 #include <kscout/error.h>
+
+#include "features/catalogue.h"
 
 namespace kscout {
 namespace {
@@ -150,6 +154,14 @@ TEST(Schema, NamesWhatIsWrongInADefinition) {
                [] { Schema::parse("op='gemm'\nnme='x'\n", "f.toml"); });
   expect_error(Errc::corrupt_data, "'name' is missing", [] { Schema::parse("op='gemm'\n", "f.toml"); });
   expect_error(Errc::corrupt_data, "f.toml:1", [] { Schema::parse("op=", "f.toml"); });
+}
+
+TEST(Catalogue, PageIsUpToDate) {
+  std::ifstream in(KSCOUT_TEST_DATA "/../docs/features.md");
+  std::ostringstream page;
+  page << in.rdbuf();
+  EXPECT_TRUE(page.str() == catalogue_markdown())
+      << "write it again: kscout features --format markdown > docs/features.md";
 }
 
 TEST(GemmSchema, IsExactAndKnowsItsDependencies) {

@@ -1,0 +1,110 @@
+// kscout features: the catalogue of schemas; the row of one (problem, config).
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "features/catalogue.h"
+#include "options.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct FeaturesOptions {
+  std::string schema, config, device = "auto", format = "text";
+  ProblemOptions problem;
+};
+
+/// Format has no markdown: only this verb writes pages.
+Format table_format(const FeaturesOptions& options) {
+  if (options.format == "markdown") {
+    fail(Errc::invalid_argument, "--format markdown: the catalogue only; a row is text, json or csv");
+  }
+  return parse<Format>(options.format);
+}
+
+void list_schemas(Format format) {
+  Table table({"schema", "features", "op", "provider", "hash", "summary"});
+  for (const std::string& name : Schema::names()) {
+    const Schema& schema = Schema::find(name);
+    const SchemaData& data = schema.data();
+    table.add_row({text(name), number(static_cast<std::int64_t>(schema.size())), text(word(data.op)),
+                   text(data.provider.empty() ? "any" : data.provider),
+                   text(fmt::format("{:016x}", schema.hash())), text(data.summary)});
+  }
+  table.print(format);
+}
+
+void print_catalogue(const Schema& schema, Format format) {
+  Table table({"index", "feature", "unit", "categorical", "meaning", "formula"});
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    const Feature& feature = schema.features()[i];
+    table.add_row({number(static_cast<std::int64_t>(i)), text(feature.id), text(feature.unit),
+                   flag(feature.categorical), text(feature.meaning), text(feature.formula)});
+  }
+  table.print(format);
+}
+
+/// A schema without a name fits the config's provider: our own.
+void print_row(const FeaturesOptions& options) {
+  const Schema& schema = Schema::find(options.schema.empty() ? "gemm" : options.schema);
+  const GemmProblem problem = options.problem.problem();
+  const Device device = find_device(options.device);
+  std::vector<double> row(schema.size());
+  if (options.config.empty()) {
+    schema.evaluate_problem(problem, device, row);
+  } else {
+    const KernelConfig config = parse_config_name(options.config).config;
+    const Traits traits = provider(config.space->provider).traits(signature_of(problem), config, device);
+    schema.evaluate(problem, device, config, traits, row);
+  }
+  Table table({"feature", "value", "unit", "meaning"});
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    const Feature& feature = schema.features()[i];
+    table.add_row({text(feature.id), number(row[i]), text(feature.unit), text(feature.meaning)});
+  }
+  table.print(table_format(options));
+}
+
+void run(const FeaturesOptions& options) {
+  if (options.problem.given()) return print_row(options);
+  if (!options.config.empty()) {
+    fail(Errc::invalid_argument, "--config needs a problem: give gemm:MxNxK or --m, --n, --k");
+  }
+  if (options.format == "markdown") {
+    const std::string page =
+        options.schema.empty() ? catalogue_markdown() : schema_markdown(Schema::find(options.schema));
+    fmt::print("{}", page);
+    return;
+  }
+  const Format format = table_format(options);
+  if (options.schema.empty()) return list_schemas(format);
+  print_catalogue(Schema::find(options.schema), format);
+}
+
+}  // namespace
+
+void setup_features(CLI::App& verb) {
+  auto options = std::make_shared<FeaturesOptions>();
+  options->problem.add_to(verb);
+  verb.add_option("--schema", options->schema,
+                  "its features; without a problem and a schema, the schemas are listed");
+  verb.add_option("--config", options->config, "a kernel's name: the row of (problem, config)");
+  verb.add_option("--device", options->device, "a preset's name, or auto for this machine")
+      ->capture_default_str();
+  add_text_option(verb, "--format", "output: text|json|csv, and markdown for the catalogue", options->format,
+                  [options](const std::string& text) {
+                    constexpr std::string_view kFormats[] = {"text", "json", "csv", "markdown"};
+                    options->format = kFormats[parse_word("format", text, kFormats)];
+                  });
+  verb.footer(
+      "Example: kscout features gemm:16x4096x4096 --config "
+      "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2\n"
+      "Without --config, what depends on a config is left out (-).");
+  verb.callback([options] { run(*options); });
+}
+
+}  // namespace kscout::cli
