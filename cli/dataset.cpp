@@ -1,0 +1,306 @@
+#include "dataset/dataset.h"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/fail.h"
+#include "dataset/columns.h"
+#include "dataset/operations.h"
+#include "forest/bytes.h"
+#include "options.h"
+#include "sweep/journal.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kShownBest = 20;  ///< lines of the best-config table in text
+
+struct Options {
+  std::vector<std::string> files;
+  std::string out, device;
+  Format format = Format::text;
+  Keep keep = Keep::error;
+  std::int64_t rows = 10;
+};
+
+DatasetOptions reading(const Options& options) {
+  DatasetOptions how;
+  if (!options.device.empty()) how.device = find_device(options.device);
+  return how;
+}
+
+/// A dataset file, or a sweep's folder.
+MeasurementTable read_any(const std::string& path, const Options& options) {
+  if (fs::is_directory(path)) return read_sweep(path);
+  return read_dataset(path, reading(options));
+}
+
+/// Name of a config under the signature that most of a report's rows have.
+std::string config_name(const MeasurementTable& table, std::uint32_t config, const GemmProblem& problem) {
+  return provider(table.configs[config].space->provider).print(signature_of(problem), table.configs[config]);
+}
+
+Json description_json(const MeasurementTable& table, const Description& d) {
+  Json by_status = Json::object();
+  for (std::size_t s = 0; s < d.rows_by_status.size(); ++s) {
+    by_status[std::string(EnumWords<Status>::words[s])] = d.rows_by_status[s];
+  }
+  Json best = Json::array();
+  for (const BestShare& b : d.best) {
+    best.push_back(
+        {{"config", config_text(table.configs[b.config])}, {"problems", b.problems}, {"share", b.share}});
+  }
+  return {{"device", table.device.name},
+          {"provider", table.configs.empty() ? "" : std::string(table.configs.front().space->provider)},
+          {"rows", d.rows},
+          {"rows_by_status", by_status},
+          {"second_pass_rows", d.second_pass},
+          {"noisy_rows", d.noisy},
+          {"median_spread", std::isnan(d.median_spread) ? Json() : Json(d.median_spread)},
+          {"problems", d.problems},
+          {"sizes", d.sizes},
+          {"problems_without_ok_row", d.problems_without_oracle},
+          {"configs", d.configs},
+          {"configs_per_problem", d.configs_per_problem},
+          {"configs_best_somewhere", d.best.size()},
+          {"largest_best_share", d.best.empty() ? Json() : Json(d.best.front().share)},
+          {"best", best},
+          {"metadata", table.metadata}};
+}
+
+void print_description(const MeasurementTable& table, const Description& d) {
+  fmt::print(
+      "device    {}\nproblems  {} ({} sizes, {} without an ok row)\nconfigs   {} ({:.1f} measured per "
+      "problem)\n",
+      table.device.name, d.problems, d.sizes, d.problems_without_oracle, d.configs, d.configs_per_problem);
+  fmt::print("rows      {}:", d.rows);
+  for (std::size_t s = 0; s < d.rows_by_status.size(); ++s) {
+    if (d.rows_by_status[s]) fmt::print(" {} {}", d.rows_by_status[s], EnumWords<Status>::words[s]);
+  }
+  fmt::print("; {} of the second pass, {} noisy; median spread {:.2g}\n", d.second_pass, d.noisy,
+             d.median_spread);
+  for (const auto& [key, value] : table.metadata) fmt::print("{:<9} {}\n", key, value);
+  if (d.best.empty()) return;
+  fmt::print("\n{} of {} configs are the fastest of some problem; the most frequent one of {:.1f} %\n\n",
+             d.best.size(), d.configs, 100 * d.best.front().share);
+  std::string axes;
+  for (const Axis& axis : table.configs.front().space->axes)
+    axes += (axes.empty() ? "" : ",") + std::string(axis.name);
+  Table shown({"problems", "percent", axes});
+  for (std::size_t i = 0; i < std::min(d.best.size(), kShownBest); ++i) {
+    const BestShare& b = d.best[i];
+    shown.add_row({number(static_cast<std::int64_t>(b.problems)), number(100 * b.share, 3),
+                   text(config_text(table.configs[b.config]))});
+  }
+  shown.print(Format::text);
+  if (d.best.size() > kShownBest)
+    fmt::print("... and {} more (all with --format json)\n", d.best.size() - kShownBest);
+}
+
+void describe_verb(const Options& options) {
+  const MeasurementTable table = read_any(options.files.front(), options);
+  const Description d = describe(table);
+  if (options.format == Format::json) {
+    fmt::print("{}\n", description_json(table, d).dump(2));
+  } else {
+    print_description(table, d);
+  }
+}
+
+void check_verb(const Options& options) {
+  bool failed = false;
+  Table table({"file", "severity", "finding"});
+  for (const auto& file : options.files) {
+    try {
+      for (const Finding& finding : find_oddities(read_any(file, options))) {
+        table.add_row({text(file), text(finding.error ? "error" : "note"), text(finding.what)});
+        failed = failed || finding.error;
+      }
+    } catch (const Error& error) {
+      if (error.code() != Errc::corrupt_data) throw;
+      table.add_row({text(file), text("error"), text(error.what())});
+      failed = true;
+    }
+  }
+  if (table.size() || options.format != Format::text) table.print(options.format);
+  if (failed) throw CheckFailed{};
+  fmt::print(stderr, "{} dataset{} checked: no error\n", options.files.size(),
+             options.files.size() == 1 ? "" : "s");
+}
+
+void write_out(const Options& options, const MeasurementTable& table) {
+  write_dataset(options.out, table, reading(options));
+  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", options.out, table.rows.size(),
+             table.problems.size(), table.configs.size());
+}
+
+void merge_verb(const Options& options) {
+  std::vector<MeasurementTable> tables;
+  for (const auto& file : options.files) tables.push_back(read_any(file, options));
+  write_out(options, merge(tables, options.keep));
+}
+
+std::vector<std::string> row_columns(const ConfigSpace& space) {
+  std::vector<std::string> names;
+  for (const ColumnSpec& spec : dataset_columns(space)) names.push_back(spec.name);
+  return names;
+}
+
+/// The dataset's own columns for the first `limit` rows.
+Table rows_table(const MeasurementTable& table, std::size_t limit) {
+  MeasurementTable first = table;
+  first.rows.resize(std::min(limit, table.rows.size()));
+  const ConfigSpace& space = *table.configs.front().space;
+  const auto specs = dataset_columns(space);
+  const Block block = make_block(first, provider(space.provider), space);
+  Table shown(row_columns(space));
+  for (std::size_t row = 0; row < block.rows; ++row) {
+    std::vector<Cell> cells;
+    for (std::size_t c = 0; c < specs.size(); ++c) {
+      const ColumnValues& values = block.columns[c];
+      if (specs[c].type == ColumnType::text) {
+        const std::int32_t word = values.index[row];
+        cells.push_back(word < 0 ? number(Measurement::unknown)
+                                 : text(values.words[static_cast<std::size_t>(word)]));
+      } else if (specs[c].type == ColumnType::float64) {
+        cells.push_back(number(values.number[row]));
+      } else if (specs[c].type == ColumnType::boolean) {
+        cells.push_back(flag(values.whole[row] != 0));
+      } else {
+        cells.push_back(values.whole[row] == ColumnValues::null_whole ? number(Measurement::unknown)
+                                                                      : number(values.whole[row]));
+      }
+    }
+    shown.add_row(std::move(cells));
+  }
+  return shown;
+}
+
+/// What a person wants to see of a row.
+Table short_table(const MeasurementTable& table, std::size_t limit) {
+  Table shown({"problem", "config", "status", "pass", "time_us", "tflops", "spread", "repeats", "noisy"});
+  for (std::size_t r = 0; r < std::min(limit, table.rows.size()); ++r) {
+    const auto& row = table.rows[r];
+    const GemmProblem& problem = table.problems[row.problem];
+    const Measurement& m = row.measured;
+    shown.add_row({text(print(problem)), text(config_name(table, row.config, problem)), text(word(m.status)),
+                   number(std::int64_t{m.pass}), number(m.time_us, 5), number(tflops_of(problem, m), 4),
+                   number(m.spread, 3), number(std::int64_t{m.repeats}), flag(m.noisy)});
+  }
+  return shown;
+}
+
+void head_verb(const Options& options) {
+  const MeasurementTable table = read_any(options.files.front(), options);
+  const auto rows = static_cast<std::size_t>(options.rows);
+  (options.format == Format::text ? short_table(table, rows) : rows_table(table, rows)).print(options.format);
+}
+
+void export_verb(const Options& options) {
+  const MeasurementTable table = read_any(options.files.front(), options);
+  if (!options.out.empty() && fs::path(options.out).extension() != ".json") return write_out(options, table);
+  const bool json = options.format == Format::json || fs::path(options.out).extension() == ".json";
+  const std::string bytes = json ? rows_table(table, table.rows.size()).to_string(Format::json)
+                                 : dataset_csv(table, reading(options));
+  if (options.out.empty()) {
+    std::fwrite(bytes.data(), 1, bytes.size(), stdout);
+  } else {
+    write_file_atomically(options.out, bytes);
+  }
+}
+
+void diff_verb(const Options& options) {
+  const MeasurementTable a = read_any(options.files[0], options), b = read_any(options.files[1], options);
+  const Comparison c = compare(a, b);
+  const auto shown = std::min(c.differences.size(), static_cast<std::size_t>(options.rows));
+  Table table({"problem", "config", "pass", "status_a", "status_b", "time_us_a", "time_us_b", "ratio"});
+  const auto status = [](const auto& m) { return m ? text(word(m->status)) : text("absent"); };
+  const auto time = [](const auto& m) { return number(m ? m->time_us : Measurement::unknown, 5); };
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Difference& d = c.differences[i];
+    table.add_row({text(print(d.problem)), text(config_text(d.config)), number(std::int64_t{d.pass}),
+                   status(d.a), status(d.b), time(d.a), time(d.b), number(d.ratio(), 4)});
+  }
+  if (options.format == Format::text) {
+    fmt::print("rows only in the first {}, only in the second {}, in both {}; status differs in {}\n",
+               c.only_a, c.only_b, c.both, c.status_changed);
+    fmt::print("time of the second over the first: P10 {:.3f}, P50 {:.3f}, P90 {:.3f}\n\n", c.ratio_p10,
+               c.ratio_p50, c.ratio_p90);
+  }
+  if (shown || options.format != Format::text) table.print(options.format);
+}
+
+CLI::App* add_part(CLI::App& verb, const std::shared_ptr<Options>& options, const char* name,
+                   const char* help, void (*work)(const Options&)) {
+  CLI::App* const part = verb.add_subcommand(name, help);
+  part->add_option("--device", options->device,
+                   "facts for files that carry none, such as CSV: a preset's name, or auto for this machine");
+  part->callback([options, work] { work(*options); });
+  return part;
+}
+
+}  // namespace
+
+void setup_dataset(CLI::App& verb) {
+  const auto options = std::make_shared<Options>();
+  verb.require_subcommand(1);
+  const auto one_file = [&](CLI::App* part) {
+    part->add_option("file", options->files, "dataset (.parquet, .csv) or folder of a sweep")
+        ->required()
+        ->expected(1);
+  };
+
+  CLI::App* part = add_part(verb, options, "describe", "what is in it, and which configs win", describe_verb);
+  one_file(part);
+  add_format_option(*part, options->format, /*csv=*/false);
+
+  part = add_part(verb, options, "check", "look for what cannot be trusted; exit 1 when there is some",
+                  check_verb);
+  part->add_option("files", options->files, "datasets")->required();
+  add_format_option(*part, options->format);
+
+  part = add_part(verb, options, "merge", "several files of one device and provider into one", merge_verb);
+  part->add_option("files", options->files, "datasets")->required();
+  part->add_option("--out", options->out, "file to write")->required();
+  add_word_option(*part, "--keep", options->keep, "a key measured twice");
+
+  part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
+  part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
+  part->add_option("--out", options->out, "file to write")->required();
+
+  part = add_part(verb, options, "diff", "what changed between two datasets", diff_verb);
+  part->add_option("files", options->files, "two datasets")->required()->expected(2);
+  part->add_option("--rows", options->rows, "differences to show")
+      ->capture_default_str()
+      ->check(CLI::NonNegativeNumber);
+  add_format_option(*part, options->format);
+
+  part = add_part(verb, options, "head", "its first rows", head_verb);
+  one_file(part);
+  part->add_option("--rows", options->rows, "how many")->capture_default_str()->check(CLI::NonNegativeNumber);
+  add_format_option(*part, options->format);
+
+  part = add_part(verb, options, "export", "all rows as CSV or JSON", export_verb);
+  one_file(part);
+  part->add_option("--out", options->out,
+                   "file to write: .csv, .json or .parquet (default: CSV or JSON on stdout)");
+  add_format_option(*part, options->format);
+
+  verb.footer(
+      "examples\n"
+      "  kscout dataset import out/sweep --out data/gemm_fp32_zen3-2c.parquet\n"
+      "  kscout dataset describe data/gemm_fp32_zen3-2c.parquet\n"
+      "  kscout dataset merge a.parquet b.parquet --keep last --out c.parquet\n\n"
+      "exit status: 0 done, 1 check found errors, 2 wrong arguments, 4 file failure");
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,18 @@
+#include "verbs.h"
+
+namespace kscout::cli {
+
+// One line per verb here and below, in the order of kVerbs.
+void setup_dataset(CLI::App& verb);
+
+namespace {
+constexpr VerbSetup kSetups[] = {
+    {"dataset", setup_dataset},
+};
+}  // namespace
+
+}  // namespace kscout::cli
+
+int main(int argc, char** argv) {
+  return kscout::cli::run_program(kscout::cli::Program::lab, kscout::cli::kSetups, argc, argv);
+}

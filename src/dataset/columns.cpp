@@ -1,0 +1,455 @@
+#include "dataset/columns.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/fail.h"
+#include "core/names.h"
+
+namespace kscout {
+
+namespace {
+
+// Positions of the fixed columns among the specs; fields and axes lie between them.
+constexpr std::size_t kOp = 0, kProvider = 1, kDevice = 2, kProblem = 3;
+constexpr std::size_t kConfig = kProblem + field_count<GemmProblem>;
+constexpr std::size_t kAxes = kConfig + 1;
+
+std::size_t measurement_at(const ConfigSpace& space) { return kAxes + space.axes.size(); }
+std::size_t derived_at(const ConfigSpace& space) { return measurement_at(space) + field_count<Measurement>; }
+
+template <class V>
+constexpr ColumnType column_type() {
+  if constexpr (std::is_same_v<V, bool>) {
+    return ColumnType::boolean;
+  } else if constexpr (WordEnum<V>) {
+    return ColumnType::text;
+  } else if constexpr (std::is_floating_point_v<V>) {
+    return ColumnType::float64;
+  } else {
+    return sizeof(V) == 8 ? ColumnType::int64 : ColumnType::int32;
+  }
+}
+
+template <Record T>
+void add_field_specs(std::vector<ColumnSpec>& specs, bool nullable) {
+  for_each_field<T>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
+                     column_type<V>(), nullable && std::is_floating_point_v<V>});
+  });
+}
+
+/// One column with `rows` copies of one word.
+ColumnValues constant_text(std::string_view word, std::size_t rows) {
+  ColumnValues values;
+  values.words = {std::string(word)};
+  values.index.assign(rows, 0);
+  return values;
+}
+
+/// One column from `value(row)`.
+template <class F>
+ColumnValues make_column(std::size_t rows, F&& value) {
+  using V = std::remove_cvref_t<decltype(value(std::size_t{0}))>;
+  ColumnValues values;
+  if constexpr (WordEnum<V>) {
+    values.words.assign(EnumWords<V>::words.begin(), EnumWords<V>::words.end());
+    values.index.resize(rows);
+    for (std::size_t r = 0; r < rows; ++r) values.index[r] = static_cast<std::int32_t>(value(r));
+  } else if constexpr (std::is_floating_point_v<V>) {
+    values.number.resize(rows);
+    for (std::size_t r = 0; r < rows; ++r) values.number[r] = value(r);
+  } else {
+    values.whole.resize(rows);
+    for (std::size_t r = 0; r < rows; ++r) values.whole[r] = static_cast<std::int64_t>(value(r));
+  }
+  return values;
+}
+
+ColumnValues make_axis_column(const MeasurementTable& table, const Axis& axis, std::size_t at) {
+  ColumnValues values;
+  const auto value = [&](std::size_t r) { return table.configs[table.rows[r].config][at]; };
+  if (axis.words.empty()) {
+    return make_column(table.rows.size(), [&](std::size_t r) {
+      return value(r) == KernelConfig::unknown ? ColumnValues::null_whole : std::int64_t{value(r)};
+    });
+  }
+  values.words.assign(axis.words.begin(), axis.words.end());
+  values.index.resize(table.rows.size());
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    axis_value_text(axis, value(r));  // throws when the value has no word
+    values.index[r] = value(r) == KernelConfig::unknown ? ColumnValues::null_word : value(r);
+  }
+  return values;
+}
+
+/// Kernel names: each (signature, config) is printed once.
+ColumnValues make_name_column(const MeasurementTable& table, const Provider& provider) {
+  std::vector<Signature> signatures;
+  std::vector<std::uint64_t> signature_of_problem;
+  for (const GemmProblem& problem : table.problems) {
+    const Signature signature = signature_of(problem);
+    const auto found = std::ranges::find(signatures, signature);
+    signature_of_problem.push_back(static_cast<std::uint64_t>(found - signatures.begin()));
+    if (found == signatures.end()) signatures.push_back(signature);
+  }
+  ColumnValues values;
+  std::unordered_map<std::uint64_t, std::int32_t> known;
+  for (const auto& row : table.rows) {
+    const std::uint64_t key = (signature_of_problem[row.problem] << 32) | row.config;
+    const auto [at, is_new] = known.try_emplace(key, static_cast<std::int32_t>(values.words.size()));
+    if (is_new) {
+      values.words.push_back(
+          provider.print(signatures[signature_of_problem[row.problem]], table.configs[row.config]));
+    }
+    values.index.push_back(at->second);
+  }
+  return values;
+}
+
+bool comparable(const Measurement& measured) noexcept {
+  return (measured.status == Status::ok || measured.status == Status::raced) &&
+         std::isfinite(measured.time_us);
+}
+
+bool close(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
+
+}  // namespace
+
+std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
+  std::vector<ColumnSpec> specs = {
+      {"op", "1", "operation"},
+      {"provider", "1", "who describes the kernel"},
+      {"device", "1", "name of the device; its facts stand in the file's metadata"},
+  };
+  add_field_specs<GemmProblem>(specs, /*nullable=*/false);
+  specs.push_back({"config", "1", "the kernel's name, as its provider prints it"});
+  for (const Axis& axis : space.axes) {
+    specs.push_back({std::string(kAxisPrefix) + std::string(axis.name), std::string(axis.unit),
+                     std::string(axis.help), axis.words.empty() ? ColumnType::int32 : ColumnType::text,
+                     /*nullable=*/true});
+  }
+  add_field_specs<Measurement>(specs, /*nullable=*/true);
+  specs.push_back({"tflops", "TFLOPS",
+                   "10^12 operations per second: 2 m n k batch / time_us; ok and raced rows",
+                   ColumnType::float64, true});
+  specs.push_back({"gb_s", "GB/s",
+                   "10^9 bytes per second: A and B read once, C written once; ok and raced rows",
+                   ColumnType::float64, true});
+  return specs;
+}
+
+double tflops_of(const GemmProblem& problem, const Measurement& measured) noexcept {
+  return comparable(measured) ? flop_count(problem) / measured.time_us / 1e6 : Measurement::unknown;
+}
+
+double gb_s_of(const GemmProblem& problem, const Measurement& measured) noexcept {
+  return comparable(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
+}
+
+std::string config_text(const KernelConfig& config) {
+  std::string text;
+  for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
+    text += (i ? "," : "") + axis_value_text(config.space->axes[i], config[i]);
+  }
+  return text;
+}
+
+Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space) {
+  for (const KernelConfig& config : table.configs) {
+    if (config.space != &space) {
+      fail(Errc::invalid_argument,
+           "a dataset holds configs of one provider, not of {} and {}: write one file each", space.provider,
+           config.space ? config.space->provider : "none");
+    }
+  }
+  const std::size_t rows = table.rows.size();
+  Block block{rows, {}};
+  auto& columns = block.columns;
+  columns.push_back(constant_text(word(space.op), rows));
+  columns.push_back(constant_text(space.provider, rows));
+  columns.push_back(constant_text(table.device.name, rows));
+  for_each_field<GemmProblem>([&](const auto& field) {
+    columns.push_back(make_column(
+        rows, [&](std::size_t r) { return table.problems[table.rows[r].problem].*field.member; }));
+  });
+  columns.push_back(make_name_column(table, provider));
+  for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
+    columns.push_back(make_axis_column(table, space.axes[axis], axis));
+  }
+  for_each_field<Measurement>([&](const auto& field) {
+    columns.push_back(make_column(rows, [&](std::size_t r) { return table.rows[r].measured.*field.member; }));
+  });
+  const auto derived = [&](auto&& of) {
+    columns.push_back(make_column(rows, [&](std::size_t r) {
+      return of(table.problems[table.rows[r].problem], table.rows[r].measured);
+    }));
+  };
+  derived(tflops_of);
+  derived(gb_s_of);
+  return block;
+}
+
+TableBuilder::TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space,
+                           Device device, std::span<const std::string> names, Columns required)
+    : source_(std::move(source)), provider_(provider), space_(space), specs_(dataset_columns(space)) {
+  table_.device = std::move(device);
+  check_names(names, required);
+}
+
+void TableBuilder::bad(std::size_t row, std::string_view column, const std::string& what) const {
+  fail(Errc::corrupt_data, "{}: row {}, column '{}': {}", source_, rows_before_ + row + 1, column, what);
+}
+
+void TableBuilder::check_names(std::span<const std::string> names, Columns required) {
+  std::vector<std::string_view> valid;
+  for (const ColumnSpec& spec : specs_) valid.push_back(spec.name);
+  position_.assign(specs_.size(), -1);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const auto at = find_word(names[i], valid);
+    if (!at)
+      throw Error(Errc::corrupt_data, source_ + ": " + unknown_name_message("column", names[i], valid));
+    if (position_[*at] >= 0) {
+      fail(Errc::corrupt_data, "{}: column '{}' stands there twice; remove one", source_, names[i]);
+    }
+    position_[*at] = static_cast<int>(i);
+  }
+  has_axes_ = space_.axes.empty() || position_[kAxes] >= 0;
+  for (std::size_t i = 0; i < specs_.size(); ++i) {
+    const std::string& name = specs_[i].name;
+    const bool axis = i >= kAxes && i < measurement_at(space_);
+    const bool needed = required == Columns::all_required ||
+                        (axis ? has_axes_
+                              : name == "m" || name == "n" || name == "k" || name == "time_us" ||
+                                    (name == "config" && !has_axes_));
+    if (needed && position_[i] < 0) {
+      fail(Errc::corrupt_data,
+           "{}: column '{}' ({}) is missing; columns are listed in docs/formats/dataset.md", source_, name,
+           specs_[i].help);
+    }
+    if (axis && !has_axes_ && position_[i] >= 0) {
+      fail(Errc::corrupt_data, "{}: column '{}' is missing; give all axes, or none and the column 'config'",
+           source_, specs_[kAxes].name);
+    }
+  }
+}
+
+std::vector<const ColumnValues*> TableBuilder::by_spec(const Block& block) const {
+  std::vector<const ColumnValues*> columns;
+  for (const int position : position_) {
+    columns.push_back(position < 0 ? nullptr : &block.columns[static_cast<std::size_t>(position)]);
+  }
+  return columns;
+}
+
+template <Record T>
+void TableBuilder::read_fields(T& record, std::size_t first_spec, std::size_t row) const {
+  std::size_t at = first_spec;
+  for_each_field<T>([&](const auto& field) {
+    const ColumnValues* const column = current_[at++];
+    if (!column) return;
+    auto& to = record.*field.member;
+    using V = std::remove_cvref_t<decltype(to)>;
+    if constexpr (WordEnum<V>) {
+      const std::int32_t word = column->index[row];
+      if (word == ColumnValues::null_word) bad(row, field.name, "is null");
+      try {
+        to = parse<V>(column->words[static_cast<std::size_t>(word)]);
+      } catch (const Error& error) {
+        bad(row, field.name, error.what());
+      }
+    } else if constexpr (std::is_floating_point_v<V>) {
+      to = column->number[row];
+    } else {
+      const std::int64_t value = column->whole[row];
+      if (value == ColumnValues::null_whole) bad(row, field.name, "is null");
+      to = static_cast<V>(value);
+    }
+  });
+}
+
+void TableBuilder::check_constants(std::size_t row) const {
+  const auto expect = [&](std::size_t spec, std::string_view wanted, std::string_view remedy) {
+    const ColumnValues* const column = current_[spec];
+    if (!column) return;
+    const std::int32_t at = column->index[row];
+    const std::string_view found = at == ColumnValues::null_word
+                                       ? "null"
+                                       : std::string_view(column->words[static_cast<std::size_t>(at)]);
+    if (found != wanted) {
+      bad(row, specs_[spec].name, fmt::format("'{}' where the file holds '{}'; {}", found, wanted, remedy));
+    }
+  };
+  expect(kOp, word(space_.op), "keep one op per file");
+  expect(kProvider, space_.provider, "keep one provider per file");
+  expect(kDevice, table_.device.name, "keep one device per file");
+}
+
+KernelConfig TableBuilder::read_config(std::size_t row, const GemmProblem& problem) {
+  KernelConfig config(space_);
+  if (!has_axes_) {
+    const std::int32_t at = current_[kConfig]->index[row];
+    if (at == ColumnValues::null_word) bad(row, "config", "is null");
+    const std::string& name = current_[kConfig]->words[static_cast<std::size_t>(at)];
+    auto known = parsed_names_.find(name);
+    try {
+      if (known == parsed_names_.end()) known = parsed_names_.emplace(name, provider_.parse(name)).first;
+    } catch (const Error& error) {
+      bad(row, "config", error.what());
+    }
+    if (known->second.signature != signature_of(problem)) {
+      bad(row, "config",
+          fmt::format("'{}' has other types or layouts than its problem {}", name, print(problem)));
+    }
+    return known->second.config;
+  }
+  for (std::size_t axis = 0; axis < space_.axes.size(); ++axis) {
+    const ColumnValues& column = *current_[kAxes + axis];
+    const Axis& description = space_.axes[axis];
+    if (description.words.empty()) {
+      const std::int64_t value = column.whole[row];
+      config[axis] =
+          value == ColumnValues::null_whole ? KernelConfig::unknown : static_cast<std::int32_t>(value);
+      continue;
+    }
+    const std::int32_t at = column.index[row];
+    if (at == ColumnValues::null_word) continue;
+    try {
+      config[axis] = parse_axis_value(description, column.words[static_cast<std::size_t>(at)]);
+    } catch (const Error& error) {
+      bad(row, specs_[kAxes + axis].name, error.what());
+    }
+  }
+  return config;
+}
+
+void TableBuilder::check_name(std::size_t row, const GemmProblem& problem, std::uint32_t config) {
+  const KernelConfig& value = table_.configs[config];
+  if (!has_axes_ || !current_[kConfig]) return;
+  const std::int32_t at = current_[kConfig]->index[row];
+  if (at == ColumnValues::null_word) bad(row, "config", "is null");
+  const std::string& name = current_[kConfig]->words[static_cast<std::size_t>(at)];
+  const Signature signature = signature_of(problem);
+  std::string key = fmt::format("{} {} {}", fields_hash(signature), config, name);
+  if (!checked_names_.insert(std::move(key)).second) return;
+  // A name read from elsewhere may leave axes out; only a complete config has one name.
+  const auto axes = std::span(value.value).first(space_.axes.size());
+  if (std::ranges::find(axes, KernelConfig::unknown) != axes.end()) return;
+  std::string expected;
+  try {
+    expected = provider_.print(signature, value);
+  } catch (const Error& error) {
+    bad(row, "config", error.what());
+  }
+  if (expected != name) {
+    bad(row, "config", fmt::format("'{}' is not the name of its axes' values, '{}'", name, expected));
+  }
+}
+
+std::uint32_t TableBuilder::problem_id(const GemmProblem& problem, std::size_t row) {
+  const auto [at, is_new] =
+      problem_ids_.try_emplace(problem, static_cast<std::uint32_t>(table_.problems.size()));
+  if (is_new) {
+    try {
+      check(problem);
+    } catch (const Error& error) {
+      bad(row, "m", error.what());
+    }
+    table_.problems.push_back(problem);
+  } else if (const double weight = table_.problems[at->second].weight; weight != problem.weight) {
+    bad(row, "weight",
+        fmt::format("{} where an earlier row of the same problem has {}; give it one weight", problem.weight,
+                    weight));
+  }
+  return at->second;
+}
+
+std::uint32_t TableBuilder::config_id(const KernelConfig& config) {
+  const auto [at, is_new] =
+      config_ids_.try_emplace(config, static_cast<std::uint32_t>(table_.configs.size()));
+  if (is_new) table_.configs.push_back(config);
+  return at->second;
+}
+
+void TableBuilder::check_measurement(const Measurement& m, std::size_t row) const {
+  const bool timed = m.status == Status::ok || m.status == Status::raced;
+  if (timed && !std::isfinite(m.time_us)) {
+    bad(row, "time_us",
+        fmt::format("{} in a row with status '{}'; a row without a time needs another status", m.time_us,
+                    word(m.status)));
+  }
+  if (!std::isnan(m.time_us) && !(m.time_us > 0))
+    bad(row, "time_us", fmt::format("{}: must be above 0", m.time_us));
+  if (m.pass != 1 && m.pass != 2) bad(row, "pass", fmt::format("{}: must be 1 or 2", m.pass));
+  if (m.repeats < 0) bad(row, "repeats", fmt::format("{}: must be at least 0", m.repeats));
+  if (m.spread < 0 || std::isinf(m.spread)) {
+    bad(row, "spread", fmt::format("{}: must be finite and at least 0", m.spread));
+  }
+  if (m.error < 0) bad(row, "error", fmt::format("{}: must be at least 0", m.error));
+}
+
+void TableBuilder::check_derived(const GemmProblem& problem, const Measurement& measured,
+                                 std::size_t row) const {
+  const auto expect = [&](std::size_t spec, double wanted) {
+    if (!current_[spec]) return;
+    const double found = current_[spec]->number[row];
+    if (same_value(found, wanted) || close(found, wanted)) return;
+    bad(row, specs_[spec].name,
+        fmt::format("{} but sizes, status and time_us give {}; write the row again from its time", found,
+                    wanted));
+  };
+  const std::size_t first = derived_at(space_);
+  expect(first, tflops_of(problem, measured));
+  expect(first + 1, gb_s_of(problem, measured));
+}
+
+void TableBuilder::read_row(std::size_t row) {
+  check_constants(row);
+  GemmProblem problem;
+  read_fields(problem, kProblem, row);
+  Measurement measured;
+  read_fields(measured, measurement_at(space_), row);
+  check_measurement(measured, row);
+  const std::uint32_t problem_at = problem_id(problem, row);
+  const std::uint32_t config_at = config_id(read_config(row, problem));
+  check_name(row, problem, config_at);
+  check_derived(problem, measured, row);
+  const std::uint64_t key =
+      (std::uint64_t{problem_at} << 32) | (config_at << 2) | static_cast<std::uint32_t>(measured.pass);
+  const auto [first, is_new] = first_row_.try_emplace(key, rows_before_ + row + 1);
+  if (!is_new) {
+    bad(row, "config",
+        fmt::format("row {} has the same problem, config and pass; keep one of them", first->second));
+  }
+  table_.rows.push_back({problem_at, config_at, measured});
+}
+
+void TableBuilder::add(const Block& block) {
+  current_ = by_spec(block);
+  table_.rows.reserve(table_.rows.size() + block.rows);
+  for (std::size_t row = 0; row < block.rows; ++row) read_row(row);
+  rows_before_ += block.rows;
+}
+
+MeasurementTable TableBuilder::finish(const std::vector<std::string>& config_order) {
+  std::unordered_map<std::string_view, std::size_t> place;
+  for (std::size_t i = 0; i < config_order.size(); ++i) place.emplace(config_order[i], i);
+  std::vector<std::pair<std::size_t, std::uint32_t>> order;
+  for (std::uint32_t i = 0; i < table_.configs.size(); ++i) {
+    const auto known = place.find(config_text(table_.configs[i]));
+    order.emplace_back(known == place.end() ? config_order.size() : known->second, i);
+  }
+  std::ranges::stable_sort(order, {}, &std::pair<std::size_t, std::uint32_t>::first);
+  std::vector<KernelConfig> configs;
+  std::vector<std::uint32_t> moved(order.size());
+  for (const auto& [unused, config] : order) {
+    moved[config] = static_cast<std::uint32_t>(configs.size());
+    configs.push_back(table_.configs[config]);
+  }
+  table_.configs = std::move(configs);
+  for (auto& row : table_.rows) row.config = moved[row.config];
+  return std::move(table_);
+}
+
+}  // namespace kscout

@@ -1,0 +1,115 @@
+#pragma once
+/// \file
+/// Measurements as typed columns: what Parquet and CSV have in common.
+///
+///     const auto specs = dataset_columns(space);
+///     Block block = make_block(table, provider, specs);          // table -> columns
+///     TableBuilder builder("a.parquet", provider, space, device, Columns::all_required);
+///     builder.add(specs, block);                                  // columns -> table, every value checked
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include <kscout/measurement.h>
+#include <kscout/provider.h>
+
+namespace kscout {
+
+enum class ColumnType : std::uint8_t { text, int64, int32, float64, boolean };
+template <>
+struct EnumWords<ColumnType> {
+  static constexpr std::string_view what = "column type";
+  static constexpr std::array<std::string_view, 5> words = {"text", "int64", "int32", "float64", "boolean"};
+};
+
+struct ColumnSpec {
+  std::string name, unit, help;
+  ColumnType type = ColumnType::text;
+  bool nullable = false;  ///< null = unknown
+};
+
+/// Axes are named config_<axis>, so that they cannot clash with fields of problems and measurements.
+inline constexpr std::string_view kAxisPrefix = "config_";
+
+/// Every column of a dataset of this config space, in file order.
+std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
+
+/// Values of one column over some rows; which member is used depends on the type.
+struct ColumnValues {
+  static constexpr std::int64_t null_whole = std::numeric_limits<std::int64_t>::min();
+  static constexpr std::int32_t null_word = -1;
+  std::vector<std::int64_t> whole;  ///< int64, int32, boolean
+  std::vector<double> number;       ///< float64; NaN = null
+  std::vector<std::string> words;   ///< text: distinct values
+  std::vector<std::int32_t> index;  ///< text: which word each row has
+};
+
+/// Rows as columns, in the order of some specs.
+struct Block {
+  std::size_t rows = 0;
+  std::vector<ColumnValues> columns;
+};
+
+/// All rows of the table. Every config must be of `space`'s provider and op.
+Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);
+
+/// Derived columns: speed of rows that may be compared (ok, raced); NaN for the others.
+double tflops_of(const GemmProblem& problem, const Measurement& measured) noexcept;
+double gb_s_of(const GemmProblem& problem, const Measurement& measured) noexcept;
+
+enum class Columns : std::uint8_t { all_required, defaults_allowed };
+
+/// Puts blocks together into a table and checks every value.
+class TableBuilder {
+ public:
+  /// `source` names the file in errors. Throws corrupt_data when `names`, the columns that the file has, lack
+  /// one, hold an unknown one or one twice.
+  TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space, Device device,
+               std::span<const std::string> names, Columns required);
+
+  /// Columns in the order of the names given to the constructor.
+  void add(const Block& block);
+  /// `config_order`: axis values of configs as config_text() puts them, in family order; others follow.
+  MeasurementTable finish(const std::vector<std::string>& config_order);
+
+ private:
+  [[noreturn]] void bad(std::size_t row, std::string_view column, const std::string& what) const;
+  void check_names(std::span<const std::string> names, Columns required);
+  /// The columns of a block by position in specs_; null where the file has none.
+  std::vector<const ColumnValues*> by_spec(const Block& block) const;
+  template <Record T>
+  void read_fields(T& record, std::size_t first_spec, std::size_t row) const;
+  void read_row(std::size_t row);
+  void check_constants(std::size_t row) const;
+  KernelConfig read_config(std::size_t row, const GemmProblem& problem);
+  void check_name(std::size_t row, const GemmProblem& problem, std::uint32_t config);
+  std::uint32_t problem_id(const GemmProblem& problem, std::size_t row);
+  std::uint32_t config_id(const KernelConfig& config);
+  void check_measurement(const Measurement& measured, std::size_t row) const;
+  void check_derived(const GemmProblem& problem, const Measurement& measured, std::size_t row) const;
+
+  std::string source_;
+  const Provider& provider_;
+  const ConfigSpace& space_;
+  std::vector<ColumnSpec> specs_;
+  std::vector<int> position_;  ///< of each spec among the file's columns; -1 = absent
+  bool has_axes_ = false;
+  std::vector<const ColumnValues*> current_;
+  std::size_t rows_before_ = 0;
+  MeasurementTable table_;
+  std::unordered_map<GemmProblem, std::uint32_t> problem_ids_;
+  std::unordered_map<KernelConfig, std::uint32_t> config_ids_;
+  std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass)
+  std::unordered_set<std::string> checked_names_;
+  std::unordered_map<std::string, NamedConfig> parsed_names_;
+};
+
+/// The axis values of a config as words, parted by commas.
+std::string config_text(const KernelConfig& config);
+
+}  // namespace kscout

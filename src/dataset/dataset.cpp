@@ -1,0 +1,163 @@
+#include "dataset/dataset.h"
+
+#include <map>
+
+#include "core/fail.h"
+#include "core/field_json.h"
+#include "dataset/columns.h"
+#include "dataset/parquet.h"
+#include "forest/bytes.h"
+
+namespace kscout {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+// Keys of the file's own metadata.
+constexpr const char* kVersionKey = "kscout.dataset_version";
+constexpr const char* kOpKey = "kscout.op";
+constexpr const char* kProviderKey = "kscout.provider";
+constexpr const char* kDeviceKey = "kscout.device";
+constexpr const char* kProvenanceKey = "kscout.provenance";
+constexpr const char* kConfigOrderKey = "kscout.config_order";
+
+bool is_csv(const fs::path& file) { return file.extension() == ".csv"; }
+
+const ConfigSpace& space_of(const MeasurementTable& table) {
+  if (table.configs.empty()) {
+    fail(Errc::invalid_argument, "a dataset without configs says nothing: measure at least one");
+  }
+  return *table.configs.front().space;
+}
+
+Json parse_json(const std::string& text, const std::string& what) {
+  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) fail(Errc::corrupt_data, "{} is no JSON", what);
+  return json;
+}
+
+std::map<std::string, std::string> file_metadata(const MeasurementTable& table, const ConfigSpace& space) {
+  Json order = Json::array();
+  for (const KernelConfig& config : table.configs) order.push_back(config_text(config));
+  return {{kVersionKey, std::to_string(kDatasetVersion)},
+          {kOpKey, std::string(word(space.op))},
+          {kProviderKey, std::string(space.provider)},
+          {kDeviceKey, record_json(table.device).dump()},
+          {kProvenanceKey, Json(table.metadata).dump(-1, ' ', false, Json::error_handler_t::replace)},
+          {kConfigOrderKey, order.dump()}};
+}
+
+/// What a Parquet file's header says, checked.
+struct Opened {
+  Opened(const std::string& source, const ParquetHeader& header, const DatasetOptions& options)
+      : source_(source), header_(header) {
+    const std::string version = get(kVersionKey);
+    if (version != std::to_string(kDatasetVersion)) {
+      fail(Errc::unsupported, "{}: dataset version {} but this program reads {}; use a newer program", source,
+           version, kDatasetVersion);
+    }
+    provider = &options.providers(get(kProviderKey));
+    space = &provider->space(parse<Op>(get(kOpKey)));
+    device = options.device
+                 ? *options.device
+                 : record_from_json<Device>(parse_json(get(kDeviceKey), source + ": " + kDeviceKey),
+                                            source + ": " + kDeviceKey);
+    read_provenance();
+  }
+
+  const Provider* provider;
+  const ConfigSpace* space;
+  Device device;
+  std::map<std::string, std::string> provenance;
+  std::vector<std::string> config_order;
+
+ private:
+  std::string get(const char* key) const {
+    const auto found = header_.metadata.find(key);
+    if (found == header_.metadata.end()) {
+      fail(Errc::corrupt_data,
+           "{}: the file's metadata lack '{}'; another program may have written it: export it as CSV there "
+           "and "
+           "use `kscout dataset import`",
+           source_, key);
+    }
+    return found->second;
+  }
+
+  void read_provenance() {
+    const Json json = parse_json(get(kProvenanceKey), source_ + ": " + kProvenanceKey);
+    for (const auto& [key, value] : json.items()) {
+      if (!value.is_string())
+        fail(Errc::corrupt_data, "{}: {}: '{}' is no text", source_, kProvenanceKey, key);
+      provenance[key] = value.get<std::string>();
+    }
+    for (const auto& text : parse_json(get(kConfigOrderKey), source_ + ": " + kConfigOrderKey)) {
+      if (!text.is_string())
+        fail(Errc::corrupt_data, "{}: {}: not a list of texts", source_, kConfigOrderKey);
+      config_order.push_back(text.get<std::string>());
+    }
+  }
+
+  const std::string& source_;
+  const ParquetHeader& header_;
+};
+
+/// The specs of a file's columns, in its order; unknown names are left to TableBuilder, which refuses them.
+std::vector<ColumnSpec> specs_in_order(const ConfigSpace& space, const std::vector<std::string>& names) {
+  const auto all = dataset_columns(space);
+  std::vector<ColumnSpec> specs;
+  for (const auto& name : names) {
+    for (const ColumnSpec& spec : all) {
+      if (spec.name == name) specs.push_back(spec);
+    }
+  }
+  return specs;
+}
+
+MeasurementTable read_parquet_dataset(const fs::path& file, const DatasetOptions& options) {
+  const std::string source = file.string();
+  std::optional<TableBuilder> builder;
+  std::map<std::string, std::string> provenance;
+  std::vector<std::string> config_order;
+  read_parquet(
+      source, source,
+      [&](const ParquetHeader& header) {
+        Opened opened(source, header, options);
+        builder.emplace(source, *opened.provider, *opened.space, opened.device, header.names,
+                        Columns::all_required);
+        provenance = std::move(opened.provenance);
+        config_order = std::move(opened.config_order);
+        return specs_in_order(*opened.space, header.names);
+      },
+      [&](const Block& block) { builder->add(block); });
+  MeasurementTable table = builder->finish(config_order);
+  table.metadata = std::move(provenance);
+  return table;
+}
+
+}  // namespace
+
+MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& options) {
+  if (!fs::is_regular_file(file)) fail(Errc::not_found, "{}: no such dataset file", file.string());
+  try {
+    if (!is_csv(file)) return read_parquet_dataset(file, options);
+    return parse_dataset_csv(read_file(file), file.string(), options);
+  } catch (const Error& error) {
+    // A bad file is a failure of the file (exit code 4) whatever the value in it breaks.
+    if (error.code() != Errc::invalid_argument) throw;
+    const std::string what = error.what();
+    const bool named = what.starts_with(file.string());
+    throw Error(Errc::corrupt_data, named ? what : file.string() + ": " + what);
+  }
+}
+
+void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
+  if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
+  const ConfigSpace& space = space_of(table);
+  const Block block = make_block(table, options.providers(space.provider), space);
+  write_file_atomically(file, parquet_bytes(dataset_columns(space), block, file_metadata(table, space)));
+}
+
+}  // namespace kscout

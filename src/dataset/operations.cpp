@@ -1,0 +1,297 @@
+#include "dataset/operations.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "dataset/columns.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::size_t kExamples = 3;  ///< named per finding
+
+struct Key {
+  GemmProblem problem;
+  KernelConfig config;
+  std::int32_t pass;
+  bool operator==(const Key&) const = default;
+};
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    const std::uint64_t problem = std::hash<GemmProblem>{}(key.problem);
+    return mix_hash(mix_hash(problem, std::hash<KernelConfig>{}(key.config)),
+                    static_cast<std::uint64_t>(key.pass));
+  }
+};
+
+Key key_of(const MeasurementTable& table, const MeasurementTable::Row& row) {
+  return {table.problems[row.problem], table.configs[row.config], row.measured.pass};
+}
+
+bool better(const Measurement& a, const Measurement& b) {
+  const auto rank = [](const Measurement& m) {
+    return std::tuple(m.status != Status::ok, m.status != Status::raced,
+                      std::isnan(m.time_us) ? std::numeric_limits<double>::infinity() : m.time_us);
+  };
+  return rank(a) < rank(b);
+}
+
+/// Collects findings of one kind: how many, and the first few by name.
+class Collected {
+ public:
+  void add(std::string example) {
+    if (count_++ < kExamples) examples_.push_back(std::move(example));
+  }
+  void report(std::vector<Finding>& findings, bool error, std::string_view what) const {
+    if (count_ == 0) return;
+    findings.push_back({error, fmt::format("{} {}: {}{}", count_, what, fmt::join(examples_, "; "),
+                                           count_ > examples_.size() ? "; ..." : "")});
+  }
+
+ private:
+  std::size_t count_ = 0;
+  std::vector<std::string> examples_;
+};
+
+/// Merges tables with their indices.
+class Merger {
+ public:
+  Merger(const MeasurementTable& first, Keep keep) : keep_(keep) { merged_.device = first.device; }
+
+  void add(const MeasurementTable& table) {
+    if (!(table.device == merged_.device)) {
+      fail(Errc::invalid_argument,
+           "devices differ ('{}' and '{}', or their facts): keep one dataset per device", merged_.device.name,
+           table.device.name);
+    }
+    std::vector<std::uint32_t> problem_id, config_id;
+    for (const auto& problem : table.problems)
+      problem_id.push_back(id_of(problem, merged_.problems, problems_));
+    for (const auto& config : table.configs) {
+      if (config.space != table.configs.front().space ||
+          (!merged_.configs.empty() && config.space != merged_.configs.front().space)) {
+        fail(Errc::invalid_argument, "providers or ops differ: keep one dataset each");
+      }
+      config_id.push_back(id_of(config, merged_.configs, configs_));
+    }
+    for (auto row : table.rows) {
+      row.problem = problem_id[row.problem];
+      row.config = config_id[row.config];
+      add_row(row);
+    }
+    for (const auto& [key, value] : table.metadata) {
+      std::string& known = merged_.metadata[key];
+      if (known.empty()) {
+        known = value;
+      } else if (("; " + known + "; ").find("; " + value + "; ") == std::string::npos) {
+        known += "; " + value;
+      }
+    }
+  }
+  MeasurementTable take() { return std::move(merged_); }
+
+ private:
+  template <class T>
+  static std::uint32_t id_of(const T& value, std::vector<T>& values,
+                             std::unordered_map<T, std::uint32_t>& ids) {
+    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
+    if (is_new) values.push_back(value);
+    return at->second;
+  }
+
+  void add_row(const MeasurementTable::Row& row) {
+    const std::uint64_t key = (std::uint64_t{row.problem} << 32) | (row.config << 2) |
+                              static_cast<std::uint32_t>(row.measured.pass);
+    const auto [at, is_new] = rows_.try_emplace(key, merged_.rows.size());
+    if (is_new) {
+      merged_.rows.push_back(row);
+      return;
+    }
+    Measurement& known = merged_.rows[at->second].measured;
+    if (known == row.measured) return;
+    if (keep_ == Keep::error) {
+      fail(Errc::invalid_argument,
+           "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
+           "best|first|last",
+           print(merged_.problems[row.problem]), config_text(merged_.configs[row.config]), row.measured.pass,
+           known.time_us, word(known.status), row.measured.time_us, word(row.measured.status));
+    }
+    if (keep_ == Keep::last || (keep_ == Keep::best && better(row.measured, known))) known = row.measured;
+  }
+
+  Keep keep_;
+  MeasurementTable merged_;
+  std::unordered_map<GemmProblem, std::uint32_t> problems_;
+  std::unordered_map<KernelConfig, std::uint32_t> configs_;
+  std::unordered_map<std::uint64_t, std::size_t> rows_;
+};
+
+}  // namespace
+
+double quantile(std::vector<double> values, double fraction) {
+  if (values.empty()) return Measurement::unknown;
+  std::ranges::sort(values);
+  const double position = static_cast<double>(values.size() - 1) * fraction;
+  const auto low = static_cast<std::size_t>(position);
+  const std::size_t high = std::min(low + 1, values.size() - 1);
+  return values[low] + (values[high] - values[low]) * (position - static_cast<double>(low));
+}
+
+std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table) {
+  std::vector<std::vector<CountedRow>> rows(table.problems.size());
+  for (const auto& row : table.rows) rows[row.problem].push_back({row.config, row.measured});
+  for (auto& of_problem : rows) {
+    std::ranges::stable_sort(of_problem, [](const CountedRow& a, const CountedRow& b) {
+      return std::tuple(a.config, -a.measured.pass) < std::tuple(b.config, -b.measured.pass);
+    });
+    const auto repeated = std::ranges::unique(of_problem, {}, &CountedRow::config);
+    of_problem.erase(repeated.begin(), repeated.end());
+  }
+  return rows;
+}
+
+std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows) {
+  std::optional<CountedRow> best;
+  for (const CountedRow& row : rows) {
+    if (row.measured.status != Status::ok) continue;
+    if (!best || row.measured.time_us < best->measured.time_us) best = row;
+  }
+  return best;
+}
+
+bool within_noise(const Measurement& a, const Measurement& b) noexcept {
+  const auto spread = [](const Measurement& m) { return std::isnan(m.spread) ? 0.0 : m.spread; };
+  const double noise = std::max(kLeastNoise, 2 * std::max(spread(a), spread(b)));
+  return std::fabs(a.time_us - b.time_us) <= noise * std::min(a.time_us, b.time_us);
+}
+
+Description describe(const MeasurementTable& table) {
+  Description d;
+  d.rows = table.rows.size();
+  d.problems = table.problems.size();
+  d.configs = table.configs.size();
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>> sizes;
+  for (const auto& p : table.problems) sizes.emplace(p.m, p.n, p.k, p.batch);
+  d.sizes = sizes.size();
+  std::vector<double> spreads;
+  for (const auto& row : table.rows) {
+    ++d.rows_by_status[static_cast<std::size_t>(row.measured.status)];
+    d.second_pass += row.measured.pass == 2;
+    d.noisy += row.measured.noisy;
+    if (row.measured.status == Status::ok && !std::isnan(row.measured.spread))
+      spreads.push_back(row.measured.spread);
+  }
+  d.median_spread = quantile(std::move(spreads), 0.5);
+  std::vector<std::size_t> wins(table.configs.size());
+  std::size_t pairs = 0;
+  for (const auto& rows : counted_rows(table)) {
+    pairs += rows.size();
+    if (const auto oracle = oracle_of(rows)) {
+      ++wins[oracle->config];
+    } else {
+      ++d.problems_without_oracle;
+    }
+  }
+  const std::size_t judged = d.problems - d.problems_without_oracle;
+  d.configs_per_problem = d.problems ? static_cast<double>(pairs) / static_cast<double>(d.problems) : 0;
+  for (std::uint32_t c = 0; c < wins.size(); ++c) {
+    if (wins[c]) d.best.push_back({c, wins[c], static_cast<double>(wins[c]) / static_cast<double>(judged)});
+  }
+  std::ranges::stable_sort(d.best, std::greater<>{}, &BestShare::problems);
+  return d;
+}
+
+std::vector<Finding> find_oddities(const MeasurementTable& table) {
+  std::vector<Finding> findings;
+  Collected useless, too_fast, failed, contradicting, noisy;
+  const double peak_tflops = peak_fp32_gflops(table.device) / 1e3;
+  const auto rows = counted_rows(table);
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    if (!oracle_of(rows[p])) useless.add(print(table.problems[p]));
+  }
+  std::unordered_map<std::uint64_t, double> first_pass;
+  for (const auto& row : table.rows) {
+    const GemmProblem& problem = table.problems[row.problem];
+    const Measurement& m = row.measured;
+    const auto named = [&] {
+      return fmt::format("{} with {} ({:.4g} us)", print(problem), config_text(table.configs[row.config]),
+                         m.time_us);
+    };
+    if (const double speed = tflops_of(problem, m);
+        problem.dtype_acc == DType::fp32 && speed > 1.1 * peak_tflops) {
+      too_fast.add(named());
+    }
+    if (m.status == Status::wrong || m.status == Status::crashed || m.status == Status::timeout) {
+      failed.add(named() + " " + std::string(word(m.status)));
+    }
+    if (m.noisy) noisy.add(named());
+    if (m.status != Status::ok) continue;
+    const std::uint64_t pair = (std::uint64_t{row.problem} << 32) | row.config;
+    const auto [other, is_new] = first_pass.try_emplace(pair, m.time_us);
+    if (!is_new && std::max(m.time_us / other->second, other->second / m.time_us) > 1.5)
+      contradicting.add(named());
+  }
+  useless.report(findings, true, "problems have no row with status ok");
+  too_fast.report(findings, true, "rows are faster than 1.1 times the device's peak");
+  failed.report(findings, false, "rows failed");
+  contradicting.report(findings, false, "configs differ by more than 1.5 times between the passes");
+  noisy.report(findings, false, "rows are noisy");
+  return findings;
+}
+
+MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
+  if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
+  Merger merger(tables.front(), keep);
+  for (const MeasurementTable& table : tables) merger.add(table);
+  return merger.take();
+}
+
+double Difference::ratio() const noexcept { return a && b ? b->time_us / a->time_us : Measurement::unknown; }
+
+Comparison compare(const MeasurementTable& a, const MeasurementTable& b) {
+  Comparison result;
+  std::unordered_map<Key, const Measurement*, KeyHash> of_b;
+  for (const auto& row : b.rows) of_b.emplace(key_of(b, row), &row.measured);
+  std::vector<double> ratios;
+  for (const auto& row : a.rows) {
+    const Key key = key_of(a, row);
+    const auto found = of_b.find(key);
+    Difference difference{key.problem, key.config, key.pass, row.measured, {}};
+    if (found == of_b.end()) {
+      ++result.only_a;
+    } else {
+      ++result.both;
+      difference.b = *found->second;
+      const bool both_ok = row.measured.status == Status::ok && difference.b->status == Status::ok;
+      if (both_ok) ratios.push_back(difference.ratio());
+      result.status_changed += row.measured.status != difference.b->status;
+      const bool same = row.measured == *difference.b;
+      of_b.erase(found);
+      if (same) continue;
+    }
+    result.differences.push_back(std::move(difference));
+  }
+  for (const auto& row : b.rows) {
+    const Key key = key_of(b, row);
+    if (!of_b.contains(key)) continue;
+    ++result.only_b;
+    result.differences.push_back({key.problem, key.config, key.pass, {}, row.measured});
+  }
+  result.ratio_p10 = quantile(ratios, 0.1);
+  result.ratio_p50 = quantile(ratios, 0.5);
+  result.ratio_p90 = quantile(std::move(ratios), 0.9);
+  std::ranges::stable_sort(result.differences, std::greater<>{}, [](const Difference& d) {
+    const double ratio = d.ratio();
+    return std::isnan(ratio) ? std::numeric_limits<double>::infinity() : std::fabs(std::log(ratio));
+  });
+  return result;
+}
+
+}  // namespace kscout

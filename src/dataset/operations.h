@@ -1,0 +1,91 @@
+#pragma once
+/// \file
+/// What one asks of a table of measurements: its best configs, its oddities, two tables together.
+///
+///     for (const BestOf& best : best_configs(table)) ...          // the oracle of each problem
+///     const MeasurementTable all = merge({{a, b}}, Keep::best);
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kscout/measurement.h>
+
+namespace kscout {
+
+/// What counts of one (problem, config): the row of the highest pass.
+struct CountedRow {
+  std::uint32_t config;
+  Measurement measured;
+};
+
+/// Per problem its rows, ordered by config; a config measured in both passes stands with the second.
+std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table);
+
+/// The fastest of some rows with status ok, the first of equals; nothing when none is ok.
+std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows);
+
+/// True when two times cannot be told apart: they differ by less than twice the larger of both spreads, or by
+/// less than kLeastNoise.
+bool within_noise(const Measurement& a, const Measurement& b) noexcept;
+inline constexpr double kLeastNoise = 0.01;  ///< of the time: repeats of one sweep rarely agree better
+
+/// How often one config is the oracle.
+struct BestShare {
+  std::uint32_t config;
+  std::size_t problems;
+  double share;  ///< of the problems that have an oracle
+};
+
+struct Description {
+  std::array<std::size_t, EnumWords<Status>::words.size()> rows_by_status{};
+  std::size_t rows = 0, second_pass = 0, noisy = 0;
+  std::size_t problems = 0, problems_without_oracle = 0, sizes = 0, configs = 0;
+  double configs_per_problem = 0;  ///< mean number measured
+  double median_spread = 0;        ///< of rows with status ok
+  std::vector<BestShare> best;     ///< most frequent first
+};
+Description describe(const MeasurementTable& table);
+
+struct Finding {
+  bool error;  ///< the table cannot be trusted as it is; otherwise worth a look
+  std::string what;
+};
+/// What reading cannot refuse row by row: problems without a usable row, speeds above the device's peak, rows
+/// that failed, passes that contradict each other.
+std::vector<Finding> find_oddities(const MeasurementTable& table);
+
+/// Which of two measurements of one (problem, config, pass) stays.
+enum class Keep : std::uint8_t { error, best, first, last };
+template <>
+struct EnumWords<Keep> {
+  static constexpr std::string_view what = "choice";
+  static constexpr std::array<std::string_view, 4> words = {"error", "best", "first", "last"};
+};
+/// All rows of tables of one device, provider and op. Rows that are equal in every value count once. Throws
+/// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
+/// oracles optimistic: repeated luck wins.
+MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
+
+struct Difference {
+  GemmProblem problem;
+  KernelConfig config;
+  std::int32_t pass;
+  std::optional<Measurement> a, b;
+  /// time of b over time of a; NaN unless both have one.
+  double ratio() const noexcept;
+};
+/// Keys in either table whose status differs, that one lacks, or whose times differ; largest change first.
+struct Comparison {
+  std::size_t only_a = 0, only_b = 0, both = 0, status_changed = 0;
+  double ratio_p10 = 0, ratio_p50 = 0, ratio_p90 = 0;  ///< time of b over a, rows with status ok in both
+  std::vector<Difference> differences;
+};
+Comparison compare(const MeasurementTable& a, const MeasurementTable& b);
+
+/// Value at a fraction of the sorted values, linear between neighbours (position (n - 1) * fraction); NaN
+/// when there are none.
+double quantile(std::vector<double> values, double fraction);
+
+}  // namespace kscout

@@ -1,0 +1,235 @@
+#include "dataset/parquet.h"
+
+#include <arrow/api.h>
+#include <arrow/io/file.h>
+#include <arrow/io/memory.h>
+#include <arrow/util/key_value_metadata.h>
+#include <parquet/arrow/reader.h>
+#include <parquet/arrow/writer.h>
+#include <parquet/exception.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+void require(const arrow::Status& status, std::string_view what) {
+  if (!status.ok()) fail(Errc::device_failure, "{}: {}", what, status.ToString());
+}
+
+template <class Builder, class Append>
+std::shared_ptr<arrow::Array> build(std::size_t rows, Append&& append) {
+  Builder builder;
+  require(builder.Reserve(static_cast<std::int64_t>(rows)), "Parquet column");
+  for (std::size_t r = 0; r < rows; ++r) require(append(builder, r), "Parquet column");
+  std::shared_ptr<arrow::Array> array;
+  require(builder.Finish(&array), "Parquet column");
+  return array;
+}
+
+template <class Builder>
+std::shared_ptr<arrow::Array> build_whole(const ColumnValues& values, std::size_t rows) {
+  return build<Builder>(rows, [&](Builder& builder, std::size_t r) {
+    using V = typename Builder::value_type;
+    return values.whole[r] == ColumnValues::null_whole ? builder.AppendNull()
+                                                       : builder.Append(static_cast<V>(values.whole[r]));
+  });
+}
+
+std::shared_ptr<arrow::Array> to_arrow(ColumnType type, const ColumnValues& values, std::size_t rows) {
+  switch (type) {
+    case ColumnType::int64:
+      return build_whole<arrow::Int64Builder>(values, rows);
+    case ColumnType::int32:
+      return build_whole<arrow::Int32Builder>(values, rows);
+    case ColumnType::boolean:
+      return build<arrow::BooleanBuilder>(rows, [&](arrow::BooleanBuilder& builder, std::size_t r) {
+        return values.whole[r] == ColumnValues::null_whole ? builder.AppendNull()
+                                                           : builder.Append(values.whole[r] != 0);
+      });
+    case ColumnType::float64:
+      return build<arrow::DoubleBuilder>(rows, [&](arrow::DoubleBuilder& builder, std::size_t r) {
+        return values.number[r] != values.number[r] ? builder.AppendNull() : builder.Append(values.number[r]);
+      });
+    case ColumnType::text:
+      break;
+  }
+  return build<arrow::StringBuilder>(rows, [&](arrow::StringBuilder& builder, std::size_t r) {
+    const std::int32_t word = values.index[r];
+    return word == ColumnValues::null_word ? builder.AppendNull()
+                                           : builder.Append(values.words[static_cast<std::size_t>(word)]);
+  });
+}
+
+/// Reads arrays of one column into a ColumnValues; types must match exactly, except that texts may be plain,
+/// large or dictionary-encoded.
+class ColumnReader {
+ public:
+  ColumnReader(const std::string& source, const ColumnSpec& spec) : source_(source), spec_(spec) {}
+
+  void append(const arrow::Array& array) {
+    switch (spec_.type) {
+      case ColumnType::int64:
+        return append_whole<arrow::Int64Array>(array);
+      case ColumnType::int32:
+        return append_whole<arrow::Int32Array>(array);
+      case ColumnType::boolean:
+        return append_whole<arrow::BooleanArray>(array);
+      case ColumnType::float64: {
+        const auto& numbers = cast<arrow::DoubleArray>(array);
+        for (std::int64_t i = 0; i < array.length(); ++i) {
+          values_.number.push_back(numbers.IsNull(i) ? Measurement::unknown : numbers.Value(i));
+        }
+        return;
+      }
+      case ColumnType::text:
+        return append_text(array);
+    }
+  }
+  ColumnValues take() { return std::move(values_); }
+
+ private:
+  [[noreturn]] void wrong_type(const arrow::DataType& found) const {
+    fail(Errc::corrupt_data,
+         "{}: column '{}' is of type {}, must be {}; convert it, or write the dataset again", source_,
+         spec_.name, found.ToString(), word(spec_.type));
+  }
+
+  template <class Array>
+  const Array& cast(const arrow::Array& array) const {
+    const auto* typed = dynamic_cast<const Array*>(&array);
+    if (!typed) wrong_type(*array.type());
+    return *typed;
+  }
+
+  template <class Array>
+  void append_whole(const arrow::Array& array) {
+    const auto& wholes = cast<Array>(array);
+    for (std::int64_t i = 0; i < array.length(); ++i) {
+      values_.whole.push_back(wholes.IsNull(i) ? ColumnValues::null_whole : std::int64_t{wholes.Value(i)});
+    }
+  }
+
+  template <class Array>
+  void append_words(const Array& texts) {
+    for (std::int64_t i = 0; i < texts.length(); ++i) {
+      if (texts.IsNull(i)) {
+        values_.index.push_back(ColumnValues::null_word);
+      } else {
+        values_.index.push_back(word_index(texts.GetView(i)));
+      }
+    }
+  }
+
+  void append_text(const arrow::Array& array) {
+    if (const auto* plain = dynamic_cast<const arrow::StringArray*>(&array)) return append_words(*plain);
+    if (const auto* large = dynamic_cast<const arrow::LargeStringArray*>(&array)) return append_words(*large);
+    const auto* encoded = dynamic_cast<const arrow::DictionaryArray*>(&array);
+    const auto* words =
+        encoded ? dynamic_cast<const arrow::StringArray*>(encoded->dictionary().get()) : nullptr;
+    if (!words) wrong_type(*array.type());
+    for (std::int64_t i = 0; i < encoded->length(); ++i) {
+      values_.index.push_back(encoded->IsNull(i) ? ColumnValues::null_word
+                                                 : word_index(words->GetView(encoded->GetValueIndex(i))));
+    }
+  }
+
+  std::int32_t word_index(std::string_view word) {
+    // Equal words follow each other in most columns.
+    if (last_ >= 0 && values_.words[static_cast<std::size_t>(last_)] == word) return last_;
+    const auto [at, is_new] =
+        known_.try_emplace(std::string(word), static_cast<std::int32_t>(values_.words.size()));
+    if (is_new) values_.words.emplace_back(word);
+    return last_ = at->second;
+  }
+
+  const std::string& source_;
+  const ColumnSpec& spec_;
+  ColumnValues values_;
+  std::unordered_map<std::string, std::int32_t> known_;
+  std::int32_t last_ = -1;
+};
+
+ParquetHeader header_of(const arrow::Schema& schema) {
+  ParquetHeader header;
+  if (schema.metadata()) {
+    for (std::int64_t i = 0; i < schema.metadata()->size(); ++i) {
+      header.metadata[schema.metadata()->key(i)] = schema.metadata()->value(i);
+    }
+  }
+  header.names = schema.field_names();
+  return header;
+}
+
+template <class T>
+T value_or_corrupt(arrow::Result<T> result, const std::string& source) {
+  if (!result.ok()) {
+    fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
+         result.status().message());
+  }
+  return std::move(result).ValueUnsafe();
+}
+
+Block read_group(parquet::arrow::FileReader& reader, int group, const std::vector<ColumnSpec>& specs,
+                 const std::string& source) {
+  const std::shared_ptr<arrow::Table> table = value_or_corrupt(reader.ReadRowGroup(group), source);
+  Block block{static_cast<std::size_t>(table->num_rows()), {}};
+  for (std::size_t c = 0; c < specs.size(); ++c) {
+    ColumnReader column(source, specs[c]);
+    for (const auto& chunk : table->column(static_cast<int>(c))->chunks()) column.append(*chunk);
+    block.columns.push_back(column.take());
+  }
+  return block;
+}
+
+}  // namespace
+
+std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
+                          const std::map<std::string, std::string>& metadata) {
+  arrow::FieldVector fields;
+  arrow::ArrayVector arrays;
+  for (std::size_t c = 0; c < specs.size(); ++c) {
+    arrays.push_back(to_arrow(specs[c].type, block.columns[c], block.rows));
+    fields.push_back(
+        arrow::field(specs[c].name, arrays.back()->type(), specs[c].nullable,
+                     arrow::key_value_metadata({{"unit", specs[c].unit}, {"meaning", specs[c].help}})));
+  }
+  auto about = std::make_shared<arrow::KeyValueMetadata>();
+  for (const auto& [key, value] : metadata) about->Append(key, value);
+  const auto table = arrow::Table::Make(arrow::schema(std::move(fields), std::move(about)), std::move(arrays),
+                                        static_cast<std::int64_t>(block.rows));
+  const auto properties = parquet::WriterProperties::Builder().compression(arrow::Compression::ZSTD)->build();
+  const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
+  constexpr std::int64_t kRowsPerGroup = 1 << 19;
+  auto sink = arrow::io::BufferOutputStream::Create();
+  require(sink.status(), "Parquet writer");
+  require(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), *sink, kRowsPerGroup, properties,
+                                     arrow_properties),
+          "Parquet writer");
+  auto bytes = (*sink)->Finish();
+  require(bytes.status(), "Parquet writer");
+  return (*bytes)->ToString();
+}
+
+void read_parquet(const std::string& path, const std::string& source,
+                  const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
+                  const std::function<void(const Block&)>& block) {
+  try {
+    auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
+    auto reader =
+        value_or_corrupt(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), source);
+    std::shared_ptr<arrow::Schema> schema;
+    if (const auto status = reader->GetSchema(&schema); !status.ok()) {
+      fail(Errc::corrupt_data, "{}: {}", source, status.message());
+    }
+    const auto specs = open(header_of(*schema));
+    for (int group = 0; group < reader->num_row_groups(); ++group)
+      block(read_group(*reader, group, specs, source));
+  } catch (const parquet::ParquetException& error) {
+    fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
+         error.what());
+  }
+}
+
+}  // namespace kscout

@@ -1,0 +1,29 @@
+#pragma once
+/// \file
+/// Blocks of columns in Parquet: the only code that knows Arrow's reader and writer of datasets.
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataset/columns.h"
+
+namespace kscout {
+
+/// What a Parquet file tells before its rows.
+struct ParquetHeader {
+  std::map<std::string, std::string> metadata;  ///< of the file
+  std::vector<std::string> names;               ///< of its columns
+};
+
+/// The bytes of a zstd Parquet file; units and meanings go into the columns' metadata.
+std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
+                          const std::map<std::string, std::string>& metadata);
+
+/// Reads a file: `open` gets the header and says which type each column must have (or throws); then `block`
+/// gets the rows, group by group. Throws corrupt_data naming `source`.
+void read_parquet(const std::string& path, const std::string& source,
+                  const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
+                  const std::function<void(const Block&)>& block);
+
+}  // namespace kscout

@@ -1,0 +1,192 @@
+#include "dataset/dataset.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "dataset/columns.h"
+#include "dataset_fixture.h"
+#include "forest/bytes.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+using test::toy_options;
+using test::toy_table;
+
+/// A folder of its own for each test, removed afterwards.
+class DatasetFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("kscout_dataset_" + std::to_string(getpid()) + "_" +
+                                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  fs::path file(const char* name = "a.parquet") const { return folder_ / name; }
+
+  fs::path folder_;
+};
+
+void expect_same(const MeasurementTable& a, const MeasurementTable& b) {
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.problems, b.problems);
+  for (std::size_t i = 0; i < std::min(a.problems.size(), b.problems.size()); ++i) {
+    EXPECT_EQ(a.problems[i].weight, b.problems[i].weight);
+  }
+  EXPECT_EQ(a.configs, b.configs);
+  EXPECT_EQ(a.rows, b.rows);
+  EXPECT_EQ(a.metadata, b.metadata);
+}
+
+TEST_F(DatasetFile, ParquetReadsBackEveryValue) {
+  write_dataset(file(), toy_table(), toy_options());
+  expect_same(read_dataset(file(), toy_options()), toy_table());
+}
+
+TEST_F(DatasetFile, CsvReadsBackEveryValueButProvenance) {
+  write_dataset(file("a.csv"), toy_table(), toy_options());
+  DatasetOptions options = toy_options();
+  EXPECT_THROW(read_dataset(file("a.csv"), options), Error);  // no device
+  options.device = toy_table().device;
+  MeasurementTable again = read_dataset(file("a.csv"), options);
+  const MeasurementTable wanted = toy_table();
+  ASSERT_EQ(again.rows.size(), wanted.rows.size());
+  for (std::size_t r = 0; r < again.rows.size(); ++r) {  // configs come in order of appearance
+    EXPECT_EQ(again.problems[again.rows[r].problem], wanted.problems[wanted.rows[r].problem]);
+    EXPECT_EQ(again.configs[again.rows[r].config], wanted.configs[wanted.rows[r].config]);
+    EXPECT_EQ(again.rows[r].measured, wanted.rows[r].measured);
+  }
+}
+
+TEST_F(DatasetFile, EqualTablesGiveEqualBytes) {
+  write_dataset(file("a.parquet"), toy_table(), toy_options());
+  write_dataset(file("b.parquet"), toy_table(), toy_options());
+  EXPECT_EQ(read_file(file("a.parquet")), read_file(file("b.parquet")));
+}
+
+TEST_F(DatasetFile, EveryTruncationIsRefused) {
+  write_dataset(file(), toy_table(), toy_options());
+  const std::string bytes = read_file(file());
+  for (std::size_t keep = 0; keep < bytes.size(); keep += 97) {
+    std::ofstream(file("cut.parquet"), std::ios::binary) << bytes.substr(0, keep);
+    try {
+      read_dataset(file("cut.parquet"), toy_options());
+      ADD_FAILURE() << keep << " of " << bytes.size() << " bytes were accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_data);
+      EXPECT_NE(std::string_view(error.what()).find("cut.parquet"), std::string_view::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(DatasetFile, AbsentFileIsNotFound) {
+  try {
+    read_dataset(file("none.parquet"), toy_options());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::not_found);
+  }
+}
+
+TEST_F(DatasetFile, AFolderThatIsNotThereLeavesNoFile) {
+  EXPECT_THROW(write_dataset(folder_ / "no" / "a.parquet", toy_table(), toy_options()), Error);
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+/// Reads CSV text as a dataset of the toy device; the message of the error.
+std::string csv_error(const std::string& text) {
+  DatasetOptions options = toy_options();
+  options.device = test::toy_device();
+  try {
+    parse_dataset_csv(text, "t.csv", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+/// The table as CSV with one text replaced by another.
+std::string csv_with(const std::string& from, const std::string& to) {
+  std::string text = dataset_csv(toy_table(), toy_options());
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from << " not in\n" << text;
+  return text.replace(at, from.size(), to);
+}
+
+void expect_refused(const std::string& text, std::initializer_list<std::string_view> parts) {
+  const std::string message = csv_error(text);
+  for (const auto part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\nnot in: " << message;
+}
+
+TEST(DatasetCsv, MessagesNameFileRowColumnValueAndRemedy) {
+  expect_refused(csv_with("time_us", "time_su"),
+                 {"t.csv", "unknown column 'time_su'", "did you mean 'time_us'"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,,"),
+                 {"t.csv", "row 1", "'time_us'", "nan", "status 'ok'"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,nan,"), {"row 1", "'time_us'", "nan", "status 'ok'"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,-90,"), {"row 1", "'time_us'", "-90", "above 0"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,1,9O,"), {"row 1", "'time_us'", "9O", "not a number"});
+  expect_refused(csv_with("ok,warm,1,90,", "ok,warm,3,90,"), {"row 1", "'pass'", "3", "1 or 2"});
+  expect_refused(csv_with("ok,warm,1,90,", "good,warm,1,90,"), {"row 1", "'status'", "'good'", "one of: ok"});
+  expect_refused(csv_with("fp32", "fp23"), {"row 1", "'dtype_a'", "did you mean 'fp32'"});
+  expect_refused(csv_with(",256,256,256,", ",-256,256,256,"), {"row 1", "m=-256", "at least 0"});
+  expect_refused(csv_with("toy-2c", "toy-4c"), {"row 1", "'device'", "'toy-4c'", "'toy-2c'"});
+  expect_refused(csv_with("tiled,128,4", "tilde,128,4"), {"row 1", "'config_kind'", "did you mean 'tiled'"});
+  expect_refused(csv_with("tiled,128,4", "tiled,64,4"), {"row 1", "'config'", "toy_rcr_tiled_128_4"});
+  expect_refused(csv_with("gemm,toy,", "gemm,toi,"), {"unknown provider 'toi'"});
+}
+
+TEST(DatasetCsv, ARowTwiceIsRefused) {
+  const std::string text = dataset_csv(toy_table(), toy_options());
+  const std::size_t first = text.find('\n') + 1;
+  const std::string row = text.substr(first, text.find('\n', first) + 1 - first);
+  expect_refused(text + row, {"row 8", "row 1 has the same problem, config and pass"});
+}
+
+TEST(DatasetCsv, ACutFileIsRefused) {
+  const std::string text = dataset_csv(toy_table(), toy_options());
+  expect_refused(text.substr(0, text.size() - 30), {"row 7", "cells under"});
+  expect_refused("", {"empty"});
+  expect_refused("provider,m,n\ntoy,1,2\n", {"'k'", "missing"});
+  expect_refused("m,n,k,time_us,config\n\"1,2,3,4,x\n", {"quote is not closed"});
+}
+
+TEST(DatasetCsv, PlainTablesMayLeaveDefaultsOut) {
+  DatasetOptions options = toy_options();
+  options.device = test::toy_device();
+  const auto table = parse_dataset_csv(
+      "provider,m,n,k,config,time_us,noisy\r\ntoy,8,16,32,toy_rcr_skinny_8_2,5,True\r\n", "t.csv", options);
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(table.problems[0], make_gemm(8, 16, 32));
+  EXPECT_EQ(table.configs[0], test::toy_config(1, 8, 2));
+  EXPECT_EQ(table.rows[0].measured.time_us, 5);
+  EXPECT_TRUE(table.rows[0].measured.noisy);
+}
+
+TEST(DatasetColumns, NamesAreDistinctAndUnitsStated) {
+  std::vector<std::string> names;
+  for (const ColumnSpec& spec : dataset_columns(test::kSpace)) {
+    EXPECT_FALSE(spec.unit.empty()) << spec.name;
+    EXPECT_FALSE(spec.help.empty()) << spec.name;
+    names.push_back(spec.name);
+  }
+  std::ranges::sort(names);
+  EXPECT_EQ(std::ranges::adjacent_find(names), names.end());
+}
+
+TEST(DatasetColumns, SpeedsFollowFromTimeAndSizes) {
+  const GemmProblem problem = make_gemm(1000, 1000, 1000);
+  EXPECT_DOUBLE_EQ(tflops_of(problem, test::timed(1000)), 2.0);  // 2e9 operations in 1 ms
+  EXPECT_DOUBLE_EQ(gb_s_of(problem, test::timed(1000)), 12.0);   // 3 x 4 MB in 1 ms
+  EXPECT_TRUE(std::isnan(tflops_of(problem, test::timed(1, Status::wrong))));
+}
+
+}  // namespace
+}  // namespace kscout
