@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Puts benchmark results into the README: ./dev readme.
+
+Reads docs/bench/results.txt: any output that holds lines `RESULT <name> <value> <unit>`, and comment lines that start with `#`, of
+which `# machine: ...` and `# commit: ...` are shown. Rewrites what stands between the two marks in README.md, and nothing else.
+`--check` changes nothing and fails when the README is out of date.
+"""
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEGIN, END = "<!-- results: ./dev readme -->", "<!-- end of results -->"
+
+# What each result means, in the order of the table. A result that has no line here is an error: say what it means.
+MEANING = {
+    "gemm_cpu.geomean_vs_best_peer": "best config over the faster of OpenBLAS and oneDNN, geometric mean over 60 problems",
+    "gemm_cpu.min_vs_best_peer": "the same, worst problem",
+    "sweep.per_second": "measurements a second in a sweep",
+    "sweep.overhead": "share of a sweep's time outside kernels, flushes and verification",
+    "evaluate.mean": "efficiency of the model's picks on sizes it never saw, mean",
+    "evaluate.p10": "the same, tenth percentile",
+    "evaluate.top3": "the same, best of the model's first three, mean",
+    "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
+}
+
+
+def parse_results(text):
+    """({name: (value, unit)} with the last value of each name, {note: text})."""
+    results, notes = {}, {}
+    for line in text.splitlines():
+        words = line.split()
+        if line.startswith("RESULT "):
+            if len(words) < 3:
+                raise SystemExit(f"docs/bench/results.txt: not a result: {line}")
+            results[words[1]] = (float(words[2]), " ".join(words[3:]))
+        elif note := re.match(r"# (machine|commit): (.+)", line):
+            notes[note[1]] = note[2]
+    return results, notes
+
+
+def shown(value, unit):
+    if unit in ("", "1", "ratio"):
+        return f"{value:.3g}"
+    return f"{value:.4g} {unit}"
+
+
+def table(results, notes):
+    unknown = sorted(set(results) - set(MEANING))
+    if unknown:
+        raise SystemExit(f"docs/bench/update_readme.py: say in MEANING what {', '.join(unknown)} is")
+    lines = ["| result | value | what it is |", "|---|---|---|"]
+    lines += [f"| `{name}` | {shown(*results[name])} | {text} |" for name, text in MEANING.items() if name in results]
+    origin = ", ".join(f"{key} {text}" for key, text in notes.items())
+    return "\n".join(lines) + (f"\n\nMeasured on: {origin}." if origin else "")
+
+
+def main():
+    results, notes = parse_results((ROOT / "docs/bench/results.txt").read_text(encoding="utf-8"))
+    readme = ROOT / "README.md"
+    old = readme.read_text(encoding="utf-8")
+    if old.count(BEGIN) != 1 or old.count(END) != 1:
+        raise SystemExit(f"README.md needs the marks '{BEGIN}' and '{END}' once each")
+    head, rest = old.split(BEGIN)
+    new = f"{head}{BEGIN}\n{table(results, notes)}\n{END}{rest.split(END)[1]}"
+    if new == old:
+        return
+    if "--check" in sys.argv[1:]:
+        raise SystemExit("README.md does not show docs/bench/results.txt: run ./dev readme")
+    readme.write_text(new, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
