@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "core/field_text.h"
+#include "core/field_json.h"
 #include "measure/affinity.h"
 #include "sweep/plan.h"
 
@@ -17,25 +17,9 @@ namespace kscout {
 
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "kscout sweep 1";
-
-/// Every field as text: shortest forms read back exactly, unknown numbers included.
-template <Record T>
-json record_json(const T& record) {
-  json out = json::object();
-  for_each_field<T>(
-      [&](const auto& field) { out[std::string(field.name)] = field_text(record.*field.member); });
-  return out;
-}
-
-template <Record T>
-T record_of(const json& from) {
-  T record;
-  for (const auto& [name, text] : from.items()) set_field(record, name, text.template get<std::string>());
-  return record;
-}
 
 std::string range_text(const std::vector<std::uint32_t>& list) {
   return print_ranges({list.begin(), list.end()});
@@ -175,8 +159,8 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     plan.rules = manifest.at("rules");
     plan.filter = manifest.at("filter");
     plan.op = parse<Op>(manifest.at("op").get<std::string>());
-    plan.device = record_of<Device>(manifest.at("device"));
-    plan.protocol = record_of<Protocol>(manifest.at("protocol"));
+    plan.device = record_from_json<Device>(manifest.at("device"), "device");
+    plan.protocol = record_from_json<Protocol>(manifest.at("protocol"), "protocol");
     plan.seed = manifest.at("seed");
     plan.provenance = manifest.at("provenance").get<std::map<std::string, std::string>>();
     for (const auto& text : manifest.at("problems"))

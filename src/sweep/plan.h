@@ -73,7 +73,7 @@ struct SweepPlan {
 };
 
 struct PlanRequest {
-  std::string provider = "native", backend = "cpu", rules = "default", filter;
+  std::string provider = "native", backend = "cpu", rules = "default", filter = "";
   std::size_t max_configs = 0;   ///< per problem, evenly spread over the family; 0 = all
   std::size_t max_problems = 0;  ///< first ones of the seeded order; 0 = all
   double max_gflop = 0;          ///< leave larger problems out; 0 = none

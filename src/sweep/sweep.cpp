@@ -15,6 +15,7 @@
 #include "sweep/journal.h"
 #include "sweep/messages.h"
 #include "sweep/queue.h"
+#include "sweep/report.h"
 #include "sweep/worker_process.h"
 
 namespace kscout {
@@ -266,14 +267,7 @@ class Sweep {
     } else {
       ++report_.contender_rows;
     }
-    if (!reason.empty()) ++report_.reasons[fmt::format("{}: {}", word(status), general(reason))];
-  }
-
-  /// A reason without what differs from element to element, so that equal ones can be counted.
-  static std::string general(std::string reason) {
-    if (reason.starts_with("C(")) return "an element differs from the reference";
-    if (reason.starts_with("row ")) return "a row differs from the reference";
-    return reason;
+    if (!reason.empty()) ++report_.reasons[general_reason(status, reason)];
   }
 
   /// What ended its worker twice gets its row; it was announced with the intent that stands before.

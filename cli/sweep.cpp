@@ -1,0 +1,311 @@
+// kscout sweep: measure configs on problems.
+#include "sweep/sweep.h"
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "measure/clock.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "sweep/report.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+constexpr double kDefaultMaxGflop = 2;
+
+struct SweepVerb {
+  PlanRequest plan{.max_gflop = kDefaultMaxGflop};
+  Protocol protocol;
+  SweepOptions sweep;
+  std::vector<std::string> problems;
+  std::vector<std::string> layouts;
+  DType dtype = DType::fp32;
+  std::string out, status, shard = "1/1", worker;
+  bool dry_run = false;
+  Format format = Format::text;
+};
+
+// ------------------------------------------------------------------------------------------------- what to
+// measure
+
+/// A set's name, or a file: whatever exists as one, or looks like a path.
+std::vector<GemmProblem> read_source(const std::string& source, const SweepVerb& options) {
+  ProblemSetRequest request{.set = source, .dtype = options.dtype};
+  if (std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos) {
+    request.set = "file";
+    request.file = source;
+  }
+  for (const auto& layout : options.layouts) request.layouts.push_back(parse<Layout>(layout));
+  return make_problem_set(request);
+}
+
+SweepPlan plan_of(const SweepVerb& options) {
+  if (options.problems.empty())
+    fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
+  std::vector<GemmProblem> problems;
+  for (const auto& source : options.problems) {
+    const auto more = read_source(source, options);
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  return make_plan(merge_equal(problems), options.plan, detect_cpu(), options.protocol);
+}
+
+void read_shard(const std::string& text, SweepOptions& sweep) {
+  int used = 0;
+  if (std::sscanf(text.c_str(), "%d/%d%n", &sweep.shard, &sweep.shards, &used) != 2 ||
+      text.size() != static_cast<std::size_t>(used) || sweep.shard < 1 || sweep.shard > sweep.shards) {
+    fail(Errc::invalid_argument, "--shard {}: write i/n with i from 1 to n, e.g. 2/4", text);
+  }
+}
+
+void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
+  double work_s = 0;
+  std::size_t pairs = 0;
+  const auto order = measuring_order(plan, options.sweep.shard, options.sweep.shards);
+  for (const auto problem : order) {
+    work_s += estimate_seconds(plan, problem);
+    pairs += plan.candidates[problem].size();
+  }
+  Table table({"problems", "configs", "measurements", "estimate_s"});
+  table.add_row({number(static_cast<std::int64_t>(order.size())),
+                 number(static_cast<std::int64_t>(plan.configs.size())),
+                 number(static_cast<std::int64_t>(pairs)), number(work_s / options.sweep.workers, 3)});
+  table.print(options.format);
+}
+
+// -------------------------------------------------------------------------------------------------------
+// signals
+
+std::atomic<bool> stop_asked = false;
+volatile std::sig_atomic_t stop_signal = 0;
+
+extern "C" void ask_to_stop(int signal) {
+  stop_signal = signal;
+  stop_asked = true;
+}
+
+/// Ctrl-C and termination end the sweep in order; a file size limit is an error of write(), not a signal.
+void watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = ask_to_stop;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
+/// Ends as programs do that a signal ended: the shell sees 128 + its number.
+void end_by_signal() {
+  std::signal(stop_signal, SIG_DFL);
+  std::raise(stop_signal);
+}
+
+// ------------------------------------------------------------------------------------------------------
+// progress
+
+std::string duration(double seconds) {
+  if (!(seconds >= 0)) return "?";
+  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
+  if (whole < 60) return fmt::format("{} s", whole);
+  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
+  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
+}
+
+/// A bar on a terminal, a plain line now and then elsewhere. To standard error.
+class ProgressPrinter {
+ public:
+  ProgressPrinter() : terminal_(isatty(STDERR_FILENO)), next_ns_(now_ns() + every_ns()) {}
+  ~ProgressPrinter() {
+    if (drawn_) fmt::print(stderr, "\r\x1b[K");
+  }
+
+  void show(const SweepProgress& p) {
+    if (now_ns() < next_ns_) return;
+    next_ns_ = now_ns() + every_ns();
+    const double rate = static_cast<double>(p.rows) / p.elapsed_s;
+    const std::string facts = fmt::format(
+        "{:.0f} %  {}/{} problems  {:.0f} measurements/s  {} left{}", 100 * p.share_done, p.problems_done,
+        p.problems, rate, duration(p.left_s), p.failed ? fmt::format("  {} failed", p.failed) : "");
+    if (!terminal_) {
+      fmt::print(stderr, "kscout sweep: {}\n", facts);
+      return;
+    }
+    constexpr int kWidth = 24;
+    const int full = static_cast<int>(p.share_done * kWidth);
+    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}", "", full, "", kWidth - full, facts);
+    std::fflush(stderr);
+    drawn_ = true;
+  }
+
+ private:
+  std::int64_t every_ns() const { return terminal_ ? 100'000'000 : 10'000'000'000; }
+  bool terminal_, drawn_ = false;
+  std::int64_t next_ns_;
+};
+
+// -------------------------------------------------------------------------------------------------------
+// results
+
+void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
+  const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
+  if (format == Format::json) {
+    nlohmann::ordered_json out{{"problems", status.problems},
+                               {"problems_done", status.problems_done},
+                               {"pairs", status.pairs},
+                               {"rows", status.rows},
+                               {"contender_rows", status.contender_rows},
+                               {"noisy", status.noisy},
+                               {"ended", report ? report->ended : status.last_end}};
+    for (std::size_t s = 0; s < status.by_status.size(); ++s) {
+      out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
+    }
+    out["reasons"] = status.reasons;
+    if (report) {
+      out["session"] = {{"rows", report->progress.rows},
+                        {"seconds", report->progress.elapsed_s},
+                        {"rows_per_second", report->rows_per_s},
+                        {"overhead", report->overhead}};
+    }
+    fmt::print("{}\n", out.dump(2));
+    return;
+  }
+  Table facts({"fact", "value"});
+  facts.add_row({text("problems"), as_number(status.problems)});
+  facts.add_row({text("problems_done"), as_number(status.problems_done)});
+  facts.add_row({text("pairs"), as_number(status.pairs)});
+  facts.add_row({text("rows"), as_number(status.rows)});
+  for (std::size_t s = 0; s < status.by_status.size(); ++s) {
+    if (status.by_status[s])
+      facts.add_row({text(EnumWords<Status>::words[s]), as_number(status.by_status[s])});
+  }
+  facts.add_row({text("contender_rows"), as_number(status.contender_rows)});
+  facts.add_row({text("noisy"), as_number(status.noisy)});
+  if (report) {
+    facts.add_row({text("session_rows"), as_number(report->progress.rows)});
+    facts.add_row({text("session_s"), number(report->progress.elapsed_s, 4)});
+    facts.add_row({text("rows_per_s"), number(report->rows_per_s, 4)});
+    facts.add_row({text("overhead"), number(report->overhead, 3)});
+  }
+  const std::string ended = report ? report->ended : status.last_end;
+  facts.add_row({text("ended"), text(ended.empty() ? "not in order (running, or killed)" : ended)});
+  facts.print(format);
+  if (status.reasons.empty() || format == Format::csv) return;
+  Table reasons({"count", "why"});
+  for (const auto& [reason, count] : status.reasons) reasons.add_row({as_number(count), text(reason)});
+  fmt::print("\n");
+  reasons.print(format);
+}
+
+SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
+  watch_signals();
+  ProgressPrinter printer;
+  options.sweep.folder = options.out;
+  options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
+  options.sweep.stop = &stop_asked;
+  options.sweep.progress = [&](const SweepProgress& progress) { printer.show(progress); };
+  return run_sweep(plan, options.sweep);
+}
+
+void run(SweepVerb& options) {
+  if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
+  read_shard(options.shard, options.sweep);
+  const SweepPlan plan = plan_of(options);
+  if (options.dry_run) return print_dry_run(plan, options);
+  if (options.out.empty())
+    fail(Errc::invalid_argument, "where to? give --out DIR (a folder, made if absent)");
+
+  const SweepReport report = measure(plan, options);
+  const SweepStatus status = sweep_status(options.out);
+  print_status(status, &report, options.format);
+  if (report.ended != "done") {
+    fmt::print(stderr, "kscout sweep: ended by {}; the same command continues\n",
+               report.ended == "budget" ? "its budget" : "a signal");
+  }
+  std::fflush(stdout);
+  if (report.ended == "interrupted") end_by_signal();
+  if (status.defects() > 0) throw CheckFailed{};
+}
+
+}  // namespace
+
+void setup_sweep(CLI::App& verb) {
+  auto options = std::make_shared<SweepVerb>();
+  verb.add_option("--problems", options->problems,
+                  "a problem set (kscout problems) or a file of problems; repeatable");
+  add_word_option(verb, "--dtype", options->dtype, "element type, for sets");
+  verb.add_option("--layout", options->layouts, "layouts of each size, for sets: rcr, rrr, crr, ccr (rcr)")
+      ->delimiter(',');
+  verb.add_option("--out", options->out,
+                  "folder of the sweep; a second run with the same arguments continues it");
+  verb.add_option("--backend", options->plan.backend, "what runs the kernels")->capture_default_str();
+  verb.add_option("--provider", options->plan.provider, "who describes the kernels")->capture_default_str();
+  verb.add_option("--rules", options->plan.rules, "rule set")->capture_default_str();
+  verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
+  verb.add_option("--max-configs", options->plan.max_configs,
+                  "per problem, spread evenly over the family; 0 = all")
+      ->capture_default_str();
+  verb.add_option("--max-problems", options->plan.max_problems, "drawn by the seed; 0 = all")
+      ->capture_default_str();
+  verb.add_option("--max-gflop", options->plan.max_gflop,
+                  "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
+      ->capture_default_str();
+  verb.add_option("--seed", options->plan.seed, "of operands and of the order of problems and configs")
+      ->capture_default_str();
+
+  Protocol& protocol = options->protocol;
+  add_word_option(verb, "--cache", protocol.cache, "caches before each run");
+  verb.add_option("--warmup", protocol.warmup, "untimed calls per config, besides the verified one")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000));
+  verb.add_option("--repeat", protocol.repeat,
+                  "samples per config; 0 = until the median is known, with races and a second pass")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000));
+  verb.add_option("--contenders", protocol.contenders, "configs of the second pass; 0 = no second pass")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1000));
+
+  SweepOptions& sweep = options->sweep;
+  verb.add_option("--budget", sweep.budget_s, "seconds after which to stop; the same command continues")
+      ->default_str("none")
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--timeout", sweep.item_limit_s, "seconds that one config may take")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  verb.add_option("--workers", sweep.workers, "processes that measure, each on its share of the CPUs")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 26));
+  verb.add_option("--shard", options->shard,
+                  "measure part i of n of the problems, e.g. 2/4; one folder may hold all parts")
+      ->capture_default_str();
+  verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
+  verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
+  verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
+  add_format_option(verb, options->format);
+  verb.footer(
+      "Measures every config of a family on every problem in two passes: all of them coarsely (hopeless ones "
+      "are raced out),\n"
+      "then the contenders of each problem interleaved. Each config is verified once per problem before it "
+      "is timed. Rows\n"
+      "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n\n"
+      "examples\n"
+      "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
+      "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
+      "  kscout sweep --status sweep\n\n"
+      "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
+      "arguments,\n"
+      "3 the backend is not on this machine, 4 file or worker failure, 130 / 143 ended by Ctrl-C / "
+      "termination");
+  verb.callback([options] { run(*options); });
+}
+
+}  // namespace kscout::cli
