@@ -8,6 +8,9 @@ namespace kscout {
 
 std::string general_reason(Status status, const std::string& reason) {
   std::string text = reason;
+  // Messages of the library begin with the problem.
+  if (const std::size_t end = reason.find(": "); reason.starts_with("gemm:") && end != std::string::npos)
+    text = reason.substr(end + 2);
   if (reason.starts_with("C(")) text = "an element differs from the reference";
   if (reason.starts_with("row ")) text = "a row differs from the reference";
   return fmt::format("{}: {}", word(status), text);

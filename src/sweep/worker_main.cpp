@@ -8,6 +8,7 @@ namespace {
 /// The machine's own backend, with its threads tied to the CPUs that the sweep gave this worker.
 kscout::Backend& pinned_backend(std::string_view name) {
   kscout::Backend& backend = kscout::backend(name);
+  backend.device();  // counts the cores of this process: before its first thread is tied to one of them
   if (backend.name() == "cpu") kscout::pin_cpu_threads(true);
   return backend;
 }
