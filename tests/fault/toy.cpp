@@ -47,7 +47,7 @@ class ToyLaunch : public Launch {
         std::raise(SIGSEGV);
         break;
       case Behaviour::crash_later:
-        if (calls_ == 3) std::raise(SIGSEGV);
+        if (calls_ == 2) std::raise(SIGSEGV);
         break;
       case Behaviour::leave:
         std::_Exit(3);

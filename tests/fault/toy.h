@@ -16,7 +16,7 @@ enum class Behaviour : std::int32_t {
   slow,   ///< right, but a millisecond late
   crash,  ///< SIGSEGV in run
   crash_in_prepare,
-  crash_later,  ///< right at first, SIGSEGV in the third call
+  crash_later,  ///< right at first, SIGSEGV in the second call
   leave,        ///< exit code 3
   hang,
   wrong,             ///< one element is off
