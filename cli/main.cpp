@@ -3,6 +3,7 @@
 namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
+void setup_kernels(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
@@ -12,6 +13,7 @@ void setup_hardware(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
+    {"kernels", setup_kernels},
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},

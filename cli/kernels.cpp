@@ -1,0 +1,275 @@
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+#include <kscout/version.h>
+
+#include "core/fail.h"
+#include "family/family_file.h"
+#include "options.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct KernelsOptions {
+  FamilyOptions family;
+  std::string filter_file;
+  std::string why;
+  std::string export_json;
+  bool list = false, count = false, refusals = false, rule_sets = false;
+  Format format = Format::text;
+};
+
+/// A formula from a file; lines that begin with # are comments.
+std::string read_filter(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) fail(Errc::not_found, "cannot read the filter '{}'", path);
+  std::string formula, line;
+  while (std::getline(file, line)) {
+    const std::size_t first = line.find_first_not_of(" \t");
+    if (first != std::string::npos && line[first] == '#') line.clear();  // the line stays, so positions agree
+    formula += line + '\n';
+  }
+  return formula;
+}
+
+FamilyRequest request_of(const KernelsOptions& options) {
+  FamilyRequest request = options.family.request(options.family.signature());
+  if (options.filter_file.empty()) return request;
+  const std::string filter = read_filter(options.filter_file);
+  request.filter = request.filter.empty() ? filter : fmt::format("({}) and ({})", request.filter, filter);
+  return request;
+}
+
+nlohmann::ordered_json axis_json(const Axis& axis, std::int32_t value) {
+  if (value == KernelConfig::unknown) return nullptr;
+  if (axis.words.empty()) return value;
+  return axis_value_text(axis, value);
+}
+
+Cell axis_cell(const Axis& axis, std::int32_t value) {
+  if (value == KernelConfig::unknown) return number(Traits::unknown);
+  return axis.words.empty() ? number(static_cast<std::int64_t>(value)) : text(axis_value_text(axis, value));
+}
+
+/// Axes on which the configs differ; the others would be columns of one value.
+std::vector<std::size_t> varying_axes(const ConfigTable& configs) {
+  std::vector<std::size_t> varying;
+  for (std::size_t axis = 0; axis < configs.space().axes.size(); ++axis) {
+    const auto column = configs.column(axis);
+    if (std::ranges::any_of(column, [&](std::int32_t value) { return value != column[0]; }))
+      varying.push_back(axis);
+  }
+  return varying;
+}
+
+/// A formula on one line.
+std::string one_line(std::string_view formula) {
+  std::string line;
+  for (const char c : formula) {
+    const bool space = c == ' ' || c == '\n' || c == '\t';
+    if (!space || (!line.empty() && line.back() != ' ')) line += space ? ' ' : c;
+  }
+  return line.substr(0, line.find_last_not_of(' ') + 1);
+}
+
+/// People see the axes that differ; programs get all of them.
+void print_list(const Family& family, Format format) {
+  const ConfigSpace& space = family.configs.space();
+  std::vector<std::size_t> axes = varying_axes(family.configs);
+  if (format != Format::text) {
+    axes.clear();
+    for (std::size_t axis = 0; axis < space.axes.size(); ++axis) axes.push_back(axis);
+  }
+  std::vector<std::string> columns;
+  for (const std::size_t axis : axes) columns.emplace_back(space.axes[axis].name);
+  columns.insert(format == Format::text ? columns.end() : columns.begin(), "config");
+  Table table(columns);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const KernelConfig config = family.configs[i];
+    std::vector<Cell> cells;
+    for (const std::size_t axis : axes) cells.push_back(axis_cell(space.axes[axis], config[axis]));
+    cells.insert(format == Format::text ? cells.end() : cells.begin(), text(family.name(i)));
+    table.add_row(std::move(cells));
+  }
+  table.print(format);
+}
+
+void print_count(const Family& family, const EnumerationReport& report, Format format) {
+  if (format == Format::text) {
+    fmt::print("{}\n", family.configs.size());
+    return;
+  }
+  Table table({"rules", "configs", "candidates"});
+  table.add_row({text(family.rules), number(static_cast<std::int64_t>(family.configs.size())),
+                 number(static_cast<std::int64_t>(report.candidates))});
+  table.print(format);
+}
+
+/// How many candidates each rule was the first to refuse, with the rule's reason.
+void print_refusals(const FamilyRequest& request, const EnumerationReport& report, std::size_t admitted,
+                    Format format) {
+  const std::vector<Rule>& rules = family_file(request.provider, request.signature.op).rules;
+  Table table({"rule", "kind", "refused", "because"});
+  const auto add = [&](std::string_view rule, std::string_view kind, std::size_t count,
+                       std::string_view because) {
+    table.add_row({text(rule), text(kind), number(static_cast<std::int64_t>(count)), text(because)});
+  };
+  for (const auto& refusal : report.refused) {
+    const auto rule = std::ranges::find(rules, refusal.rule, &Rule::name);
+    if (rule != rules.end()) {
+      add(rule->name, word(rule->kind), refusal.configs, rule->because);
+    } else {
+      add(refusal.rule, "", refusal.configs,
+          refusal.rule == "filter" ? request.filter : "an earlier block has it");
+    }
+  }
+  table.print(format);
+  if (format == Format::text) fmt::print("\n{} of {} candidates are in\n", admitted, report.candidates);
+}
+
+void print_rule_sets(const KernelsOptions& options) {
+  FamilyRequest request = request_of(options);
+  Table table({"rules", "configs", "help"});
+  const FamilyFile& file = family_file(request.provider, request.signature.op);
+  for (const RuleSet& set : file.rule_sets) {
+    request.rules = set.name;
+    const std::size_t configs = enumerate_configs(file, request, nullptr).size();
+    table.add_row({text(set.name), number(static_cast<std::int64_t>(configs)), text(set.help)});
+  }
+  table.print(options.format);
+}
+
+/// A check: exit code 1 when the config is out.
+void print_why(const KernelsOptions& options) {
+  const NamedConfig named = parse_config_name(options.why);
+  FamilyRequest request = request_of(options);
+  request.provider = std::string(named.config.space->provider);
+  request.signature = named.signature;
+  const std::vector<Rule> refusing = why_not(request, named.config);
+  if (options.format == Format::text) {
+    if (refusing.empty())
+      fmt::print("in: no rule of '{}' refuses it on '{}'\n", request.rules, request.device.name);
+    for (const Rule& rule : refusing) {
+      fmt::print("out: {} ({}): {}\n", rule.name, word(rule.kind), rule.because);
+      if (!rule.admits.empty()) fmt::print("     admits: {}\n", one_line(rule.admits));
+    }
+  } else {
+    Table table({"rule", "kind", "because", "admits"});
+    for (const Rule& rule : refusing) {
+      table.add_row({text(rule.name), text(word(rule.kind)), text(rule.because), text(rule.admits)});
+    }
+    table.print(options.format);
+  }
+  if (!refusing.empty()) throw CheckFailed();
+}
+
+nlohmann::ordered_json export_of(const Family& family, const FamilyRequest& request,
+                                 const EnumerationReport& report) {
+  const ConfigSpace& space = family.configs.space();
+  nlohmann::ordered_json out;
+  auto& metadata = out["metadata"];
+  metadata["kscout_version"] = KSCOUT_VERSION;
+  metadata["created"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
+  metadata["provider"] = family.provider;
+  for_each_field<Signature>([&](const auto& field) {
+    const auto value = family.signature.*field.member;
+    if constexpr (WordEnum<std::remove_cvref_t<decltype(value)>>) {
+      metadata["signature"][std::string(field.name)] = word(value);
+    } else {
+      metadata["signature"][std::string(field.name)] = value;
+    }
+  });
+  metadata["device"] = family.device.name;
+  metadata["arch"] = family.device.arch;
+  metadata["rules"] = family.rules;
+  metadata["filter"] = request.filter;
+  metadata["count"] = family.configs.size();
+  metadata["candidates"] = report.candidates;
+  metadata["default_config"] = family.name(family.default_config);
+  out["kernels"] = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    nlohmann::ordered_json kernel{{"name", family.name(i)}};
+    const KernelConfig config = family.configs[i];
+    for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
+      kernel[std::string(space.axes[axis].name)] = axis_json(space.axes[axis], config[axis]);
+    }
+    out["kernels"].push_back(std::move(kernel));
+  }
+  return out;
+}
+
+void write_export(const std::string& path, const nlohmann::ordered_json& document) {
+  std::ofstream file(path, std::ios::trunc);
+  file << document.dump(1) << '\n';
+  file.close();
+  if (!file) fail(Errc::device_failure, "cannot write '{}'", path);
+}
+
+void run_kernels(const KernelsOptions& options) {
+  if (options.rule_sets) return print_rule_sets(options);
+  if (!options.why.empty()) return print_why(options);
+  const FamilyRequest request = request_of(options);
+  EnumerationReport report;
+  if (options.refusals) {
+    const FamilyFile& file = family_file(request.provider, request.signature.op);
+    const std::size_t admitted = enumerate_configs(file, request, &report).size();
+    return print_refusals(request, report, admitted, options.format);
+  }
+  const Family family = enumerate(request, &report);
+  if (!options.export_json.empty()) {
+    write_export(options.export_json, export_of(family, request, report));
+    fmt::print(stderr, "{} kernels written to {}\n", family.configs.size(), options.export_json);
+    if (!options.list && !options.count) return;
+  }
+  if (options.count) {
+    print_count(family, report, options.format);
+  } else {
+    print_list(family, options.format);
+  }
+}
+
+}  // namespace
+
+void setup_kernels(CLI::App& verb) {
+  const auto options = std::make_shared<KernelsOptions>();
+  options->family.add_to(verb);
+  verb.add_option("--filter-file", options->filter_file,
+                  "a file with such a formula; both given: both must hold");
+  auto* list = verb.add_flag("--list", options->list,
+                             "the configs, one a line (what is done when nothing else is asked)");
+  auto* count = verb.add_flag("--count", options->count, "how many there are");
+  auto* why =
+      verb.add_option("--why", options->why, "name the rules that keep this config out, by its kernel name");
+  auto* refusals =
+      verb.add_flag("--refusals", options->refusals, "how many candidates each rule was the first to refuse");
+  auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
+  auto* file =
+      verb.add_option("--export-json", options->export_json, "write the configs with metadata to this file");
+  count->excludes(list);
+  for (CLI::Option* alone : {why, refusals, sets}) alone->excludes(list)->excludes(count)->excludes(file);
+  why->excludes(refusals)->excludes(sets);
+  refusals->excludes(sets);
+  add_format_option(verb, options->format);
+  verb.footer(
+      "examples\n"
+      "  kscout kernels --rules tiny\n"
+      "  kscout kernels --provider ck_tile --device gfx942 --dtype bf16 --count \\\n"
+      "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
+      "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n\n"
+      "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments, 3 no such kernels,\n"
+      "4 no config is left, or a file failure");
+  verb.callback([options] { run_kernels(*options); });
+}
+
+}  // namespace kscout::cli
