@@ -267,8 +267,8 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --provider ck_tile --device gfx942 --dtype bf16 --count \\\n"
       "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n\n"
-      "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments, 3 no such kernels,\n"
-      "4 no config is left, or a file failure");
+      "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments,\n"
+      "3 no config is left, 4 file failure");
   verb.callback([options] { run_kernels(*options); });
 }
 
