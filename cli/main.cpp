@@ -12,6 +12,8 @@ void setup_run(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
+// One verb a line keeps changes apart.
+// clang-format off
 constexpr VerbSetup kSetups[] = {
     {"kernels", setup_kernels},
     {"problems", setup_problems},
@@ -21,6 +23,7 @@ constexpr VerbSetup kSetups[] = {
     {"run", setup_run},
     {"hardware", setup_hardware},
 };
+// clang-format on
 }  // namespace
 
 }  // namespace kscout::cli

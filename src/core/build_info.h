@@ -9,8 +9,8 @@
 namespace kscout {
 
 struct BuildInfo {
-  std::string_view version;   ///< "0.1.0"
-  std::string_view git;       ///< "v0.1.0-12-g5c038b4", "-dirty" after it for uncommitted changes; or "unknown"
+  std::string_view version;  ///< "0.1.0"
+  std::string_view git;  ///< "v0.1.0-12-g5c038b4", "-dirty" after it for uncommitted changes; or "unknown"
   std::string_view compiler;  ///< "GNU 12.2.0"
   std::string_view flags;     ///< "-O3 -DNDEBUG", with the sanitizers if any
 };

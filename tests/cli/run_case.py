@@ -69,7 +69,7 @@ def check_stream(name, text, rest):
 
 class Case:
     def __init__(self, programs, path):
-        self.programs = programs
+        self.programs = os.path.abspath(programs)
         self.tests = os.path.dirname(os.path.dirname(os.path.abspath(path)))
         with open(path, encoding="utf-8") as file:
             self.lines = [line.rstrip("\n").replace("$TESTS", self.tests) for line in file]
