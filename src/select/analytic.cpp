@@ -1,6 +1,6 @@
 #include "select/analytic.h"
 
-#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "features/schema.h"
@@ -25,10 +25,8 @@ std::shared_ptr<const Family> Analytic::family(const Signature& signature) const
 std::vector<double> Analytic::time_us(const Family& family, const GemmProblem& problem) const {
   std::vector<double> time_us(family.configs.size());
   analytic_times_us(problem, family.device, family.configs, family.traits, time_us);
-  std::vector<std::uint8_t> serves;
-  serving_configs(family, problem, serves);
-  for (std::size_t i = 0; i < time_us.size(); ++i) {
-    if (serves[i] == 0) time_us[i] = std::numeric_limits<double>::infinity();
+  for (double& us : time_us) {
+    if (!std::isfinite(us)) us = std::numeric_limits<double>::quiet_NaN();  // a fact of 0: a clock of 0 MHz
   }
   return time_us;
 }

@@ -22,8 +22,8 @@ class Analytic {
   /// Thread-safe.
   std::shared_ptr<const Family> family(const Signature& signature) const;
 
-  /// Microseconds per config of the family; +infinity for configs that a serve rule keeps from the problem,
-  /// NaN where the device's facts do not suffice.
+  /// Microseconds per config of the family, NaN where the facts of device or config do not suffice. Serve
+  /// rules are not asked.
   std::vector<double> time_us(const Family& family, const GemmProblem& problem) const;
 
   const SelectorRequest& request() const noexcept { return request_; }

@@ -16,12 +16,14 @@ namespace {
 /// What a link of the chain says about the configs of a family.
 struct Opinion {
   std::shared_ptr<const Family> family;
-  std::vector<double> scores;  ///< higher is better; -infinity = cannot take the problem
-  std::vector<double> tflops;  ///< predicted; empty when the link cannot tell
+  std::vector<double> scores;   ///< higher is better; -infinity = cannot take the problem
+  std::vector<double> tflops;   ///< predicted, NaN = cannot tell
+  std::vector<double> time_us;  ///< the same
   ChoiceSource source = ChoiceSource::fallback;
 };
 
-bool usable(double score) { return score > -std::numeric_limits<double>::infinity(); }
+constexpr double kUnserved = -std::numeric_limits<double>::infinity();
+bool usable(double score) { return score > kUnserved; }
 
 Target target_of(By by) {
   switch (by) {
@@ -71,24 +73,29 @@ struct Selector::Impl {
     model->score(problem, target, opinion.scores);
     if (std::ranges::none_of(opinion.scores, usable)) return std::nullopt;
     opinion.tflops = model->predicted_tflops(problem, target, opinion.scores);
+    for (const double tflops : opinion.tflops) opinion.time_us.push_back(time_us_of(problem, tflops));
     opinion.source = ChoiceSource::model;
     return opinion;
   }
 
-  /// Analytic costs, or the default config first and then family order when there are none.
+  /// Analytic costs, configs of unknown cost last; when all are unknown, the default config and then family
+  /// order.
   Opinion ask_analytic(const GemmProblem& problem) const {
     Opinion opinion;
     opinion.family = analytic.family(signature_of(problem));
     const auto time_us = analytic.time_us(*opinion.family, problem);
-    const bool told = std::ranges::none_of(time_us, [](double us) { return std::isnan(us); });
-    opinion.source = told ? ChoiceSource::analytic : ChoiceSource::fallback;
-    opinion.scores.resize(time_us.size());
-    if (told) opinion.tflops.resize(time_us.size());
+    std::vector<std::uint8_t> serves;
+    serving_configs(*opinion.family, problem, serves);
+    opinion.scores.assign(time_us.size(), kUnserved);
+    opinion.tflops.resize(time_us.size());
+    opinion.time_us = time_us;
     for (std::size_t i = 0; i < time_us.size(); ++i) {
-      const double untold = i == opinion.family->default_config ? 1.0 : 0.0;
-      const bool serves = !std::isinf(time_us[i]);
-      opinion.scores[i] = !serves ? -std::numeric_limits<double>::infinity() : told ? -time_us[i] : untold;
-      if (told) opinion.tflops[i] = flop_count(problem) / time_us[i] * 1e-6;
+      opinion.tflops[i] = flop_count(problem) / time_us[i] * 1e-6;
+      if (serves[i] == 0) continue;
+      const bool known = !std::isnan(time_us[i]);
+      if (known) opinion.source = ChoiceSource::analytic;
+      const double untold = i == opinion.family->default_config ? 0.5 : 1;
+      opinion.scores[i] = known ? -time_us[i] : -untold * std::numeric_limits<double>::max();
     }
     return opinion;
   }
@@ -96,14 +103,11 @@ struct Selector::Impl {
   Choice describe(const GemmProblem& problem, const Opinion& opinion, std::size_t index) const {
     Choice choice;
     choice.config = opinion.family->configs[index];
-    Signature signature = signature_of(problem);
-    choice.name = provider(opinion.family->provider).print(signature, choice.config);
+    choice.name = provider(opinion.family->provider).print(signature_of(problem), choice.config);
     choice.score = opinion.scores[index];
     choice.source = opinion.source;
-    if (opinion.tflops.empty()) return choice;
     choice.tflops = opinion.tflops[index];
-    choice.time_us = opinion.source == ChoiceSource::analytic ? -opinion.scores[index]
-                                                              : time_us_of(problem, choice.tflops);
+    choice.time_us = opinion.time_us[index];
     choice.gb_s = least_bytes(problem) / choice.time_us * 1e-3;
     return choice;
   }

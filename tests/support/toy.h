@@ -15,14 +15,7 @@
 
 namespace kscout::toy {
 
-inline Device device() {
-  Device device;
-  device.name = "toy-2c";
-  device.arch = "toy";
-  device.isa = "avx2";
-  device.cores = 2;
-  return device;
-}
+inline Device device() { return device_preset("epyc-7763"); }
 
 /// Register tiles 2, 4, 6, 8 x 8, 16, 32; tiles of 32 columns refuse problems of fewer than 8.
 inline Family family(Layout layout = Layout::rcr) {
@@ -30,7 +23,7 @@ inline Family family(Layout layout = Layout::rcr) {
   family.provider = "native";
   family.signature = signature_of(make_gemm(1, 1, 1, DType::fp32, layout));
   family.device = device();
-  family.rules = "toy";
+  family.rules = "tiny";
   const ConfigSpace& space = provider("native").space(Op::gemm);
   family.configs = ConfigTable(space);
   for (const int rows : {2, 4, 6, 8}) {
@@ -105,7 +98,7 @@ inline MeasurementTable measurements(std::size_t count, std::uint64_t seed) {
   table.problems = problems(count, seed);
   const Family of = family();
   for (std::size_t c = 0; c < of.configs.size(); ++c) table.configs.push_back(of.configs[c]);
-  table.metadata["rule_set"] = "toy";
+  table.metadata["rule_set"] = "tiny";
   for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
     for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
       Measurement m;

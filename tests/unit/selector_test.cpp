@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+#include <kscout/selector.h>
+
+#include "forest/bytes.h"
+#include "select/analytic.h"
+#include "support/toy_model.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+class SelectorTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("kscout_selector_" + std::to_string(getpid()));
+    fs::create_directories(folder_ / "empty");
+    setenv("KSCOUT_MODEL_PATH", (folder_ / "empty").c_str(), 1);
+    setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
+    install(folder_ / "model", toy::model());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  static void install(const fs::path& folder, const Model& model) {
+    fs::create_directories(folder);
+    write_file_atomically(folder / "model.ksf", model.bytes());
+  }
+  fs::path folder_;
+};
+
+TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
+  const Model model = toy::model();
+  const Selector selector = Selector::load(folder_ / "model");
+  const GemmProblem p = make_gemm(96, 128, 256);
+  std::vector<double> scores(12);
+  model.score(p, scores);
+  const auto tflops = model.predicted_tflops(p, scores);
+  const auto ranked = selector.rank(p, 12);
+  ASSERT_EQ(ranked.size(), 12u);
+  const auto pick = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+  EXPECT_EQ(ranked[0].config, model.data().families[0].configs[pick])
+      << "of equal scores the first in family order";
+  EXPECT_EQ(ranked[0].score, scores[pick]);
+  EXPECT_EQ(ranked[0].tflops, tflops[pick]);
+  EXPECT_EQ(ranked[0].time_us, time_us_of(p, tflops[pick]));
+  EXPECT_EQ(parse_config_name(ranked[0].name).config, ranked[0].config);
+  for (std::size_t i = 0; i + 1 < ranked.size(); ++i) {
+    EXPECT_EQ(ranked[i].source, ChoiceSource::model);
+    EXPECT_GE(ranked[i].score, ranked[i + 1].score);
+    EXPECT_EQ(ranked[i].margin, ranked[i + 1].time_us / ranked[i].time_us - 1);
+  }
+  EXPECT_EQ(selector.select(p).config, ranked[0].config);
+  EXPECT_EQ(selector.select(p).margin, ranked[0].margin);
+  EXPECT_EQ(selector.rank(p, 3).size(), 3u);
+  EXPECT_EQ(selector.model_path(), folder_ / "model");
+}
+
+TEST_F(SelectorTest, OrdersByWhatTheModelKnows) {
+  const Selector selector = Selector::load(folder_ / "model");
+  const GemmProblem p = make_gemm(96, 128, 256);
+  std::vector<double> scores(12);
+  toy::model().score(p, Target::tflops, scores);
+  EXPECT_EQ(selector.select(p, By::tflops).score, *std::ranges::max_element(scores));
+  try {
+    selector.select(p, By::latency);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::invalid_argument);
+    EXPECT_NE(std::string_view(error.what()).find("it has relative, tflops"), std::string_view::npos)
+        << error.what();
+  }
+}
+
+TEST_F(SelectorTest, ServeRulesKeepConfigsOut) {
+  const Selector selector = Selector::load(folder_ / "model");
+  for (const Choice& choice : selector.rank(make_gemm(64, 4, 64), 100)) EXPECT_LE(choice.config["nr"], 16);
+}
+
+TEST_F(SelectorTest, AnalyticAnswersWhereTheModelDoesNot) {
+  const Selector selector = Selector::load(folder_ / "model");
+  const GemmProblem other_layout = make_gemm(512, 512, 512, DType::fp32, Layout::ccr);
+  const auto ranked = selector.rank(other_layout, 4);
+  EXPECT_EQ(ranked[0].source, ChoiceSource::analytic);
+
+  const Analytic analytic({"native", toy::device(), "tiny"});
+  const auto family = analytic.family(signature_of(other_layout));
+  const auto time_us = analytic.time_us(*family, other_layout);
+  EXPECT_EQ(ranked[0].time_us, *std::ranges::min_element(time_us));
+  EXPECT_EQ(analytic.family(signature_of(other_layout)), family) << "enumerated once";
+
+  // A model none of whose configs can take the problem leaves it to the next link.
+  ModelData data = toy::model().data();
+  for (Family& of : data.families) of.serves = {{"never", RuleKind::serves, "0", "a toy's rule"}};
+  install(folder_ / "narrow", Model(std::move(data)));
+  EXPECT_EQ(Selector::load(folder_ / "narrow").select(make_gemm(64, 64, 64)).source, ChoiceSource::analytic);
+}
+
+TEST_F(SelectorTest, DefaultConfigAnswersWhenCostsAreUnknown) {
+  Device bare = toy::device();
+  bare.max_clock_mhz = 0;  // what some virtual machines report
+  const SelectorRequest request{"native", bare, "tiny"};
+  const Choice choice = Selector::analytic(request).select(make_gemm(512, 512, 512));
+  EXPECT_EQ(choice.source, ChoiceSource::fallback);
+  const Family family = enumerate({"native", signature_of(make_gemm(1, 1, 1)), bare, "tiny", ""});
+  EXPECT_EQ(choice.config, family.configs[family.default_config]);
+  EXPECT_TRUE(std::isnan(choice.time_us));
+}
+
+TEST_F(SelectorTest, BadProblemsAreErrors) {
+  GemmProblem p = make_gemm(8, 8, 8);
+  p.m = -1;
+  EXPECT_THROW(Selector::load(folder_ / "model").select(p), Error);
+}
+
+TEST_F(SelectorTest, ModelsAreFoundInOrder) {
+  const std::string name = model_folder_name(Op::gemm, DType::fp32, toy::device());
+  EXPECT_EQ(name, "gemm_fp32_epyc-7763");
+  EXPECT_EQ(find_model(Op::gemm, DType::fp32, toy::device()), std::nullopt);
+  const SelectorRequest request{"native", toy::device(), "tiny"};
+  EXPECT_EQ(Selector::find(Op::gemm, DType::fp32, request).select(make_gemm(64, 64, 64)).source,
+            ChoiceSource::analytic);
+
+  install(user_model_folder() / name, toy::model());
+  EXPECT_EQ(find_model(Op::gemm, DType::fp32, toy::device()), user_model_folder() / name);
+  install(folder_ / "a" / name, toy::model());
+  setenv("KSCOUT_MODEL_PATH", ((folder_ / "none").string() + ":" + (folder_ / "a").string()).c_str(), 1);
+  EXPECT_EQ(find_model(Op::gemm, DType::fp32, toy::device()), folder_ / "a" / name);
+  setenv("KSCOUT_MODEL_PATH", (folder_ / "a" / name).c_str(), 1);
+  EXPECT_EQ(find_model(Op::gemm, DType::fp32, toy::device()), folder_ / "a" / name)
+      << "an entry may be a model folder";
+  EXPECT_EQ(Selector::find(Op::gemm, DType::fp32, request).select(make_gemm(64, 64, 64)).source,
+            ChoiceSource::model);
+}
+
+}  // namespace
+}  // namespace kscout
