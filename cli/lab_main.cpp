@@ -4,10 +4,12 @@ namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
 void setup_dataset(CLI::App& verb);
+void setup_train(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
     {"dataset", setup_dataset},
+    {"train", setup_train},
 };
 }  // namespace
 

@@ -45,31 +45,6 @@ class ProgressLine {
   std::size_t said_ = 0;
 };
 
-/// The families that the datasets were measured from: one per signature among their problems.
-std::vector<Family> families_of(const std::vector<MeasurementTable>& tables, std::string rules) {
-  const MeasurementTable& first = tables.front();
-  if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  if (rules.empty()) {
-    const auto known = first.metadata.find("rule_set");
-    rules = known == first.metadata.end() ? "default" : known->second;
-  }
-  std::vector<Family> families;
-  for (const MeasurementTable& table : tables) {
-    for (const GemmProblem& problem : table.problems) {
-      const Signature signature = signature_of(problem);
-      const bool have =
-          std::ranges::any_of(families, [&](const Family& f) { return f.signature == signature; });
-      if (have) continue;
-      families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
-                                    .signature = signature,
-                                    .device = first.device,
-                                    .rules = rules,
-                                    .filter = {}}));
-    }
-  }
-  return families;
-}
-
 void print_summary(const TrainingResult& result, Format format) {
   Table table({"target", "trees", "efficiency_mean", "efficiency_p10", "efficiency_p50", "efficiency_min",
                "default"});

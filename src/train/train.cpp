@@ -76,6 +76,33 @@ std::vector<Family> measured_families(std::vector<Family> families, const Traini
 
 }  // namespace
 
+std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules) {
+  if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
+  const MeasurementTable& first = tables.front();
+  if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
+  const auto known = [&](const char* key) {
+    const auto found = first.metadata.find(key);
+    return found == first.metadata.end() ? std::string() : found->second;
+  };
+  if (rules.empty()) rules = known("rules");
+  if (rules.empty()) rules = "default";
+  std::vector<Family> families;
+  for (const MeasurementTable& table : tables) {
+    for (const GemmProblem& problem : table.problems) {
+      const Signature signature = signature_of(problem);
+      const bool have =
+          std::ranges::any_of(families, [&](const Family& f) { return f.signature == signature; });
+      if (have) continue;
+      families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
+                                    .signature = signature,
+                                    .device = first.device,
+                                    .rules = rules,
+                                    .filter = known("filter")}));
+    }
+  }
+  return families;
+}
+
 std::string fingerprint_of(const TrainingSet& set, const Device& device) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
   const auto add = [&](std::string_view bytes) {

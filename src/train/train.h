@@ -42,6 +42,10 @@ struct TrainingResult {
   TrainOptions options;
 };
 
+/// The families that the tables were measured from: one per signature among their problems, enumerated by
+/// `rules` (empty: the rule set that the tables name, else "default").
+std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
+
 /// `families`: the candidates of the model, one per signature; those of signatures without measurements are
 /// dropped. Throws invalid_argument when there is too little to train on.
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,

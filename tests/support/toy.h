@@ -98,7 +98,7 @@ inline MeasurementTable measurements(std::size_t count, std::uint64_t seed) {
   table.problems = problems(count, seed);
   const Family of = family();
   for (std::size_t c = 0; c < of.configs.size(); ++c) table.configs.push_back(of.configs[c]);
-  table.metadata["rule_set"] = "tiny";
+  table.metadata["rules"] = "tiny";
   for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
     for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
       Measurement m;

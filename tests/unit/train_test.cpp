@@ -191,7 +191,7 @@ TEST(Train, FileGivesTheSameModel) {
 
 TEST(Train, FolderHoldsWhatItShould) {
   const auto folder = std::filesystem::temp_directory_path() / ("kscout_model_" + std::to_string(getpid()));
-  write_model_folder(folder, trained(), {{"toy.parquet"}, {{"rule_set", "toy"}}, 1440});
+  write_model_folder(folder, trained(), {{"toy.parquet"}, {{"rules", "tiny"}}, 1440});
   write_model_folder(folder, trained(), {{"toy.parquet"}, {}, 1440});  // over an old model
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
