@@ -5,11 +5,13 @@ namespace kscout::cli {
 // One line per verb here and below, in the order of kVerbs.
 void setup_dataset(CLI::App& verb);
 void setup_train(CLI::App& verb);
+void setup_evaluate(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
     {"dataset", setup_dataset},
     {"train", setup_train},
+    {"evaluate", setup_evaluate},
 };
 }  // namespace
 

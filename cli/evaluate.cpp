@@ -1,0 +1,192 @@
+#include <cmath>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/fail.h"
+#include "dataset/dataset.h"
+#include "dataset/operations.h"
+#include "evaluate_report.h"
+#include "forest/bytes.h"
+#include "options.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+constexpr std::size_t kShownWorst = 5;
+
+struct Options {
+  std::string model, out, predictions_out, target;
+  std::vector<std::string> data, train_data;
+  ModelEvaluationOptions how;
+  Format format = Format::text;
+  double least_mean = 0, least_p10 = 0;  ///< percent
+};
+
+Cell percent(double fraction) { return number(100 * fraction, 4); }
+
+std::vector<Cell> summary_cells(std::string name, std::string value, const Summary& s) {
+  return {text(name),
+          text(value),
+          number(static_cast<std::int64_t>(s.problems)),
+          percent(s.mean),
+          percent(s.p90),
+          percent(s.p50),
+          percent(s.p10),
+          percent(s.p1),
+          percent(s.min),
+          percent(s.top_mean[1]),
+          percent(s.top_mean[2]),
+          percent(s.hit_rate[0])};
+}
+
+Table summary_table(std::string first, std::string second) {
+  return Table({std::move(first), std::move(second), "problems", "mean", "p90", "p50", "p10", "p1", "min",
+                "top-3", "top-5", "is oracle"});
+}
+
+void print_head(const ModelEvaluation& e) {
+  fmt::print("model     {} (target {}, rules {})\ndevice    {}\npool      {}\n", e.model, e.target, e.rules,
+             e.device,
+             e.pool == Pool::measured ? "measured configs of each problem"
+                                      : "whole family; an unmeasured pick counts as 0");
+  fmt::print("problems  {} of {}", e.evaluation.results.size(), e.problems_given);
+  if (!e.training_known) {
+    fmt::print("; the model does not tell which sizes it was trained on");
+  } else if (e.in_sample) {
+    fmt::print(", {} of them of sizes in the training set (--in-sample)", e.trained_on);
+  } else {
+    fmt::print("; {} of sizes in the training set left out", e.trained_on);
+  }
+  if (e.without_family) fmt::print("; {} that the model has no family for", e.without_family);
+  if (e.evaluation.without_oracle) fmt::print("; {} without an ok row", e.evaluation.without_oracle);
+  fmt::print("\n\nefficiency in percent of the fastest measured config; percentiles over problems\n\n");
+}
+
+void print_details(const ModelEvaluation& e) {
+  const Summary& s = e.evaluation.overall;
+  fmt::print(
+      "\ncall-weighted mean {:.2f}; top-1/3/5/8 mean {:.2f} / {:.2f} / {:.2f} / {:.2f}, hit {:.1f} / {:.1f} "
+      "/ {:.1f} / {:.1f}; "
+      "NDCG@8 {:.2f}\n",
+      100 * s.weighted_mean, 100 * s.top_mean[0], 100 * s.top_mean[1], 100 * s.top_mean[2],
+      100 * s.top_mean[3], 100 * s.hit_rate[0], 100 * s.hit_rate[1], 100 * s.hit_rate[2], 100 * s.hit_rate[3],
+      100 * s.ndcg);
+  fmt::print(
+      "regret {:.3g} us mean, {:.3g} median, {:.3g} most; {} picks equal the oracle within noise; "
+      "{} picks unmeasured, {} failed (both count as 0)\n",
+      s.regret_mean_us, s.regret_p50_us, s.regret_max_us, s.ties, s.unmeasured, s.failed);
+  const Calibration& c = e.evaluation.calibration;
+  if (c.rows == 0) return;
+  fmt::print("predicted TFLOPS over {} ok rows: R2 {:.4f}, MAPE {:.1f} %\n\n", c.rows, c.r2, 100 * c.mape);
+  Table decades({"measured TFLOPS from", "rows", "MAPE %", "median predicted/measured"});
+  for (const auto& d : c.decades) {
+    decades.add_row({number(d.from), number(static_cast<std::int64_t>(d.rows)), number(100 * d.mape, 3),
+                     number(d.median_ratio, 3)});
+  }
+  decades.print(Format::text);
+}
+
+void print_worst(const ModelEvaluation& e) {
+  fmt::print("\nworst problems\n\n");
+  Table worst({"efficiency", "pick_us", "oracle_us", "repeat it with"});
+  for (const ProblemResult* r : worst_first(e.evaluation)) {
+    if (worst.size() == kShownWorst) break;
+    worst.add_row({percent(r->efficiency()),
+                   number(r->picks.empty() ? Measurement::unknown : r->picks[0].measured.time_us, 4),
+                   number(r->oracle_measured.time_us, 4), text(reproduce_command(e, *r))});
+  }
+  worst.print(Format::text);
+}
+
+void print_text(const ModelEvaluation& e) {
+  print_head(e);
+  Table table = summary_table("who", "how");
+  table.add_row(summary_cells("this model", "target " + e.target, e.evaluation.overall));
+  for (const Baseline& b : e.baselines) table.add_row(summary_cells(b.name, b.note, b.summary));
+  table.print(Format::text);
+  fmt::print("\n");
+  Table slices = summary_table("slice", "");
+  for (const Slice& slice : e.evaluation.slices)
+    slices.add_row(summary_cells(slice.by, slice.value, slice.summary));
+  slices.print(Format::text);
+  print_details(e);
+  print_worst(e);
+}
+
+std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) {
+  std::vector<MeasurementTable> tables;
+  for (const auto& file : files) tables.push_back(read_dataset(file));
+  if (tables.empty()) return std::nullopt;
+  return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
+}
+
+void evaluate_verb(Options& options) {
+  if (!options.target.empty()) options.how.target = parse<Target>(options.target);
+  options.how.training = read_all(options.train_data);
+  const ModelEvaluation e = evaluate_model(options.model, *read_all(options.data), options.how);
+  if (!e.training_known) {
+    fmt::print(stderr,
+               "kscout: warning: {} does not tell which sizes it was trained on; numbers may be in-sample\n",
+               options.model);
+  } else if (e.in_sample && e.trained_on) {
+    fmt::print(stderr, "kscout: warning: {} of {} problems are of sizes that the model was trained on\n",
+               e.trained_on, e.problems_given);
+  }
+  print_evaluation(e, options.format);
+  if (!options.out.empty()) write_file_atomically(options.out, evaluation_json(e));
+  if (!options.predictions_out.empty()) write_file_atomically(options.predictions_out, predictions_csv(e));
+  const Summary& s = e.evaluation.overall;
+  if (100 * s.mean < options.least_mean || 100 * s.p10 < options.least_p10) {
+    fmt::print(stderr, "kscout: mean {:.2f} and P10 {:.2f} percent, asked for at least {} and {}\n",
+               100 * s.mean, 100 * s.p10, options.least_mean, options.least_p10);
+    throw CheckFailed{};
+  }
+}
+
+}  // namespace
+
+void print_evaluation(const ModelEvaluation& evaluation, Format format) {
+  switch (format) {
+    case Format::text:
+      return print_text(evaluation);
+    case Format::json:
+      fmt::print("{}", evaluation_json(evaluation));
+      return;
+    case Format::csv:
+      fmt::print("{}", evaluation_csv(evaluation));
+  }
+}
+
+void setup_evaluate(CLI::App& verb) {
+  const auto options = std::make_shared<Options>();
+  verb.add_option("--model", options->model, "model folder or .ksf file")->required();
+  verb.add_option("--data", options->data, "dataset to judge on; several are merged")->required();
+  verb.add_option("--train-data", options->train_data,
+                  "datasets on which the static baselines are chosen (default: other folds of --data)");
+  add_word_option(verb, "--pool", options->how.pool, "where picks come from");
+  verb.add_option("--target", options->target,
+                  "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)");
+  verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
+  verb.add_option("--min-mean", options->least_mean, "exit 1 when the mean efficiency is below, in percent");
+  verb.add_option("--min-p10", options->least_p10, "exit 1 when P10 is below, in percent");
+  verb.add_option("--out", options->out, "write the evaluation as JSON");
+  verb.add_option("--predictions-out", options->predictions_out,
+                  "write each problem's best 8 configs as CSV");
+  add_format_option(verb, options->format);
+  verb.footer(
+      "Efficiency is the speed of the model's pick over the speed of the fastest measured config. Problems "
+      "of sizes\n"
+      "that the model was trained on are left out unless --in-sample is given.\n\n"
+      "examples\n"
+      "  kscout evaluate --model models/gemm_fp32_zen3-2c --data held_out.parquet\n"
+      "  kscout evaluate --model m --data d.parquet --train-data t.parquet --format json --out eval.json\n\n"
+      "exit status: 0 done, 1 below --min-mean or --min-p10, 2 wrong arguments or nothing to judge, 4 file "
+      "failure");
+  verb.callback([options] { evaluate_verb(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,12 @@
+#pragma once
+/// \file
+/// An evaluation for people: what `evaluate` and `tune` print.
+#include "evaluate/evaluate_model.h"
+#include "table.h"
+
+namespace kscout::cli {
+
+/// Text, JSON or CSV on stdout.
+void print_evaluation(const ModelEvaluation& evaluation, Format format);
+
+}  // namespace kscout::cli

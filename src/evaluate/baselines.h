@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// What a selector must beat: one fixed config, a few fixed ones, chance, a formula.
+///
+///     const auto lines = baselines(test, measured_pool(test), training);   // fixed configs from `training`
+///     only
+///
+/// Each is judged on the same problems and by the same rules as a model.
+#include <optional>
+
+#include "evaluate/evaluate.h"
+
+namespace kscout {
+
+struct Baseline {
+  std::string name;
+  std::string note;  ///< how it was chosen, e.g. the config's name
+  Summary summary;
+};
+
+/// The config with the highest mean efficiency over the table's problems; unmeasured and failed count as 0.
+KernelConfig best_static(const MeasurementTable& training);
+/// `count` configs, added one by one where each raises the mean of the best among them most (greedy).
+std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
+
+/// Best static, best k static (the best of the k on each problem; k = 3 and 8), random (expected value,
+/// exact), analytic model, oracle. With `training` the fixed configs are chosen on it; without, on the other
+/// four of five folds of the table itself, sizes kept together, so that no problem helps to choose its own.
+/// `analytic` may be empty.
+std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
+                                const std::optional<MeasurementTable>& training, const Scorer& analytic);
+
+/// Score = minus the analytic time (features/schema.h), for configs of any provider.
+Scorer analytic_scorer(const Device& device);
+
+}  // namespace kscout

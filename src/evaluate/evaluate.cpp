@@ -1,0 +1,266 @@
+#include "evaluate/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <unordered_map>
+
+#include "core/fail.h"
+#include "dataset/columns.h"
+#include "dataset/operations.h"
+#include "problems/shape_family.h"
+
+namespace kscout {
+
+namespace {
+
+/// The rows of one problem by config.
+using RowsByConfig = std::unordered_map<KernelConfig, Measurement>;
+
+bool usable(const Measurement& m) {
+  return (m.status == Status::ok || m.status == Status::raced) && std::isfinite(m.time_us);
+}
+
+/// Positions by falling score; equals keep their order, configs that cannot run are left out.
+std::vector<std::size_t> ranking(const std::vector<double>& score) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < score.size(); ++i) {
+    if (score[i] > -std::numeric_limits<double>::infinity()) order.push_back(i);
+  }
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return score[i]; });
+  return order;
+}
+
+double discounted_gain(std::span<const double> relevance) {
+  double gain = 0;
+  for (std::size_t i = 0; i < relevance.size(); ++i)
+    gain += relevance[i] / std::log2(static_cast<double>(i) + 2);
+  return gain;
+}
+
+double efficiency_of(const Measurement& m, const Measurement& oracle) {
+  return usable(m) ? std::min(1.0, oracle.time_us / m.time_us) : 0;
+}
+
+PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, const Measurement& oracle) {
+  PickedConfig pick;
+  pick.config = config;
+  const auto row = rows.find(config);
+  pick.unmeasured = row == rows.end();
+  if (!pick.unmeasured) {
+    pick.measured = row->second;
+    pick.efficiency = efficiency_of(pick.measured, oracle);
+  }
+  return pick;
+}
+
+void check_scores(const Scores& scores, std::size_t configs, const GemmProblem& problem) {
+  if (scores.score.size() != configs || (!scores.tflops.empty() && scores.tflops.size() != configs)) {
+    fail(Errc::invalid_argument, "{}: {} scores and {} speeds for {} configs", print(problem),
+         scores.score.size(), scores.tflops.size(), configs);
+  }
+  for (const double score : scores.score) {
+    if (std::isnan(score)) fail(Errc::invalid_argument, "{}: a score is NaN", print(problem));
+  }
+}
+
+ProblemResult judge(const GemmProblem& problem, const KernelConfig& oracle_config, const Measurement& oracle,
+                    std::span<const KernelConfig> pool, const Scores& scores, const RowsByConfig& rows) {
+  ProblemResult result;
+  result.problem = problem;
+  result.oracle = oracle_config;
+  result.oracle_measured = oracle;
+  const auto order = ranking(scores.score);
+  result.pool = order.size();
+  for (std::size_t i = 0; i < std::min(order.size(), kTop.back()); ++i) {
+    result.picks.push_back(make_pick(pool[order[i]], rows, oracle));
+    if (!scores.tflops.empty()) result.picks.back().predicted_tflops = scores.tflops[order[i]];
+  }
+  std::vector<double> relevance, ideal;
+  for (const PickedConfig& pick : result.picks) relevance.push_back(pick.efficiency);
+  for (const auto& [config, measured] : rows) ideal.push_back(efficiency_of(measured, oracle));
+  std::ranges::sort(ideal, std::greater<>{});
+  ideal.resize(std::min(ideal.size(), kTop.back()));
+  result.ndcg = discounted_gain(relevance) / discounted_gain(ideal);
+  for (std::size_t t = 0; t < kTop.size(); ++t) {
+    for (std::size_t i = 0; i < std::min(kTop[t], result.picks.size()); ++i) {
+      result.top[t] = std::max(result.top[t], result.picks[i].efficiency);
+      result.hit[t] = result.hit[t] || result.picks[i].config == oracle_config;
+    }
+  }
+  if (!result.picks.empty()) {
+    const PickedConfig& pick = result.picks.front();
+    if (!pick.unmeasured && usable(pick.measured)) {
+      result.regret_us = pick.measured.time_us - oracle.time_us;
+      result.tie =
+          !result.hit[0] && pick.measured.status == Status::ok && within_noise(pick.measured, oracle);
+    }
+  }
+  return result;
+}
+
+/// The axis that says which kind of kernel a config is.
+const Axis* kind_axis(const ConfigSpace& space) {
+  for (const std::string_view name : {"kind", "pipeline"}) {
+    const auto found = std::ranges::find(space.axes, name, &Axis::name);
+    if (found != space.axes.end()) return &*found;
+  }
+  return nullptr;
+}
+
+/// The slices that a result belongs to: (by, value), by ascending position.
+std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& result) {
+  std::vector<std::pair<std::string, std::string>> slices = {
+      {"shape family", std::string(word(shape_family(result.problem)))},
+      {"depth regime", std::string(word(depth_regime(result.problem)))},
+      {"outline", std::string(word(outline(result.problem)))},
+      {"layout", std::string(word(result.problem.layout))},
+  };
+  if (const Axis* axis = kind_axis(*result.oracle.space)) {
+    slices.emplace_back(fmt::format("oracle's {}", axis->name),
+                        axis_value_text(*axis, result.oracle[axis->name]));
+  }
+  return slices;
+}
+
+std::vector<Slice> make_slices(const std::vector<ProblemResult>& results) {
+  std::map<std::pair<std::size_t, std::string>, std::vector<const ProblemResult*>> members;
+  std::map<std::size_t, std::string> names;
+  for (const ProblemResult& result : results) {
+    const auto slices = slices_of(result);
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      names[i] = slices[i].first;
+      members[{i, slices[i].second}].push_back(&result);
+    }
+  }
+  std::vector<Slice> slices;
+  for (const auto& [key, of_slice] : members)
+    slices.push_back({names[key.first], key.second, summarise(of_slice)});
+  return slices;
+}
+
+struct SpeedPair {
+  double predicted, measured;
+};
+
+Calibration calibrate(const std::vector<SpeedPair>& pairs) {
+  Calibration c;
+  c.rows = pairs.size();
+  if (pairs.empty()) return c;
+  const auto count = static_cast<double>(pairs.size());
+  double sum = 0;
+  for (const auto& [predicted, measured] : pairs) sum += measured;
+  double square_error = 0, variance = 0;
+  std::map<int, std::vector<SpeedPair>> decades;
+  for (const SpeedPair& pair : pairs) {
+    const double error = pair.predicted - pair.measured;
+    square_error += error * error;
+    variance += (pair.measured - sum / count) * (pair.measured - sum / count);
+    c.mae += std::fabs(error) / count;
+    c.mape += std::fabs(error) / pair.measured / count;
+    decades[static_cast<int>(std::floor(std::log10(pair.measured)))].push_back(pair);
+  }
+  c.r2 = 1 - square_error / std::max(variance, 1e-10);
+  c.rmse = std::sqrt(square_error / count);
+  for (const auto& [power, members] : decades) {
+    std::vector<double> ratios;
+    double mape = 0;
+    for (const auto& [predicted, measured] : members) {
+      ratios.push_back(predicted / measured);
+      mape += std::fabs(predicted - measured) / measured / static_cast<double>(members.size());
+    }
+    c.decades.push_back({std::pow(10.0, power), members.size(), mape, quantile(std::move(ratios), 0.5)});
+  }
+  return c;
+}
+
+}  // namespace
+
+PoolOf measured_pool(const MeasurementTable& table) {
+  std::vector<std::vector<KernelConfig>> configs;
+  for (const auto& rows : counted_rows(table)) {
+    auto& of_problem = configs.emplace_back();
+    for (const CountedRow& row : rows) of_problem.push_back(table.configs[row.config]);
+  }
+  return [configs = std::move(configs)](std::size_t problem) { return configs[problem]; };
+}
+
+Summary summarise(std::span<const ProblemResult* const> results) {
+  Summary s;
+  s.problems = results.size();
+  if (results.empty()) return s;
+  const auto count = static_cast<double>(results.size());
+  std::vector<double> efficiencies, regrets;
+  double weights = 0;
+  for (const ProblemResult* result : results) {
+    const double efficiency = result->efficiency();
+    efficiencies.push_back(efficiency);
+    s.mean += efficiency / count;
+    s.weighted_mean += result->problem.weight * efficiency;
+    weights += result->problem.weight;
+    s.ndcg += result->ndcg / count;
+    for (std::size_t t = 0; t < kTop.size(); ++t) {
+      s.top_mean[t] += result->top[t] / count;
+      s.hit_rate[t] += result->hit[t] / count;
+    }
+    s.ties += result->tie;
+    const bool unmeasured = result->picks.empty() || result->picks.front().unmeasured;
+    s.unmeasured += unmeasured;
+    s.failed += !unmeasured && efficiency == 0;
+    if (!std::isnan(result->regret_us)) regrets.push_back(result->regret_us);
+  }
+  s.weighted_mean = weights > 0 ? s.weighted_mean / weights : s.mean;
+  s.p90 = quantile(efficiencies, 0.9);
+  s.p50 = quantile(efficiencies, 0.5);
+  s.p10 = quantile(efficiencies, 0.1);
+  s.p1 = quantile(efficiencies, 0.01);
+  s.min = quantile(efficiencies, 0);
+  s.max = quantile(efficiencies, 1);
+  if (!regrets.empty()) {
+    s.regret_mean_us =
+        std::accumulate(regrets.begin(), regrets.end(), 0.0) / static_cast<double>(regrets.size());
+    s.regret_p50_us = quantile(regrets, 0.5);
+    s.regret_max_us = quantile(regrets, 1);
+  }
+  return s;
+}
+
+Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool_of) {
+  Evaluation evaluation;
+  std::vector<SpeedPair> speeds;
+  const auto rows = counted_rows(table);
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    const auto oracle = oracle_of(rows[p]);
+    if (!oracle) {
+      ++evaluation.without_oracle;
+      continue;
+    }
+    const GemmProblem& problem = table.problems[p];
+    RowsByConfig by_config;
+    for (const CountedRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
+    const auto pool = pool_of(p);
+    const Scores scores = scorer(problem, pool);
+    check_scores(scores, pool.size(), problem);
+    evaluation.results.push_back(
+        judge(problem, table.configs[oracle->config], oracle->measured, pool, scores, by_config));
+    for (std::size_t i = 0; i < scores.tflops.size(); ++i) {
+      const auto row = by_config.find(pool[i]);
+      if (row == by_config.end() || row->second.status != Status::ok) continue;
+      const double measured = tflops_of(problem, row->second);
+      if (measured > 0 && std::isfinite(scores.tflops[i])) speeds.push_back({scores.tflops[i], measured});
+    }
+  }
+  if (evaluation.results.empty()) {
+    fail(Errc::invalid_argument, "nothing to evaluate: none of {} problems has a row with status ok",
+         table.problems.size());
+  }
+  std::vector<const ProblemResult*> all;
+  for (const ProblemResult& result : evaluation.results) all.push_back(&result);
+  evaluation.overall = summarise(all);
+  evaluation.slices = make_slices(evaluation.results);
+  evaluation.calibration = calibrate(speeds);
+  return evaluation;
+}
+
+}  // namespace kscout

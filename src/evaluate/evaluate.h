@@ -1,0 +1,109 @@
+#pragma once
+/// \file
+/// How close choices come to the oracle: efficiency per problem, its distribution, slices, calibration.
+///
+///     const Scorer scorer = [&](const GemmProblem& p, std::span<const KernelConfig> configs) {...};
+///     const Evaluation e = evaluate(table, scorer, measured_pool(table));
+///     e.overall.mean;                        // 0.97 = the picks run at 97 % of the best measured speed
+///
+/// Rules that keep it honest: a pick that failed or was never measured counts as 0; the oracle is the fastest
+/// ok row, in its second-pass time where there is one; percentiles are linear between neighbours; all numbers
+/// here are fractions. Whoever calls sees to it that the problems are not those that the scorer was trained
+/// on.
+#include <array>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kscout/measurement.h>
+
+namespace kscout {
+
+/// What a judge is asked for one problem: one score per config, higher is better; -infinity = cannot run it.
+struct Scores {
+  std::vector<double> score;
+  std::vector<double> tflops;  ///< predicted, one per config; empty when it predicts none
+};
+using Scorer = std::function<Scores(const GemmProblem& problem, std::span<const KernelConfig> configs)>;
+
+/// Which configs a pick may come from, in family order (the order decides ties).
+enum class Pool : std::uint8_t { measured, family };
+template <>
+struct EnumWords<Pool> {
+  static constexpr std::string_view what = "pool";
+  static constexpr std::array<std::string_view, 2> words = {"measured", "family"};
+};
+using PoolOf = std::function<std::vector<KernelConfig>(std::size_t problem)>;
+/// The configs that have a row for the problem, whatever their status.
+PoolOf measured_pool(const MeasurementTable& table);
+
+/// k of the top-k numbers.
+inline constexpr std::array<std::size_t, 4> kTop = {1, 3, 5, 8};
+
+struct PickedConfig {
+  KernelConfig config;
+  double efficiency = 0;  ///< time of the oracle / time of this one; 0 when not usable
+  Measurement measured;   ///< its row; a default one when unmeasured
+  bool unmeasured = false;
+  double predicted_tflops = Measurement::unknown;
+};
+
+struct ProblemResult {
+  GemmProblem problem;
+  KernelConfig oracle;
+  Measurement oracle_measured;
+  std::size_t pool = 0;                   ///< configs to choose from
+  std::vector<PickedConfig> picks;        ///< best score first, at most kTop.back(); at least one
+  std::array<double, kTop.size()> top{};  ///< best efficiency among the first k picks
+  std::array<bool, kTop.size()> hit{};    ///< the oracle is among the first k picks
+  double ndcg = 0;   ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
+  bool tie = false;  ///< the pick is not the oracle, but their times cannot be told apart
+  double regret_us = Measurement::unknown;  ///< time of the pick - time of the oracle; NaN when not usable
+
+  double efficiency() const noexcept { return top[0]; }
+};
+
+/// Fractions over some problems.
+struct Summary {
+  std::size_t problems = 0;
+  double mean = 0, p90 = 0, p50 = 0, p10 = 0, p1 = 0, min = 0, max = 0;
+  double weighted_mean = 0;  ///< weighted by calls
+  std::array<double, kTop.size()> top_mean{};
+  std::array<double, kTop.size()> hit_rate{};  ///< hit_rate[0] is what the public CK Tile tools call NDCG@1
+  double ndcg = 0;
+  double regret_mean_us = 0, regret_p50_us = 0, regret_max_us = 0;  ///< of usable picks
+  std::size_t ties = 0;                    ///< picks that are not the oracle and equal it within noise
+  std::size_t unmeasured = 0, failed = 0;  ///< picks that count as 0
+};
+Summary summarise(std::span<const ProblemResult* const> results);
+
+struct Slice {
+  std::string by, value;  ///< "shape family", "tiny_m"
+  Summary summary;
+};
+
+/// Predicted against measured TFLOPS, over ok rows.
+struct Calibration {
+  std::size_t rows = 0;
+  double r2 = 0, rmse = 0, mae = 0, mape = 0;  ///< rmse, mae in TFLOPS; mape a fraction
+  struct Decade {
+    double from;  ///< TFLOPS, a power of ten; up to ten times that
+    std::size_t rows;
+    double mape, median_ratio;  ///< predicted / measured
+  };
+  std::vector<Decade> decades;
+};
+
+struct Evaluation {
+  std::vector<ProblemResult> results;
+  std::size_t without_oracle = 0;  ///< problems left out: no ok row
+  Summary overall;
+  std::vector<Slice> slices;
+  Calibration calibration;  ///< rows = 0 when the scorer predicts no TFLOPS
+};
+
+/// Throws invalid_argument when no problem has an ok row, or the scorer's answers do not fit.
+Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool);
+
+}  // namespace kscout

@@ -1,0 +1,147 @@
+#include "evaluate/evaluate_model.h"
+
+#include <algorithm>
+#include <map>
+
+#include <nlohmann/json.hpp>
+
+#include "core/fail.h"
+#include "forest/bytes.h"
+
+namespace kscout {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifest = "train_manifest.json";
+constexpr const char* kSizesKey = "training_sizes";
+
+Sizes sizes_of(const GemmProblem& p) { return {p.m, p.n, p.k, p.batch}; }
+
+/// The model as a judge. In the family pool the scores of its own evaluation are used, in the measured pool
+/// those of any config of the space.
+Scorer model_scorer(const Model& model, Target target, Pool pool) {
+  return [&model, target, pool](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+    Scores scores;
+    if (configs.empty()) return scores;
+    if (pool == Pool::family) {
+      scores.score.resize(configs.size());
+      model.score(problem, target, scores.score);
+    } else {
+      ConfigTable table(*configs.front().space);
+      for (const KernelConfig& config : configs) table.push_back(config);
+      scores.score = model.score_configs(problem, table, target);
+    }
+    scores.tflops = model.predicted_tflops(problem, target, scores.score);
+    return scores;
+  };
+}
+
+PoolOf family_pool(const Model& model, const MeasurementTable& table) {
+  return [&model, &table](std::size_t problem) {
+    const ConfigTable& configs = model.family(signature_of(table.problems[problem]))->configs;
+    std::vector<KernelConfig> pool;
+    for (std::size_t i = 0; i < configs.size(); ++i) pool.push_back(configs[i]);
+    return pool;
+  };
+}
+
+void require_same_space(const Model& model, const MeasurementTable& table) {
+  const ConfigSpace& space = model.data().families.front().configs.space();
+  if (table.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
+  if (table.configs.front().space != &space) {
+    fail(Errc::invalid_argument, "the model chooses among kernels of {}, the dataset holds kernels of {}",
+         space.provider, table.configs.front().space->provider);
+  }
+}
+
+}  // namespace
+
+std::optional<std::set<Sizes>> training_sizes(const fs::path& model) {
+  const fs::path file = (fs::is_directory(model) ? model : model.parent_path()) / kManifest;
+  if (!fs::is_regular_file(file)) return std::nullopt;
+  const auto json = nlohmann::json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  const auto found = json.is_object() ? json.find(kSizesKey) : json.end();
+  if (!json.is_object() || found == json.end() || !found->is_array()) {
+    fail(Errc::corrupt_data, "{}: '{}' is missing or no list; train the model again", file.string(),
+         kSizesKey);
+  }
+  std::set<Sizes> sizes;
+  for (const auto& entry : *found) {
+    const bool four = entry.is_array() && entry.size() == 4 &&
+                      std::ranges::all_of(entry, [](const auto& size) { return size.is_number_integer(); });
+    if (!four)
+      fail(Errc::corrupt_data, "{}: '{}' holds {}, not [m, n, k, batch]", file.string(), kSizesKey,
+           entry.dump());
+    sizes.insert({entry[0], entry[1], entry[2], entry[3]});
+  }
+  return sizes;
+}
+
+MeasurementTable table_of_problems(const MeasurementTable& table,
+                                   const std::function<bool(const GemmProblem&)>& keep) {
+  MeasurementTable part;
+  part.device = table.device;
+  part.configs = table.configs;
+  part.metadata = table.metadata;
+  std::vector<std::int64_t> moved(table.problems.size(), -1);
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    if (!keep(table.problems[p])) continue;
+    moved[p] = static_cast<std::int64_t>(part.problems.size());
+    part.problems.push_back(table.problems[p]);
+  }
+  for (auto row : table.rows) {
+    if (moved[row.problem] < 0) continue;
+    row.problem = static_cast<std::uint32_t>(moved[row.problem]);
+    part.rows.push_back(row);
+  }
+  return part;
+}
+
+ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& table,
+                               const ModelEvaluationOptions& options) {
+  const Model model = Model::load(path);
+  require_same_space(model, table);
+  const Target target = options.target.value_or(model.default_target());
+  ModelEvaluation result;
+  result.model = path.string();
+  result.provider = std::string(model.provider());
+  result.rules = model.data().families.front().rules;
+  result.target = std::string(word(target));
+  result.device = table.device.name;
+  result.pool = options.pool;
+  result.in_sample = options.in_sample;
+  result.problems_given = table.problems.size();
+
+  const auto trained = training_sizes(path);
+  result.training_known = trained.has_value();
+  const MeasurementTable judged = table_of_problems(table, [&](const GemmProblem& problem) {
+    const bool seen = trained && trained->contains(sizes_of(problem));
+    result.trained_on += seen;
+    if (seen && !options.in_sample) return false;
+    const bool served = model.family(signature_of(problem)) != nullptr;
+    result.without_family += !served;
+    return served;
+  });
+  if (judged.problems.empty()) {
+    fail(Errc::invalid_argument,
+         "nothing to evaluate: of {} problems the model was trained on {} (their sizes) and has no family "
+         "for {}; "
+         "measure other sizes, or judge the training data themselves with --in-sample",
+         result.problems_given, result.trained_on, result.without_family);
+  }
+  const PoolOf pool = options.pool == Pool::family ? family_pool(model, judged) : measured_pool(judged);
+  result.evaluation = evaluate(judged, model_scorer(model, target, options.pool), pool);
+  result.baselines = baselines(judged, pool, options.training, analytic_scorer(judged.device));
+  return result;
+}
+
+std::vector<const ProblemResult*> worst_first(const Evaluation& evaluation) {
+  std::vector<const ProblemResult*> order;
+  for (const ProblemResult& result : evaluation.results) order.push_back(&result);
+  std::ranges::stable_sort(order, {}, [](const ProblemResult* r) { return r->efficiency(); });
+  return order;
+}
+
+}  // namespace kscout

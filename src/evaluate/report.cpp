@@ -1,0 +1,158 @@
+// An evaluation as JSON and CSV.
+#include <cmath>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kscout/provider.h>
+
+#include "dataset/columns.h"
+#include "evaluate/evaluate_model.h"
+
+namespace kscout {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+Json percent(double fraction) { return number(100 * fraction); }
+
+std::string config_name(const GemmProblem& problem, const KernelConfig& config) {
+  return provider(config.space->provider).print(signature_of(problem), config);
+}
+
+Json efficiency_json(const Summary& s) {
+  return {{"mean", percent(s.mean)}, {"p90", percent(s.p90)},
+          {"p50", percent(s.p50)},   {"p10", percent(s.p10)},
+          {"p1", percent(s.p1)},     {"min", percent(s.min)},
+          {"max", percent(s.max)},   {"weighted_mean", percent(s.weighted_mean)}};
+}
+
+Json summary_json(const Summary& s) {
+  Json top = Json::object();
+  for (std::size_t t = 0; t < kTop.size(); ++t) {
+    top[std::to_string(kTop[t])] = {{"mean", percent(s.top_mean[t])}, {"hit_rate", percent(s.hit_rate[t])}};
+  }
+  return {{"problems", s.problems},
+          {"efficiency", efficiency_json(s)},
+          {"top_k", top},
+          {"ndcg_at_1", percent(s.hit_rate[0])},
+          {"ndcg_at_8", percent(s.ndcg)},
+          {"regret_us",
+           {{"mean", number(s.regret_mean_us)},
+            {"p50", number(s.regret_p50_us)},
+            {"max", number(s.regret_max_us)}}},
+          {"ties_within_noise", s.ties},
+          {"unmeasured_picks", s.unmeasured},
+          {"failed_picks", s.failed}};
+}
+
+Json calibration_json(const Calibration& c) {
+  if (c.rows == 0) return nullptr;
+  Json decades = Json::array();
+  for (const auto& d : c.decades) {
+    decades.push_back({{"from_tflops", d.from},
+                       {"rows", d.rows},
+                       {"mape", percent(d.mape)},
+                       {"median_ratio", d.median_ratio}});
+  }
+  return {{"rows", c.rows},          {"r2", c.r2},        {"rmse_tflops", c.rmse}, {"mae_tflops", c.mae},
+          {"mape", percent(c.mape)}, {"decades", decades}};
+}
+
+Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
+  Json json = {{"problem", print(r.problem)},
+               {"efficiency", percent(r.efficiency())},
+               {"oracle", config_name(r.problem, r.oracle)},
+               {"oracle_time_us", r.oracle_measured.time_us}};
+  if (!r.picks.empty()) {
+    const PickedConfig& pick = r.picks.front();
+    json["pick"] = config_name(r.problem, pick.config);
+    json["pick_time_us"] = number(pick.measured.time_us);
+    json["pick_status"] = pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
+  }
+  json["reproduce"] = reproduce_command(e, r);
+  return json;
+}
+
+/// A cell of numbers that may be unknown.
+std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+std::string status_of(const PickedConfig& pick) {
+  return pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
+}
+
+constexpr std::size_t kWorst = 10;
+
+}  // namespace
+
+std::string reproduce_command(const ModelEvaluation& evaluation, const ProblemResult& result) {
+  return fmt::format("kscout predict {} --model {}", print(result.problem), evaluation.model);
+}
+
+std::string evaluation_json(const ModelEvaluation& e) {
+  Json json = {{"model", e.model},
+               {"target", e.target},
+               {"device", e.device},
+               {"provider", e.provider},
+               {"rules", e.rules},
+               {"pool", std::string(word(e.pool))},
+               {"problems_given", e.problems_given},
+               {"trained_on", e.trained_on},
+               {"training_known", e.training_known},
+               {"in_sample", e.in_sample},
+               {"without_family", e.without_family},
+               {"without_oracle", e.evaluation.without_oracle}};
+  json.update(summary_json(e.evaluation.overall));
+  json["slices"] = Json::array();
+  for (const Slice& slice : e.evaluation.slices) {
+    Json line = {{"by", slice.by}, {"value", slice.value}};
+    line.update(summary_json(slice.summary));
+    json["slices"].push_back(std::move(line));
+  }
+  json["baselines"] = Json::array();
+  for (const Baseline& baseline : e.baselines) {
+    Json line = {{"name", baseline.name}, {"note", baseline.note}};
+    line.update(summary_json(baseline.summary));
+    json["baselines"].push_back(std::move(line));
+  }
+  json["calibration"] = calibration_json(e.evaluation.calibration);
+  json["worst"] = Json::array();
+  for (const ProblemResult* result : worst_first(e.evaluation)) {
+    if (json["worst"].size() < kWorst) json["worst"].push_back(problem_json(e, *result));
+  }
+  return json.dump(2) + "\n";
+}
+
+std::string evaluation_csv(const ModelEvaluation& e) {
+  std::string out =
+      "problem,efficiency,top_3,top_5,top_8,ndcg_at_8,regret_us,tie,pick,pick_status,pick_time_us,"
+      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool\n";
+  for (const ProblemResult* r : worst_first(e.evaluation)) {
+    const PickedConfig none;
+    const PickedConfig& pick = r->picks.empty() ? none : r->picks.front();
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
+                       r->efficiency(), r->top[1], r->top[2], r->top[3], r->ndcg, cell(r->regret_us), r->tie,
+                       r->picks.empty() ? "" : config_name(r->problem, pick.config),
+                       r->picks.empty() ? "none" : status_of(pick), cell(pick.measured.time_us),
+                       cell(pick.predicted_tflops), config_name(r->problem, r->oracle),
+                       r->oracle_measured.time_us, cell(tflops_of(r->problem, r->oracle_measured)), r->pool);
+  }
+  return out;
+}
+
+std::string predictions_csv(const ModelEvaluation& e) {
+  std::string out = "problem,rank,config,predicted_tflops,measured_tflops,efficiency,status\n";
+  for (const ProblemResult& r : e.evaluation.results) {
+    for (std::size_t i = 0; i < r.picks.size(); ++i) {
+      const PickedConfig& pick = r.picks[i];
+      out += fmt::format("{},{},{},{},{},{},{}\n", print(r.problem), i + 1,
+                         config_name(r.problem, pick.config), cell(pick.predicted_tflops),
+                         cell(tflops_of(r.problem, pick.measured)), pick.efficiency, status_of(pick));
+    }
+  }
+  return out;
+}
+
+}  // namespace kscout

@@ -1,0 +1,225 @@
+#include "evaluate/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "dataset/operations.h"
+#include "dataset_fixture.h"
+#include "evaluate/baselines.h"
+
+namespace kscout {
+namespace {
+
+using test::timed;
+using test::toy_config;
+
+/// A table from times[problem][config]: 0 = not measured, below 0 = crashed.
+MeasurementTable table_of(const std::vector<std::vector<double>>& times) {
+  MeasurementTable table;
+  table.device = test::toy_device();
+  for (std::size_t c = 0; c < times.front().size(); ++c) {
+    table.configs.push_back(toy_config(c % 2 == 0 ? 0 : 1, static_cast<int>(8 * (c + 1))));
+  }
+  for (std::size_t p = 0; p < times.size(); ++p) {
+    table.problems.push_back(make_gemm(static_cast<std::int64_t>(16 << p), 64, 1024));
+    for (std::size_t c = 0; c < times[p].size(); ++c) {
+      const double time = times[p][c];
+      if (time == 0) continue;
+      table.rows.push_back({static_cast<std::uint32_t>(p), static_cast<std::uint32_t>(c),
+                            time < 0 ? test::failed(Status::crashed) : timed(time)});
+    }
+  }
+  return table;
+}
+
+/// Scores by tile size: the larger the better.
+Scores larger_is_better(const GemmProblem&, std::span<const KernelConfig> configs) {
+  Scores scores;
+  for (const KernelConfig& config : configs) scores.score.push_back(config[1]);
+  return scores;
+}
+
+/// Scores by what the table says.
+Scorer perfect(const MeasurementTable& table) {
+  return [&table](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+    Scores scores;
+    for (const KernelConfig& config : configs) {
+      double score = -1e9;
+      for (const auto& row : table.rows) {
+        const bool same = table.problems[row.problem] == problem && table.configs[row.config] == config;
+        if (same && row.measured.status == Status::ok) score = -row.measured.time_us;
+      }
+      scores.score.push_back(score);
+    }
+    return scores;
+  };
+}
+
+TEST(Evaluate, TwoShapesGiveTheSpecifiedMeanAndNdcg) {
+  // Shape 0: the pick (config 1) takes 4 times as long as the oracle; shape 1: the pick is the oracle.
+  const MeasurementTable table = table_of({{25, 100}, {80, 50}});
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  EXPECT_DOUBLE_EQ(e.overall.mean, 0.625);
+  EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0.5);
+  EXPECT_DOUBLE_EQ(e.overall.min, 0.25);
+  EXPECT_DOUBLE_EQ(e.overall.max, 1);
+  EXPECT_DOUBLE_EQ(e.overall.p50, 0.625);  // linear between neighbours
+  EXPECT_DOUBLE_EQ(e.overall.p10, 0.325);
+  EXPECT_DOUBLE_EQ(e.overall.top_mean[1], 1);  // both configs are among the first 3
+  EXPECT_DOUBLE_EQ(e.overall.regret_mean_us, 37.5);
+  EXPECT_DOUBLE_EQ(e.overall.regret_max_us, 75);
+}
+
+TEST(Evaluate, TheSecondPassDecides) {
+  MeasurementTable table = table_of({{100, 90}});
+  table.rows.push_back({0, 0, timed(80, Status::ok, 2)});
+  table.rows.push_back({0, 1, timed(160, Status::ok, 2)});
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  EXPECT_DOUBLE_EQ(e.overall.mean, 0.5);
+  EXPECT_EQ(e.results[0].oracle, table.configs[0]);
+}
+
+TEST(Evaluate, FailedAndUnmeasuredPicksCountAsZero) {
+  const MeasurementTable table = table_of({{10, -1}, {10, 0}, {20, 10}});
+  const auto whole_family = [&](std::size_t) { return table.configs; };
+  const Evaluation e = evaluate(table, larger_is_better, whole_family);
+  EXPECT_DOUBLE_EQ(e.overall.mean, 1.0 / 3);
+  EXPECT_EQ(e.overall.failed, 1u);
+  EXPECT_EQ(e.overall.unmeasured, 1u);
+  EXPECT_TRUE(std::isnan(e.results[0].regret_us));
+  EXPECT_DOUBLE_EQ(e.overall.top_mean[1], 1);
+  // In the measured pool the second problem has only its one config.
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.mean, 2.0 / 3);
+}
+
+TEST(Evaluate, ProblemsWithoutAnOracleAreCountedApart) {
+  const MeasurementTable table = table_of({{-1, -1}, {20, 10}});
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  EXPECT_EQ(e.without_oracle, 1u);
+  EXPECT_EQ(e.overall.problems, 1u);
+  const MeasurementTable none = table_of({{-1, -1}});
+  EXPECT_THROW(evaluate(none, larger_is_better, measured_pool(none)), Error);
+}
+
+TEST(Evaluate, TiesWithinNoiseAreShownAndNotForgiven) {
+  const MeasurementTable table = table_of({{100, 101}, {100, 150}});  // spreads of 0.01
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  EXPECT_EQ(e.overall.ties, 1u);
+  EXPECT_DOUBLE_EQ(e.results[0].efficiency(), 100.0 / 101);
+  EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0);
+}
+
+TEST(Evaluate, EqualScoresKeepFamilyOrder) {
+  const MeasurementTable table = table_of({{10, 20, 30}});
+  const auto equal = [](const GemmProblem&, std::span<const KernelConfig> configs) {
+    return Scores{std::vector<double>(configs.size(), 1.0), {}};
+  };
+  EXPECT_EQ(evaluate(table, equal, measured_pool(table)).results[0].picks[0].config, table.configs[0]);
+}
+
+TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
+  const MeasurementTable table = table_of({{10, 5}});
+  const auto only_first = [](const GemmProblem&, std::span<const KernelConfig>) {
+    return Scores{{1.0, -std::numeric_limits<double>::infinity()}, {}};
+  };
+  const Evaluation e = evaluate(table, only_first, measured_pool(table));
+  EXPECT_DOUBLE_EQ(e.overall.mean, 0.5);
+  EXPECT_EQ(e.results[0].pool, 1u);
+}
+
+TEST(Evaluate, CallWeightsWeigh) {
+  MeasurementTable table = table_of({{25, 100}, {80, 50}});
+  table.problems[0].weight = 3;
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.weighted_mean,
+                   (3 * 0.25 + 1) / 4);
+}
+
+TEST(Evaluate, TrueNdcgDiscountsByRank) {
+  const MeasurementTable table = table_of({{10, 20}});  // the pick has relevance 0.5, the second 1
+  const double wanted = (0.5 + 1 / std::log2(3.0)) / (1 + 0.5 / std::log2(3.0));
+  EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.ndcg, wanted);
+}
+
+TEST(Evaluate, SlicesPartTheProblems) {
+  const MeasurementTable table = table_of({{25, 100}, {80, 50}});  // m = 16 and 32
+  const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));
+  std::map<std::string, std::size_t> problems;
+  for (const Slice& slice : e.slices) problems[slice.by] += slice.summary.problems;
+  for (const auto& [by, count] : problems) EXPECT_EQ(count, 2u) << by;
+  EXPECT_EQ(problems.size(), 5u);
+  const auto small = std::ranges::find(e.slices, "small_m", &Slice::value);
+  ASSERT_NE(small, e.slices.end());
+  EXPECT_DOUBLE_EQ(small->summary.mean, 1);
+}
+
+TEST(Evaluate, PerfectPredictionsCalibrate) {
+  const MeasurementTable table = table_of({{25, 100}, {80, 5000}});
+  const auto exact = [&](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+    Scores scores = perfect(table)(problem, configs);
+    for (const double score : scores.score) scores.tflops.push_back(flop_count(problem) / -score / 1e6);
+    return scores;
+  };
+  const Calibration c = evaluate(table, exact, measured_pool(table)).calibration;
+  EXPECT_EQ(c.rows, 4u);
+  EXPECT_NEAR(c.r2, 1, 1e-12);
+  EXPECT_NEAR(c.mape, 0, 1e-12);
+  std::size_t rows = 0;
+  for (const auto& decade : c.decades) rows += decade.rows;
+  EXPECT_EQ(rows, 4u);
+}
+
+TEST(Baselines, StaticsAreChosenOnTrainingProblemsOnly) {
+  const MeasurementTable training = table_of({{10, 20, 40}, {10, 20, 40}});  // config 0 wins everywhere
+  const MeasurementTable held_out = table_of({{40, 20, 10}});
+  EXPECT_EQ(best_static(training), training.configs[0]);
+  const auto lines = baselines(held_out, measured_pool(held_out), training, {});
+  EXPECT_EQ(lines.front().name, "best static");
+  EXPECT_DOUBLE_EQ(lines.front().summary.mean, 0.25);
+  EXPECT_DOUBLE_EQ(lines.back().summary.mean, 1);  // oracle
+  const auto random = std::ranges::find(lines, "random", &Baseline::name);
+  ASSERT_NE(random, lines.end());
+  EXPECT_DOUBLE_EQ(random->summary.mean, (0.25 + 0.5 + 1) / 3);
+}
+
+TEST(Baselines, GreedyAddsWhatHelpsMost) {
+  // Config 0 is fair everywhere; 1 and 2 are best on one problem each and useless elsewhere.
+  const MeasurementTable table = table_of({{20, 10, 1000}, {20, 1000, 10}, {10, 1000, 1000}, {10, 1000, 20}});
+  const auto chosen = best_statics(table, 2);
+  EXPECT_EQ(chosen[0], table.configs[0]);
+  EXPECT_EQ(best_statics(table, 99).size(), 3u);
+}
+
+RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {
+  const auto problems = *rc::gen::inRange(1, 6);
+  const auto configs = *rc::gen::inRange(1, 12);
+  std::vector<std::vector<double>> times(static_cast<std::size_t>(problems));
+  for (auto& line : times) {
+    line = *rc::gen::container<std::vector<double>>(
+        static_cast<std::size_t>(configs),
+        rc::gen::map(rc::gen::inRange(-20, 500), [](int t) { return t < 0 ? -1.0 : t; }));
+  }
+  times.front().front() = 7;  // at least one problem has an oracle
+  const MeasurementTable table = table_of(times);
+  const auto whole_family = [&](std::size_t) { return table.configs; };
+  const Evaluation e = evaluate(table, larger_is_better, whole_family);
+  for (const ProblemResult& r : e.results) {
+    for (std::size_t t = 0; t < kTop.size(); ++t) {
+      RC_ASSERT(r.top[t] >= 0 && r.top[t] <= 1);
+      RC_ASSERT(t == 0 || r.top[t] >= r.top[t - 1]);
+      RC_ASSERT(!r.hit[t] || r.top[t] == 1);
+    }
+    RC_ASSERT(r.ndcg >= 0 && r.ndcg <= 1 + 1e-12);
+  }
+  const Summary& s = e.overall;
+  RC_ASSERT(s.min <= s.p1 && s.p1 <= s.p10 && s.p10 <= s.p50 && s.p50 <= s.p90 && s.p90 <= s.max);
+  RC_ASSERT(s.problems + e.without_oracle == times.size());
+  const Summary best = evaluate(table, perfect(table), whole_family).overall;
+  RC_ASSERT(best.mean > 1 - 1e-12 && best.min == 1 && best.hit_rate[3] == 1);
+}
+
+}  // namespace
+}  // namespace kscout
