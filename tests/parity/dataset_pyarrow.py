@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""Reads a dataset that kscout wrote with pyarrow (and pandas and DuckDB where they are installed).
+
+    dataset_pyarrow.py KSCOUT
+
+Exit code 77 (skipped) when pyarrow is not installed.
+"""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ImportError:
+    print("SKIPPED: this Python has no pyarrow, so nobody else has read our Parquet; run ./dev setup", file=sys.stderr)
+    sys.exit(77)
+
+NAME = "native_gemm_fp32_{}__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x{}"
+ROWS = [
+    # m, n, k, layout, threads, time_us, status, noisy, weight
+    (1000, 1000, 1000, "rcr", 2, 1000.0, "ok", "false", 1),
+    (1000, 1000, 1000, "rcr", 1, 1999.5, "raced", "true", 1),
+    (64, 32, 16, "rrr", 1, None, "crashed", "false", 2.5),
+]
+
+
+def write_csv(path):
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("m,n,k,layout,config,time_us,status,noisy,weight\n")
+        for m, n, k, layout, threads, time_us, status, noisy, weight in ROWS:
+            time = "" if time_us is None else time_us
+            file.write(f"{m},{n},{k},{layout},{NAME.format(layout, threads)},{time},{status},{noisy},{weight}\n")
+
+
+def check(condition, what):
+    if not condition:
+        sys.exit(f"FAILED: {what}")
+
+
+def check_schema(schema):
+    types = {"m": pa.int64(), "layout": pa.string(), "config": pa.string(), "config_mr": pa.int32(), "config_isa": pa.string(),
+             "time_us": pa.float64(), "pass": pa.int32(), "noisy": pa.bool_(), "tflops": pa.float64(), "gb_s": pa.float64()}
+    for name, wanted in types.items():
+        check(schema.field(name).type == wanted, f"column {name} is {schema.field(name).type}, not {wanted}")
+    units = {"m": b"elements", "time_us": b"us", "tflops": b"TFLOPS", "gb_s": b"GB/s", "weight": b"calls", "layout": b"1"}
+    for name, unit in units.items():
+        check(schema.field(name).metadata[b"unit"] == unit, f"unit of {name} is {schema.field(name).metadata}")
+    for field in schema:
+        check(field.metadata[b"meaning"], f"column {field.name} has no meaning")
+    check(schema.metadata[b"kscout.dataset_version"] == b"1", "version")
+    check(schema.metadata[b"kscout.provider"] == b"native", "provider")
+    device = json.loads(schema.metadata[b"kscout.device"])
+    check(device["name"] == "epyc-7763" and device["cores"] > 0, f"device {device}")
+
+
+def check_values(rows):
+    check(len(rows) == len(ROWS), f"{len(rows)} rows")
+    for row, (m, n, k, layout, threads, time_us, status, noisy, weight) in zip(rows, ROWS):
+        wanted = {"op": "gemm", "provider": "native", "device": "epyc-7763", "m": m, "n": n, "k": k, "batch": 1, "layout": layout,
+                  "dtype_a": "fp32", "epilogue": "none", "accumulate": False, "weight": weight,
+                  "config": NAME.format(layout, threads), "config_isa": "avx2", "config_mr": 6, "config_threads_n": threads,
+                  "status": status, "time_us": time_us, "noisy": noisy == "true", "pass": 1}
+        for name, value in wanted.items():
+            check(row[name] == value, f"{name} is {row[name]!r}, not {value!r}")
+        if time_us is None:
+            check(row["tflops"] is None and row["gb_s"] is None, "a crashed row has a speed")
+        else:
+            check(math.isclose(row["tflops"], 2 * m * n * k / time_us / 1e6, rel_tol=1e-12), "tflops")
+            check(math.isclose(row["gb_s"], 4 * (m * k + k * n + m * n) / time_us / 1e3, rel_tol=1e-12), "gb_s")
+
+
+def check_other_readers(path):
+    try:
+        import pandas
+        frame = pandas.read_parquet(path)
+        check(list(frame["m"]) == [row[0] for row in ROWS], "pandas reads other sizes")
+        print("read by pandas", pandas.__version__)
+    except ImportError:
+        print("pandas is not installed: not tried")
+    try:
+        import duckdb
+        best = duckdb.sql(f"select max(tflops), count(*) from '{path}'").fetchone()
+        check(math.isclose(best[0], 2.0) and best[1] == len(ROWS), f"DuckDB reads {best}")
+        print("read by DuckDB", duckdb.__version__)
+    except ImportError:
+        print("DuckDB is not installed: not tried")
+
+
+def check_rewritten(kscout, table, folder):
+    """A file that another tool wrote is read when it is right and refused when it is not."""
+    same = os.path.join(folder, "again.parquet")
+    pq.write_table(table, same)
+    subprocess.run([kscout, "dataset", "describe", same], check=True, capture_output=True)
+    faults = {
+        "of type": table.set_column(table.schema.get_field_index("m"), "m", table["m"].cast(pa.float64())),
+        "is missing": table.drop_columns(["time_us"]),
+        "unknown column 'speed'": table.append_column("speed", table["tflops"]),
+        "twice": table.append_column("m", table["m"]),
+        "metadata lack": table.replace_schema_metadata({}),
+        "same problem, config and pass": pa.concat_tables([table, table.slice(0, 1)]),
+    }
+    for message, wrong in faults.items():
+        path = os.path.join(folder, "wrong.parquet")
+        pq.write_table(wrong, path)
+        done = subprocess.run([kscout, "dataset", "describe", path], capture_output=True, text=True)
+        check(done.returncode == 4, f"'{message}': exit code {done.returncode}: {done.stderr}")
+        check(message in done.stderr and "wrong.parquet" in done.stderr, f"'{message}' not in: {done.stderr}")
+
+
+def main():
+    kscout = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        source, path = os.path.join(folder, "a.csv"), os.path.join(folder, "a.parquet")
+        write_csv(source)
+        subprocess.run([kscout, "dataset", "import", source, "--device", "epyc-7763", "--out", path], check=True, capture_output=True)
+        table = pq.read_table(path)
+        check_schema(table.schema)
+        check_values(table.to_pylist())
+        codec = pq.ParquetFile(path).metadata.row_group(0).column(0).compression
+        check(codec == "ZSTD", f"compressed with {codec}")
+        check_other_readers(path)
+        check_rewritten(kscout, table, folder)
+    print("read by pyarrow", pa.__version__)
+
+
+if __name__ == "__main__":
+    main()
