@@ -15,4 +15,7 @@ step(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G Ninja -DCMAKE_CXX_COMPILE
 step(${CMAKE_COMMAND} --build ${WORK}/build)
 step(${WORK}/build/consumer)
 step(${WORK}/moved/bin/kscout hardware)
+if(LAB)  # starts its sibling
+  step(${WORK}/moved/bin/kscout dataset --help)
+endif()
 file(REMOVE_RECURSE ${WORK})
