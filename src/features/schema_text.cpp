@@ -95,6 +95,10 @@ SchemaData read_schema(const Reader& reader, const toml::table& table) {
   SchemaData data;
   std::vector<Feature> inherited;
   if (const std::string base = reader.text(table, "base", false); !base.empty()) {
+    const auto all = schema_names();
+    if (!find_word(base, views(all))) {
+      reader.bad(*table.get("base"), unknown_name_message("schema", base, views(all)));
+    }
     data = catalogue_schema_data(base);
     inherited = std::exchange(data.features, {});
   }

@@ -1,0 +1,28 @@
+/// \file
+/// Files of problems from any text: each problem that is read is legal and prints as a line that reads back.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+
+#include <kscout/error.h>
+
+#include "problems/problem_sets.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::vector<kscout::GemmProblem> problems;
+  try {
+    problems = kscout::parse_problems({reinterpret_cast<const char*>(data), size}, "fuzz");
+  } catch (const kscout::Error&) {
+    return 0;
+  }
+  for (const auto& problem : problems) {
+    const std::string line = kscout::print(problem);
+    if (kscout::parse_problems(line, "line").at(0) != problem) {
+      std::fprintf(stderr, "'%s' does not read back\n", line.c_str());
+      std::abort();
+    }
+  }
+  return 0;
+}
