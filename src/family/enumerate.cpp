@@ -157,10 +157,12 @@ class Enumerator {
     steps_.clear();
     steps_.emplace_back();
     const std::size_t axes = file_.space->axes.size();
+    std::vector<std::uint32_t> needed;
+    for (const auto& values : block.values) needed.push_back(needs(values));
     std::uint32_t bound = 0;
     in_space_order_ = true;
     while (steps_.size() <= axes) {
-      const std::size_t axis = next_axis(block, bound);
+      const std::size_t axis = next_axis(block, needed, bound);
       in_space_order_ = in_space_order_ && axis + 1 == steps_.size();
       bound |= 1u << axis;
       add_step(axis, block.values[axis]);
@@ -178,9 +180,10 @@ class Enumerator {
   }
 
   /// The first unbound axis in space order whose formulas read bound axes only.
-  std::size_t next_axis(const Block& block, std::uint32_t bound) const {
+  std::size_t next_axis(const Block& block, std::span<const std::uint32_t> needed,
+                        std::uint32_t bound) const {
     for (std::size_t axis = 0; axis < block.values.size(); ++axis) {
-      if (!(bound >> axis & 1) && (needs(block.values[axis]) & ~bound) == 0) return axis;
+      if (!(bound >> axis & 1) && (needed[axis] & ~bound) == 0) return axis;
     }
     std::string names;
     for (std::size_t axis = 0; axis < block.values.size(); ++axis) {
