@@ -1,21 +1,18 @@
 // kscout sweep: measure configs on problems.
 #include "sweep/sweep.h"
 
-#include <atomic>
-#include <csignal>
 #include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "core/fail.h"
-#include "measure/clock.h"
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "sweep/report.h"
 #include "verbs.h"
+#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -84,75 +81,6 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
 }
 
 // -------------------------------------------------------------------------------------------------------
-// signals
-
-std::atomic<bool> stop_asked = false;
-volatile std::sig_atomic_t stop_signal = 0;
-
-extern "C" void ask_to_stop(int signal) {
-  stop_signal = signal;
-  stop_asked = true;
-}
-
-/// Ctrl-C and termination end the sweep in order; a file size limit is an error of write(), not a signal.
-void watch_signals() {
-  struct sigaction action {};
-  action.sa_handler = ask_to_stop;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);
-}
-
-/// Ends as programs do that a signal ended: the shell sees 128 + its number.
-void end_by_signal() {
-  std::signal(stop_signal, SIG_DFL);
-  std::raise(stop_signal);
-}
-
-// ------------------------------------------------------------------------------------------------------
-// progress
-
-std::string duration(double seconds) {
-  if (!(seconds >= 0)) return "?";
-  const auto whole = static_cast<std::int64_t>(seconds + 0.5);
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
-/// A bar on a terminal, a plain line now and then elsewhere. To standard error.
-class ProgressPrinter {
- public:
-  ProgressPrinter() : terminal_(isatty(STDERR_FILENO)), next_ns_(now_ns() + every_ns()) {}
-  ~ProgressPrinter() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
-
-  void show(const SweepProgress& p) {
-    if (now_ns() < next_ns_) return;
-    next_ns_ = now_ns() + every_ns();
-    const double rate = static_cast<double>(p.rows) / p.elapsed_s;
-    const std::string facts = fmt::format(
-        "{:.0f} %  {}/{} problems  {:.0f} measurements/s  {} left{}", 100 * p.share_done, p.problems_done,
-        p.problems, rate, duration(p.left_s), p.failed ? fmt::format("  {} failed", p.failed) : "");
-    if (!terminal_) {
-      fmt::print(stderr, "kscout sweep: {}\n", facts);
-      return;
-    }
-    constexpr int kWidth = 24;
-    const int full = static_cast<int>(p.share_done * kWidth);
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}", "", full, "", kWidth - full, facts);
-    std::fflush(stderr);
-    drawn_ = true;
-  }
-
- private:
-  std::int64_t every_ns() const { return terminal_ ? 100'000'000 : 10'000'000'000; }
-  bool terminal_, drawn_ = false;
-  std::int64_t next_ns_;
-};
-
-// -------------------------------------------------------------------------------------------------------
 // results
 
 void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
@@ -206,13 +134,9 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
 }
 
 SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
-  watch_signals();
-  ProgressPrinter printer;
   options.sweep.folder = options.out;
   options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
-  options.sweep.stop = &stop_asked;
-  options.sweep.progress = [&](const SweepProgress& progress) { printer.show(progress); };
-  return run_sweep(plan, options.sweep);
+  return watched_sweep(plan, options.sweep, "sweep");
 }
 
 void run(SweepVerb& options) {

@@ -2,12 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
 #include "features/schema.h"
 #include "options.h"
+#include "progress_line.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -21,28 +21,6 @@ struct Options {
   std::vector<std::string> targets;
   TrainOptions train;
   Format format = Format::text;
-};
-
-/// Lines on a terminal overwrite each other; elsewhere only every so often one is kept.
-class ProgressLine {
- public:
-  void operator()(const std::string& text) {
-    if (!terminal_) {
-      if (said_++ % 10 == 0) fmt::print(stderr, "{}\n", text);
-      return;
-    }
-    fmt::print(stderr, "\r\033[K{}", text);
-    open_ = true;
-  }
-  void end() {
-    if (open_) fmt::print(stderr, "\n");
-    open_ = false;
-  }
-
- private:
-  bool terminal_ = isatty(STDERR_FILENO) != 0;
-  bool open_ = false;
-  std::size_t said_ = 0;
 };
 
 void print_summary(const TrainingResult& result, Format format) {
@@ -73,11 +51,10 @@ void train_verb(Options& options) {
     origin.data_rows += tables.back().rows.size();
     for (const auto& [key, value] : tables.back().metadata) origin.metadata.emplace(key, value);
   }
-  ProgressLine line;
+  ProgressLine line("train");
   const auto result = train(tables, families_of(tables, options.rules),
                             std::make_shared<Schema>(Schema::find(options.schema)), options.train,
                             [&line](const std::string& text) { line(text); });
-  line.end();
   write_model_folder(options.out, result, origin);
   print_summary(result, options.format);
   fmt::print(

@@ -1,0 +1,21 @@
+#pragma once
+/// \file
+/// A sweep that a person watches: progress on stderr, Ctrl-C ends it in order.
+///
+///     const SweepReport report = watched_sweep(plan, {.folder = out, .worker = default_worker()}, "sweep");
+///     if (report.ended == "interrupted") end_by_signal();
+#include <string_view>
+
+#include "sweep/sweep.h"
+
+namespace kscout::cli {
+
+/// run_sweep with a progress bar on a terminal and a plain line every ten seconds elsewhere. SIGINT and
+/// SIGTERM end it in order (SweepReport::ended tells); a file size limit becomes an error of write() instead
+/// of a signal. `verb` names the caller in messages.
+SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb);
+
+/// Ends as programs do that a signal ended: the shell sees 128 + its number.
+void end_by_signal();
+
+}  // namespace kscout::cli
