@@ -74,7 +74,10 @@ std::optional<std::set<Sizes>> training_sizes(const fs::path& model) {
     if (!four)
       fail(Errc::corrupt_data, "{}: '{}' holds {}, not [m, n, k, batch]", file.string(), kSizesKey,
            entry.dump());
-    sizes.insert({entry[0], entry[1], entry[2], entry[3]});
+    Sizes size{};
+    std::ranges::transform(entry, size.begin(),
+                           [](const auto& value) { return value.template get<std::int64_t>(); });
+    sizes.insert(size);
   }
   return sizes;
 }

@@ -2,14 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <unistd.h>
 
 #include "dataset/operations.h"
 #include "dataset_fixture.h"
 #include "evaluate/baselines.h"
+#include "evaluate/evaluate_model.h"
 
 namespace kscout {
 namespace {
@@ -191,6 +195,21 @@ TEST(Baselines, GreedyAddsWhatHelpsMost) {
   const auto chosen = best_statics(table, 2);
   EXPECT_EQ(chosen[0], table.configs[0]);
   EXPECT_EQ(best_statics(table, 99).size(), 3u);
+}
+
+TEST(TrainingSizes, ComeFromTheManifest) {
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_sizes_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  EXPECT_FALSE(training_sizes(folder).has_value());
+  const auto manifest = [&](std::string_view text) { std::ofstream(folder / "train_manifest.json") << text; };
+  manifest(R"({"training_sizes": [[1, 2, 3, 1], [4, 5, 6, 2]]})");
+  EXPECT_EQ(training_sizes(folder), (std::set<Sizes>{{1, 2, 3, 1}, {4, 5, 6, 2}}));
+  for (const auto text :
+       {R"({"training_sizes": [[1, 2, 3]]})", R"({"training_sizes": [[1, 2, 3, "x"]]})", "{}", "[]", "{"}) {
+    manifest(text);
+    EXPECT_THROW(training_sizes(folder), Error) << text;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {
