@@ -9,30 +9,16 @@ namespace kscout::cpu {
 
 namespace {
 
-/// Packed panels of A inside a block: a panel of `rows` rows and depth k has k groups of exactly `rows`
-/// elements.
+/// Panels of mr rows; the last panel's groups are as long as its rows.
 void pack_a_block(const Plan& plan, const float* a, std::int64_t rows, std::int64_t k, float* dst) {
-  const std::int64_t mr = plan.config.mr;
-  for (std::int64_t i = 0; i < rows; i += mr) {
-    const std::int64_t width = std::min(mr, rows - i);
-    const float* src = a + i * (plan.a.row_major ? plan.a.ld : 1);
-    (plan.a.row_major ? plan.kernels->pack_lines
-                      : plan.kernels->pack_groups)({src, plan.a.ld, width, k, dst, width});
-    dst += width * k;
-  }
+  const PackKernel pack = plan.a.row_major ? plan.kernels->pack_lines : plan.kernels->pack_groups;
+  pack({a, plan.a.ld, rows, k, dst, plan.config.mr, false});
 }
 
-/// Packed panels of B: groups of nr elements; the last panel's groups are rounded up to whole vectors.
+/// Panels of nr columns; the last panel's groups are padded to whole vectors.
 void pack_b_block(const Plan& plan, const float* b, std::int64_t columns, std::int64_t k, float* dst) {
-  const std::int64_t nr = plan.config.nr;
-  for (std::int64_t j = 0; j < columns; j += nr) {
-    const std::int64_t width = std::min(nr, columns - j);
-    const std::int64_t stride = round_up(width, plan.kernels->lanes);
-    const float* src = b + j * (plan.b.row_major ? 1 : plan.b.ld);
-    (plan.b.row_major ? plan.kernels->pack_groups
-                      : plan.kernels->pack_lines)({src, plan.b.ld, width, k, dst, stride});
-    dst += nr * k;
-  }
+  const PackKernel pack = plan.b.row_major ? plan.kernels->pack_groups : plan.kernels->pack_lines;
+  pack({b, plan.b.ld, columns, k, dst, plan.config.nr, true});
 }
 
 /// Where the operands of one cache block are: packed panels, or in place.

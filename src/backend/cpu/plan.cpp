@@ -28,7 +28,7 @@ void size_packs(Plan& plan) {
     case NativeForm::outer:
       if (c.pack_a) {
         const std::int64_t rows = c.order == NativeOrder::k ? std::max(plan.m, plan.mc) : plan.mc;
-        plan.a_size = rows * plan.kc + kPackSlack;
+        plan.a_size = rows * plan.kc;
       }
       if (c.pack_b) plan.b_size = round_up(plan.nc, std::max<std::int64_t>(c.nr, lanes)) * plan.kc;
       break;

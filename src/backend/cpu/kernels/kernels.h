@@ -7,7 +7,7 @@
 ///   dot     C tile = dot products along K; both operands are vectors along K
 ///   update  rows of C += few elements of A times few rows of B, for a stretch of columns
 /// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name, except
-/// that panels from pack() are padded with zeros and have kPackSlack writable elements behind them.
+/// that panels of packed B are padded with zeros up to whole vectors.
 #include <cstdint>
 
 #include "provider/native/native.h"
@@ -51,16 +51,17 @@ struct UpdateArgs {
   std::int64_t prefetch;  ///< elements of each line ahead
 };
 
-/// Copies `width` x `k` elements into a panel of k groups of `stride` elements; groups are padded with zeros
-/// up to the next multiple of lanes when `pad`, else only what fits `stride` is kept. lines: src[i * ld + p]
-/// (along K).
+/// Copies `width` x `k` elements into panels, one behind the other. A panel covers `panel` elements of the
+/// width and holds k groups of that many; the last panel's groups are as long as what is left, or, with
+/// `pad`, the next multiple of lanes, filled with zeros.
 struct PackArgs {
   const float* src;
   std::int64_t ld;
   std::int64_t width;
   std::int64_t k;
   float* dst;
-  std::int64_t stride;
+  std::int64_t panel;
+  bool pad;
 };
 
 using OuterKernel = void (*)(const OuterArgs&);
@@ -72,7 +73,6 @@ inline constexpr int kMostOuterRows = 16;
 inline constexpr int kMostOuterVectors = 4;
 inline constexpr int kMostDot = 8;
 inline constexpr int kMostUpdateRows = 8;
-inline constexpr std::int64_t kPackSlack = 16;  ///< a widest vector
 
 enum class ReadA {
   columns,
@@ -87,7 +87,7 @@ struct KernelSet {
   DotKernel dot[2][kMostDot + 1][kMostDot + 1] = {};    ///< [prefetching][rows][columns]
   UpdateKernel update[2][kMostUpdateRows + 1][9] = {};  ///< [prefetching][rows][lines]
   PackKernel pack_lines = nullptr;                      ///< source lines run along K: transposes
-  PackKernel pack_groups = nullptr;  ///< source groups are contiguous across the width: src[p * ld + i]
+  PackKernel pack_groups = nullptr;  ///< source lines run across the width, src[p * ld + i]
 };
 
 /// Null when the set is not compiled for this architecture. Whether the machine has it is the caller's
