@@ -1,0 +1,240 @@
+// The native CPU kernels against OpenBLAS and oneDNN: for each problem the best measured config of a rule set
+// and the better of the two libraries, with the same threads, in one run. `--coverage` leaves the libraries
+// out and shows which configs are best how often: what the values of rule set `default` were chosen by.
+//
+//     gemm_cpu [--quick] [--rules default] [--part i/n] [--coverage] [--csv FILE]
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include <CLI/CLI.hpp>
+#include <cblas.h>
+#include <dnnl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "backend/cpu/cpu_backend.h"
+#include "gemm_timing.h"
+#include "problems/problem_sets.h"
+
+namespace kscout::bench {
+namespace {
+
+struct Options {
+  bool quick = false;
+  bool coverage = false;
+  std::string rules = "default";
+  std::string filter;
+  std::string csv;
+  int part = 1, parts = 1;
+  std::vector<std::string> problems;
+};
+
+/// Projection shapes (N, K) of small language models, squares, narrow and odd sizes; the largest has 1.7e10
+/// FLOP.
+std::vector<GemmProblem> bench_problems(bool quick) {
+  struct Weights {
+    std::int64_t n, k, most_m;
+  };
+  std::vector<GemmProblem> problems;
+  const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr})
+      problems.push_back(make_gemm(m, n, k, DType::fp32, layout));
+  };
+  for (const auto& [n, k, most_m] :
+       {Weights{1024, 1024, 4096}, Weights{2048, 2048, 1024}, Weights{4096, 4096, 256},
+        Weights{5632, 2048, 256}, Weights{2048, 5632, 64}}) {
+    for (const std::int64_t m : {1, 4, 16, 64, 256, 1024, 4096}) {
+      if (m <= most_m && !(quick && (m > 64 || n != k || n > 2048))) add(m, n, k);
+    }
+  }
+  for (const std::int64_t size : {32, 64, 128, 256, 512, 1024, 2048}) {
+    if (!quick || size <= 512) add(size, size, size);
+  }
+  add(4096, 8, 1024);
+  add(2048, 1, 2048);
+  add(128, 128, 4096);
+  add(7, 7, 7);
+  add(97, 89, 101);
+  add(333, 221, 1021);
+  add(31, 1537, 777);
+  if (!quick) add(1000, 999, 1001);
+  return problems;
+}
+
+/// What the family must choose well on: the language-model and random sets of the sweep, small enough to
+/// measure often.
+std::vector<GemmProblem> coverage_problems(bool quick) {
+  const std::vector<Layout> layouts = {Layout::rcr, Layout::rrr};
+  std::vector<GemmProblem> problems = bench_problems(true);
+  const auto append = [&](const std::string& set, std::size_t count) {
+    for (const GemmProblem& p : make_problem_set(
+             {.set = set, .layouts = layouts, .max_flops = 2e9, .max_bytes = 1e8, .count = count})) {
+      problems.push_back(p);
+    }
+  };
+  append("random", quick ? 10 : 35);
+  append("llm", quick ? 5 : 20);
+  return merge_equal(problems);
+}
+
+int thread_count() { return static_cast<int>(backend("cpu").device().cores); }
+
+void add_peers(GemmTimer& timer) {
+  const GemmProblem p = timer.problem();
+  const LeadingDimensions ld = leading_dimensions(p);
+  const bool a_rows = row_major_a(p.layout), b_rows = row_major_b(p.layout);
+  timer.add_peer("openblas", [=, &timer] {
+    cblas_sgemm(CblasRowMajor, a_rows ? CblasNoTrans : CblasTrans, b_rows ? CblasNoTrans : CblasTrans,
+                static_cast<blasint>(p.m), static_cast<blasint>(p.n), static_cast<blasint>(p.k), 1, timer.a(),
+                static_cast<blasint>(ld.a), timer.b(), static_cast<blasint>(ld.b), 0, timer.c(),
+                static_cast<blasint>(ld.c));
+  });
+  timer.add_peer("onednn", [=, &timer] {
+    dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', p.m, p.n, p.k, 1, timer.a(), ld.a, timer.b(), ld.b, 0,
+               timer.c(), ld.c);
+  });
+}
+
+Family family_for(const GemmProblem& problem, const Options& options) {
+  return enumerate({.provider = "native",
+                    .signature = signature_of(problem),
+                    .device = backend("cpu").device(),
+                    .rules = options.rules,
+                    .filter = options.filter});
+}
+
+void add_configs(GemmTimer& timer, const Family& family) {
+  std::vector<std::uint8_t> serves(family.configs.size());
+  serving_configs(family, timer.problem(), serves);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    if (serves[i]) timer.add(family.configs[i], family.name(i));
+  }
+}
+
+/// The part of a name behind the signature, which every row shares.
+std::string short_name(const std::string& name) { return name.substr(name.find("__") + 2); }
+
+double gflops(const GemmProblem& problem, double time_us) { return flop_count(problem) / time_us * 1e-3; }
+
+int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& options) {
+  fmt::print("{:28} {:>10} {:>9} {:>9} {:>7}  config\n", "problem", "native us", "GFLOPS", "peer", "ratio");
+  double log_sum = 0, least = INFINITY;
+  std::string worst;
+  for (const GemmProblem& problem : problems) {
+    GemmTimer timer(problem);
+    add_configs(timer, family_for(problem, options));
+    add_peers(timer);
+    timer.coarse();
+    timer.interleaved(5, 7);
+    const Candidate& ours = timer.best(false);
+    const Candidate& peer = timer.best(true);
+    const double ratio = peer.time_us / ours.time_us;
+    log_sum += std::log(ratio);
+    if (ratio < least) {
+      least = ratio;
+      worst = print(problem);
+    }
+    fmt::print("{:28} {:10.2f} {:9.2f} {:9.2f} {:7.3f}  {} ({})\n", print(problem), ours.time_us,
+               gflops(problem, ours.time_us), gflops(problem, peer.time_us), ratio, short_name(ours.name),
+               peer.name);
+    std::fflush(stdout);
+  }
+  fmt::print("{} problems, {} threads, worst {}\n", problems.size(), thread_count(), worst);
+  fmt::print("RESULT gemm_cpu.geomean_vs_best_peer {:.3f} x\n",
+             std::exp(log_sum / static_cast<double>(problems.size())));
+  fmt::print("RESULT gemm_cpu.min_vs_best_peer {:.3f} x\n", least);
+  return 0;
+}
+
+int show_coverage(const std::vector<GemmProblem>& problems, const Options& options) {
+  std::ofstream csv;
+  if (!options.csv.empty()) csv.open(options.csv);
+  std::map<std::string, int> wins;
+  for (const GemmProblem& problem : problems) {
+    GemmTimer timer(problem);
+    add_configs(timer, family_for(problem, options));
+    timer.coarse();
+    timer.interleaved(8, 5);
+    const Candidate& best = timer.best(false);
+    ++wins[short_name(best.name)];
+    fmt::print("{:34} {:10.2f} us {:8.2f} GFLOPS  {}\n", print(problem), best.time_us,
+               gflops(problem, best.time_us), short_name(best.name));
+    std::fflush(stdout);
+    for (const Candidate& one : timer.candidates()) {
+      if (csv)
+        csv << print(problem) << ',' << short_name(one.name) << ',' << std::min(one.time_us, one.coarse_us)
+            << '\n';
+    }
+  }
+  std::vector<std::pair<int, std::string>> order;
+  for (const auto& [name, count] : wins) order.emplace_back(-count, name);
+  std::ranges::sort(order);
+  for (const auto& [count, name] : order) fmt::print("{:4}  {}\n", -count, name);
+  const auto total = static_cast<double>(problems.size());
+  fmt::print("RESULT gemm_cpu.configs_best_somewhere {} configs\n", order.size());
+  fmt::print("RESULT gemm_cpu.most_wins_of_one_config {:.1f} %\n", -100.0 * order.front().first / total);
+  return 0;
+}
+
+int run(const Options& options) {
+  openblas_set_num_threads(thread_count());
+  std::vector<GemmProblem> all =
+      options.coverage ? coverage_problems(options.quick) : bench_problems(options.quick);
+  if (!options.problems.empty()) {
+    all.clear();
+    for (const std::string& text : options.problems) all.push_back(parse_problem(text));
+  }
+  std::vector<GemmProblem> mine;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (static_cast<int>(i) % options.parts == options.part - 1) mine.push_back(all[i]);
+  }
+  fmt::print("{}, rule set {}\n", backend("cpu").device().model, options.rules);
+  return options.coverage ? show_coverage(mine, options) : compare_with_peers(mine, options);
+}
+
+/// How long idle threads of the libraries spin is read when they are loaded, so it must be set before main:
+/// start again.
+void shorten_spinning(char** argv) {
+  if (std::getenv("OPENBLAS_THREAD_TIMEOUT") != nullptr) return;
+  setenv("OPENBLAS_THREAD_TIMEOUT", "18",
+         1);  // 2^18 cycles: longer than the pause between two calls of a series
+  execv("/proc/self/exe", argv);
+}
+
+}  // namespace
+}  // namespace kscout::bench
+
+int main(int argc, char** argv) {
+  using namespace kscout;
+  bench::shorten_spinning(argv);
+  bench::Options options;
+  std::string part = "1/1";
+  CLI::App app("native CPU GEMM kernels against OpenBLAS and oneDNN");
+  app.add_flag("--quick", options.quick, "small problems only");
+  app.add_flag("--coverage", options.coverage, "no libraries: which configs are best how often");
+  app.add_option("--rules", options.rules, "rule set");
+  app.add_option("--filter", options.filter, "formula over c., d., s. that configs must meet");
+  app.add_option("--csv", options.csv, "with --coverage: write every time");
+  app.add_option("--part", part, "i/n: every n-th problem only");
+  app.add_option("problems", options.problems, "instead of the built-in list");
+  CLI11_PARSE(app, argc, argv);
+  if (std::sscanf(part.c_str(), "%d/%d", &options.part, &options.parts) != 2 || options.part < 1 ||
+      options.part > options.parts) {
+    std::fprintf(stderr, "--part '%s': write i/n with 1 <= i <= n\n", part.c_str());
+    return 2;
+  }
+  try {
+    return bench::run(options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "gemm_cpu: %s\n", error.what());
+    return 4;
+  }
+}
