@@ -86,8 +86,8 @@ void expect_complete(const fs::path& folder, int problems = kProblems) {
   EXPECT_EQ(state.last_end, "done");
 }
 
-/// How long an undisturbed sweep takes, so that the moments of death cover all of it. The shortest of three: on a
-/// busy machine a single one may take much longer than those that follow.
+/// How long an undisturbed sweep takes, so that the moments of death cover all of it. The shortest of three:
+/// on a busy machine a single one may take much longer than those that follow.
 std::int64_t whole_sweep_us() {
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
   for (int i = 0; i < 3; ++i) {
