@@ -1,8 +1,10 @@
 #include "train/train.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <set>
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -189,6 +191,23 @@ TEST(Train, FileGivesTheSameModel) {
   }
 }
 
+/// For tests/parity/stock_lightgbm.py: the folder stays, with rows and the scores that our tree walk gives
+/// them.
+void keep_for_stock_lightgbm(const std::filesystem::path& folder) {
+  const char* const keep = std::getenv("KSCOUT_KEEP_MODEL");
+  if (!keep) return;
+  std::filesystem::copy(folder, std::filesystem::path(keep) / "model",
+                        std::filesystem::copy_options::recursive);
+  const TrainingSet& set = trained().set;
+  for (const TargetForest& target : trained().model.data().targets) {
+    std::ofstream out(std::filesystem::path(keep) / fmt::format("rows_{}.txt", word(target.target)));
+    for (std::size_t r = 0; r < set.row_count(); ++r) {
+      const auto row = std::span(set.matrix).subspan(r * set.features, set.features);
+      out << fmt::format("{} {}\n", fmt::join(row, " "), target.forest.predict(row));
+    }
+  }
+}
+
 TEST(Train, FolderHoldsWhatItShould) {
   const auto folder = std::filesystem::temp_directory_path() / ("kscout_model_" + std::to_string(getpid()));
   write_model_folder(folder, trained(), {{"toy.parquet"}, {{"rules", "tiny"}}, 1440});
@@ -200,6 +219,7 @@ TEST(Train, FolderHoldsWhatItShould) {
                                    "model_tflops.lgbm.gz", "model_relative.lgbm.gz", "cv_metrics_tflops.json",
                                    "cv_metrics_relative.json", "feature_importances_tflops.json",
                                    "feature_importances_relative.json", "oof_predictions.parquet"}));
+  keep_for_stock_lightgbm(folder);
   const Model model = Model::load(folder);
   EXPECT_EQ(model.bytes(), trained().model.bytes());
   const auto text = read_lightgbm(folder / "model_relative.lgbm.gz");
