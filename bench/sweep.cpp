@@ -24,7 +24,7 @@ using namespace kscout;
 struct Arguments {
   std::string rules = "default";
   std::size_t problems = 60;
-  double max_gflop = 0.2;
+  double max_gflop = 0.1;
   CacheState cache = CacheState::warm;
 };
 

@@ -30,13 +30,15 @@ void GuardedBuffer::resize(std::size_t bytes) {
   const std::size_t front = kGuardBytes + stagger_;
   const std::size_t needed = (front + bytes + kGuardBytes + kPage - 1) / kPage * kPage;
   if (needed > mapped_) {
+    // Twice the old size at least: a new mapping costs a page fault per page all over again.
+    const std::size_t wanted = std::max(needed, 2 * mapped_);
     release();
-    void* const memory = mmap(nullptr, needed, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* const memory = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
       fail(Errc::device_failure, "a buffer of {} bytes: {}", bytes, std::strerror(errno));
     }
     mapping_ = static_cast<std::byte*>(memory);
-    mapped_ = needed;
+    mapped_ = wanted;
   } else if (read_only_) {
     mprotect(mapping_, mapped_, PROT_READ | PROT_WRITE);
   }

@@ -23,23 +23,34 @@ constexpr std::uint32_t scatter(std::uint32_t x) noexcept {
   return x ^ (x >> 16);
 }
 
+constexpr std::int64_t kBlock = 1 << 16;
+
+/// 0 to kBlock - 1, scattered: computed once, since multiplying 32-bit lanes is slow on plain x86-64.
+const std::vector<std::uint32_t>& scattered() {
+  static const auto table = [] {
+    std::vector<std::uint32_t> out(kBlock);
+    for (std::uint32_t i = 0; i < kBlock; ++i) out[i] = scatter(i);
+    return out;
+  }();
+  return table;
+}
+
+/// Each block is the table with other bits flipped, so that no two lines are equal.
 template <class E>
 void fill(void* data, std::int64_t count, std::uint64_t seed) {
-  constexpr std::int64_t kBlock = 1 << 16;
+  const std::uint32_t* const table = scattered().data();
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
-    const auto salt = static_cast<std::uint32_t>(mix_hash(seed, static_cast<std::uint64_t>(begin)));
+    const auto flips = static_cast<std::uint32_t>(mix_hash(seed, static_cast<std::uint64_t>(begin)));
     const std::int64_t size = std::min(kBlock, count - begin);
     if constexpr (std::is_same_v<E, Float32>) {
       float* const out = static_cast<float*>(data) + begin;
       for (std::int64_t i = 0; i < size; ++i) {
-        const auto bits = static_cast<std::int32_t>(scatter(static_cast<std::uint32_t>(i) + salt));
-        out[i] = static_cast<float>(bits) * 0x1p-31f;
+        out[i] = static_cast<float>(static_cast<std::int32_t>(table[i] ^ flips)) * 0x1p-31f;
       }
     } else {
       constexpr double scale = E::round_off == 0 ? 0x1p-28 : 0x1p-31;
       for (std::int64_t i = 0; i < size; ++i) {
-        const auto bits = static_cast<std::int32_t>(scatter(static_cast<std::uint32_t>(i) + salt));
-        E::store(data, begin + i, bits * scale);
+        E::store(data, begin + i, static_cast<std::int32_t>(table[i] ^ flips) * scale);
       }
     }
   }
