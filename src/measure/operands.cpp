@@ -1,6 +1,7 @@
 #include "measure/operands.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <type_traits>
 
@@ -25,20 +26,28 @@ constexpr std::uint32_t scatter(std::uint32_t x) noexcept {
 
 constexpr std::int64_t kBlock = 1 << 16;
 
-/// 0 to kBlock - 1, scattered: computed once, since multiplying 32-bit lanes is slow on plain x86-64.
-const std::vector<std::uint32_t>& scattered() {
-  static const auto table = [] {
-    std::vector<std::uint32_t> out(kBlock);
-    for (std::uint32_t i = 0; i < kBlock; ++i) out[i] = scatter(i);
+/// Which operand: each has numbers of its own. Were A and B made of the same ones, rows and columns would be
+/// correlated, and sums would grow with k instead of its root, and their rounding errors with them.
+enum Operand : std::uint32_t { kA, kB, kC };
+
+/// kBlock scattered numbers: computed once, since multiplying 32-bit lanes is slow on plain x86-64.
+const std::vector<std::uint32_t>& scattered(Operand operand) {
+  static const auto tables = [] {
+    std::array<std::vector<std::uint32_t>, 3> out;
+    for (std::uint32_t t = 0; t < out.size(); ++t) {
+      out[t].resize(kBlock);
+      for (std::uint32_t i = 0; i < out[t].size(); ++i) out[t][i] = scatter((t << 16) + i + 1);
+    }
     return out;
   }();
-  return table;
+  return tables[operand];
 }
 
-/// Each block is the table with other bits flipped, so that no two lines are equal.
+/// Each block is the operand's table with other bits flipped, so that no two lines are equal.
 template <class E>
-void fill(void* data, std::int64_t count, std::uint64_t seed) {
-  const std::uint32_t* const table = scattered().data();
+void fill(void* data, std::int64_t count, Operand operand, std::uint64_t seed) {
+  const std::uint32_t* const table = scattered(operand).data();
+  seed = mix_hash(seed, operand);
   for (std::int64_t begin = 0; begin < count; begin += kBlock) {
     const auto flips = static_cast<std::uint32_t>(mix_hash(seed, static_cast<std::uint64_t>(begin)));
     const std::int64_t size = std::min(kBlock, count - begin);
@@ -74,9 +83,10 @@ void for_each_gap(const MatrixView& view, std::int64_t items, F&& fn) {
   }
 }
 
-void fill_matrix(GuardedBuffer& buffer, const MatrixView& view, std::int64_t items, std::uint64_t seed) {
+void fill_matrix(GuardedBuffer& buffer, const MatrixView& view, std::int64_t items, Operand operand,
+                 std::uint64_t seed) {
   const auto count = static_cast<std::int64_t>(buffer.size() / element_bytes(view.dtype));
-  with_element(view.dtype, [&]<class E>() { fill<E>(buffer.data(), count, seed); });
+  with_element(view.dtype, [&]<class E>() { fill<E>(buffer.data(), count, operand, seed); });
   for_each_gap(view, items, [&](std::size_t at, std::size_t bytes) {
     std::fill_n(buffer.data() + at, bytes, std::byte{0xFF});
   });
@@ -122,13 +132,13 @@ void GemmOperands::make(const GemmProblem& problem, std::uint64_t seed) {
   a_.resize(static_cast<std::size_t>(a));
   b_.resize(static_cast<std::size_t>(b));
   c_.resize(static_cast<std::size_t>(c));
-  fill_matrix(a_, view_a(problem), problem.batch, seed);
-  fill_matrix(b_, view_b(problem), problem.batch, mix_hash(seed, 1));
+  fill_matrix(a_, view_a(problem), problem.batch, kA, seed);
+  fill_matrix(b_, view_b(problem), problem.batch, kB, seed);
   a_.make_read_only();
   b_.make_read_only();
   initial_c_.clear();
   if (problem.accumulate) {
-    fill_matrix(c_, view_c(problem), problem.batch, mix_hash(seed, 2));
+    fill_matrix(c_, view_c(problem), problem.batch, kC, seed);
     initial_c_.assign(c_.data(), c_.data() + c_.size());
   } else {
     c_.poison();

@@ -172,7 +172,7 @@ std::vector<GemmProblem> verified_problems() {
        {"gemm:1x1x1", "gemm:7x5x3", "gemm:0x5x3", "gemm:5x3x0", "gemm:33x17x9:fp32:crr:batch=3:lda=40:ldc=21",
         "gemm:20x20x20:fp32:ccr:accumulate=1", "gemm:130x90x120",
         "gemm:97x64x128:fp32:rrr:ldc=70:accumulate=1", "gemm:64x96x130:fp32:crr:batch=2:lda=66",
-        "gemm:80x100x100:fp32:ccr:ldb=104", "gemm:1x2000x400"}) {
+        "gemm:80x100x100:fp32:ccr:ldb=104", "gemm:1x2000x400", "gemm:16x16x4096", "gemm:5x9x70000"}) {
     problems.push_back(parse_problem(text));
   }
   return problems;
@@ -193,7 +193,8 @@ TEST(Verify, RightResultsPassWithRoom) {
 
 TEST(Verify, EverySingleWrongElementIsFound) {
   for (const auto& problem : verified_problems()) {
-    if (problem.m * problem.n * problem.k == 0) continue;
+    // 0.01 is a product a*b; sums of 70000 of them are not rounded that finely.
+    if (problem.m * problem.n * problem.k == 0 || problem.k > 10000) continue;
     GemmOperands operands;
     operands.make(problem, 1);
     const GemmReference reference(problem, operands);
@@ -243,6 +244,39 @@ TEST(Operands, GapsAreWatchedAndSeedsDecide) {
   EXPECT_EQ(one.damage(), "C was written between its lines, 32 bytes from its start");
   EXPECT_THROW(two.make(parse_problem("gemm:8x8x8:fp8"), 1), Error);
   EXPECT_THROW(two.make(make_gemm(1 << 24, 1 << 24, 1 << 10), 1), Error);
+}
+
+// The tolerance rests on it: sums of k products grow with the root of k only when A and B have nothing in
+// common.
+TEST(Operands, RowsAndColumnsAreUncorrelated) {
+  for (const auto* text :
+       {"gemm:16x16x4096", "gemm:16x16x4096:fp32:crr", "gemm:32x32x65536", "gemm:4096x16x4096:fp32:rrr"}) {
+    const auto problem = parse_problem(text);
+    GemmOperands operands;
+    operands.make(problem, 3);
+    const MatrixView a = view_a(problem), b = view_b(problem);
+    const auto *pa = static_cast<const float*>(operands.a()), *pb = static_cast<const float*>(operands.b());
+    double worst = 0, squares = 0;
+    for (std::int64_t i = 0; i < 16; ++i) {
+      const std::int64_t row = i * (problem.m / 16);
+      for (std::int64_t j = 0; j < 16; ++j) {
+        double sum = 0, norm_a = 0, norm_b = 0;
+        for (std::int64_t l = 0; l < problem.k; ++l) {
+          const double x = pa[a.at(0, row, l)], y = pb[b.at(0, l, j)];
+          sum += x * y;
+          norm_a += x * x;
+          norm_b += y * y;
+        }
+        // A correlation, in its standard deviations.
+        const double deviations =
+            sum / std::sqrt(norm_a * norm_b) * std::sqrt(static_cast<double>(problem.k));
+        worst = std::max(worst, std::abs(deviations));
+        squares += deviations * deviations;
+      }
+    }
+    EXPECT_LT(worst, 5) << text;
+    EXPECT_LT(squares / 256, 1.5) << text;
+  }
 }
 
 TEST(Operands, ValuesAreUniformWithMeanZero) {
