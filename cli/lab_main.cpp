@@ -3,12 +3,14 @@
 namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
+void setup_tune(CLI::App& verb);
 void setup_dataset(CLI::App& verb);
 void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
 
 namespace {
 constexpr VerbSetup kSetups[] = {
+    {"tune", setup_tune},
     {"dataset", setup_dataset},
     {"train", setup_train},
     {"evaluate", setup_evaluate},

@@ -15,7 +15,7 @@ double median_of_sorted(std::span<const double> sorted) {
 
 }  // namespace
 
-double Summary::relative_half_width() const noexcept {
+double SampleSummary::relative_half_width() const noexcept {
   if (count < 2) return std::numeric_limits<double>::infinity();
   if (high == low) return 0;
   return (high - low) / 2 / median;
@@ -33,8 +33,8 @@ std::size_t lower_rank(std::size_t count) {
   return std::max<std::size_t>(rank, 1);
 }
 
-Summary summarise(std::span<const double> samples) {
-  Summary summary;
+SampleSummary summarise(std::span<const double> samples) {
+  SampleSummary summary;
   summary.count = samples.size();
   if (samples.empty()) return summary;
   std::vector<double> sorted(samples.begin(), samples.end());

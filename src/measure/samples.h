@@ -2,7 +2,7 @@
 /// \file
 /// What a set of timings says: median, spread and how sure the median is.
 ///
-///     const Summary s = summarise(samples);
+///     const SampleSummary s = summarise(samples);
 ///     if (s.relative_half_width() < 0.02) ...   // the median is known to 2 %
 #include <cstddef>
 #include <limits>
@@ -11,7 +11,7 @@
 namespace kscout {
 
 /// Same unit as the samples.
-struct Summary {
+struct SampleSummary {
   std::size_t count = 0;
   double median = std::numeric_limits<double>::quiet_NaN();
   double spread = std::numeric_limits<double>::quiet_NaN();  ///< median absolute deviation / median
@@ -26,7 +26,7 @@ struct Summary {
 /// n + 1 - r enclose the median with probability 1 - 2 P(Binomial(n, 1/2) < r). r is the largest rank that
 /// keeps 95 %; below 6 samples no rank does, and the interval is the whole range (75 % at 3, 94 % at 5).
 /// Timings have long right tails, so nothing is assumed about their distribution. Cost: a sort.
-Summary summarise(std::span<const double> samples);
+SampleSummary summarise(std::span<const double> samples);
 
 /// Rank (1 = smallest) of the interval's lower end for `count` samples at 95 %; at least 1.
 std::size_t lower_rank(std::size_t count);

@@ -41,7 +41,7 @@ class Sampler {
   void add(double sample_us, double spent_us);
   /// Of the samples so far; go_on before the first.
   Verdict verdict() const;
-  Summary summary() const { return summarise(samples_); }
+  SampleSummary summary() const { return summarise(samples_); }
   std::size_t count() const noexcept { return samples_.size(); }
 
  private:

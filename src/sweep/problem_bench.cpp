@@ -20,7 +20,7 @@ constexpr double kBelievedUs = 1000;  // a first call this long is believed when
 constexpr std::size_t kCoarseLeast = 3, kCoarseMost = 11;
 constexpr std::size_t kTightLeast = 6, kTightMost = 41;  // 6 = fewest samples with a 95 % interval
 
-void record(const Summary& summary, Verdict verdict, Measurement& m) {
+void record(const SampleSummary& summary, Verdict verdict, Measurement& m) {
   m.time_us = summary.median;
   m.spread = summary.spread;
   m.repeats = static_cast<std::int32_t>(summary.count);

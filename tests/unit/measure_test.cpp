@@ -46,7 +46,7 @@ TEST(Samples, TheIntervalHoldsTheTrueMedianAsOftenAsItSays) {
   for (int trial = 0; trial < 2000; ++trial) {
     std::vector<double> samples(15);
     for (double& s : samples) s = noise(random);
-    const Summary summary = summarise(samples);
+    const SampleSummary summary = summarise(samples);
     inside += summary.low <= 1 && 1 <= summary.high;
   }
   EXPECT_GE(inside, 1900);

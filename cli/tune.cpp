@@ -1,0 +1,169 @@
+/// \file
+/// `kscout tune`: everything for this machine in one go. Family, sweep within a time budget, training,
+/// evaluation on problems that were kept away from training, installation of the model.
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "dataset/dataset.h"
+#include "evaluate/evaluate_model.h"
+#include "evaluate_report.h"
+#include "features/schema.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "progress_line.h"
+#include "sweep/journal.h"
+#include "sweep/sweep.h"
+#include "train/train.h"
+#include "verbs.h"
+#include "watched_sweep.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct TuneOptions {
+  double budget_s = 120, held_out = 0.3, max_gflop = 0;
+  std::string rules = "default", out, schema = "gemm";
+  std::vector<std::string> layouts = {"rcr", "rrr"};
+  std::vector<std::string> targets = {"relative", "tflops"};
+  std::uint32_t folds = 4;
+  std::uint64_t seed = 1;
+  Format format = Format::text;
+};
+
+/// Largest problems that a budget can afford: with 5 GFLOP a minute the largest problem takes about 1 % of
+/// the time.
+double affordable_gflop(const TuneOptions& options) {
+  if (options.max_gflop > 0) return options.max_gflop;
+  return std::clamp(options.budget_s / 60 * 0.6, 0.2, 20.0);
+}
+
+/// Random sizes and shapes of language models, as many as the budget could ever measure; the sweep takes them
+/// in a seeded order and stops when the time is up.
+std::vector<GemmProblem> problems_to_measure(const TuneOptions& options) {
+  std::vector<Layout> layouts;
+  for (const auto& name : options.layouts) layouts.push_back(parse<Layout>(name));
+  const double max_flops = affordable_gflop(options) * 1e9;
+  const auto count = static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0));
+  std::vector<GemmProblem> problems;
+  for (const char* set : {"random", "llm"}) {
+    const bool random = std::string_view(set) == "random";
+    const auto some = make_problem_set({.set = set,
+                                        .layouts = layouts,
+                                        .max_flops = max_flops,
+                                        .count = random ? count : count / 3,
+                                        .seed = options.seed});
+    problems.insert(problems.end(), some.begin(), some.end());
+  }
+  return merge_equal(problems);
+}
+
+SweepReport sweep_for(const TuneOptions& options, const fs::path& folder, const Device& device) {
+  const SweepPlan plan = make_plan(problems_to_measure(options),
+                                   {.rules = options.rules, .seed = options.seed}, device, Protocol{});
+  fmt::print(stderr, "kscout tune: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
+             plan.configs.size(), options.rules, plan.problems.size(), options.budget_s);
+  return watched_sweep(plan, {.folder = folder, .worker = default_worker(), .budget_s = options.budget_s},
+                       "tune");
+}
+
+/// The measured problems, parted by sizes: layouts of one size stay together.
+struct Parts {
+  MeasurementTable training, held_out;
+};
+Parts part(const MeasurementTable& measured, const TuneOptions& options) {
+  const auto is_held_out = [&](const GemmProblem& p) {
+    return size_fraction(p, options.seed) < options.held_out;
+  };
+  return {table_of_problems(measured, [&](const GemmProblem& p) { return !is_held_out(p); }),
+          table_of_problems(measured, is_held_out)};
+}
+
+TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options) {
+  TrainOptions train_options;
+  train_options.folds = options.folds;
+  train_options.targets.clear();
+  for (const auto& name : options.targets) train_options.targets.push_back(parse<Target>(name));
+  ProgressLine line("tune");
+  const MeasurementTable tables[] = {training};
+  return train(tables, families_of(tables, options.rules),
+               std::make_shared<Schema>(Schema::find(options.schema)), train_options,
+               [&line](const std::string& text) { line(text); });
+}
+
+void tune_verb(const TuneOptions& options) {
+  const Device device = detect_cpu();
+  const fs::path model_folder = options.out.empty()
+                                    ? user_model_folder() / model_folder_name(Op::gemm, DType::fp32, device)
+                                    : fs::path(options.out);
+  const fs::path sweep_folder = fs::path(model_folder).concat(".sweep");
+
+  const SweepReport report = sweep_for(options, sweep_folder, device);
+  if (report.ended == "interrupted") {
+    fmt::print(stderr, "kscout tune: what was measured is kept in {}; the same command goes on\n",
+               sweep_folder.string());
+    end_by_signal();
+  }
+  const MeasurementTable measured = read_sweep(sweep_folder);
+  fmt::print(stderr, "kscout tune: {} measurements of {} problems, {:.0f} a second\n", report.progress.rows,
+             report.progress.problems_done, report.rows_per_s);
+
+  const Parts parts = part(measured, options);
+  const TrainingResult trained = train_on(parts.training, options);
+  write_model_folder(model_folder, trained,
+                     {.data_files = {"measurements.parquet"},
+                      .metadata = measured.metadata,
+                      .data_rows = parts.training.rows.size()});
+  write_dataset(model_folder / "measurements.parquet", measured);
+  fs::remove_all(sweep_folder);
+
+  ModelEvaluationOptions judge;
+  judge.training = parts.training;
+  const auto evaluation = evaluate_model(model_folder, parts.held_out, judge);
+  print_evaluation(evaluation, options.format);
+  fmt::print(stderr, "kscout tune: model and measurements are in {}\n", model_folder.string());
+}
+
+}  // namespace
+
+void setup_tune(CLI::App& verb) {
+  const auto options = std::make_shared<TuneOptions>();
+  verb.add_option("--budget", options->budget_s, "seconds to measure; training and evaluation come on top")
+      ->capture_default_str()
+      ->check(CLI::Range(1.0, 1e6));
+  verb.add_option("--rules", options->rules, "rule set to choose from")->capture_default_str();
+  verb.add_option("--layouts", options->layouts, "layouts to measure, parted by commas")
+      ->delimiter(',')
+      ->default_str("rcr,rrr");
+  verb.add_option("--targets", options->targets,
+                  "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
+      ->delimiter(',')
+      ->default_str("relative,tflops");
+  verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")
+      ->capture_default_str();
+  verb.add_option("--held-out", options->held_out, "share of the sizes kept for the evaluation")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 0.9));
+  verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
+      ->capture_default_str();
+  verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
+  verb.add_option("--seed", options->seed, "of problems, their order and the split")->capture_default_str();
+  verb.add_option("--out", options->out,
+                  "model folder (default: the user's models, where run and predict look)");
+  add_format_option(verb, options->format, false);
+  verb.footer(
+      "Ctrl-C keeps what was measured; the same command goes on. The model is installed where run and "
+      "predict find it.\n\n"
+      "Example:\n  kscout tune --budget 60");
+  verb.callback([options] { tune_verb(*options); });
+}
+
+}  // namespace kscout::cli
