@@ -46,6 +46,16 @@ KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
   return named.config;
 }
 
+/// The config that the rule set names for when nothing better is known.
+Choice default_choice(const RunOptions& options, const GemmProblem& problem, const Device& device) {
+  const Family family =
+      enumerate({.signature = signature_of(problem), .device = device, .rules = options.rules, .filter = {}});
+  Choice choice;
+  choice.config = family.configs[family.default_config];
+  choice.name = family.name(family.default_config);
+  return choice;
+}
+
 /// A config to run and who chose it.
 struct Candidate {
   std::string source;
@@ -67,6 +77,10 @@ std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProble
     if (name == "auto") {
       choice = dispatcher.choose(problem);
       candidates.push_back({std::string(word(choice.source)), choice});
+      continue;
+    }
+    if (name == "default") {
+      candidates.push_back({"default", default_choice(options, problem, backend.device())});
       continue;
     }
     choice.config = named_config(name, problem);
@@ -145,9 +159,9 @@ void run_verb(const RunOptions& options) {
 void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
-  verb.add_option(
-      "--config", options->configs,
-      "run this config instead of the selector's (repeat to compare; 'auto' is the selector's choice)");
+  verb.add_option("--config", options->configs,
+                  "run this config instead of the selector's; repeat to compare ('auto': the selector's "
+                  "choice, 'default': the rule set's default config)");
   verb.add_option("--backend", options->backend, "what executes")->capture_default_str();
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");

@@ -3,6 +3,7 @@
 /// evaluation on problems that were kept away from training, installation of the model.
 #include <filesystem>
 #include <memory>
+#include <unordered_set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -39,11 +40,15 @@ struct TuneOptions {
   Format format = Format::text;
 };
 
-/// Largest problems that a budget can afford: with 5 GFLOP a minute the largest problem takes about 1 % of
-/// the time.
-double affordable_gflop(const TuneOptions& options) {
-  if (options.max_gflop > 0) return options.max_gflop;
-  return std::clamp(options.budget_s / 60 * 0.6, 0.2, 20.0);
+/// Largest problems that a budget can afford, so that it pays for a hundred problems or more: a config's run
+/// on the largest takes about 1/2000 of a short budget.
+struct Affordable {
+  double flops, bytes;
+};
+Affordable affordable(const TuneOptions& options) {
+  const double minutes = options.budget_s / 60;
+  const double gflop = options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * minutes, 0.1, 20.0);
+  return {gflop * 1e9, std::clamp(24e6 * minutes, 16e6, 1e9)};
 }
 
 /// Random sizes and shapes of language models, as many as the budget could ever measure; the sweep takes them
@@ -51,14 +56,15 @@ double affordable_gflop(const TuneOptions& options) {
 std::vector<GemmProblem> problems_to_measure(const TuneOptions& options) {
   std::vector<Layout> layouts;
   for (const auto& name : options.layouts) layouts.push_back(parse<Layout>(name));
-  const double max_flops = affordable_gflop(options) * 1e9;
+  const Affordable largest = affordable(options);
   const auto count = static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0));
   std::vector<GemmProblem> problems;
   for (const char* set : {"random", "llm"}) {
     const bool random = std::string_view(set) == "random";
     const auto some = make_problem_set({.set = set,
                                         .layouts = layouts,
-                                        .max_flops = max_flops,
+                                        .max_flops = largest.flops,
+                                        .max_bytes = largest.bytes,
                                         .count = random ? count : count / 3,
                                         .seed = options.seed});
     problems.insert(problems.end(), some.begin(), some.end());
@@ -80,11 +86,15 @@ struct Parts {
   MeasurementTable training, held_out;
 };
 Parts part(const MeasurementTable& measured, const TuneOptions& options) {
+  std::unordered_set<GemmProblem> reached;  // the sweep may have ended before it came to the others
+  for (const auto& row : measured.rows) reached.insert(measured.problems[row.problem]);
   const auto is_held_out = [&](const GemmProblem& p) {
     return size_fraction(p, options.seed) < options.held_out;
   };
-  return {table_of_problems(measured, [&](const GemmProblem& p) { return !is_held_out(p); }),
-          table_of_problems(measured, is_held_out)};
+  return {table_of_problems(measured,
+                            [&](const GemmProblem& p) { return reached.contains(p) && !is_held_out(p); }),
+          table_of_problems(measured,
+                            [&](const GemmProblem& p) { return reached.contains(p) && is_held_out(p); })};
 }
 
 TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options) {
