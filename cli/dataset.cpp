@@ -26,10 +26,12 @@ constexpr std::size_t kShownBest = 20;  ///< lines of the best-config table in t
 
 struct Options {
   std::vector<std::string> files;
-  std::string out, device;
+  std::string out, held_out_out, device;
   Format format = Format::text;
   Keep keep = Keep::error;
   std::int64_t rows = 10;
+  double held_out = 0.25;
+  std::uint64_t seed = 1;
 };
 
 DatasetOptions reading(const Options& options) {
@@ -137,16 +139,28 @@ void check_verb(const Options& options) {
              options.files.size() == 1 ? "" : "s");
 }
 
-void write_out(const Options& options, const MeasurementTable& table) {
-  write_dataset(options.out, table, reading(options));
-  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", options.out, table.rows.size(),
-             table.problems.size(), table.configs.size());
+void write_table(const std::string& file, const Options& options, const MeasurementTable& table) {
+  write_dataset(file, table, reading(options));
+  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(), table.problems.size(),
+             table.configs.size());
+}
+
+void split_verb(const Options& options) {
+  const TableParts parts =
+      split_by_sizes(read_any(options.files.front(), options), options.held_out, options.seed);
+  if (parts.training.rows.empty() || parts.held_out.rows.empty()) {
+    fail(Errc::invalid_argument,
+         "{}: too few sizes for a part of {} and its rest; change --held-out or --seed",
+         options.files.front(), options.held_out);
+  }
+  write_table(options.out, options, parts.training);
+  write_table(options.held_out_out, options, parts.held_out);
 }
 
 void merge_verb(const Options& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  write_out(options, merge(tables, options.keep));
+  write_table(options.out, options, merge(tables, options.keep));
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -207,7 +221,7 @@ void head_verb(const Options& options) {
 
 void export_verb(const Options& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
-  if (!options.out.empty() && fs::path(options.out).extension() != ".json") return write_out(options, table);
+  if (!options.out.empty() && fs::path(options.out).extension() != ".json") return write_table(options.out, options, table);
   const bool json = options.format == Format::json || fs::path(options.out).extension() == ".json";
   const std::string bytes = json ? rows_table(table, table.rows.size()).to_string(Format::json)
                                  : dataset_csv(table, reading(options));
@@ -276,6 +290,15 @@ void setup_dataset(CLI::App& verb) {
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
   part->add_option("--out", options->out, "file to write")->required();
+
+  part = add_part(verb, options, "split", "training and held-out problems, which share no sizes", split_verb);
+  one_file(part);
+  part->add_option("--out", options->out, "file for the training problems")->required();
+  part->add_option("--held-out-out", options->held_out_out, "file for the held-out problems")->required();
+  part->add_option("--held-out", options->held_out, "share of the sizes that is held out")
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 0.99));
+  part->add_option("--seed", options->seed, "of the split")->capture_default_str();
 
   part = add_part(verb, options, "diff", "what changed between two datasets", diff_verb);
   part->add_option("files", options->files, "two datasets")->required()->expected(2);

@@ -3,7 +3,6 @@
 /// evaluation on problems that were kept away from training, installation of the model.
 #include <filesystem>
 #include <memory>
-#include <unordered_set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
+#include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
 #include "evaluate_report.h"
 #include "features/schema.h"
@@ -81,22 +81,6 @@ SweepReport sweep_for(const TuneOptions& options, const fs::path& folder, const 
                        "tune");
 }
 
-/// The measured problems, parted by sizes: layouts of one size stay together.
-struct Parts {
-  MeasurementTable training, held_out;
-};
-Parts part(const MeasurementTable& measured, const TuneOptions& options) {
-  std::unordered_set<GemmProblem> reached;  // the sweep may have ended before it came to the others
-  for (const auto& row : measured.rows) reached.insert(measured.problems[row.problem]);
-  const auto is_held_out = [&](const GemmProblem& p) {
-    return size_fraction(p, options.seed) < options.held_out;
-  };
-  return {table_of_problems(measured,
-                            [&](const GemmProblem& p) { return reached.contains(p) && !is_held_out(p); }),
-          table_of_problems(measured,
-                            [&](const GemmProblem& p) { return reached.contains(p) && is_held_out(p); })};
-}
-
 TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options) {
   TrainOptions train_options;
   train_options.folds = options.folds;
@@ -126,7 +110,7 @@ void tune_verb(const TuneOptions& options) {
   fmt::print(stderr, "kscout tune: {} measurements of {} problems, {:.0f} a second\n", report.progress.rows,
              report.progress.problems_done, report.rows_per_s);
 
-  const Parts parts = part(measured, options);
+  const TableParts parts = split_by_sizes(measured, options.held_out, options.seed);
   const TrainingResult trained = train_on(parts.training, options);
   write_model_folder(model_folder, trained,
                      {.data_files = {"measurements.parquet"},

@@ -16,10 +16,13 @@ BEGIN, END = "<!-- results: ./dev readme -->", "<!-- end of results -->"
 MEANING = {
     "gemm_cpu.geomean_vs_best_peer": "best config over the faster of OpenBLAS and oneDNN, geometric mean over 60 problems",
     "gemm_cpu.min_vs_best_peer": "the same, worst problem",
+    "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of 150 problems",
+    "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
     "sweep.per_second": "measurements a second in a sweep",
     "sweep.overhead": "share of a sweep's time outside kernels, flushes and verification",
     "evaluate.mean": "efficiency of the model's picks on sizes it never saw, mean",
     "evaluate.p10": "the same, tenth percentile",
+    "evaluate.worst_shape_family_mean": "the same mean in the worst of the four families by M",
     "evaluate.top3": "the same, best of the model's first three, mean",
     "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
 }

@@ -5,11 +5,13 @@
 #include <set>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "dataset/columns.h"
+#include "problems/problem_sets.h"
 
 namespace kscout {
 
@@ -292,6 +294,37 @@ Comparison compare(const MeasurementTable& a, const MeasurementTable& b) {
     return std::isnan(ratio) ? std::numeric_limits<double>::infinity() : std::fabs(std::log(ratio));
   });
   return result;
+}
+
+MeasurementTable table_of_problems(const MeasurementTable& table,
+                                   const std::function<bool(const GemmProblem&)>& keep) {
+  MeasurementTable part;
+  part.device = table.device;
+  part.configs = table.configs;
+  part.metadata = table.metadata;
+  std::vector<std::int64_t> moved(table.problems.size(), -1);
+  for (std::size_t p = 0; p < table.problems.size(); ++p) {
+    if (!keep(table.problems[p])) continue;
+    moved[p] = static_cast<std::int64_t>(part.problems.size());
+    part.problems.push_back(table.problems[p]);
+  }
+  for (auto row : table.rows) {
+    if (moved[row.problem] < 0) continue;
+    row.problem = static_cast<std::uint32_t>(moved[row.problem]);
+    part.rows.push_back(row);
+  }
+  return part;
+}
+
+TableParts split_by_sizes(const MeasurementTable& table, double held_out_share, std::uint64_t seed) {
+  std::unordered_set<GemmProblem> measured;
+  for (const auto& row : table.rows) measured.insert(table.problems[row.problem]);
+  const auto part = [&](bool held_out) {
+    return table_of_problems(table, [&](const GemmProblem& problem) {
+      return measured.contains(problem) && (size_fraction(problem, seed) < held_out_share) == held_out;
+    });
+  };
+  return {part(false), part(true)};
 }
 
 }  // namespace kscout

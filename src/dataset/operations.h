@@ -5,6 +5,7 @@
 ///     for (const BestOf& best : best_configs(table)) ...          // the oracle of each problem
 ///     const MeasurementTable all = merge({{a, b}}, Keep::best);
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -67,6 +68,18 @@ struct EnumWords<Keep> {
 /// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
 /// oracles optimistic: repeated luck wins.
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
+
+/// The problems of the table that `keep` admits, with their rows.
+MeasurementTable table_of_problems(const MeasurementTable& table,
+                                   const std::function<bool(const GemmProblem&)>& keep);
+
+/// The measured problems in two parts that share no sizes (layouts of one size stay together): held out are
+/// the sizes whose size_fraction (problems/problem_sets.h) is below the share. Problems without rows are in
+/// neither.
+struct TableParts {
+  MeasurementTable training, held_out;
+};
+TableParts split_by_sizes(const MeasurementTable& table, double held_out_share, std::uint64_t seed);
 
 struct Difference {
   GemmProblem problem;

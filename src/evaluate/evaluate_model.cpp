@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/fail.h"
+#include "dataset/operations.h"
 #include "forest/bytes.h"
 
 namespace kscout {
@@ -80,26 +81,6 @@ std::optional<std::set<Sizes>> training_sizes(const fs::path& model) {
     sizes.insert(size);
   }
   return sizes;
-}
-
-MeasurementTable table_of_problems(const MeasurementTable& table,
-                                   const std::function<bool(const GemmProblem&)>& keep) {
-  MeasurementTable part;
-  part.device = table.device;
-  part.configs = table.configs;
-  part.metadata = table.metadata;
-  std::vector<std::int64_t> moved(table.problems.size(), -1);
-  for (std::size_t p = 0; p < table.problems.size(); ++p) {
-    if (!keep(table.problems[p])) continue;
-    moved[p] = static_cast<std::int64_t>(part.problems.size());
-    part.problems.push_back(table.problems[p]);
-  }
-  for (auto row : table.rows) {
-    if (moved[row.problem] < 0) continue;
-    row.problem = static_cast<std::uint32_t>(moved[row.problem]);
-    part.rows.push_back(row);
-  }
-  return part;
 }
 
 ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& table,

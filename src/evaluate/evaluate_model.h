@@ -46,10 +46,6 @@ struct ModelEvaluation {
 ModelEvaluation evaluate_model(const std::filesystem::path& model, const MeasurementTable& table,
                                const ModelEvaluationOptions& options);
 
-/// The problems of the table that `keep` admits, with their rows.
-MeasurementTable table_of_problems(const MeasurementTable& table,
-                                   const std::function<bool(const GemmProblem&)>& keep);
-
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
 std::string evaluation_json(const ModelEvaluation& evaluation);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k.
