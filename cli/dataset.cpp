@@ -221,7 +221,8 @@ void head_verb(const Options& options) {
 
 void export_verb(const Options& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
-  if (!options.out.empty() && fs::path(options.out).extension() != ".json") return write_table(options.out, options, table);
+  if (!options.out.empty() && fs::path(options.out).extension() != ".json")
+    return write_table(options.out, options, table);
   const bool json = options.format == Format::json || fs::path(options.out).extension() == ".json";
   const std::string bytes = json ? rows_table(table, table.rows.size()).to_string(Format::json)
                                  : dataset_csv(table, reading(options));

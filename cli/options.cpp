@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/names.h"
 
 namespace kscout::cli {
 
@@ -75,6 +76,13 @@ Signature FamilyOptions::signature() const {
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
   return {provider, signature, find_device(device), rules, filter};
+}
+
+Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request) {
+  const auto known = rule_set_names(request.provider, signature.op);
+  parse_word("rule set", request.rules, views(known));
+  if (!model.empty()) return Selector::load(model);
+  return Selector::find(signature.op, signature.dtype_a, request);
 }
 
 }  // namespace kscout::cli

@@ -7,6 +7,7 @@
 
 #include <kscout/family.h>
 #include <kscout/problem.h>
+#include <kscout/selector.h>
 
 #include "table.h"
 
@@ -60,5 +61,10 @@ struct FamilyOptions {
   DType dtype = DType::fp32;
   Layout layout = Layout::rcr;
 };
+
+/// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
+/// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
+/// answers.
+Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request);
 
 }  // namespace kscout::cli

@@ -22,12 +22,9 @@ struct PredictOptions {
   Format format = Format::text;
 };
 
-/// The asked model, or the one that is found for the problem's type on this device.
-Selector selector_for(const PredictOptions& options, const GemmProblem& problem) {
-  if (!options.model.empty()) return Selector::load(options.model);
-  const auto request = options.family.request(signature_of(problem));
-  return Selector::find(request.signature.op, request.signature.dtype_a,
-                        {request.provider, request.device, request.rules});
+Selector asked_selector(const PredictOptions& options, const GemmProblem& problem) {
+  const FamilyRequest request = options.family.request(signature_of(problem));
+  return selector_for(options.model, request.signature, {request.provider, request.device, request.rules});
 }
 
 void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice>& choices) {
@@ -47,10 +44,10 @@ void predict(const PredictOptions& options) {
   const auto problems =
       options.file.empty() ? std::vector{options.problem.problem()} : read_problems(options.file);
   Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent", "source"});
-  const Selector selector = selector_for(options, problems.front());
+  const Selector selector = asked_selector(options, problems.front());
   for (const GemmProblem& problem : problems) {
     const bool other_type = options.model.empty() && problem.dtype_a != problems.front().dtype_a;
-    const Selector& asked = other_type ? selector_for(options, problem) : selector;
+    const Selector& asked = other_type ? asked_selector(options, problem) : selector;
     add_rows(table, problem, asked.rank(problem, options.top, options.by));
   }
   table.print(options.format);

@@ -29,11 +29,6 @@ struct RunOptions {
   Format format = Format::text;
 };
 
-Selector selector_for(const RunOptions& options, const GemmProblem& problem, const Device& device) {
-  if (!options.model.empty()) return Selector::load(options.model);
-  return Selector::find(Op::gemm, problem.dtype_a, {.device = device, .rules = options.rules});
-}
-
 /// The config behind a kernel's name; a kernel of another signature would compute something else.
 KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
   NamedConfig named = parse_config_name(name);
@@ -66,7 +61,9 @@ struct Candidate {
 std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProblem& problem,
                                      Backend& backend) {
   std::vector<Candidate> candidates;
-  Dispatcher dispatcher(selector_for(options, problem, backend.device()), backend);
+  Dispatcher dispatcher(selector_for(options.model, signature_of(problem),
+                                     {.device = backend.device(), .rules = options.rules}),
+                        backend);
   if (options.configs.empty()) {
     const Choice choice = dispatcher.choose(problem);
     return {{std::string(word(choice.source)), choice}};
