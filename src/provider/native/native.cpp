@@ -138,10 +138,14 @@ class NativeProvider final : public Provider {
     in.literal("native_gemm_");
     s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
         static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+    // To ask native for fp16 is a fair request; a name that nothing can have printed is a wrong argument.
+    if (s.dtype_a != DType::fp32) {
+      fail(Errc::invalid_argument, "'{}' is no native kernel: its dtype is {}, native kernels take fp32 only",
+           name, word(s.dtype_a));
+    }
     in.literal("_");
     s.layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
     s.accumulate = in.optional("_acc");
-    check_signature(s);
     in.literal("__");
     c.set("isa", in.word("isa", kIsaWords));
     in.literal("_");
