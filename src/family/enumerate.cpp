@@ -92,7 +92,7 @@ std::vector<expr::Formula> formulas_of(std::span<const Rule> rules) {
   return formulas;
 }
 
-std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const Block& block,
+std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const ConfigBlock& block,
                           const FamilyRequest& request) {
   if (!(std::abs(value) < 2147483648.0) || value != std::floor(value)) {
     fail(Errc::unsupported,
@@ -116,7 +116,7 @@ class Enumerator {
   }
 
   ConfigTable run(EnumerationReport* report) {
-    for (const Block& block : file_.rule_set(request_.rules).blocks) enumerate_block(block);
+    for (const ConfigBlock& block : file_.rule_set(request_.rules).blocks) enumerate_block(block);
     if (report) {
       report->candidates = candidates_;
       report->refused.clear();
@@ -138,7 +138,7 @@ class Enumerator {
     std::size_t stands_for = 1;  ///< candidates that one row after this step becomes
   };
 
-  void enumerate_block(const Block& block) {
+  void enumerate_block(const ConfigBlock& block) {
     block_ = &block;
     plan(block);
     Batch start;
@@ -153,7 +153,7 @@ class Enumerator {
 
   // ---- the plan of a block
 
-  void plan(const Block& block) {
+  void plan(const ConfigBlock& block) {
     steps_.clear();
     steps_.emplace_back();
     const std::size_t axes = file_.space->axes.size();
@@ -180,7 +180,7 @@ class Enumerator {
   }
 
   /// The first unbound axis in space order whose formulas read bound axes only.
-  std::size_t next_axis(const Block& block, std::span<const std::uint32_t> needed,
+  std::size_t next_axis(const ConfigBlock& block, std::span<const std::uint32_t> needed,
                         std::uint32_t bound) const {
     for (std::size_t axis = 0; axis < block.values.size(); ++axis) {
       if (!(bound >> axis & 1) && (needed[axis] & ~bound) == 0) return axis;
@@ -350,7 +350,7 @@ class Enumerator {
   std::vector<std::size_t> refused_;
   std::size_t candidates_ = 0, duplicates_ = 0;
 
-  const Block* block_ = nullptr;
+  const ConfigBlock* block_ = nullptr;
   std::vector<Step> steps_;
   bool in_space_order_ = true;
   std::vector<KernelConfig> found_;
@@ -361,7 +361,7 @@ class Enumerator {
 
 /// The axes whose value is not in the block's list.
 std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyRequest& request,
-                                      const Block& block, const KernelConfig& config) {
+                                      const ConfigBlock& block, const KernelConfig& config) {
   const expr::Scope scope = family_scope(*file.space, file.formulas, false);
   std::vector<std::size_t> outside;
   for (std::size_t axis = 0; axis < file.space->axes.size(); ++axis) {
@@ -376,8 +376,8 @@ std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyReques
 }
 
 /// The block that comes closest, as a sentence about the axes that do not fit it.
-std::string outside_sentence(const FamilyFile& file, const Block& block, std::span<const std::size_t> axes,
-                             const KernelConfig& config) {
+std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
+                             std::span<const std::size_t> axes, const KernelConfig& config) {
   std::string text = fmt::format("nearest block {}:", block.where);
   for (const std::size_t axis : axes) {
     std::vector<std::string> listed;
@@ -414,8 +414,8 @@ std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& reques
   }
   const RuleSet& set = file.rule_set(request.rules);
   std::vector<std::size_t> fewest;
-  const Block* nearest = nullptr;
-  for (const Block& block : set.blocks) {
+  const ConfigBlock* nearest = nullptr;
+  for (const ConfigBlock& block : set.blocks) {
     auto outside = axes_outside(file, request, block, config);
     if (outside.empty()) return refusing;
     if (nearest && outside.size() >= fewest.size()) continue;

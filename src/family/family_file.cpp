@@ -188,8 +188,8 @@ class Reader {
     return formulas;
   }
 
-  Block read_block(const std::string& set, const toml::table& table) {
-    Block block;
+  ConfigBlock read_block(const std::string& set, const toml::table& table) {
+    ConfigBlock block;
     block.where = where(table);
     block.values.resize(space_.axes.size());
     std::vector<std::string_view> names;

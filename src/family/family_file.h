@@ -23,7 +23,7 @@ struct AxisValue {
 };
 
 /// A product of value lists, one list per axis of the space.
-struct Block {
+struct ConfigBlock {
   std::vector<std::vector<AxisValue>> values;
   std::string where;  ///< "families/native_gemm.toml:12"
 };
@@ -31,7 +31,7 @@ struct Block {
 struct RuleSet {
   std::string name;
   std::string help;
-  std::vector<Block> blocks;                ///< those of the extended set first
+  std::vector<ConfigBlock> blocks;          ///< those of the extended set first
   std::vector<std::string> default_config;  ///< formulas by preference: the first config for which one holds
 };
 

@@ -3,7 +3,7 @@
 /// Whether a GEMM's result is right, against references in float64 that are computed once per problem.
 ///
 ///     const GemmReference reference(problem, operands);
-///     const Verdict verdict = reference.check(c);    // verdict.error <= 1: right
+///     const Verification found = reference.check(c);    // found.error <= 1: right
 ///
 /// Small problems (up to 2^19 products a*b) are compared element by element. Larger ones by
 ///  - elements at corners, around tile edges (multiples of 8 to 256 and where the last tile begins) and at
