@@ -3,10 +3,10 @@
 /// Problem and buffers in, result out: selects a config, makes it ready once, runs it.
 ///
 ///     kscout::Backend& cpu = kscout::backend("cpu");
-///     kscout::Dispatcher dispatcher(kscout::Selector::find(kscout::Op::gemm, kscout::DType::fp32, {.device =
-///     cpu.device()}), cpu); dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c}); //
-///     selects, then runs dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   //
-///     runs what was made ready
+///     auto selector = kscout::Selector::find(kscout::Op::gemm, kscout::DType::fp32, {.device = cpu.device()});
+///     kscout::Dispatcher dispatcher(std::move(selector), cpu);
+///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs
+///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // runs what is ready
 #include <cstddef>
 #include <memory>
 

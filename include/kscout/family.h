@@ -2,9 +2,9 @@
 /// \file
 /// Which configs exist for a signature on a device: the product of the axes' values that the rules admit.
 ///
-///     const auto family = kscout::enumerate({.provider = "native", .signature = signature_of(problem),
-///     .device = detect_cpu()}); for (std::size_t i = 0; i < family.configs.size(); ++i)
-///     std::puts(family.name(i).c_str());
+///     const auto family = kscout::enumerate(
+///         {.provider = "native", .signature = signature_of(problem), .device = detect_cpu()});
+///     for (std::size_t i = 0; i < family.configs.size(); ++i) std::puts(family.name(i).c_str());
 ///
 /// Axes' values, rules and rule sets are data in families/<provider>_<op>.toml; each rule carries its reason.
 #include <cstdint>

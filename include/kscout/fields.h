@@ -3,8 +3,8 @@
 /// One list of fields per record type, from which equality, hash, printing, columns, JSON, CSV and flags
 /// come.
 ///
-///     for_each_field<GemmProblem>([&](const auto& field) { table.add_column(field.name,
-///     problem.*field.member); });
+///     for_each_field<GemmProblem>(
+///         [&](const auto& field) { table.add_column(field.name, problem.*field.member); });
 ///
 /// A type takes part by specialising Fields with `static constexpr auto list = std::tuple{Field{...}, ...}`.
 #include <bit>

@@ -2,8 +2,8 @@
 /// \file
 /// Reads device presets: one TOML table per device, one key per field of Device.
 ///
-///     const auto presets = parse_device_presets(embedded_file("families/devices.toml"),
-///     "families/devices.toml");
+///     constexpr std::string_view kFile = "families/devices.toml";
+///     const auto presets = parse_device_presets(embedded_file(kFile), kFile);
 #include <string_view>
 #include <vector>
 

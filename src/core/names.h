@@ -2,8 +2,8 @@
 /// \file
 /// Looks names up in lists of words; an unknown one gets the nearest valid one in its error.
 ///
-///     const auto i = index_of_word("rule set", "defualt", names);  // throws: unknown rule set 'defualt';
-///     did you mean 'default'?
+///     // throws: unknown rule set 'defualt'; did you mean 'default'?
+///     const std::size_t i = index_of_word("rule set", "defualt", names);
 #include <cstddef>
 #include <optional>
 #include <span>

@@ -2,8 +2,8 @@
 /// \file
 /// What a selector must beat: one fixed config, a few fixed ones, chance, a formula.
 ///
-///     const auto lines = baselines(test, measured_pool(test), training);   // fixed configs from `training`
-///     only
+///     // fixed configs from `training` only
+///     const auto lines = baselines(test, measured_pool(test), training);
 ///
 /// Each is judged on the same problems and by the same rules as a model.
 #include <optional>

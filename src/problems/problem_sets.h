@@ -2,8 +2,8 @@
 /// \file
 /// Named sets of problems to measure, train on and report.
 ///
-///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr, Layout::rrr}, .max_flops =
-///     1e10}); auto [train, held_out] = split_by_sizes(problems, 0.2, /*seed=*/1);
+///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_flops = 1e10});
+///     auto [train, held_out] = split_by_sizes(problems, 0.2, /*seed=*/1);
 ///
 /// The same request gives the same problems, in the same order, on every machine.
 #include <cstdint>

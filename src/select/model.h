@@ -2,10 +2,11 @@
 /// \file
 /// A trained model: everything that a decision needs, read from one `.ksf` file.
 ///
-///     const Model model = Model::load("models/gemm_fp32_zen3-2c");        // a folder, or a .ksf file
-///     const Family* family = model.family(signature_of(problem));         // null: not trained for such
-///     problems std::vector<double> scores(family->configs.size()); model.score(problem, scores); // higher
-///     is better const std::vector<double> tflops = model.predicted_tflops(problem, scores);
+///     const Model model = Model::load("models/gemm_fp32_zen3-2c");   // a folder, or a .ksf file
+///     const Family* family = model.family(signature_of(problem));    // null: not trained for it
+///     std::vector<double> scores(family->configs.size());
+///     model.score(problem, scores);                                  // higher is better
+///     const std::vector<double> tflops = model.predicted_tflops(problem, scores);
 ///
 /// The file holds forests, formulas as text, configs with traits and serve rules, the training device and
 /// calibration: the catalogue and the rules of the program may change without breaking an old model. Bytes:
