@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
-#include "forest/bytes.h"
 #include "options.h"
 #include "sweep/journal.h"
 #include "table.h"

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate_report.h"
-#include "forest/bytes.h"
 #include "options.h"
 #include "verbs.h"
 

@@ -5,6 +5,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/hash.h"
 #include "features/catalogue.h"
 #include "options.h"
 #include "verbs.h"
@@ -32,8 +33,8 @@ void list_schemas(Format format) {
     const Schema& schema = Schema::find(name);
     const SchemaData& data = schema.data();
     table.add_row({text(name), number(static_cast<std::int64_t>(schema.size())), text(word(data.op)),
-                   text(data.provider.empty() ? "any" : data.provider),
-                   text(fmt::format("{:016x}", schema.hash())), text(data.summary)});
+                   text(data.provider.empty() ? "any" : data.provider), text(hash_digits(schema.hash())),
+                   text(data.summary)});
   }
   table.print(format);
 }

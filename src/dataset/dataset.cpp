@@ -4,9 +4,9 @@
 
 #include "core/fail.h"
 #include "core/field_json.h"
+#include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
-#include "forest/bytes.h"
 
 namespace kscout {
 

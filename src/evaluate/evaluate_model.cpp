@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "dataset/operations.h"
-#include "forest/bytes.h"
 
 namespace kscout {
 

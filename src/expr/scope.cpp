@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "core/fail.h"
+#include "core/hash.h"
 #include "core/names.h"
 #include "expr/expr.h"
 
@@ -8,9 +9,7 @@ namespace kscout::expr {
 
 double text_code(std::string_view text) noexcept {
   if (text.empty()) return std::numeric_limits<double>::quiet_NaN();
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a, spread by mix_hash
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return static_cast<double>(mix_hash(0, hash) >> 11);
+  return static_cast<double>(mix_hash(0, text_hash(text)) >> 11);
 }
 
 std::size_t Scope::begin_group(std::string_view prefix, const void* record, const ConfigSpace* space) {

@@ -9,6 +9,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/hash.h"
 #include "core/names.h"
 #include "features/schema_text.h"
 
@@ -44,17 +45,11 @@ void check_names(const SchemaData& data) {
   }
 }
 
-/// FNV-1a, 64 bits: simple enough to be written again by whoever reads our files.
-std::uint64_t hash_text(std::uint64_t hash, std::string_view text) {
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return hash;
-}
-
 std::uint64_t hash_of(const SchemaData& data) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
+  std::uint64_t hash = text_hash("");
   for (const auto* list : {&data.terms, &data.features}) {
-    for (const Feature& feature : *list) hash = hash_text(hash, feature.id + "=" + feature.formula + "\n");
-    hash = hash_text(hash, "\n");
+    for (const Feature& feature : *list) hash = text_hash(feature.id + "=" + feature.formula + "\n", hash);
+    hash = text_hash("\n", hash);
   }
   return hash;
 }

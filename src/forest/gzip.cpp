@@ -1,35 +1,16 @@
-#include "forest/bytes.h"
+#include "forest/gzip.h"
 
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <memory>
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "core/fail.h"
-#include "forest/forest.h"
+#include "core/files.h"
 
 namespace kscout {
 
 namespace {
-
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
-
-/// Closes a file descriptor.
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-};
-
-[[noreturn]] void fail_io(std::string_view what, const std::filesystem::path& file) {
-  const int code = errno;
-  fail(code == ENOENT ? Errc::not_found : Errc::device_failure, "{}: cannot {}: {}", file.string(), what,
-       std::strerror(code));
-}
 
 std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
   z_stream stream{};
@@ -41,9 +22,9 @@ std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
   int status = Z_OK;
   while (status == Z_OK) {
     const std::size_t filled = out.size();
-    if (filled >= kMostBytes)
+    if (filled >= kMostFileBytes)
       fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", file.string());
-    out.resize(std::min(kMostBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
+    out.resize(std::min(kMostFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(out.size() - filled);
     status = inflate(&stream, Z_NO_FLUSH);
@@ -57,21 +38,6 @@ std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
 }
 
 }  // namespace
-
-std::string read_file(const std::filesystem::path& file) {
-  const Descriptor in{open(file.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (in.fd < 0) fail_io("open", file);
-  std::string bytes;
-  for (;;) {
-    const std::size_t filled = bytes.size();
-    if (filled > kMostBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
-    bytes.resize(std::max<std::size_t>(filled * 2, 1 << 16));
-    const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
-    bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-    if (got < 0 && errno != EINTR) fail_io("read", file);
-    if (got == 0) return bytes;
-  }
-}
 
 std::string read_maybe_gzip(const std::filesystem::path& file) {
   std::string bytes = read_file(file);
@@ -92,38 +58,6 @@ std::string gzip(std::string_view bytes) {
   if (deflate(&stream, Z_FINISH) != Z_STREAM_END) fail(Errc::device_failure, "zlib cannot compress");
   out.resize(out.size() - stream.avail_out);
   return out;
-}
-
-void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
-  const std::filesystem::path part = file.string() + fmt::format(".{}.part", getpid());
-  {
-    const Descriptor out{open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (out.fd < 0) fail_io("create", part);
-    std::size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t put = write(out.fd, bytes.data() + done, bytes.size() - done);
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) {
-        const int code = errno;
-        unlink(part.c_str());
-        errno = code;
-        fail_io("write", part);
-      }
-      done += static_cast<std::size_t>(put);
-    }
-    if (fsync(out.fd) != 0) fail_io("flush", part);
-  }
-  if (rename(part.c_str(), file.c_str()) != 0) fail_io("rename", part);
-}
-
-LightgbmModel read_lightgbm(const std::filesystem::path& file) {
-  try {
-    return parse_lightgbm(read_maybe_gzip(file));
-  } catch (const Error& error) {
-    const std::string_view what = error.what();
-    if (what.find(file.string()) != std::string_view::npos) throw;
-    fail(error.code(), "{}: {}", file.string(), what);
-  }
 }
 
 }  // namespace kscout

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "forest/forest.h"
+#include "forest/gzip.h"
 
 namespace kscout {
 
@@ -252,6 +253,16 @@ LightgbmModel parse_lightgbm(std::string_view text) {
   }
   check(model.forest);
   return model;
+}
+
+LightgbmModel read_lightgbm(const std::filesystem::path& file) {
+  try {
+    return parse_lightgbm(read_maybe_gzip(file));
+  } catch (const Error& error) {
+    const std::string_view what = error.what();
+    if (what.find(file.string()) != std::string_view::npos) throw;
+    fail(error.code(), "{}: {}", file.string(), what);
+  }
 }
 
 }  // namespace kscout

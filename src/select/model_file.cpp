@@ -9,8 +9,9 @@
 
 #include "core/fail.h"
 #include "core/field_json.h"
+#include "core/files.h"
+#include "core/hash.h"
 #include "features/schema.h"
-#include "forest/bytes.h"
 #include "forest/ksf.h"
 #include "select/model.h"
 
@@ -62,8 +63,6 @@ class SectionPool {
  private:
   std::map<KsfKind, std::vector<std::string>> by_kind_;
 };
-
-std::string hash_text(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 // ----------------------------------------------------------------------------------------------------
 // writing
@@ -306,7 +305,7 @@ TargetForest read_target(const Sections& sections, const Json& json) {
 std::shared_ptr<const Schema> read_schema(const Sections& sections, const Json& meta) {
   auto schema =
       std::make_shared<Schema>(Schema::parse(sections.get(KsfKind::schema, 0, "the schema"), ".ksf schema"));
-  if (hash_text(schema->hash()) != text_at(meta, "schema_hash")) {
+  if (hash_digits(schema->hash()) != text_at(meta, "schema_hash")) {
     fail(Errc::corrupt_data,
          ".ksf: the formulas of schema {} do not have the hash that the model was trained with",
          schema->name());
@@ -365,7 +364,7 @@ std::string Model::bytes() const {
     json["serves"] = rules_json(family.serves);
     meta["families"].push_back(std::move(json));
   }
-  meta["schema_hash"] = hash_text(data_.schema->hash());
+  meta["schema_hash"] = hash_digits(data_.schema->hash());
   pool.add(KsfKind::schema, data_.schema->text());
   meta["targets"] = Json::array();
   for (const TargetForest& target : data_.targets) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <sstream>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,6 +13,7 @@
 #include <zlib.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "measure/affinity.h"
 
 namespace kscout {
@@ -280,14 +280,8 @@ JournalContents parse_journal(std::string_view bytes, const std::string& name,
 
 JournalContents load_journal(const std::filesystem::path& path, const std::string& manifest_hash,
                              const JournalLimits& limits, const std::string& boot) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    if (errno == ENOENT) return {};
-    fail(Errc::device_failure, "{}: cannot read it: {}", path.string(), std::strerror(errno));
-  }
-  std::stringstream text;
-  text << file.rdbuf();
-  return parse_journal(text.view(), path.string(), manifest_hash, limits, boot);
+  if (is_absent(path)) return {};
+  return parse_journal(read_file(path), path.string(), manifest_hash, limits, boot);
 }
 
 JournalWriter::JournalWriter(std::filesystem::path path, const std::string& manifest_hash,

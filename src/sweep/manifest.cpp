@@ -1,15 +1,10 @@
 // The manifest of a sweep folder: SweepPlan as JSON and back.
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
-
-#include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "core/fail.h"
 #include "core/field_json.h"
+#include "core/files.h"
+#include "core/hash.h"
 #include "measure/affinity.h"
 #include "sweep/plan.h"
 
@@ -61,12 +56,8 @@ json identity_json(const SweepPlan& plan) {
   return out;
 }
 
-/// FNV-1a, 64 bits: binds a journal to its manifest; no defence against forgery.
-std::string hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  return fmt::format("{:016x}", hash);
-}
+/// Binds a journal to its manifest.
+std::string hash_of(const json& manifest) { return hash_digits(text_hash(manifest.dump())); }
 
 std::string short_text(const json& value) {
   std::string text = value.dump();
@@ -74,20 +65,13 @@ std::string short_text(const json& value) {
   return text;
 }
 
-std::string read_text(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    fail(Errc::not_found, "{}: no sweep here ({}); start one with kscout sweep --out {}", path.string(),
-         std::strerror(errno), path.parent_path().string());
-  }
-  std::stringstream text;
-  text << file.rdbuf();
-  return std::move(text).str();
-}
-
 json parse_manifest(const std::filesystem::path& path) {
+  if (is_absent(path)) {
+    fail(Errc::not_found, "{}: no sweep here; start one with kscout sweep --out {}", path.string(),
+         path.parent_path().string());
+  }
   try {
-    json manifest = json::parse(read_text(path));
+    json manifest = json::parse(read_file(path));
     if (manifest.value("format", "") != kFormat) {
       fail(Errc::corrupt_data, "{}: format '{}' is not '{}', which this version reads", path.string(),
            manifest.value("format", "none"), kFormat);
@@ -96,31 +80,6 @@ json parse_manifest(const std::filesystem::path& path) {
   } catch (const json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
   }
-}
-
-/// Writes all of `text` to a new file beside `path`, then gives it its name: a reader sees all or nothing,
-/// and of two sweeps that start at once one wins.
-void create_whole_file(const std::filesystem::path& path, const std::string& text) {
-  const auto part = path.string() + fmt::format(".{}.part", getpid());
-  const auto give_up = [&](const char* doing) {
-    const int error = errno;
-    unlink(part.c_str());
-    fail(Errc::device_failure, "{}: cannot {}: {}", path.string(), doing, std::strerror(error));
-  };
-  const int fd = open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0) give_up("create it");
-  for (std::size_t at = 0; at < text.size();) {
-    const ssize_t wrote = write(fd, text.data() + at, text.size() - at);
-    if (wrote < 0) {
-      close(fd);
-      give_up("write it");
-    }
-    at += static_cast<std::size_t>(wrote);
-  }
-  fsync(fd);
-  close(fd);
-  if (link(part.c_str(), path.c_str()) != 0 && errno != EEXIST) give_up("name it");
-  unlink(part.c_str());
 }
 
 }  // namespace
@@ -134,7 +93,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   if (!std::filesystem::exists(path)) {
     json manifest = mine;
     manifest["provenance"] = plan.provenance;
-    create_whole_file(path, manifest.dump(1) + "\n");
+    create_file_atomically(path, manifest.dump(1) + "\n");
   }
   json there = parse_manifest(path);
   there.erase("provenance");
@@ -146,7 +105,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
            folder.string(), key, short_text(there.value(key, json())), short_text(value));
     }
   }
-  return hash_of(mine.dump());
+  return hash_of(mine);
 }
 
 SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& spaces, std::string* hash) {
@@ -188,7 +147,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     }
     if (hash) {
       manifest.erase("provenance");
-      *hash = hash_of(manifest.dump());
+      *hash = hash_of(manifest);
     }
     return plan;
   } catch (const json::exception& error) {

@@ -9,8 +9,10 @@
 #include "core/build_info.h"
 #include "core/fail.h"
 #include "core/field_json.h"
+#include "core/files.h"
+#include "core/hash.h"
 #include "features/schema.h"
-#include "forest/bytes.h"
+#include "forest/gzip.h"
 #include "train/oof_parquet.h"
 #include "train/train.h"
 
@@ -54,7 +56,7 @@ Json feature_spec(const TrainingResult& result) {
   spec["dtype"] = std::string(word(family.signature.dtype_a));
   spec["arch"] = result.model.device().arch;
   spec["schema"] = schema.name();
-  spec["schema_hash"] = fmt::format("{:016x}", schema.hash());
+  spec["schema_hash"] = hash_digits(schema.hash());
   spec["feature_names"] = Json::array();
   spec["formulas"] = Json::object();
   for (const Feature& feature : schema.features()) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/fail.h"
+#include "core/hash.h"
 #include "train/best_tflops.h"
 #include "train/folds.h"
 
@@ -104,10 +105,8 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
 }
 
 std::string fingerprint_of(const TrainingSet& set, const Device& device) {
-  std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
-  const auto add = [&](std::string_view bytes) {
-    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
-  };
+  std::uint64_t hash = text_hash("");
+  const auto add = [&](std::string_view text) { hash = text_hash(text, hash); };
   add(device.name);
   for (const KernelConfig& config : set.configs) {
     for (std::size_t axis = 0; axis < config.space->axes.size(); ++axis) {
@@ -121,7 +120,7 @@ std::string fingerprint_of(const TrainingSet& set, const Device& device) {
       add(fmt::format(" {}:{:x}", set.rows[r].config, std::bit_cast<std::uint64_t>(set.rows[r].tflops)));
     }
   }
-  return fmt::format("{:016x}", hash);
+  return hash_digits(hash);
 }
 
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,

@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset_fixture.h"
-#include "forest/bytes.h"
 
 namespace kscout {
 namespace {

@@ -8,7 +8,8 @@
 
 #include <kscout/error.h>
 
-#include "forest/bytes.h"
+#include "core/files.h"
+#include "forest/gzip.h"
 
 namespace kscout {
 namespace {

@@ -9,7 +9,7 @@
 
 #include <kscout/error.h>
 
-#include "forest/bytes.h"
+#include "core/files.h"
 #include "support/toy_model.h"
 
 namespace kscout {

@@ -8,8 +8,8 @@
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
+#include "core/files.h"
 #include "family/serve_rules.h"
-#include "forest/bytes.h"
 #include "select/analytic.h"
 #include "support/toy_model.h"
 

@@ -11,7 +11,7 @@
 
 #include <kscout/error.h>
 
-#include "forest/bytes.h"
+#include "core/files.h"
 #include "support/toy.h"
 #include "train/folds.h"
 

@@ -1,0 +1,91 @@
+#include "core/files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+/// Closes a file descriptor.
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+[[noreturn]] void fail_io(std::string_view what, const std::filesystem::path& file) {
+  const int code = errno;
+  fail(code == ENOENT ? Errc::not_found : Errc::device_failure, "{}: cannot {}: {}", file.string(), what,
+       std::strerror(code));
+}
+
+/// A file of this process beside its target, gone when this object goes unless it was renamed.
+class PartFile {
+ public:
+  explicit PartFile(const std::filesystem::path& target)
+      : target_(target), path_(target.string() + fmt::format(".{}.part", getpid())) {}
+  PartFile(const PartFile&) = delete;
+  PartFile& operator=(const PartFile&) = delete;
+  ~PartFile() { unlink(path_.c_str()); }
+
+  void fill(std::string_view bytes) const {
+    const Descriptor out{open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+    if (out.fd < 0) fail_io("create", target_);
+    while (!bytes.empty()) {
+      const ssize_t put = write(out.fd, bytes.data(), bytes.size());
+      if (put < 0 && errno == EINTR) continue;
+      if (put < 0) fail_io("write", target_);
+      bytes.remove_prefix(static_cast<std::size_t>(put));
+    }
+    if (fsync(out.fd) != 0) fail_io("flush", target_);
+  }
+
+  const char* path() const noexcept { return path_.c_str(); }
+
+ private:
+  std::filesystem::path target_, path_;
+};
+
+}  // namespace
+
+bool is_absent(const std::filesystem::path& file) noexcept {
+  std::error_code ignored;
+  return std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found;
+}
+
+std::string read_file(const std::filesystem::path& file) {
+  const Descriptor in{open(file.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (in.fd < 0) fail_io("open", file);
+  std::string bytes;
+  for (;;) {
+    const std::size_t filled = bytes.size();
+    if (filled > kMostFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
+    bytes.resize(std::max<std::size_t>(filled * 2, 1 << 16));
+    const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
+    bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
+    if (got < 0 && errno != EINTR) fail_io("read", file);
+    if (got == 0) return bytes;
+  }
+}
+
+void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
+  const PartFile part(file);
+  part.fill(bytes);
+  if (rename(part.path(), file.c_str()) != 0) fail_io("write", file);
+}
+
+void create_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
+  const PartFile part(file);
+  part.fill(bytes);
+  if (link(part.path(), file.c_str()) != 0 && errno != EEXIST) fail_io("create", file);
+}
+
+}  // namespace kscout
