@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/quantile.h"
 #include "dataset/columns.h"
 #include "problems/problem_sets.h"
 
@@ -138,15 +139,6 @@ class Merger {
 };
 
 }  // namespace
-
-double quantile(std::vector<double> values, double fraction) {
-  if (values.empty()) return Measurement::unknown;
-  std::ranges::sort(values);
-  const double position = static_cast<double>(values.size() - 1) * fraction;
-  const auto low = static_cast<std::size_t>(position);
-  const std::size_t high = std::min(low + 1, values.size() - 1);
-  return values[low] + (values[high] - values[low]) * (position - static_cast<double>(low));
-}
 
 std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table) {
   std::vector<std::vector<CountedRow>> rows(table.problems.size());

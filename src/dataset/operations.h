@@ -97,8 +97,4 @@ struct Comparison {
 };
 Comparison compare(const MeasurementTable& a, const MeasurementTable& b);
 
-/// Value at a fraction of the sorted values, linear between neighbours (position (n - 1) * fraction); NaN
-/// when there are none.
-double quantile(std::vector<double> values, double fraction);
-
 }  // namespace kscout

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "core/fail.h"
+#include "core/quantile.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "problems/shape_family.h"

@@ -6,18 +6,11 @@
 #include <numeric>
 
 #include "core/fail.h"
+#include "core/quantile.h"
 
 namespace kscout {
 
 namespace {
-
-/// Linear interpolation between order statistics of sorted values.
-double percentile(const std::vector<double>& sorted, double fraction) {
-  const double at = fraction * static_cast<double>(sorted.size() - 1);
-  const auto below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
 
 /// One fold while it grows.
 struct Fold {
@@ -132,8 +125,8 @@ EfficiencySummary summarise(std::vector<double> efficiency) {
   if (efficiency.empty()) return {};
   std::ranges::sort(efficiency);
   const double sum = std::accumulate(efficiency.begin(), efficiency.end(), 0.0);
-  return {sum / static_cast<double>(efficiency.size()), percentile(efficiency, 0.1),
-          percentile(efficiency, 0.5), efficiency.front(), efficiency.size()};
+  return {sum / static_cast<double>(efficiency.size()), quantile(efficiency, 0.1), quantile(efficiency, 0.5),
+          efficiency.front(), efficiency.size()};
 }
 
 CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& whole, const Schema& schema,
