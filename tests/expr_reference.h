@@ -104,7 +104,7 @@ inline double value_of(const Tree& tree, const double* values) {
   if (w == "%") {
     double rest = std::fmod(v[0], v[1]);
     if (rest < 0) rest += std::abs(v[1]);
-    return rest;
+    return rest == 0 ? 0 : rest;  // no -0: 1 / (a % b) is never -inf
   }
   if (w == "==") return !any_unknown && v[0] == v[1];
   if (w == "!=") return !any_unknown && v[0] != v[1];

@@ -20,7 +20,7 @@ inline double remainder_of(double x, double y) noexcept {
     }
   }
   const double rest = std::fmod(x, y);
-  return rest < 0 ? rest + std::abs(y) : rest;
+  return rest < 0 ? rest + std::abs(y) : rest + 0.0;  // -0 becomes 0, as on the way through integers
 }
 
 /// NaN is false.
