@@ -75,7 +75,8 @@ TEST(Expr, RemainderIsNeverNegative) {
   EXPECT_EQ(value_of("-7 % -4"), 1);
   EXPECT_EQ(value_of("7.5 % 2"), 1.5);
   EXPECT_EQ(value_of("-7.5 % 2"), 0.5);
-  EXPECT_FALSE(std::signbit(value_of("-7.5 % 2.5")));  // a remainder of 0 is never -0, also when fmod finds it
+  EXPECT_FALSE(
+      std::signbit(value_of("-7.5 % 2.5")));  // a remainder of 0 is never -0, also when fmod finds it
   EXPECT_FALSE(std::signbit(value_of("-8 % 4")));
   EXPECT_TRUE(std::isnan(value_of("7 % 0")));
   EXPECT_EQ(value_of("9007199254740994 % 4"), 2);  // beyond 2^53: fmod
