@@ -30,9 +30,9 @@ Selector asked_selector(const PredictOptions& options, const GemmProblem& proble
 void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice>& choices) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];
-    table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)), text(choice.name),
-                   number(choice.time_us, 4), number(choice.tflops, 4), number(choice.gb_s, 4),
-                   number(100 * choice.margin, 3), text(word(choice.source))});
+    table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
+                   text(Selector::name(problem, choice)), number(choice.time_us, 4), number(choice.tflops, 4),
+                   number(choice.gb_s, 4), number(100 * choice.margin, 3), text(word(choice.source))});
   }
 }
 

@@ -47,7 +47,6 @@ Choice default_choice(const RunOptions& options, const GemmProblem& problem, con
       enumerate({.signature = signature_of(problem), .device = device, .rules = options.rules, .filter = {}});
   Choice choice;
   choice.config = family.configs[family.default_config];
-  choice.name = family.name(family.default_config);
   return choice;
 }
 
@@ -70,7 +69,6 @@ std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProble
   }
   for (const auto& name : options.configs) {
     Choice choice;
-    choice.name = name;
     if (name == "auto") {
       choice = dispatcher.choose(problem);
       candidates.push_back({std::string(word(choice.source)), choice});
@@ -137,13 +135,14 @@ void run_verb(const RunOptions& options) {
   bool all_right = true;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const bool right = verified[i].error <= 1;
+    const std::string name = Selector::name(problem, candidates[i].choice);
     all_right = all_right && right;
-    table.add_row({text(candidates[i].choice.name), text(candidates[i].source), text(right ? "ok" : "wrong"),
+    table.add_row({text(name), text(candidates[i].source), text(right ? "ok" : "wrong"),
                    number(times_us[i], 5), number(flop_count(problem) / times_us[i] / 1e3, 5),
                    number(candidates[i].choice.time_us, 5)});
     if (!right) {
-      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", candidates[i].choice.name,
-                 print(problem), verified[i].where);
+      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", name, print(problem),
+                 verified[i].where);
     }
   }
   if (options.format == Format::text) fmt::print("{} on {}\n", print(problem), backend.device().name);

@@ -51,6 +51,9 @@ class KSCOUT_API Provider {
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
 
+/// The name of a config under a signature, as its provider prints it.
+KSCOUT_API std::string config_name(const Signature& signature, const KernelConfig& config);
+
 /// Reads a kernel's name of any provider: each is asked in turn. Throws invalid_argument with the answer of
 /// the provider whose prefix fits.
 KSCOUT_API NamedConfig parse_config_name(std::string_view name);

@@ -3,8 +3,9 @@
 /// Problem in, ranked configs out, without running any.
 ///
 ///     const auto selector = kscout::Selector::load("models/gemm_fp32_zen3-2c");
-///     const kscout::Choice choice = selector.select(kscout::make_gemm(16, 4096, 4096));
-///     std::printf("%s, about %.1f us\n", choice.name.c_str(), choice.time_us);
+///     const kscout::GemmProblem problem = kscout::make_gemm(16, 4096, 4096);
+///     const kscout::Choice choice = selector.select(problem);
+///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
 ///
 /// Who answers: the model; the analytic cost of the family's configs when there is no model for the problem's
 /// signature; the family's default config when costs cannot be computed. Choice::source tells.
@@ -12,7 +13,9 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include <kscout/config.h>
@@ -22,11 +25,17 @@
 namespace kscout {
 
 /// Which link of the chain answered.
-enum class ChoiceSource : std::uint8_t { model, analytic, fallback };
+enum class ChoiceSource : std::uint8_t {
+  cache,     ///< a decision of before, kept in memory
+  db,        ///< the fastest of those that were timed for this problem on this device
+  model,     ///< predicted by the model
+  analytic,  ///< least analytic cost
+  fallback,  ///< the family's default config: nothing is known
+};
 template <>
 struct EnumWords<ChoiceSource> {
   static constexpr std::string_view what = "source";
-  static constexpr std::array<std::string_view, 3> words = {"model", "analytic", "default"};
+  static constexpr std::array<std::string_view, 5> words = {"cache", "db", "model", "analytic", "default"};
 };
 
 /// What to be best in. A model answers for what it was trained on.
@@ -37,17 +46,28 @@ struct EnumWords<By> {
   static constexpr std::array<std::string_view, 4> words = {"best", "tflops", "latency", "bandwidth"};
 };
 
-/// One config for one problem.
+/// One config for one problem. A plain value: Selector::name() prints its config when somebody reads it.
 struct Choice {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   KernelConfig config;
-  std::string name;          ///< as the provider prints it
-  double time_us = unknown;  ///< predicted, of the whole call
-  double tflops = unknown;   ///< predicted, 10^12 operations per second
-  double gb_s = unknown;     ///< predicted, least_bytes over the time
-  double margin = unknown;   ///< how much longer the next config takes, as a fraction of this one's time
-  double score = unknown;    ///< what the ranking sorts by, higher is better; comparable within one problem
-  ChoiceSource source = ChoiceSource::fallback;
+  double time_us = unknown;     ///< predicted (db: measured), of the whole call
+  double tflops = unknown;      ///< predicted, 10^12 operations per second
+  double gb_s = unknown;        ///< predicted, least_bytes over the time
+  double margin = unknown;      ///< how much longer the next config takes, as a fraction of this one's time
+  double confidence = unknown;  ///< probability of being within 3 % of the best; unknown without calibration
+  double score = unknown;  ///< what the ranking sorts by, higher is better; comparable within one problem
+  ChoiceSource source = ChoiceSource::fallback;      ///< which link answered
+  ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the link that decided then
+};
+static_assert(std::is_trivially_copyable_v<Choice>);
+
+/// How a call of the hot path ended.
+enum class SelectStatus : std::uint8_t {
+  ok,
+  bad_problem,  ///< check(problem) refuses it
+  bad_order,    ///< the model was not trained for this By
+  unserved,     ///< no config can take the problem
+  failed,       ///< the family could not be made ready: select() tells why
 };
 
 /// What a selector may fall back to when no model answers.
@@ -66,10 +86,23 @@ class KSCOUT_API Selector {
   /// load() of find_model(...), analytic() when there is none.
   static Selector find(Op op, DType dtype, const SelectorRequest& request);
 
-  /// The config to run. Throws unsupported when no config of the family can take the problem. Thread-safe.
+  /// The config to run. Throws invalid_argument for a bad problem or an order that the model lacks,
+  /// unsupported when no config can take the problem. Thread-safe.
   Choice select(const GemmProblem& problem, By by = By::best) const;
-  /// The best `count` configs, best first; ties keep family order. Fewer when fewer can take the problem.
+  /// The same without exceptions; writes `choice` only when it returns ok.
+  SelectStatus try_select(const GemmProblem& problem, Choice& choice, By by = By::best) const noexcept;
+
+  /// Fills `best` with configs, best first; ties keep family order. Returns how many: fewer than asked when
+  /// fewer can take the problem. Throws as select does.
+  std::size_t rank(const GemmProblem& problem, std::span<Choice> best, By by = By::best) const;
+  /// The same without exceptions; `count` is written when it returns ok.
+  SelectStatus try_rank(const GemmProblem& problem, std::span<Choice> best, std::size_t& count,
+                        By by = By::best) const noexcept;
+  /// The same as a vector of at most `count`.
   std::vector<Choice> rank(const GemmProblem& problem, std::size_t count, By by = By::best) const;
+
+  /// The config's name as its provider prints it.
+  static std::string name(const GemmProblem& problem, const Choice& choice);
 
   /// Where the model was read from; empty without one.
   const std::filesystem::path& model_path() const noexcept;

@@ -37,7 +37,7 @@ struct Dispatcher::Impl {
       if (backend.refusal(problem, next.config).empty()) return std::move(next);
     }
     fail(Errc::unsupported, "no config of the family can run {} here; the first choice {} is refused: {}",
-         print(problem), first.name, refusal);
+         print(problem), Selector::name(problem, first), refusal);
   }
 
   Ready& ready(const GemmProblem& problem) {

@@ -39,6 +39,11 @@ const Provider& provider(std::string_view name) {
 
 std::span<const std::string_view> provider_names() noexcept { return kNames; }
 
+std::string config_name(const Signature& signature, const KernelConfig& config) {
+  if (!config.space) fail(Errc::invalid_argument, "a config without a space has no name");
+  return provider(config.space->provider).print(signature, config);
+}
+
 NamedConfig parse_config_name(std::string_view name) {
   for (const Entry& entry : kProviders) {
     if (entry.knows(name)) return entry.get().parse(name);

@@ -100,16 +100,39 @@ struct Selector::Impl {
     return opinion;
   }
 
+  bool has(By by) const { return !model || by == By::best || model->has(target_of(by)); }
+
+  /// What the first link says that can answer. Throws as Selector::rank.
+  Opinion ask(const GemmProblem& problem, By by) const {
+    check(problem);
+    auto opinion = ask_model(problem, by);
+    if (!opinion) opinion = ask_analytic(problem);
+    if (std::ranges::any_of(opinion->scores, usable)) return *std::move(opinion);
+    fail(Errc::unsupported, "{}: none of the {} configs of {} can take it", print(problem),
+         opinion->scores.size(), opinion->family->provider);
+  }
+
   Choice describe(const GemmProblem& problem, const Opinion& opinion, std::size_t index) const {
     Choice choice;
     choice.config = opinion.family->configs[index];
-    choice.name = provider(opinion.family->provider).print(signature_of(problem), choice.config);
     choice.score = opinion.scores[index];
-    choice.source = opinion.source;
+    choice.source = choice.decided_by = opinion.source;
     choice.tflops = opinion.tflops[index];
     choice.time_us = opinion.time_us[index];
     choice.gb_s = least_bytes(problem) / choice.time_us * 1e-3;
     return choice;
+  }
+
+  /// Fills `best` with the best configs of an opinion; how many.
+  std::size_t fill(const GemmProblem& problem, const Opinion& opinion, std::span<Choice> best) const {
+    // One more than asked: the last one's margin needs its follower.
+    const auto order = best_of(opinion.scores, best.size() + 1);
+    const std::size_t count = std::min(best.size(), order.size());
+    for (std::size_t i = 0; i < count; ++i) {
+      best[i] = describe(problem, opinion, order[i]);
+      if (i + 1 < order.size()) best[i].margin = opinion.time_us[order[i + 1]] / best[i].time_us - 1;
+    }
+    return count;
   }
 };
 
@@ -136,25 +159,43 @@ Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
 const std::filesystem::path& Selector::model_path() const noexcept { return impl_->model_path; }
 const Device& Selector::device() const noexcept { return impl_->analytic.request().device; }
 
-std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
-  check(problem);
-  auto opinion = impl_->ask_model(problem, by);
-  if (!opinion) opinion = impl_->ask_analytic(problem);
-  // One more than asked: the last one's margin needs its follower.
-  const auto order = best_of(opinion->scores, count < SIZE_MAX ? count + 1 : count);
-  if (order.empty()) {
-    fail(Errc::unsupported, "{}: none of the {} configs of {} can take it", print(problem),
-         opinion->scores.size(), opinion->family->provider);
-  }
-  std::vector<Choice> choices;
-  for (const std::size_t index : order) choices.push_back(impl_->describe(problem, *opinion, index));
-  for (std::size_t i = 0; i + 1 < choices.size(); ++i) {
-    choices[i].margin = choices[i + 1].time_us / choices[i].time_us - 1;
-  }
-  if (choices.size() > count) choices.pop_back();
-  return choices;
+std::size_t Selector::rank(const GemmProblem& problem, std::span<Choice> best, By by) const {
+  return impl_->fill(problem, impl_->ask(problem, by), best);
 }
 
-Choice Selector::select(const GemmProblem& problem, By by) const { return rank(problem, 1, by).front(); }
+std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
+  const Opinion opinion = impl_->ask(problem, by);
+  std::vector<Choice> best(std::min(count, opinion.scores.size()));
+  best.resize(impl_->fill(problem, opinion, best));
+  return best;
+}
+
+Choice Selector::select(const GemmProblem& problem, By by) const {
+  Choice choice;
+  rank(problem, std::span(&choice, 1), by);
+  return choice;
+}
+
+SelectStatus Selector::try_rank(const GemmProblem& problem, std::span<Choice> best, std::size_t& count,
+                                By by) const noexcept {
+  try {
+    count = rank(problem, best, by);
+    return SelectStatus::ok;
+  } catch (const Error& error) {
+    if (!impl_->has(by)) return SelectStatus::bad_order;
+    return error.code() == Errc::invalid_argument ? SelectStatus::bad_problem : SelectStatus::unserved;
+  } catch (...) {
+    return SelectStatus::failed;
+  }
+}
+
+SelectStatus Selector::try_select(const GemmProblem& problem, Choice& choice, By by) const noexcept {
+  std::size_t count = 0;
+  return try_rank(problem, std::span(&choice, 1), count, by);
+}
+
+std::string Selector::name(const GemmProblem& problem, const Choice& choice) {
+  return config_name(signature_of(problem), choice.config);
+}
 
 }  // namespace kscout

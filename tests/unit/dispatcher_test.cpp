@@ -43,7 +43,7 @@ TEST(Dispatcher, TellsWhoChose) {
   Dispatcher dispatcher = analytic_dispatcher();
   const Choice choice = dispatcher.choose(make_gemm(64, 64, 64));
   EXPECT_EQ(choice.source, ChoiceSource::analytic);
-  EXPECT_EQ(parse_config_name(choice.name).config, choice.config);
+  EXPECT_EQ(parse_config_name(Selector::name(make_gemm(64, 64, 64), choice)).config, choice.config);
 }
 
 void expect_error(Errc code, std::string_view part, const std::function<void()>& call) {

@@ -50,7 +50,7 @@ TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
   EXPECT_EQ(ranked[0].score, scores[pick]);
   EXPECT_EQ(ranked[0].tflops, tflops[pick]);
   EXPECT_EQ(ranked[0].time_us, time_us_of(p, tflops[pick]));
-  EXPECT_EQ(parse_config_name(ranked[0].name).config, ranked[0].config);
+  EXPECT_EQ(parse_config_name(Selector::name(p, ranked[0])).config, ranked[0].config);
   for (std::size_t i = 0; i + 1 < ranked.size(); ++i) {
     EXPECT_EQ(ranked[i].source, ChoiceSource::model);
     EXPECT_GE(ranked[i].score, ranked[i + 1].score);
@@ -59,6 +59,13 @@ TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
   EXPECT_EQ(selector.select(p).config, ranked[0].config);
   EXPECT_EQ(selector.select(p).margin, ranked[0].margin);
   EXPECT_EQ(selector.rank(p, 3).size(), 3u);
+  std::array<Choice, 3> best;
+  EXPECT_EQ(selector.rank(p, best), 3u);
+  for (std::size_t i = 0; i < best.size(); ++i) {
+    EXPECT_EQ(best[i].config, ranked[i].config);
+    EXPECT_EQ(best[i].margin, ranked[i].margin);
+    EXPECT_TRUE(std::isnan(best[i].confidence)) << "not calibrated";
+  }
   EXPECT_EQ(selector.model_path(), folder_ / "model");
 }
 
@@ -123,7 +130,14 @@ TEST_F(SelectorTest, DefaultConfigAnswersWhenCostsAreUnknown) {
 TEST_F(SelectorTest, BadProblemsAreErrors) {
   GemmProblem p = make_gemm(8, 8, 8);
   p.m = -1;
-  EXPECT_THROW(Selector::load(folder_ / "model").select(p), Error);
+  const Selector selector = Selector::load(folder_ / "model");
+  EXPECT_THROW(selector.select(p), Error);
+  Choice choice;
+  EXPECT_EQ(selector.try_select(p, choice), SelectStatus::bad_problem);
+  EXPECT_EQ(selector.try_select(make_gemm(8, 8, 8), choice, By::latency), SelectStatus::bad_order);
+  EXPECT_EQ(choice.config.space, nullptr) << "written only when ok";
+  EXPECT_EQ(selector.try_select(make_gemm(8, 8, 8), choice), SelectStatus::ok);
+  EXPECT_NE(choice.config.space, nullptr);
 }
 
 TEST_F(SelectorTest, ModelsAreFoundInOrder) {
