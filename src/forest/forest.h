@@ -2,17 +2,14 @@
 /// \file
 /// An ensemble of decision trees as flat arrays, and its reference evaluation.
 ///
-///     const LightgbmModel trained = read_lightgbm("model_relative.lgbm.gz");
-///     const double score = trained.forest.predict(row);          // row: one double per feature
+///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm_text.h
+///     const double score = forest.predict(row);                               // row: one double per feature
 ///
 /// The walk is LightGBM's: doubles, trees summed in order, its rules for missing values; the result equals
-/// its own prediction bit for bit (tests/parity/forest_parity_test.cpp).
+/// its own prediction bit for bit (tests/parity/).
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 namespace kscout {
@@ -65,20 +62,5 @@ struct Forest {
 /// Throws corrupt_data unless every index is in range, every tree is a tree, no threshold is NaN and every
 /// leaf is finite.
 void check(const Forest& forest);
-
-/// A LightGBM model file: versions v3 and v4, one output.
-struct LightgbmModel {
-  Forest forest;
-  std::vector<std::string> feature_names;
-  std::string objective;  ///< as written: "regression", "lambdarank"; "" for a custom one
-};
-
-/// Reads LightGBM's text form. Throws corrupt_data (with the line) for damaged text, unsupported by name for
-/// linear trees, several classes, and objectives whose output is not the plain sum of the leaves.
-LightgbmModel parse_lightgbm(std::string_view text);
-
-/// Same from .lgbm, .txt or gzip of either, decompressed in memory. Throws not_found when there is no such
-/// file.
-LightgbmModel read_lightgbm(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/fail.h"
+#include "forest/lightgbm_text.h"
 #include "train/lightgbm.h"
 
 namespace kscout {

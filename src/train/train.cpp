@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
+#include "forest/lightgbm_text.h"
 #include "train/best_tflops.h"
 #include "train/folds.h"
 

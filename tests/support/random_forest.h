@@ -87,6 +87,7 @@ class RandomForest {
     if (dice == 0) return 1.0000000180025095e-35;  // LightGBM's usual threshold beside zero
     if (dice == 1) return 0;
     if (dice == 2) return below(2) == 0 ? 1e300 : -1e300;
+    if (dice == 3) return std::numeric_limits<double>::infinity();  // parts NaN from all numbers
     return number();
   }
 

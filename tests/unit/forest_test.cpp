@@ -1,5 +1,4 @@
-#include "forest/forest.h"
-
+#include <cmath>
 #include <filesystem>
 #include <limits>
 
@@ -10,6 +9,7 @@
 
 #include "core/files.h"
 #include "forest/gzip.h"
+#include "forest/lightgbm_text.h"
 
 namespace kscout {
 namespace {
@@ -110,7 +110,35 @@ TEST(Forest, RefusesByName) {
                  "multiclass");
   expect_refused(with("is_linear=0", "is_linear=1"), Errc::unsupported, "linear trees");
   expect_refused(with("objective=regression", "objective=binary sigmoid:1"), Errc::unsupported, "'binary'");
-  expect_refused(with("objective=regression", "objective=regression sqrt"), Errc::unsupported, "reg_sqrt");
+  expect_refused(with("objective=regression", "objective=cross_entropy"), Errc::unsupported,
+                 "'cross_entropy': supported are regression, ");
+}
+
+TEST(Forest, LinksFollowTheObjective) {
+  const auto link = [](const char* objective) {
+    return parse_lightgbm(with("objective=regression", std::string("objective=") + objective));
+  };
+  EXPECT_EQ(link("lambdarank").output(-2.5), -2.5);
+  EXPECT_EQ(link("quantile alpha:0.9").objective, "quantile");
+  EXPECT_EQ(link("regression sqrt").output(-2.5), -6.25);
+  EXPECT_EQ(link("regression sqrt").output(0), 0);
+  EXPECT_EQ(link("tweedie tweedie_variance_power:1.5").output(0.5), std::exp(0.5));
+  EXPECT_EQ(parse_lightgbm(with("objective=regression\n", "")).objective, "");
+}
+
+TEST(Forest, TextIsWrittenBack) {
+  for (const char* const objective : {"regression", "regression sqrt", "poisson", "lambdarank"}) {
+    const LightgbmModel model =
+        parse_lightgbm(with("objective=regression", std::string("average_output\nobjective=") + objective));
+    EXPECT_EQ(parse_lightgbm(lightgbm_text(model)), model);
+  }
+  LightgbmModel model = parse_lightgbm(kText);
+  for (const char* const name : {"", "tile m", "a=b", "line\nend"}) {
+    model.feature_names[1] = name;
+    EXPECT_THROW(lightgbm_text(model), Error) << name;
+  }
+  model.feature_names.pop_back();
+  EXPECT_THROW(lightgbm_text(model), Error);
 }
 
 TEST(Forest, NamesTheLineOfDamage) {

@@ -12,6 +12,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
+#include "forest/lightgbm_text.h"
 #include "support/toy.h"
 #include "train/folds.h"
 

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "core/fail.h"
-#include "forest/forest.h"
 #include "forest/gzip.h"
+#include "forest/lightgbm_text.h"
 
 namespace kscout {
 
@@ -102,25 +102,25 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Objectives that hand out the plain sum of the leaves.
+/// Objectives by what they do with a score. reg_sqrt is said by a further word of the regression ones.
 constexpr std::string_view kPlainObjectives[] = {"regression", "regression_l1", "huber",      "fair",
                                                  "quantile",   "mape",          "lambdarank", "rank_xendcg"};
+constexpr std::string_view kExponentialObjectives[] = {"poisson", "gamma", "tweedie"};
 
-/// First word of the objective; throws unsupported for those that transform the sum.
-std::string objective_of(std::string_view text) {
+/// First word of the objective and its link; throws unsupported for those with another.
+void read_objective(std::string_view text, LightgbmModel& model) {
   const auto words = words_of(text);
-  if (words.empty() || words[0] == "none" || words[0] == "custom") return "";
-  for (std::size_t i = 1; i < words.size(); ++i) {
-    if (words[i] == "sqrt") {
-      fail(Errc::unsupported,
-           "LightGBM model with reg_sqrt: the forest cannot undo it; train without reg_sqrt");
-    }
+  if (words.empty() || words[0] == "none" || words[0] == "custom") return;
+  model.objective = words[0];
+  if (std::ranges::find(kExponentialObjectives, words[0]) != std::end(kExponentialObjectives)) {
+    model.link = Link::exponential;
+    return;
   }
-  for (const auto plain : kPlainObjectives) {
-    if (words[0] == plain) return words[0];
+  if (std::ranges::find(kPlainObjectives, words[0]) == std::end(kPlainObjectives)) {
+    fail(Errc::unsupported, "LightGBM objective '{}': supported are {}, {}", words[0],
+         fmt::join(kPlainObjectives, ", "), fmt::join(kExponentialObjectives, ", "));
   }
-  fail(Errc::unsupported, "LightGBM objective '{}': supported are {}", words[0],
-       fmt::join(kPlainObjectives, ", "));
+  if (std::ranges::find(words, "sqrt") != words.end()) model.link = Link::signed_square;
 }
 
 template <class T>
@@ -200,10 +200,22 @@ void read_header(const Block& header, LightgbmModel& model) {
   }
   model.forest.feature_count = static_cast<std::uint32_t>(last) + 1;
   model.forest.average = header.has("average_output");
-  model.objective = objective_of(header.text_or("objective", ""));
+  read_objective(header.text_or("objective", ""), model);
 }
 
 }  // namespace
+
+double LightgbmModel::output(double score) const noexcept {
+  switch (link) {
+    case Link::signed_square:
+      return static_cast<double>((score > 0) - (score < 0)) * score * score;
+    case Link::exponential:
+      return std::exp(score);
+    case Link::identity:
+      break;
+  }
+  return score;
+}
 
 LightgbmModel parse_lightgbm(std::string_view text) {
   Lines lines(text);
