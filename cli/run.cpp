@@ -64,13 +64,13 @@ std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProble
                                      {.device = backend.device(), .rules = options.rules}),
                         backend);
   if (options.configs.empty()) {
-    const Choice choice = dispatcher.choose(problem);
+    const Choice choice = dispatcher.get_solution(problem).choice;
     return {{std::string(word(choice.source)), choice}};
   }
   for (const auto& name : options.configs) {
     Choice choice;
     if (name == "auto") {
-      choice = dispatcher.choose(problem);
+      choice = dispatcher.get_solution(problem).choice;
       candidates.push_back({std::string(word(choice.source)), choice});
       continue;
     }

@@ -7,7 +7,9 @@
 ///     std::vector<std::byte> workspace(launch->workspace_bytes());
 ///     launch->run({.a = a, .b = b, .c = c}, workspace.data());  // may be repeated
 ///
-/// Describing kernels is a provider's work and needs no backend.
+/// Describing kernels is a provider's work and needs no backend. A backend opens its device in the first
+/// prepare(): name, device facts and refusals come from files, presets and queries that need no open device,
+/// so that a program may list and select in a process that forks, or in one that never runs anything.
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -31,14 +33,23 @@ struct GemmBuffers {
   const void* bias = nullptr;  ///< n elements, when the epilogue adds one
 };
 
+/// A queue of work on a device: a cudaStream_t or a hipStream_t; null is the device's own queue. The queue of
+/// backend cpu is the calling thread, whatever is given.
+struct Stream {
+  void* handle = nullptr;
+};
+
 /// One config made ready for one problem.
 class KSCOUT_API Launch {
  public:
   virtual ~Launch() = default;
   virtual std::size_t workspace_bytes() const noexcept = 0;
-  /// Computes C. `workspace` is aligned to 64 bytes and holds workspace_bytes(). Returns when C is complete.
-  /// Allocates nothing. One Launch must not run in two threads at once.
-  virtual void run(const GemmBuffers& buffers, void* workspace) = 0;
+  /// Puts the computation of C into the stream; on backend cpu, returns when C is complete. `workspace` is in
+  /// the device's memory, aligned to 64 bytes (256 on a GPU), holds workspace_bytes() and belongs to the
+  /// launch until the stream has passed it. Allocates nothing and waits for nothing, so a stream that is
+  /// being captured into a graph may be given. One Launch must not run in two threads at once. Throws
+  /// device_failure.
+  virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
 };
 
 class KSCOUT_API Backend {
@@ -49,7 +60,8 @@ class KSCOUT_API Backend {
   virtual const Device& device() = 0;
   /// Why this config cannot run this problem here (rule or missing instruction set); empty when it can.
   virtual std::string refusal(const GemmProblem& problem, const KernelConfig& config) = 0;
-  /// Throws unsupported with refusal()'s text, invalid_argument for a bad problem.
+  /// Opens the device when that has not happened yet. Throws unsupported with refusal()'s text or what the
+  /// kernel itself says against the problem, invalid_argument for a bad problem, device_failure.
   virtual std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) = 0;
 };
 

@@ -39,7 +39,7 @@ class ToyLaunch : public Launch {
   ToyLaunch(const GemmProblem& problem, Behaviour behaviour) : problem_(problem), behaviour_(behaviour) {}
   std::size_t workspace_bytes() const noexcept override { return 100; }
 
-  void run(const GemmBuffers& buffers, void* workspace) override {
+  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
     ++calls_;
     const auto c_bytes = static_cast<std::size_t>(operand_elements(problem_).c) * sizeof(float);
     switch (behaviour_) {

@@ -2,9 +2,12 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "measure/operands.h"
@@ -41,7 +44,7 @@ TEST(Dispatcher, ComputesWhatWasAsked) {
 
 TEST(Dispatcher, TellsWhoChose) {
   Dispatcher dispatcher = analytic_dispatcher();
-  const Choice choice = dispatcher.choose(make_gemm(64, 64, 64));
+  const Choice choice = dispatcher.get_solution(make_gemm(64, 64, 64)).choice;
   EXPECT_EQ(choice.source, ChoiceSource::analytic);
   EXPECT_EQ(parse_config_name(Selector::name(make_gemm(64, 64, 64), choice)).config, choice.config);
 }
@@ -71,13 +74,95 @@ TEST(Dispatcher, NamedConfigRunsOrSaysWhyNot) {
   operands.make(problem, 1);
   const GemmReference reference(problem, operands);
   operands.reset_c();
-  dispatcher.run_explicit(problem, dispatcher.choose(problem).config, operands.buffers());
+  dispatcher.run_explicit(problem, dispatcher.get_solution(problem).choice.config, operands.buffers());
   EXPECT_LE(reference.check(operands.c()).error, 1);
 
   KernelConfig foreign(provider("ck_tile").space(Op::gemm));
   EXPECT_THROW(dispatcher.run_explicit(problem, foreign, operands.buffers()), Error);
   expect_error(Errc::unsupported, "fp16",
                [&] { dispatcher.run(make_gemm(4, 4, 4, DType::fp16), operands.buffers()); });
+}
+
+/// Right results with the caller's workspace, wrong arguments without.
+TEST(Dispatcher, RunsInTheCallersWorkspace) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  const GemmProblem problem = make_gemm(70, 90, 110, DType::fp32, Layout::crr);
+  GemmOperands operands;
+  operands.make(problem, 1);
+  const GemmReference reference(problem, operands);
+  operands.reset_c();
+  GuardedBuffer workspace;
+  workspace.resize(dispatcher.workspace_bytes(problem));
+  ASSERT_GT(workspace.size(), 0) << "a problem that packs is needed here";
+  dispatcher.run(problem, operands.buffers(),
+                 {.workspace = workspace.data(), .workspace_bytes = workspace.size()});
+  EXPECT_LE(reference.check(operands.c()).error, 1);
+  EXPECT_EQ(workspace.damage(), "");
+  expect_error(Errc::invalid_argument, "are needed", [&] {
+    dispatcher.run(problem, operands.buffers(),
+                   {.workspace = workspace.data(), .workspace_bytes = workspace.size() - 1});
+  });
+}
+
+/// A config of two threads, so that a run needs the pool.
+KernelConfig two_threads(const GemmProblem& problem) {
+  const Family family =
+      enumerate({.signature = signature_of(problem), .device = backend("cpu").device(), .filter = {}});
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    const KernelConfig config = family.configs[i];
+    if (config["threads_m"] * config["threads_n"] == 2 && backend("cpu").refusal(problem, config).empty()) {
+      return config;
+    }
+  }
+  return KernelConfig();
+}
+
+/// 0 when the child computes the product rightly.
+int child_status(const std::function<double()>& error) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // threads that are not there would be waited for
+    int status = 2;
+    try {
+      status = error() <= 1 ? 0 : 1;
+    } catch (...) {
+    }
+    _exit(status);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST(Dispatcher, ForkedProcessesComputeBeforeAndAfterTheFirstRun) {
+  if (backend("cpu").device().cores < 2) GTEST_SKIP() << "one core: no config starts threads";
+  Dispatcher dispatcher = analytic_dispatcher();
+  const GemmProblem problem = make_gemm(192, 192, 192);
+  dispatcher.get_solution(problem);
+  const KernelConfig config = two_threads(problem);
+  ASSERT_NE(config.space, nullptr);
+  GemmOperands operands;
+  operands.make(problem, 7);
+  const GemmReference reference(problem, operands);
+  const auto error = [&] {
+    operands.reset_c();
+    dispatcher.run_explicit(problem, config, operands.buffers());
+    return reference.check(operands.c()).error;
+  };
+  EXPECT_EQ(child_status(error), 0) << "forked before the first run";
+  EXPECT_LE(error(), 1);
+  EXPECT_EQ(child_status(error), 0) << "forked when the parent's threads were running";
+  const auto launch = backend("cpu").prepare(problem, config);
+  GuardedBuffer workspace;
+  workspace.resize(launch->workspace_bytes());
+  EXPECT_EQ(child_status([&] {
+              operands.reset_c();
+              launch->run(operands.buffers(), workspace.data());
+              return reference.check(operands.c()).error;
+            }),
+            0)
+      << "forked between making ready and running";
+  EXPECT_LE(error(), 1);
 }
 
 TEST(Dispatcher, ThreadsMayShareOne) {

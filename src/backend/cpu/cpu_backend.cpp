@@ -24,7 +24,7 @@ class CpuLaunch final : public Launch {
     return sizeof(float) * static_cast<std::size_t>(plan_.workspace_floats);
   }
 
-  void run(const GemmBuffers& buffers, void* workspace) override {
+  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
     if (empty_) return;
     float* const floats = static_cast<float*>(workspace);
     if (plan_.config.threads() == 1) {

@@ -28,6 +28,16 @@ void relax() noexcept {
 
 thread_local bool inside_part = false;
 
+/// All pools of the process, for fork().
+struct Pools {
+  std::mutex mutex;
+  std::vector<ThreadPool*> all;
+};
+Pools& pools() {
+  static Pools& instance = *new Pools;  // never destroyed: a fork may come after the destructors of statics
+  return instance;
+}
+
 #if defined(__linux__)
 std::vector<int> allowed_cores() {
   static const std::vector<int> cores =
@@ -61,8 +71,42 @@ void pin_thread(pthread_t thread, std::size_t index, bool pinned) {
 
 }  // namespace
 
+ThreadPool::ThreadPool() {
+#if defined(__linux__)
+  static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+  if (registered != 0) fail(Errc::device_failure, "cannot prepare threads for fork(): error {}", registered);
+#endif
+  const std::scoped_lock lock(pools().mutex);
+  pools().all.push_back(this);
+}
+
+void ThreadPool::before_fork() noexcept {
+  pools().mutex.lock();
+  for (ThreadPool* pool : pools().all) pool->busy_.lock();
+}
+
+void ThreadPool::after_fork_in_parent() noexcept {
+  for (ThreadPool* pool : pools().all) pool->busy_.unlock();
+  pools().mutex.unlock();
+}
+
+void ThreadPool::after_fork_in_child() noexcept {
+  for (ThreadPool* pool : pools().all) pool->forget_workers();
+  after_fork_in_parent();
+}
+
+void ThreadPool::forget_workers() noexcept {
+  // The threads are those of the parent: neither joined nor detached here, so their objects are let go.
+  for (auto& worker : workers_) static_cast<void>(worker.release());
+  workers_.clear();
+}
+
 void ThreadPool::reserve(int parts) {
   const std::scoped_lock lock(busy_);
+  add_workers(parts);
+}
+
+void ThreadPool::add_workers(int parts) {
   while (static_cast<int>(workers_.size()) < parts - 1) {
     auto worker = std::make_unique<Worker>();
     const int part = static_cast<int>(workers_.size()) + 1;
@@ -80,6 +124,13 @@ void ThreadPool::reserve(int parts) {
 
 void ThreadPool::run(int parts, Part part, void* data) noexcept {
   if (parts == 1 || inside_part || !busy_.try_lock()) {
+    for (int i = 0; i < parts; ++i) part(data, i);
+    return;
+  }
+  try {
+    add_workers(parts);  // none to add, unless the process was forked
+  } catch (...) {
+    busy_.unlock();
     for (int i = 0; i < parts; ++i) part(data, i);
     return;
   }
@@ -136,6 +187,10 @@ void ThreadPool::pin(bool pinned) {
 }
 
 ThreadPool::~ThreadPool() {
+  {
+    const std::scoped_lock lock(pools().mutex);
+    std::erase(pools().all, this);
+  }
   stop_ = true;
   for (auto& worker : workers_) {
     worker->ticket.fetch_add(1, std::memory_order_seq_cst);

@@ -5,7 +5,8 @@
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///
 /// Workers spin for a short while after their last part, then sleep, so that calls that follow each other
-/// start in under a microsecond and an idle program costs nothing.
+/// start in under a microsecond and an idle program costs nothing. Threads do not survive fork(): a child
+/// process starts its own when it first needs them, and what it was given before the fork goes on to work.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -19,12 +20,15 @@ class ThreadPool {
  public:
   using Part = void (*)(void* data, int part);
 
+  ThreadPool();
+
   /// Starts `parts - 1` workers at once when more than are there already are asked for. Throws device_failure
   /// when the system gives no thread.
   void reserve(int parts);
 
   /// Runs part(data, 0..parts-1). Needs reserve(parts) before. While another thread is inside, or from inside
-  /// a part, all parts run one after the other in the calling thread. Allocates nothing.
+  /// a part, all parts run one after the other in the calling thread. Allocates nothing, but for the workers
+  /// of the first call after a fork; when the system gives none, the calling thread does their work.
   void run(int parts, Part part, void* data) noexcept;
 
   /// Ties worker i to the i-th core this process may use and the calling thread to the first; `false` unties.
@@ -40,6 +44,13 @@ class ThreadPool {
     std::thread thread;
   };
   void work(Worker& worker, int part);
+  void add_workers(int parts);  ///< with busy_ held
+
+  // What fork() calls: no thread is inside a pool while the process is copied.
+  static void before_fork() noexcept;
+  static void after_fork_in_parent() noexcept;
+  static void after_fork_in_child() noexcept;
+  void forget_workers() noexcept;
 
   std::mutex busy_;  ///< held while parts run and while workers are added
   std::vector<std::unique_ptr<Worker>> workers_;
