@@ -7,9 +7,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kscout DESTINATION ${CMAKE_INSTA
 install(TARGETS kscout_cli kscout_worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(KSCOUT_LAB)
   # Arrow and LightGBM are used where they lie, in .venv.
-  cmake_path(GET KSCOUT_PARQUET_LIBRARY PARENT_PATH _arrow)
-  cmake_path(GET KSCOUT_LIGHTGBM_LIBRARY PARENT_PATH _lightgbm)
-  set_target_properties(kscout_lab_cli PROPERTIES INSTALL_RPATH "${_arrow};${_lightgbm}")
+  set_target_properties(kscout_lab_cli PROPERTIES INSTALL_RPATH "${KSCOUT_ARROW_FOLDER};${KSCOUT_LIGHTGBM_FOLDER}")
   install(TARGETS kscout_lab_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models)

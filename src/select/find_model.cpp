@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <kscout/selector.h>
@@ -29,6 +30,21 @@ void append_parts(const std::string& list, std::vector<fs::path>& folders) {
   }
 }
 
+/// Where an installation keeps models, seen from a program or library of it.
+void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
+  folders.push_back(file.parent_path() / "models");
+  folders.push_back(file.parent_path().parent_path() / "share" / "kscout" / "models");
+}
+
+/// The file that this code was loaded from: a shared library, or the program.
+fs::path loaded_library() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<const void*>(&loaded_library), &info) || !info.dli_fname) return {};
+  std::error_code error;
+  const fs::path file = fs::canonical(info.dli_fname, error);
+  return error ? fs::path() : file;
+}
+
 bool is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_regular_file(folder / "model.ksf", ignored);
@@ -50,13 +66,12 @@ std::vector<fs::path> model_search_path() {
   std::vector<fs::path> folders;
   append_parts(environment("KSCOUT_MODEL_PATH"), folders);
   folders.push_back(user_model_folder());
-  // Beside the program: an installation that was moved finds its models all the same.
+  // Beside the program, and beside the library that a program elsewhere loaded (Python, an application): an
+  // installation that was moved finds its models all the same.
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    folders.push_back(program.parent_path() / "models");
-    folders.push_back(program.parent_path().parent_path() / "share" / "kscout" / "models");
-  }
+  const fs::path program = fs::read_symlink("/proc/self/exe", error), library = loaded_library();
+  if (!program.empty()) append_neighbours(program, folders);
+  if (!library.empty() && library != program) append_neighbours(library, folders);
   append_parts(KSCOUT_MODEL_FOLDERS, folders);
   return folders;
 }

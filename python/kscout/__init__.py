@@ -1,0 +1,31 @@
+"""KernelScout: picks the fastest GEMM kernel in microseconds, without running any.
+
+    import kscout
+    best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
+
+Problems: Gemm. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, rank_kernels.
+Errors: kscout.errors, one class per code.
+"""
+
+from ._core import Choice, Config, Device, Family, Gemm, Selector, __version__, device_names, kernels
+from ._ranking import rank_kernels
+from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
+
+__all__ = [
+    "Choice",
+    "Config",
+    "CorruptData",
+    "Device",
+    "DeviceFailure",
+    "Error",
+    "Family",
+    "Gemm",
+    "InvalidArgument",
+    "NotFound",
+    "Selector",
+    "Unsupported",
+    "__version__",
+    "device_names",
+    "kernels",
+    "rank_kernels",
+]

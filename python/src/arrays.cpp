@@ -1,0 +1,187 @@
+#include "arrays.h"
+
+#include <optional>
+#include <string>
+
+#include <kscout/error.h>
+
+namespace nb = nanobind;
+
+namespace kscout::python {
+
+namespace {
+
+struct ElementType {
+  DType dtype;
+  nb::dlpack::dtype_code code;
+  std::uint8_t bits;
+};
+
+/// How each type is called in DLPack. tf32 and int4 have no arrays of their own.
+constexpr ElementType kElementTypes[] = {
+    {DType::fp64, nb::dlpack::dtype_code::Float, 64},
+    {DType::fp32, nb::dlpack::dtype_code::Float, 32},
+    {DType::fp16, nb::dlpack::dtype_code::Float, 16},
+    {DType::bf16, nb::dlpack::dtype_code::Bfloat, 16},
+    {DType::fp8, nb::dlpack::dtype_code::Float8_E4M3FN, 8},
+    {DType::bf8, nb::dlpack::dtype_code::Float8_E5M2, 8},
+    {DType::int32, nb::dlpack::dtype_code::Int, 32},
+    {DType::int8, nb::dlpack::dtype_code::Int, 8},
+};
+
+[[noreturn]] void refuse(const Operand& operand, const std::string& why) {
+  throw Error(Errc::invalid_argument, std::string("array ") + operand.name + " " + why);
+}
+
+std::string text(std::int64_t value) { return std::to_string(value); }
+
+std::string shape_text(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool batched) {
+  return "(" + (batched ? text(batch) + ", " : "") + text(rows) + ", " + text(columns) + ")";
+}
+
+std::string shape_text(const Operand& o) { return shape_text(o.batch, o.rows, o.columns, o.batch != 1); }
+
+std::string strides_text(const Operand& o) {
+  return "strides of " + (o.batch > 1 ? text(o.batch_stride) + ", " : "") + text(o.row_stride) + ", " +
+         text(o.column_stride) + " elements";
+}
+
+/// The operand's lines as memory has them: rows when row-major, columns otherwise.
+struct Lines {
+  std::int64_t count, length, line_stride, element_stride;
+};
+Lines lines_of(const Operand& o, bool row_major) {
+  return row_major ? Lines{o.rows, o.columns, o.row_stride, o.column_stride}
+                   : Lines{o.columns, o.rows, o.column_stride, o.row_stride};
+}
+
+/// The leading dimension with which the operand lies in this order, nothing when it does not. A stride is
+/// meaningless along a dimension of one element.
+std::optional<std::int64_t> leading_dimension(const Operand& o, bool row_major) {
+  const Lines lines = lines_of(o, row_major);
+  if (lines.length > 1 && lines.element_stride != 1) return std::nullopt;
+  std::int64_t leading = lines.count > 1 ? lines.line_stride : lines.length;
+  if (lines.count == 1 && o.batch > 1) leading = o.batch_stride;
+  const bool empty = lines.count == 0 || lines.length == 0 || o.batch == 0;
+  if (empty) return lines.length;
+  if (leading < lines.length) return std::nullopt;
+  if (o.batch > 1 && o.batch_stride != lines.count * leading) return std::nullopt;
+  return leading;
+}
+
+struct Order {
+  bool row_major;
+  std::int64_t leading;  ///< 0 = packed
+};
+
+/// Row-major when both orders fit, unless only the other one is packed.
+Order order_of(const Operand& o) {
+  const auto rows = leading_dimension(o, true), columns = leading_dimension(o, false);
+  if (!rows && !columns) {
+    refuse(
+        o,
+        "has shape " + shape_text(o) + " and " + strides_text(o) +
+            "; elements of a row or of a column must follow each other, and so must the matrices of a batch: "
+            "copy it first");
+  }
+  const bool column_major = !rows || (columns && *columns == o.rows && *rows != o.columns);
+  const std::int64_t leading = column_major ? *columns : *rows;
+  return {!column_major, leading == (column_major ? o.rows : o.columns) ? 0 : leading};
+}
+
+Layout layout_of(bool a_row_major, bool b_row_major) {
+  if (a_row_major) return b_row_major ? Layout::rrr : Layout::rcr;
+  return b_row_major ? Layout::crr : Layout::ccr;
+}
+
+/// What the problem states about one operand.
+struct Stated {
+  DType dtype;
+  std::int64_t rows, columns, leading;
+  bool row_major;
+};
+
+void check_operand(const GemmProblem& problem, const Operand& o, const Stated& stated) {
+  const DType stored = stated.dtype == DType::tf32 ? DType::fp32 : stated.dtype;
+  const std::string of = "; " + print(problem) + " ";
+  if (o.dtype != stored) {
+    refuse(o, "holds " + std::string(word(o.dtype)) + of + "takes " + std::string(word(stored)));
+  }
+  if (o.rows != stated.rows || o.columns != stated.columns || o.batch != problem.batch) {
+    refuse(o, "has shape " + shape_text(o) + of + "takes " +
+                  shape_text(problem.batch, stated.rows, stated.columns, problem.batch != 1));
+  }
+  const auto leading = leading_dimension(o, stated.row_major);
+  const bool one_line = lines_of(o, stated.row_major).count <= 1 && o.batch <= 1;
+  if (!leading || (!one_line && *leading != stated.leading)) {
+    refuse(o, "has " + strides_text(o) + of + "takes a " + (stated.row_major ? "row" : "column") +
+                  "-major one with " + text(stated.leading) + " elements between " +
+                  (stated.row_major ? "rows" : "columns") +
+                  "; Gemm.of(a, b) reads the layout from the arrays");
+  }
+}
+
+}  // namespace
+
+Operand operand_of(char name, const InputArray& array) {
+  Operand o{};
+  o.name = name;
+  if (array.device_type() != nb::device::cpu::value) {
+    refuse(o, "is not in the CPU's memory (DLPack device type " + text(array.device_type()) +
+                  "); kernels of this version run on the CPU");
+  }
+  const ElementType* type = nullptr;
+  for (const ElementType& known : kElementTypes) {
+    const auto dtype = array.dtype();
+    if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits && dtype.lanes == 1)
+      type = &known;
+  }
+  if (!type) {
+    refuse(o, "has elements of DLPack code " + text(array.dtype().code) + " and " + text(array.dtype().bits) +
+                  " bits, which no problem computes with; convert it to float32, for example");
+  }
+  if (array.ndim() != 2 && array.ndim() != 3) {
+    refuse(o, "has " + text(static_cast<std::int64_t>(array.ndim())) +
+                  " dimensions; a matrix has 2, a batch of matrices 3");
+  }
+  const std::size_t first = array.ndim() - 2;
+  o.dtype = type->dtype;
+  o.batch = first ? static_cast<std::int64_t>(array.shape(0)) : 1;
+  o.rows = static_cast<std::int64_t>(array.shape(first));
+  o.columns = static_cast<std::int64_t>(array.shape(first + 1));
+  o.batch_stride = first ? array.stride(0) : 0;
+  o.row_stride = array.stride(first);
+  o.column_stride = array.stride(first + 1);
+  return o;
+}
+
+GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operand* c) {
+  if (a.columns != b.rows || a.batch != b.batch) {
+    refuse(b, "has shape " + shape_text(b) + ", which does not fit a's " + shape_text(a));
+  }
+  const Order order_a = order_of(a), order_b = order_of(b);
+  GemmProblem problem =
+      make_gemm(a.rows, b.columns, a.columns, a.dtype, layout_of(order_a.row_major, order_b.row_major));
+  problem.batch = a.batch;
+  problem.lda = order_a.leading;
+  problem.ldb = order_b.leading;
+  problem.dtype_b = b.dtype;
+  if (c) {
+    problem.dtype_c = c->dtype;
+    const auto leading = leading_dimension(*c, true);
+    if (!leading) refuse(*c, "has " + strides_text(*c) + "; results are stored row-major");
+    problem.ldc = *leading == c->columns ? 0 : *leading;
+    check_operands(problem, a, b, *c);
+  }
+  check(problem);
+  return problem;
+}
+
+void check_operands(const GemmProblem& p, const Operand& a, const Operand& b, const Operand& c) {
+  const LeadingDimensions leading = leading_dimensions(p);
+  check_operand(p, a, {p.dtype_a, p.m, p.k, leading.a, row_major_a(p.layout)});
+  check_operand(p, b, {p.dtype_b, p.k, p.n, leading.b, row_major_b(p.layout)});
+  check_operand(p, c, {p.dtype_c, p.m, p.n, leading.c, true});
+}
+
+}  // namespace kscout::python

@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// Devices: the class Device, devices by name.
+#include <string>
+#include <variant>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/variant.h>
+
+#include <kscout/device.h>
+
+namespace kscout::python {
+
+/// What functions take for a device: a Device, a preset's name or "auto".
+using DeviceArgument = std::variant<Device, std::string>;
+Device device_of(const DeviceArgument& argument);
+
+void bind_device(nanobind::module_& module);
+
+}  // namespace kscout::python

@@ -1,0 +1,110 @@
+#pragma once
+/// \file
+/// Records as Python objects, from the library's one list of fields per record.
+///
+///     nb::class_<Device> type(module, "Device");
+///     bind_fields(type);                       // one read-only property per field, with unit and meaning
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <kscout/error.h>
+#include <kscout/fields.h>
+
+namespace kscout::python {
+
+namespace nb = nanobind;
+
+/// Words as str, unknown numbers and empty texts as None.
+template <class V>
+nb::object to_python(const V& value) {
+  if constexpr (WordEnum<V>) {
+    return nb::cast(word(value));
+  } else if constexpr (std::is_floating_point_v<V>) {
+    return value != value ? nb::none() : nb::cast(value);
+  } else if constexpr (std::is_same_v<V, std::string>) {
+    return value.empty() ? nb::none() : nb::cast(value);
+  } else {
+    return nb::cast(value);
+  }
+}
+
+/// Throws invalid_argument for an unknown word, TypeError naming the field for a value of another type.
+template <class V>
+V from_python(std::string_view name, nb::handle value) {
+  try {
+    if constexpr (WordEnum<V>) {
+      return parse<V>(nb::cast<std::string_view>(value));
+    } else {
+      return nb::cast<V>(value);
+    }
+  } catch (const nb::cast_error&) {
+    throw nb::type_error((std::string(name) + "=" + nb::repr(value).c_str() + " has the wrong type").c_str());
+  }
+}
+
+/// How stubs call a field's type.
+template <class V>
+std::string python_type() {
+  if constexpr (WordEnum<V>) {
+    std::string text = "typing.Literal[";
+    for (const auto w : EnumWords<V>::words)
+      text += (text.back() == '[' ? "'" : ", '") + std::string(w) + "'";
+    return text + "]";
+  } else if constexpr (std::is_same_v<V, bool>) {
+    return "bool";
+  } else if constexpr (std::is_floating_point_v<V>) {
+    return "float";
+  } else if constexpr (std::is_same_v<V, std::string>) {
+    return "str";
+  } else {
+    return "int";
+  }
+}
+
+/// Sets the fields that `given` names. Throws invalid_argument naming the nearest field for an unknown one.
+template <Record T>
+void set_fields(T& record, const nb::kwargs& given) {
+  std::vector<std::string_view> names;
+  for_each_field<T>([&](const auto& field) { names.push_back(field.name); });
+  for (const auto& [key, value] : given) {
+    const auto wanted = nb::cast<std::string_view>(key);
+    const std::size_t index = parse_word("field", wanted, names);
+    std::size_t i = 0;
+    for_each_field<T>([&](const auto& field) {
+      using V = std::remove_cvref_t<decltype(record.*field.member)>;
+      if (i++ == index) record.*field.member = from_python<V>(field.name, value);
+    });
+  }
+}
+
+template <Record T>
+nb::dict fields_dict(const T& record) {
+  nb::dict dict;
+  for_each_field<T>([&](const auto& field) { dict[nb::cast(field.name)] = to_python(record.*field.member); });
+  return dict;
+}
+
+/// One read-only property per field. A number or text that may be unknown is `... | None`.
+template <Record T, class Class>
+void bind_fields(Class& type, bool may_be_unknown) {
+  for_each_field<T>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    const bool optional = may_be_unknown && (std::is_floating_point_v<V> || std::is_same_v<V, std::string>);
+    const std::string signature =
+        "def " + std::string(field.name) + "(self) -> " + python_type<V>() + (optional ? " | None" : "");
+    const std::string unit = field.unit == "1" ? "" : ", in " + std::string(field.unit);
+    const std::string help = std::string(field.help) + unit + ".";
+    const auto member = field.member;
+    type.def_prop_ro(
+        std::string(field.name).c_str(), [member](const T& record) { return to_python(record.*member); },
+        nb::for_getter(nb::sig(signature.c_str())), nb::for_getter(help.c_str()));
+  });
+}
+
+}  // namespace kscout::python

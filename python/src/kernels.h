@@ -1,0 +1,10 @@
+#pragma once
+/// \file
+/// Configs and families: the classes Config and Family, the function kernels.
+#include <nanobind/nanobind.h>
+
+namespace kscout::python {
+
+void bind_kernels(nanobind::module_& module);
+
+}  // namespace kscout::python

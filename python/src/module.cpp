@@ -1,0 +1,19 @@
+#include <nanobind/nanobind.h>
+
+#include <kscout/version.h>
+
+#include "device.h"
+#include "errors.h"
+#include "kernels.h"
+#include "problem.h"
+#include "selector.h"
+
+NB_MODULE(_core, module) {
+  module.doc() = "The compiled part of kscout; use it through the package `kscout`.";
+  module.attr("__version__") = KSCOUT_VERSION;
+  kscout::python::bind_errors(module);
+  kscout::python::bind_problem(module);
+  kscout::python::bind_device(module);
+  kscout::python::bind_kernels(module);
+  kscout::python::bind_selector(module);
+}

@@ -1,0 +1,117 @@
+#include "selector.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/vector.h>
+
+#include <kscout/provider.h>
+
+#include "device.h"
+#include "fields.h"
+#include "problem.h"
+
+namespace kscout::python {
+
+namespace {
+
+SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules) {
+  return {.provider = std::move(provider), .device = device_of(device), .rules = std::move(rules)};
+}
+
+NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order) {
+  const GemmProblem problem = problem_of(argument);
+  const By by = parse<By>(order);
+  const nb::gil_scoped_release unlocked;
+  return {selector.select(problem, by), signature_of(problem)};
+}
+
+std::vector<NamedChoice> rank(const Selector& selector, const ProblemArgument& argument, std::size_t count,
+                              std::string_view order) {
+  const GemmProblem problem = problem_of(argument);
+  const By by = parse<By>(order);
+  const nb::gil_scoped_release unlocked;
+  std::vector<NamedChoice> named;
+  for (const Choice& choice : selector.rank(problem, count, by))
+    named.push_back({choice, signature_of(problem)});
+  return named;
+}
+
+std::string name_of(const NamedChoice& named) {
+  return provider(named.choice.config.space->provider).print(named.signature, named.choice.config);
+}
+
+/// A property for one field of Choice.
+template <class V>
+void bind_field(nb::class_<NamedChoice>& type, const char* name, V Choice::*field, const char* help) {
+  const std::string signature = std::string("def ") + name + "(self) -> " + python_type<V>() +
+                                (std::is_floating_point_v<V> ? " | None" : "");
+  type.def_prop_ro(
+      name, [field](const NamedChoice& named) { return to_python(named.choice.*field); },
+      nb::for_getter(nb::sig(signature.c_str())), nb::for_getter(help));
+}
+
+void bind_choice(nb::module_& module) {
+  nb::class_<NamedChoice> choice(module, "Choice",
+                                 "One config for one problem, with what is predicted of it; None = unknown.");
+  choice.def_prop_ro(
+      "config",
+      [](const NamedChoice& n) {
+        return NamedConfig{n.signature, n.choice.config};
+      },
+      "How to compute the problem.");
+  choice.def_prop_ro("name", &name_of, "The config's name.");
+  bind_field(choice, "time_us", &Choice::time_us, "Time of the whole call, in microseconds.");
+  bind_field(choice, "tflops", &Choice::tflops, "10^12 operations per second.");
+  bind_field(choice, "gb_s", &Choice::gb_s, "Least bytes over the time, 10^9 bytes per second.");
+  bind_field(choice, "margin", &Choice::margin,
+             "How much longer the next config takes, as a fraction of this one's time.");
+  bind_field(choice, "confidence", &Choice::confidence, "Probability of being within 3 % of the best.");
+  bind_field(choice, "score", &Choice::score,
+             "What the ranking sorts by, higher is better; comparable within one problem.");
+  bind_field(choice, "source", &Choice::source, "Which link of the chain answered.");
+  bind_field(choice, "decided_by", &Choice::decided_by, "Behind the cache: the link that decided then.");
+  choice.def("__repr__", [](const NamedChoice& n) {
+    return "<Choice " + name_of(n) + " by " + std::string(word(n.choice.source)) + ">";
+  });
+}
+
+}  // namespace
+
+void bind_selector(nb::module_& module) {
+  bind_choice(module);
+  nb::class_<Selector> selector(
+      module, "Selector",
+      "Problem in, ranked configs out, without running any. Safe to share by threads.\n\n"
+      "    selector = Selector.find('fp32')\n"
+      "    choice = selector.select(Gemm(16, 4096, 4096))\n"
+      "    choice.name, choice.time_us");
+  selector.def_static("load", &Selector::load, nb::arg("model"), "From a model folder or `.ksf` file.");
+  selector.def_static(
+      "find",
+      [](std::string_view dtype, std::string_view op, std::string provider, const DeviceArgument& device,
+         std::string rules) {
+        return Selector::find(parse<Op>(op), parse<DType>(dtype),
+                              request_of(std::move(provider), device, std::move(rules)));
+      },
+      nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = "native",
+      nb::arg("device") = "auto", nb::arg("rules") = "default",
+      "The first model for the type and device on the search path, analytic costs when there is none.");
+  selector.def_static(
+      "analytic",
+      [](std::string provider, const DeviceArgument& device, std::string rules) {
+        return Selector::analytic(request_of(std::move(provider), device, std::move(rules)));
+      },
+      nb::kw_only(), nb::arg("provider") = "native", nb::arg("device") = "auto", nb::arg("rules") = "default",
+      "Without a model: analytic costs, then the rule set's default config.");
+  selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best",
+               "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for.");
+  selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best",
+               "The best configs, best first; fewer than `count` when fewer can take the problem.");
+  selector.def_prop_ro(
+      "model_path",
+      [](const Selector& s) { return s.model_path().empty() ? std::nullopt : std::optional(s.model_path()); },
+      "Where the model was read from; None without one.");
+  selector.def_prop_ro("device", &Selector::device, "The device for which choices are made.");
+}
+
+}  // namespace kscout::python

@@ -1,0 +1,18 @@
+#pragma once
+/// \file
+/// Selection: the classes Choice and Selector.
+#include <nanobind/nanobind.h>
+
+#include <kscout/selector.h>
+
+namespace kscout::python {
+
+/// A choice with what is needed to print its name.
+struct NamedChoice {
+  Choice choice;
+  Signature signature;
+};
+
+void bind_selector(nanobind::module_& module);
+
+}  // namespace kscout::python

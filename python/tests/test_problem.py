@@ -1,0 +1,49 @@
+import pickle
+import re
+
+import pytest
+
+import kscout
+from kscout import Gemm
+
+
+def test_two_ways_to_write_a_problem_are_one():
+    problem = Gemm(16, 4096, 512, "bf16", "rrr", batch=2)
+    assert problem == Gemm("gemm:16x4096x512:bf16:rrr:batch=2")
+    assert str(problem) == "gemm:16x4096x512:bf16:rrr:batch=2"
+    assert eval(repr(problem)) == problem
+    assert {problem: 1}[Gemm(str(problem))] == 1
+    assert pickle.loads(pickle.dumps(problem)) == problem
+
+
+def test_fields_come_from_the_library():
+    problem = Gemm(3, 4, 5, "int8", lda=8)
+    assert problem.as_dict() == {name: getattr(problem, name) for name in problem.as_dict()}
+    assert (problem.m, problem.lda, problem.dtype_a, problem.dtype_c, problem.layout) == (3, 8, "int8", "int32", "rcr")
+    assert problem.flops == 2 * 3 * 4 * 5
+    assert problem.replace(m=7, epilogue="relu") == Gemm(7, 4, 5, "int8", lda=8, epilogue="relu")
+    with pytest.raises(AttributeError):
+        problem.m = 4
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: Gemm(-1, 2, 3), "m=-1"),
+        (lambda: Gemm(1, 2, 3, "fp31"), "did you mean 'fp32'"),
+        (lambda: Gemm(1, 2, 3, layout="rcrr"), "layout"),
+        (lambda: Gemm(1, 2, 3, bach=2), "did you mean 'batch'"),
+        (lambda: Gemm(1, 2, 30, lda=8), "lda=8"),
+        (lambda: Gemm("gemm:1x2"), "MxNxK"),
+        (lambda: Gemm(1, 2, 3).replace(batch=0), "batch=0"),
+    ],
+)
+def test_a_wrong_problem_is_refused_with_its_reason(make, words):
+    with pytest.raises(kscout.InvalidArgument, match=re.escape(words)) as caught:
+        make()
+    assert isinstance(caught.value, ValueError) and caught.value.code == "invalid_argument"
+
+
+def test_a_field_of_the_wrong_type_is_named():
+    with pytest.raises(TypeError, match="batch='two'"):
+        Gemm(1, 2, 3, batch="two")

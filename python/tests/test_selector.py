@@ -1,0 +1,69 @@
+import threading
+
+import pytest
+
+import kscout
+from kscout import Gemm, Selector
+
+PROBLEM = Gemm(48, 100, 60)
+
+
+def test_ranked_configs_come_best_first(model):
+    selector = Selector.load(model)
+    assert selector.model_path == model
+    ranked = selector.rank(PROBLEM, 4)
+    assert len(ranked) == 4
+    assert [choice.score for choice in ranked] == sorted((choice.score for choice in ranked), reverse=True)
+    assert ranked[0].decided_by == "model" and ranked[0].time_us > 0
+    best = selector.select(str(PROBLEM))
+    assert (best.name, best.config, best.score) == (ranked[0].name, ranked[0].config, ranked[0].score)
+    assert kscout.Config(best.name) == best.config
+
+
+def test_without_a_model_the_analytic_cost_answers():
+    selector = Selector.analytic()
+    assert selector.model_path is None
+    choice = selector.select(PROBLEM)
+    assert choice.decided_by == "analytic" and choice.confidence is None
+    assert choice.config in kscout.kernels().serving(PROBLEM)
+
+
+def test_the_models_of_the_package_are_on_the_search_path(model):
+    device = Selector.load(model).device
+    assert Selector.find("fp32", device=device).model_path == model
+
+
+def test_rank_kernels_is_rank_of_the_selector(model):
+    names = [choice.name for choice in kscout.rank_kernels(PROBLEM, 3, model=model)]
+    assert names == [choice.name for choice in Selector.load(model).rank(PROBLEM, 3)]
+    assert len(kscout.rank_kernels(str(PROBLEM), top=2)) == 2
+
+
+def test_refusals_are_of_their_class(model, tmp_path):
+    selector = Selector.load(model)
+    with pytest.raises(kscout.InvalidArgument, match="did you mean 'latency'"):
+        selector.select(PROBLEM, by="latncy")
+    with pytest.raises(kscout.NotFound):
+        Selector.load(tmp_path / "none")
+    (tmp_path / "model.ksf").write_bytes(b"not a model at all")
+    with pytest.raises(kscout.CorruptData):
+        Selector.load(tmp_path / "model.ksf")
+    with pytest.raises(kscout.Unsupported):
+        Selector.analytic().select(Gemm(16, 16, 16, "bf16"))
+
+
+def test_threads_share_a_selector():
+    selector = Selector.analytic()
+    problems = [Gemm(m, 64, 32) for m in range(1, 40)]
+    expected = [selector.select(p).name for p in problems]
+    results = {}
+
+    def work(i):
+        results[i] = [selector.select(p).name for p in problems]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert all(results[i] == expected for i in range(4))
