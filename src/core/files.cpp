@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fail.h"
@@ -25,6 +26,13 @@ struct Descriptor {
   const int code = errno;
   fail(code == ENOENT ? Errc::not_found : Errc::device_failure, "{}: cannot {}: {}", file.string(), what,
        std::strerror(code));
+}
+
+/// What the system says that a file holds: 0 for pipes and for files that are made while they are read.
+std::size_t known_bytes(int fd) {
+  struct stat about {};
+  if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
+  return std::min(static_cast<std::size_t>(about.st_size), kMostFileBytes);
 }
 
 /// A file of this process beside its target, gone when this object goes unless it was renamed.
@@ -65,10 +73,12 @@ std::string read_file(const std::filesystem::path& file) {
   const Descriptor in{open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (in.fd < 0) fail_io("open", file);
   std::string bytes;
+  std::size_t room = std::max<std::size_t>(known_bytes(in.fd) + 1, 1 << 12);
   for (;;) {
     const std::size_t filled = bytes.size();
     if (filled > kMostFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
-    bytes.resize(std::max<std::size_t>(filled * 2, 1 << 16));
+    if (filled == room) room *= 2;
+    bytes.resize(room);  // always a byte more than is there: the read that finds the end needs no new buffer
     const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
     bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno != EINTR) fail_io("read", file);

@@ -1,0 +1,69 @@
+// What a loaded model takes from the heap, against its file and against 20 MB.
+#include <filesystem>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <kscout/selector.h>
+
+#include "core/files.h"
+#include "support/heap.h"
+#include "support/large_model.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A model of 500 trees of 31 leaves with 1,014 configs, and those that came with the program.
+class ModelMemory : public testing::Test {
+ protected:
+  void SetUp() override {
+    large_ = fs::temp_directory_path() / ("kscout_memory_" + std::to_string(getpid()) + ".ksf");
+    write_file_atomically(large_, toy::large_model().bytes());
+    files_.push_back(large_);
+    for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
+      if (fs::exists(entry.path() / "model.ksf")) files_.push_back(entry.path() / "model.ksf");
+    }
+    for (const auto& file : files_) Model::load(file);  // the catalogue is compiled once and stays
+  }
+  void TearDown() override { fs::remove(large_); }
+
+  fs::path large_;
+  std::vector<fs::path> files_;
+};
+
+TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
+  ASSERT_GE(files_.size(), 2u);
+  for (const auto& file : files_) {
+    SCOPED_TRACE(file);
+    const auto size = static_cast<std::ptrdiff_t>(fs::file_size(file));
+    const Signature trained = Model::load(file).data().families.front().signature;
+    const GemmProblem problem = make_gemm(64, 1000, 1000, trained.dtype_a, trained.layout);
+    const HeapWatch watch;
+    const Selector selector = Selector::load(file);
+    EXPECT_EQ(selector.select(problem).source, ChoiceSource::model);
+    EXPECT_GT(watch.live(), size / 4) << "the model is not on the heap: count what holds it";
+    EXPECT_LE(watch.live(), 4 * size);
+    EXPECT_LE(watch.peak(), 4 * size) << "while loading";
+  }
+}
+
+TEST_F(ModelMemory, OfAThousandConfigsIsAtMostTwentyMegabytes) {
+  const HeapWatch watch;
+  const Selector selector = Selector::load(large_);
+  EXPECT_EQ(selector.select(make_gemm(64, 1000, 1000, DType::fp32, Layout::rrr)).source, ChoiceSource::model);
+  EXPECT_LE(watch.peak(), 20'000'000);
+}
+
+TEST_F(ModelMemory, ComesBack) {
+  for (const auto& file : files_) {
+    const HeapWatch watch;
+    Model::load(file);
+    EXPECT_EQ(watch.live(), 0) << file;
+  }
+}
+
+}  // namespace
+}  // namespace kscout
