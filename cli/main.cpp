@@ -9,6 +9,7 @@ void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
 void setup_predict(CLI::App& verb);
 void setup_run(CLI::App& verb);
+void setup_export(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
@@ -21,6 +22,7 @@ constexpr VerbSetup kSetups[] = {
     {"features", setup_features},
     {"predict", setup_predict},
     {"run", setup_run},
+    {"export", setup_export},
     {"hardware", setup_hardware},
 };
 // clang-format on

@@ -8,11 +8,11 @@
 namespace kscout {
 
 // Defined by the generated file of cmake/KscoutEmbed.cmake.
-extern const EmbeddedFile kEmbeddedFamilies[];
-extern const std::size_t kEmbeddedFamilies_count;
+extern const EmbeddedFile kEmbeddedFiles[];
+extern const std::size_t kEmbeddedFiles_count;
 
 namespace {
-std::span<const EmbeddedFile> files() { return {kEmbeddedFamilies, kEmbeddedFamilies_count}; }
+std::span<const EmbeddedFile> files() { return {kEmbeddedFiles, kEmbeddedFiles_count}; }
 }  // namespace
 
 std::string_view embedded_file(std::string_view name) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Data files of the repository (families/*.toml) that travel inside the library.
+/// Files of the repository (families/*.toml and others) that travel inside the library.
 ///
 ///     std::string_view text = embedded_file("families/native_gemm.toml");
 #include <cstddef>

@@ -25,6 +25,8 @@ class ServeRules {
   ServeRules& operator=(const ServeRules&) = delete;
 
   std::size_t configs() const noexcept { return configs_; }
+  /// The rules made ready, one formula each.
+  const expr::Program& program() const noexcept { return program_; }
   /// Writes 1 to `serves[i]` when every rule admits config i for the problem, else 0. serves.size() ==
   /// configs(). Allocates on the first call only.
   void ask(const GemmProblem& problem, std::span<std::uint8_t> serves);

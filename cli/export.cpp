@@ -1,0 +1,122 @@
+// kscout export: a model for programs that do not link the library.
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "export/header.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+/// What can be written.
+enum class ExportFormat : std::uint8_t { header, lightgbm, json };
+
+}  // namespace
+
+}  // namespace kscout::cli
+
+template <>
+struct kscout::EnumWords<kscout::cli::ExportFormat> {
+  static constexpr std::string_view what = "format";
+  static constexpr std::array<std::string_view, 3> words = {"header", "lightgbm", "json"};
+};
+
+namespace kscout::cli {
+
+namespace {
+
+struct ExportOptions {
+  std::string model, shapes, out, target, name_space;
+  FamilyOptions family;
+  ExportFormat format = ExportFormat::header;
+};
+
+std::optional<Target> asked_target(const ExportOptions& options) {
+  if (options.target.empty()) return std::nullopt;
+  return parse<Target>(options.target);
+}
+
+/// The table may also come from analytic costs: then there is no model to name.
+std::string shapes_text(const ExportOptions& options) {
+  if (options.format != ExportFormat::header) {
+    fail(Errc::invalid_argument, "--shapes writes a lookup table, which is a header; --format {} has none",
+         word(options.format));
+  }
+  if (!options.target.empty()) {
+    fail(Errc::invalid_argument,
+         "--target: the lookup table holds what `kscout predict` chooses; leave it out");
+  }
+  const auto problems = read_problems(options.shapes);
+  if (problems.empty()) fail(Errc::invalid_argument, "{} holds no problem", options.shapes);
+  const FamilyRequest request = options.family.request(signature_of(problems.front()));
+  const Selector selector =
+      selector_for(options.model, request.signature, {request.provider, request.device, request.rules});
+  std::vector<ShapeChoice> choices;
+  for (const GemmProblem& problem : problems) choices.push_back({problem, selector.select(problem)});
+  return shapes_header(std::move(choices), options.name_space);
+}
+
+std::string model_text(const ExportOptions& options) {
+  if (options.model.empty()) fail(Errc::invalid_argument, "which model? give --model FOLDER");
+  const Model model = Model::load(options.model);
+  switch (options.format) {
+    case ExportFormat::header:
+      return model_header(model, {options.name_space, asked_target(options)});
+    case ExportFormat::lightgbm:
+      return model_lightgbm(model, asked_target(options));
+    case ExportFormat::json:
+      return model_json(model);
+  }
+  return {};
+}
+
+void export_verb(const ExportOptions& options) {
+  const std::string text = options.shapes.empty() ? model_text(options) : shapes_text(options);
+  if (options.out.empty()) {
+    fmt::print("{}", text);
+    return;
+  }
+  write_file_atomically(options.out, text);
+  fmt::print(stderr, "{}: {} bytes\n", options.out, text.size());
+}
+
+}  // namespace
+
+void setup_export(CLI::App& verb) {
+  const auto options = std::make_shared<ExportOptions>();
+  verb.add_option("--model", options->model, "model folder or .ksf file");
+  add_word_option(verb, "--format", options->format, "what to write");
+  verb.add_option(
+      "--shapes", options->shapes,
+      "write a lookup table for the problems of this file (lines gemm:MxNxK..., or CSV) instead of the "
+      "model; without --model the one that `predict` would find");
+  verb.add_option("--target", options->target,
+                  "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)");
+  verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
+  verb.add_option("--provider", options->family.provider, "for --shapes without a model")
+      ->capture_default_str();
+  verb.add_option("--rules", options->family.rules, "for --shapes without a model")->capture_default_str();
+  verb.add_option("--device", options->family.device,
+                  "for --shapes without --model: a preset's name, or auto")
+      ->capture_default_str();
+  verb.add_option("--out", options->out, "write to this file (standard output)");
+  verb.footer(
+      "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
+      "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"
+      "json      everything that the model file holds\n\n"
+      "examples\n"
+      "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
+      "  kscout export --shapes shapes.txt --namespace my_shapes --out my_shapes.h\n"
+      "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n\n"
+      "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
+  verb.callback([options] { export_verb(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,438 @@
+#include "export/header.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include <kscout/provider.h>
+#include <kscout/version.h>
+
+#include "core/embedded.h"
+#include "core/fail.h"
+#include "export/cpp_text.h"
+#include "export/translate.h"
+#include "family/serve_rules.h"
+#include "features/schema.h"
+#include "forest/lightgbm_text.h"
+
+namespace kscout {
+
+namespace {
+
+/// Tables by content: families that have equal ones share them.
+class TablePool {
+ public:
+  /// Adds `make(name)` unless the same text was made for an earlier name; the name that it has.
+  template <class Make>
+  std::string add(std::string_view kind, Make&& make) {
+    std::string body = make(std::string(kind));
+    for (const auto& [name, known] : tables_) {
+      if (known == body) return name;
+    }
+    std::string name = fmt::format("{}_{}", kind, tables_.size());
+    text_ += make(name);
+    tables_.emplace_back(name, std::move(body));
+    return name;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> tables_;  ///< name, text under the kind's name
+  std::string text_;
+};
+
+const TargetForest& wanted_target(const Model& model, std::optional<Target> target) {
+  const auto& targets = model.data().targets;
+  if (!target) return targets.front();
+  const auto found = std::ranges::find(targets, *target, &TargetForest::target);
+  if (found != targets.end()) return *found;
+  std::string names;
+  for (const auto& has : targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
+  fail(Errc::invalid_argument, "the model was not trained for {}; it has {}", word(*target), names);
+}
+
+std::vector<std::uint32_t> first_formulas(std::size_t count) {
+  std::vector<std::uint32_t> formulas(count);
+  std::iota(formulas.begin(), formulas.end(), 0U);
+  return formulas;
+}
+
+std::string forest_text(std::string_view name, const Forest& forest) {
+  const auto part = [&](std::string_view of) { return fmt::format("{}_{}", name, of); };
+  std::string out = cpp_array("std::uint32_t", part("tree_nodes"), forest.tree_nodes) +
+                    cpp_array("std::uint32_t", part("tree_leaves"), forest.tree_leaves) +
+                    cpp_array("double", part("threshold"), forest.threshold) +
+                    cpp_array("std::uint32_t", part("feature"), forest.feature) +
+                    cpp_array("std::int32_t", part("left"), forest.left) +
+                    cpp_array("std::int32_t", part("right"), forest.right) +
+                    cpp_array("std::uint8_t", part("decision"), forest.decision) +
+                    cpp_array("double", part("leaf_value"), forest.leaf_value) +
+                    cpp_array("std::uint32_t", part("set_words"), forest.set_words) +
+                    cpp_array("std::uint32_t", part("set_bits"), forest.set_bits);
+  return out +
+         fmt::format(
+             "inline constexpr Forest {0} = {{{1}, {2}, {0}_tree_nodes, {0}_tree_leaves, {0}_threshold, "
+             "{0}_feature,\n    {0}_left, {0}_right, {0}_decision, {0}_leaf_value, {0}_set_words, "
+             "{0}_set_bits}};\n",
+             name, forest.tree_count(), forest.average);
+}
+
+/// What `claim` means in ln TFLOPS, as claimed_log_tflops() says it.
+std::string_view claim_text(Target target) {
+  switch (target) {
+    case Target::tflops:
+      return "std::log(formula::maximum(std::expm1(score), 1e-9))";
+    case Target::latency:
+      return "std::log(formula::maximum(flop_count(p), 1.0) * 1e-6 / formula::maximum(std::expm1(-score), "
+             "1e-9))";
+    case Target::bandwidth:
+      return "std::log(formula::maximum(flop_count(p), 1.0) * 1e-6 /\n"
+             "                  formula::maximum(least_bytes(p) * 1e-3 / formula::maximum(std::expm1(score), "
+             "1e-9), 1e-9))";
+    case Target::relative:
+      return "score";
+    case Target::rank:
+      return "score - top_score";
+  }
+  return "score";
+}
+
+constexpr std::string_view kSizes = R"(
+inline double flop_count(const Problem& p) {
+  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
+         static_cast<double>(p.batch);
+}
+inline double least_bytes(const Problem& p) {
+  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
+  const auto bytes = [](DType type) { return element_bytes[static_cast<int>(type)]; };
+  const double c_bytes = m * n * bytes(p.dtype_c) * (p.accumulate ? 2 : 1);
+  return static_cast<double>(p.batch) * (m * k * bytes(p.dtype_a) + k * n * bytes(p.dtype_b) + c_bytes);
+}
+)";
+
+constexpr std::string_view kFamilyType = R"(
+// Which configs may serve a signature. Config i has the name names[i] and the axes configs[i * axis_count + axis].
+struct Family {
+  DType dtype_a, dtype_b, dtype_c, dtype_acc;
+  Layout layout;
+  Epilogue epilogue;
+  bool accumulate;
+  int size;            // number of configs
+  int default_config;  // what runs when nothing better is known
+  const char* const* names;
+  const std::int32_t* configs;
+  const double* feature_values;  // what the formulas of features read of each config
+  const double* rule_values;     // the same for the rules
+  int rule_values_count;
+  void (*rules_of_problem)(const Problem&, double*);
+  bool (*serves)(const double*, const double*);
+};
+)";
+
+constexpr std::string_view kSelect = R"(
+// The family for a problem; null when the model was not trained for its types and layout. Whether C is read too
+// changes no choice: a family of the other kind serves as well.
+inline const Family* family_of(const Problem& p) {
+  for (const bool accumulate : {p.accumulate, !p.accumulate}) {
+    for (const Family& f : families) {
+      if (f.dtype_a == p.dtype_a && f.dtype_b == p.dtype_b && f.dtype_c == p.dtype_c &&
+          f.dtype_acc == p.dtype_acc && f.layout == p.layout && f.epilogue == p.epilogue &&
+          f.accumulate == accumulate) {
+        return &f;
+      }
+    }
+  }
+  return nullptr;
+}
+
+// Calls use(config, score) for each config that can take the problem, in family order; higher is better.
+template <class Use>
+inline void each_score(const Problem& p, const Family& f, Use&& use) {
+  if (!is_described(p)) return;
+  double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
+  features_of_problem(p, q);
+  f.rules_of_problem(p, rule_q);
+  for (int i = 0; i < f.size; ++i) {
+    if (!f.serves(rule_q, f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count)) continue;
+    features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
+    use(i, score_sign * score_forest.predict(row));
+  }
+}
+
+// Writes one score per config of the family; -infinity: cannot take the problem.
+inline void score(const Problem& p, const Family& f, double* scores) {
+  for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
+  each_score(p, f, [scores](int i, double score) { scores[i] = score; });
+}
+
+// What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes it.
+struct Choice {
+  int config = -1;                     // position in the family
+  const char* name = nullptr;          // of the kernel
+  const std::int32_t* axes = nullptr;  // axis_count values, in the order of axis_names
+  double score = unknown;
+  double tflops = unknown;   // predicted
+  double time_us = unknown;  // predicted
+};
+
+// The best config of a problem whose sizes make sense (none negative, batch at least 1); of equal scores the first.
+// Allocates nothing; may run in many threads at once.
+inline Choice select(const Problem& p) {
+  Choice choice;
+  const Family* const f = family_of(p);
+  if (!f) return choice;
+  each_score(p, *f, [&choice](int i, double score) {
+    if (choice.config >= 0 && !(score > choice.score)) return;
+    choice.config = i;
+    choice.score = score;
+  });
+  if (choice.config < 0) return choice;
+  choice.name = f->names[choice.config];
+  choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
+  choice.tflops = predicted_tflops(p, choice.score, choice.score);
+  const double flops = flop_count(p);
+  if (flops > 0 && choice.tflops > 0) choice.time_us = flops / choice.tflops * 1e-6;
+  return choice;
+}
+)";
+
+/// Puts the parts of a header together in the order in which they need each other.
+class HeaderWriter {
+ public:
+  HeaderWriter(const Model& model, const TargetForest& target)
+      : model_(model), target_(target), schema_(with_requirements(*model.data().schema)) {}
+
+  std::string run(const std::string& name_space) {
+    const Translation features = translation(first_formulas(feature_count()));
+    std::string families = families_text(features);
+    std::string out = head(name_space);
+    out += fmt::format("namespace {} {{\n\n", name_space);
+    out += embedded_file("src/export/runtime-inl.h");
+    out += "\n" + cpp_problem_types();
+    std::vector<double> bytes;
+    for (std::size_t type = 0; type < EnumWords<DType>::words.size(); ++type) {
+      bytes.push_back(bytes_per_element(static_cast<DType>(type)));
+    }
+    out += "\n// Bytes of one element of each type.\n" + cpp_array("double", "element_bytes", bytes);
+    out += kSizes;
+    out +=
+        "\n// Formulas: what the problem alone decides is computed once (q), what a config alone decides is "
+        "a "
+        "table (t).\n";
+    out += features.code("features");
+    out += fmt::format("inline constexpr int feature_count = {};\n", feature_count());
+    out += fmt::format("inline constexpr int features_problem_values = {};\n",
+                       std::max<std::size_t>(features.problem_values(), 1));
+    out += fmt::format("inline constexpr int features_config_values = {};\n", features.config_values());
+    out += requirements_text();
+    out += "\n// Trees that score a config.\n" + forest_text("score_forest", target_.forest);
+    out += fmt::format("inline constexpr double score_sign = {};\n",
+                       target_.target == Target::latency ? "-1.0" : "1.0");
+    out += speed_text();
+    out += kFamilyType;
+    out += families;
+    out += kSelect;
+    out += fmt::format("\n}}  // namespace {}\n", name_space);
+    return out;
+  }
+
+ private:
+  std::size_t feature_count() const { return model_.data().schema->size(); }
+  Op op() const { return model_.data().families.front().signature.op; }
+
+  /// The schema with its requirements of the problem as further formulas. Those of configs were asked when
+  /// the model was made; they are asked once more here.
+  Schema with_requirements(const Schema& schema) const {
+    for (const Family& family : model_.data().families) {
+      Schema::Rows(schema, family.device, family.configs, family.traits);
+    }
+    SchemaData data = schema.data();
+    for (const Requirement& requirement : data.requirements) {
+      data.features.push_back(
+          {fmt::format("requirement {}", data.features.size()), requirement.formula, "1", "", false});
+    }
+    return Schema(std::move(data));
+  }
+
+  Translation translation(std::span<const std::uint32_t> formulas) const {
+    return {schema_.program(), formulas, model_.device(), op()};
+  }
+
+  std::string head(const std::string& name_space) const {
+    const ModelData& data = model_.data();
+    std::string trained_for;
+    for (const Family& family : data.families) {
+      trained_for += fmt::format("//   {} {}, {} configs\n", word(family.signature.dtype_a),
+                                 word(family.signature.layout), family.configs.size());
+    }
+    return fmt::format(
+        "// Chooses a {0} kernel of provider {1} for {2}. Written by `kscout export --format header` ({3}); "
+        "do not "
+        "edit.\n"
+        "//\n"
+        "//     {4}::Problem problem;\n"
+        "//     problem.m = 16, problem.n = 4096, problem.k = 4096;\n"
+        "//     const {4}::Choice choice = {4}::select(problem);\n"
+        "//     if (choice.config >= 0) std::puts(choice.name);\n"
+        "//\n"
+        "// C++17, no dependency. With -ffp-contract=off, and never with -ffast-math, scores and choices are "
+        "those of "
+        "the\n"
+        "// model file bit for bit. Trained for\n"
+        "{5}"
+        "// Rules {6}, target {7}, {8} trees, schema {9}, measurements {10}.\n"
+        "#pragma once\n\n"
+        "#include <cmath>\n#include <cstddef>\n#include <cstdint>\n#include <cstring>\n#include "
+        "<initializer_list>\n#include <limits>\n\n"
+        "#ifdef __FAST_MATH__\n"
+        "#error \"this header needs IEEE 754 arithmetic: NaN means unknown; compile without -ffast-math\"\n"
+        "#endif\n\n",
+        word(op()), model_.provider(), model_.device().name, KSCOUT_VERSION, name_space, trained_for,
+        data.families.front().rules, word(target_.target), target_.forest.tree_count(), data.schema->name(),
+        data.fingerprint);
+  }
+
+  std::string requirements_text() const {
+    std::vector<std::uint32_t> of_problem;
+    for (auto f = static_cast<std::uint32_t>(feature_count()); f < schema_.size(); ++f) {
+      if (schema_.depends(f).problem_only()) of_problem.push_back(f);
+    }
+    std::string out = "\n// Whether the formulas mean anything for such a problem.\n";
+    if (of_problem.empty()) return out + "inline bool is_described(const Problem&) { return true; }\n";
+    const Translation asked = translation(of_problem);
+    out += asked.code("requirements");
+    return out + fmt::format(
+                     "inline bool is_described(const Problem& p) {{\n  double q[{}], holds[{}];\n"
+                     "  requirements_of_problem(p, q);\n  requirements(q, nullptr, holds);\n"
+                     "  for (const double held : holds) {{\n    if (!(held != 0)) return false;\n  }}\n"
+                     "  return true;\n}}\n",
+                     std::max<std::size_t>(asked.problem_values(), 1), of_problem.size());
+  }
+
+  /// What a score means: with relative and rank against the best config's speed, which trees of its own tell.
+  std::string speed_text() const {
+    const bool against_best = target_.target == Target::relative || target_.target == Target::rank;
+    std::string out, best = "0.0";
+    if (against_best) {
+      const Translation features = translation(model_.data().best_features);
+      out += "\n// Trees that tell the speed of a problem's best config: ln TFLOPS.\n";
+      out += features.code("best_features") + forest_text("best_forest", model_.data().best_tflops);
+      out += fmt::format(
+          "inline double best_log_tflops(const Problem& p) {{\n  double q[{}], row[{}];\n"
+          "  best_features_of_problem(p, q);\n  best_features(q, nullptr, row);\n"
+          "  return best_forest.predict(row);\n}}\n",
+          std::max<std::size_t>(features.problem_values(), 1),
+          std::max<std::size_t>(model_.data().best_features.size(), 1));
+      best = "best_log_tflops(p)";
+    }
+    return out + fmt::format(
+                     "\n// TFLOPS that a score predicts; top_score is the highest of the problem's configs.\n"
+                     "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
+                     "                               [[maybe_unused]] double top_score) {{\n"
+                     "  const double claim = {};\n  const double best = {};\n"
+                     "  return std::exp(best + {} + {} * claim);\n}}\n",
+                     claim_text(target_.target), best, cpp_number(target_.offset), cpp_number(target_.slope));
+  }
+
+  std::string families_text(const Translation& features) {
+    TablePool pool;
+    std::string entries;
+    std::size_t most_problem_values = 1;
+    for (const Family& family : model_.data().families) {
+      const ServeRules rules(family.serves, family.configs, family.traits, family.device);
+      const Translation asked(rules.program(), first_formulas(rules.program().size()), family.device, op());
+      most_problem_values = std::max(most_problem_values, asked.problem_values());
+      const std::string names = pool.add("names", [&](const auto& name) { return names_text(name, family); });
+      const std::string configs =
+          pool.add("configs", [&](const auto& name) { return configs_text(name, family.configs); });
+      const std::string feature_values = pool.add("feature_values", [&](const auto& name) {
+        return cpp_array("double", name, features.config_rows(family.configs, family.traits));
+      });
+      const std::string rule_values = pool.add("rule_values", [&](const auto& name) {
+        return cpp_array("double", name, asked.config_rows(family.configs, family.traits));
+      });
+      const std::string serves =
+          pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
+      const Signature& s = family.signature;
+      entries += fmt::format(
+          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {},\n"
+          "     {}, {}, {}, {}_of_problem, {}_serve}},\n",
+          word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
+          word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, names, configs,
+          feature_values, rule_values, asked.config_values(), serves, serves);
+    }
+    const ConfigSpace& space = model_.data().families.front().configs.space();
+    std::vector<std::string> axes;
+    for (const Axis& axis : space.axes) axes.push_back(cpp_text(axis.name));
+    return "\n" + cpp_array("const char*", "axis_names", axes) +
+           fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
+           fmt::format("inline constexpr int most_rule_problem_values = {};\n", most_problem_values) +
+           fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
+                       entries);
+  }
+
+  static std::string names_text(const std::string& name, const Family& family) {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < family.configs.size(); ++i) names.push_back(cpp_text(family.name(i)));
+    return cpp_array("const char*", name, names);
+  }
+
+  static std::string configs_text(const std::string& name, const ConfigTable& configs) {
+    std::vector<std::int32_t> values;
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const KernelConfig config = configs[i];
+      values.insert(values.end(), config.value.begin(),
+                    config.value.begin() + static_cast<std::ptrdiff_t>(configs.space().axes.size()));
+    }
+    return cpp_array("std::int32_t", name, values);
+  }
+
+  /// The rules with their names and reasons, and a function that asks all of them.
+  static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
+    std::string out = "\n// A config can take a problem when all of these hold:\n";
+    for (const Rule& rule : family.serves) {
+      out += fmt::format("//   {}: {}\n", one_line(rule.name), one_line(rule.because));
+    }
+    out += asked.code(name);
+    return out +
+           fmt::format(
+               "inline bool {0}_serve(const double* q, const double* t) {{\n  double holds[{1}] = {{}};\n"
+               "  {0}(q, t, holds);\n  for (int i = 0; i < {2}; ++i) {{\n"
+               "    if (!formula::is_true(holds[i])) return false;\n  }}\n  return true;\n}}\n\n",
+               name, std::max<std::size_t>(family.serves.size(), 1), family.serves.size());
+  }
+
+  /// Fit for a comment: one line that does not end in a backslash.
+  static std::string one_line(std::string text) {
+    for (char& c : text) {
+      if (static_cast<unsigned char>(c) < 0x20 || c == '\\') c = ' ';
+    }
+    return text;
+  }
+
+  const Model& model_;
+  const TargetForest& target_;
+  Schema schema_;  ///< the model's features, then its requirements
+};
+
+}  // namespace
+
+std::string model_header(const Model& model, const HeaderOptions& options) {
+  const Family& family = model.data().families.front();
+  const std::string name_space =
+      options.name_space.empty()
+          ? cpp_name(model_folder_name(family.signature.op, family.signature.dtype_a, family.device))
+          : options.name_space;
+  check_namespace(name_space);
+  return HeaderWriter(model, wanted_target(model, options.target)).run(name_space);
+}
+
+std::string model_lightgbm(const Model& model, std::optional<Target> target) {
+  const TargetForest& wanted = wanted_target(model, target);
+  LightgbmModel text;
+  text.forest = wanted.forest;
+  text.objective = wanted.target == Target::rank ? "lambdarank" : "regression";
+  for (const Feature& feature : model.data().schema->features()) text.feature_names.push_back(feature.id);
+  return lightgbm_text(text);
+}
+
+}  // namespace kscout

@@ -1,0 +1,139 @@
+// A lookup table for a closed set of problems.
+#include <algorithm>
+#include <tuple>
+
+#include <kscout/version.h>
+
+#include "core/fail.h"
+#include "export/cpp_text.h"
+#include "export/header.h"
+
+namespace kscout {
+
+namespace {
+
+/// The fields by which problems are told apart, as whole numbers: the key of the table.
+std::vector<std::int64_t> key_of(const GemmProblem& problem) {
+  std::vector<std::int64_t> key;
+  for_each_field<GemmProblem>([&](const auto& field) {
+    if (field.role == FieldRole::identity) key.push_back(static_cast<std::int64_t>(problem.*field.member));
+  });
+  return key;
+}
+
+std::string key_text() {
+  std::string values;
+  for_each_field<GemmProblem>([&](const auto& field) {
+    if (field.role != FieldRole::identity) return;
+    if (!values.empty()) values += ", ";
+    values += fmt::format("static_cast<std::int64_t>(p.{})", field.name);
+  });
+  return values;
+}
+
+constexpr std::string_view kFind = R"(
+// The choice for a problem; config is -1 when it is not in the table. Cost: a binary search.
+inline Choice find(const Problem& p) {
+  const std::int64_t key[key_size] = {KEY};
+  int first = 0, last = shape_count;
+  while (first < last) {
+    const int middle = first + (last - first) / 2;
+    int order = 0;
+    for (int i = 0; i < key_size && order == 0; ++i) {
+      const std::int64_t there = keys[middle * key_size + i];
+      order = there < key[i] ? -1 : there > key[i] ? 1 : 0;
+    }
+    if (order == 0) return {chosen[middle], names[chosen[middle]], configs + chosen[middle] * axis_count, time_us[middle]};
+    (order < 0 ? first : last) = order < 0 ? middle + 1 : middle;
+  }
+  return {-1, nullptr, nullptr, unknown};
+}
+)";
+
+constexpr std::string_view kChoice = R"(
+struct Choice {
+  int config;                // position in names
+  const char* name;          // of the kernel
+  const std::int32_t* axes;  // axis_count values, in the order of axis_names
+  double time_us;            // predicted when the table was made
+};
+)";
+
+/// Distinct configs by name, and which of them each shape takes.
+struct Chosen {
+  std::vector<std::string> names;
+  std::vector<std::int32_t> axes, of_shape;
+
+  void add(const ShapeChoice& shape) {
+    const ConfigSpace& space = *shape.choice.config.space;
+    const std::string name = cpp_text(Selector::name(shape.problem, shape.choice));
+    const auto found = std::ranges::find(names, name);
+    of_shape.push_back(static_cast<std::int32_t>(found - names.begin()));
+    if (found != names.end()) return;
+    names.push_back(name);
+    const auto& value = shape.choice.config.value;
+    axes.insert(axes.end(), value.begin(), value.begin() + static_cast<std::ptrdiff_t>(space.axes.size()));
+  }
+};
+
+}  // namespace
+
+std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_space) {
+  if (choices.empty()) fail(Errc::invalid_argument, "a lookup table needs at least one problem");
+  const ConfigSpace& space = *choices.front().choice.config.space;
+  for (const ShapeChoice& shape : choices) {
+    if (shape.choice.config.space != &space) {
+      fail(Errc::invalid_argument, "a lookup table is of one provider: {} and {} were chosen", space.provider,
+           shape.choice.config.space->provider);
+    }
+  }
+  if (name_space.empty()) name_space = cpp_name(fmt::format("{}_shapes", word(space.op)));
+  check_namespace(name_space);
+  const auto key = [](const ShapeChoice& shape) { return key_of(shape.problem); };
+  std::ranges::stable_sort(choices, {}, key);
+  const auto equal = std::ranges::unique(choices, {}, key);
+  choices.erase(equal.begin(), equal.end());
+
+  std::vector<std::int64_t> keys;
+  std::vector<double> time_us;
+  Chosen chosen;
+  for (const ShapeChoice& shape : choices) {
+    const auto values = key_of(shape.problem);
+    keys.insert(keys.end(), values.begin(), values.end());
+    time_us.push_back(shape.choice.time_us);
+    chosen.add(shape);
+  }
+  std::vector<std::string> axes;
+  for (const Axis& axis : space.axes) axes.push_back(cpp_text(axis.name));
+
+  std::string out = fmt::format(
+      "// Kernels of provider {0} for {1} problems, chosen in advance. Written by `kscout export --shapes` "
+      "({2}); do "
+      "not edit.\n"
+      "//\n"
+      "//     {3}::Problem problem;\n"
+      "//     problem.m = {4}, problem.n = {5}, problem.k = {6};\n"
+      "//     const {3}::Choice choice = {3}::find(problem);\n"
+      "//     if (choice.config >= 0) std::puts(choice.name);\n"
+      "//\n"
+      "// C++17, no dependency.\n"
+      "#pragma once\n\n#include <cstdint>\n#include <limits>\n\nnamespace {3} {{\n\n"
+      "inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();\n\n",
+      space.provider, choices.size(), KSCOUT_VERSION, name_space, choices.front().problem.m,
+      choices.front().problem.n, choices.front().problem.k);
+  out += cpp_problem_types();
+  out += "\n" + cpp_array("const char*", "axis_names", axes);
+  out += fmt::format("inline constexpr int axis_count = {}, shape_count = {}, key_size = {};\n", axes.size(),
+                     choices.size(), keys.size() / choices.size());
+  out += cpp_array("const char*", "names", chosen.names) + cpp_array("std::int32_t", "configs", chosen.axes);
+  out += "\n// One row per problem, rising: every field of Problem but weight.\n";
+  out += cpp_array("std::int64_t", "keys", keys) + cpp_array("std::int32_t", "chosen", chosen.of_shape) +
+         cpp_array("double", "time_us", time_us);
+  out += kChoice;
+  std::string find(kFind);
+  constexpr std::string_view kKey = "KEY";
+  find.replace(find.find(kKey), kKey.size(), key_text());
+  return out + find + fmt::format("\n}}  // namespace {}\n", name_space);
+}
+
+}  // namespace kscout

@@ -1,0 +1,391 @@
+// What `kscout export` writes is compiled as a user would compile it and compared with the library bit for
+// bit.
+#include <bit>
+#include <cstdlib>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+#include <kscout/error.h>
+
+#include "core/files.h"
+#include "export/cpp_text.h"
+#include "export/header.h"
+#include "expr/operations.h"
+#include "forest/lightgbm_text.h"
+#include "support/random_forest.h"
+#include "support/toy_model.h"
+
+namespace exported {
+#include "export/runtime-inl.h"
+}  // namespace exported
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
+/// NaN is NaN, whatever its bits: both sides only ever ask whether a value is known.
+bool same(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
+
+class ExportTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("kscout_export_" + std::to_string(getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// Builds `main` against `header` with the flags that the header promises to compile under, runs it on
+  /// `input`; its output.
+  std::string run(const std::string& header, const std::string& main, const std::string& input) {
+    write_file_atomically(folder_ / "exported.h", header);
+    write_file_atomically(folder_ / "main.cpp", main);
+    write_file_atomically(folder_ / "input", input);
+    const std::string compile = KSCOUT_TEST_CXX
+                                " -std=c++17 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off -O1 -o " +
+                                (folder_ / "main").string() + " " + (folder_ / "main.cpp").string() + " 2> " +
+                                (folder_ / "errors").string();
+    EXPECT_EQ(std::system(compile.c_str()), 0) << read_file(folder_ / "errors").substr(0, 4000);
+    const std::string start = (folder_ / "main").string() + " < " + (folder_ / "input").string() + " > " +
+                              (folder_ / "output").string();
+    EXPECT_EQ(std::system(start.c_str()), 0);
+    return read_file(folder_ / "output");
+  }
+  fs::path folder_;
+};
+
+/// Fields of a problem in order, as numbers.
+std::string as_numbers(const std::vector<GemmProblem>& problems) {
+  std::string text;
+  for (const GemmProblem& p : problems) {
+    for_each_field<GemmProblem>([&](const auto& field) {
+      const auto& value = p.*field.member;
+      if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(value)>>) {
+        text += fmt::format("{} ", value);
+      } else {
+        text += fmt::format("{} ", static_cast<std::int64_t>(value));
+      }
+    });
+    text += '\n';
+  }
+  return text;
+}
+
+/// Reads as_numbers() into exported problems; the body prints lines about `p`.
+std::string program(std::string_view body) {
+  std::string read;
+  for_each_field<GemmProblem>([&](const auto& field) {
+    using V = std::remove_cvref_t<decltype(std::declval<GemmProblem>().*field.member)>;
+    if constexpr (std::is_floating_point_v<V>) {
+      read += fmt::format("    std::cin >> p.{};\n", field.name);
+    } else {
+      read +=
+          fmt::format("    std::cin >> number; p.{0} = static_cast<decltype(p.{0})>(number);\n", field.name);
+    }
+  });
+  return "#include \"exported.h\"\n#include <cstdio>\n#include <cstring>\n#include <iostream>\n#include "
+         "<vector>\n"
+         "static unsigned long long bits(double x) { unsigned long long b; std::memcpy(&b, &x, 8); return b; "
+         "}\n"
+         "int main() {\n  long long number;\n  while (std::cin >> std::ws && std::cin.peek() != EOF) {\n"
+         "    m::Problem p;\n" +
+         read + std::string(body) + "  }\n}\n";
+}
+
+constexpr std::string_view kPrintChoice = R"(
+    const m::Choice c = m::select(p);
+    std::printf("%d %llx %llx %s", c.config, bits(c.score), bits(c.time_us), c.name ? c.name : "-");
+    if (const m::Family* f = m::family_of(p)) {
+      std::vector<double> scores(static_cast<std::size_t>(f->size));
+      m::score(p, *f, scores.data());
+      for (double s : scores) std::printf(" %llx", bits(s));
+    }
+    std::printf("\n");
+)";
+
+/// The same line by the library.
+std::string library_line(const Model& model, Target target, const GemmProblem& p) {
+  const Family* const family = model.family(signature_of(p));
+  std::vector<double> scores(family ? family->configs.size() : 0);
+  if (family) model.score(p, target, scores);
+  const auto best = std::ranges::max_element(scores);
+  std::string line;
+  if (best == scores.end() || std::isinf(*best)) {
+    line = fmt::format("-1 {0:x} {0:x} -", bits(std::numeric_limits<double>::quiet_NaN()));
+  } else {
+    const auto pick = static_cast<std::size_t>(best - scores.begin());
+    const double time_us = time_us_of(p, model.predicted_tflops(p, target, scores)[pick]);
+    line = fmt::format("{} {:x} {:x} {}", pick, bits(*best), bits(time_us), family->name(pick));
+  }
+  for (const double score : scores) line += fmt::format(" {:x}", bits(score));
+  return line;
+}
+
+void expect_equal_lines(const std::string& output, const Model& model, Target target,
+                        const std::vector<GemmProblem>& problems) {
+  std::istringstream lines(output);
+  std::string line;
+  std::size_t chosen = 0;
+  for (const GemmProblem& p : problems) {
+    ASSERT_TRUE(std::getline(lines, line)) << print(p);
+    chosen += !line.starts_with("-1");
+    ASSERT_EQ(line, library_line(model, target, p)) << print(p) << " by " << word(target);
+  }
+  EXPECT_FALSE(std::getline(lines, line)) << line;
+  EXPECT_GT(chosen, problems.size() / 2);
+  EXPECT_LT(chosen, problems.size()) << "some problems are of types that no model has";
+}
+
+/// Ordinary sizes and awkward ones, signatures that a model has and some that it has not.
+std::vector<GemmProblem> problems_of(const std::vector<Signature>& signatures, std::size_t count) {
+  std::mt19937_64 rng(count);
+  const auto size = [&]() -> std::int64_t {
+    constexpr std::int64_t kAwkward[] = {0, 1, 2, 3, 7, 8, 63, 64, 65, 4096, 1 << 20, 100000007};
+    if (rng() % 4 == 0) return kAwkward[rng() % std::size(kAwkward)];
+    return static_cast<std::int64_t>(std::exp2(static_cast<double>(rng() % 1300) / 100.0));
+  };
+  std::vector<GemmProblem> problems;
+  while (problems.size() < count) {
+    GemmProblem p = make_gemm(size(), size(), size());
+    const Signature& s = signatures[rng() % signatures.size()];
+    p.dtype_a = s.dtype_a, p.dtype_b = s.dtype_b, p.dtype_c = s.dtype_c, p.dtype_acc = s.dtype_acc;
+    p.layout = rng() % 20 == 0 ? Layout::ccr : s.layout;
+    p.epilogue = rng() % 20 == 0 ? Epilogue::gelu : s.epilogue;
+    p.accumulate = rng() % 5 == 0;
+    if (rng() % 8 == 0) p.batch = 1 + static_cast<std::int64_t>(rng() % 9);
+    if (rng() % 8 == 0) p.lda = leading_dimensions(p).a + static_cast<std::int64_t>(rng() % 999);
+    if (rng() % 8 == 0) p.ldb = leading_dimensions(p).b + 1;
+    if (rng() % 8 == 0) p.split_k = static_cast<std::int64_t>(rng() % 4);
+    problems.push_back(p);
+  }
+  return problems;
+}
+
+std::vector<Signature> signatures_of(const Model& model) {
+  std::vector<Signature> signatures;
+  for (const Family& family : model.data().families) signatures.push_back(family.signature);
+  return signatures;
+}
+
+/// A model over the toy family whose forests no training would give.
+Model random_model(std::uint64_t seed) {
+  ModelData data = toy::model().data();
+  toy::RandomForestOptions options;
+  options.features = static_cast<std::uint32_t>(data.schema->size());
+  options.average = seed % 2 == 1;
+  data.targets.clear();
+  for (const Target target :
+       {Target::latency, Target::bandwidth, Target::rank, Target::relative, Target::tflops}) {
+    Forest forest = toy::RandomForest(options, seed + data.targets.size()).forest();
+    for (double& leaf : forest.leaf_value) leaf = std::clamp(leaf, -3.0, 3.0);
+    data.targets.push_back({target, std::move(forest), 0.125, 0.75});
+  }
+  return Model(std::move(data));
+}
+
+/// The toy model under CK Tile's schema: logarithms, axes of configs, requirements of the problem,
+/// categories.
+Model ck_model() {
+  ModelData data;
+  data.schema = std::make_shared<Schema>(Schema::find("ck_gemm_72"));
+  data.families = {enumerate({.provider = "ck_tile",
+                              .signature = signature_of(make_gemm(1, 1, 1, DType::bf16)),
+                              .device = device_preset("gfx950"),
+                              .rules = rule_set_names("ck_tile", Op::gemm).front(),
+                              .filter = {}})};
+  toy::RandomForestOptions options;
+  options.features = static_cast<std::uint32_t>(data.schema->size());
+  data.targets = {{Target::tflops, toy::RandomForest(options, 5).forest(), 0, 1}};
+  return Model(std::move(data));
+}
+
+TEST_F(ExportTest, HeaderChoosesAsTheToyModelDoes) {
+  const Model model = toy::model();
+  const auto problems = problems_of(signatures_of(model), 3000);
+  for (const TargetForest& target : model.data().targets) {
+    const std::string header = model_header(model, {"m", target.target});
+    expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
+                       problems);
+  }
+}
+
+TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {
+  for (const std::uint64_t seed : {1, 2}) {
+    const Model model = random_model(seed);
+    const auto problems = problems_of(signatures_of(model), 1000);
+    for (const TargetForest& target : model.data().targets) {
+      const std::string header = model_header(model, {"m", target.target});
+      expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
+                         problems);
+    }
+  }
+}
+
+TEST_F(ExportTest, HeaderComputesLegacySchemas) {
+  const Model model = ck_model();
+  auto problems = problems_of(signatures_of(model), 400);
+  for (std::size_t i = 0; i < problems.size();
+       ++i) {  // most of them whole tiles: the rules refuse what is not
+    GemmProblem& p = problems[i];
+    if (i % 8 == 0) continue;
+    p.batch = 1;
+    p.lda = p.ldb = 0;
+    for (std::int64_t GemmProblem::*size : {&GemmProblem::m, &GemmProblem::n, &GemmProblem::k}) {
+      p.*size = (p.*size / 1024 + 1) * 1024;
+    }
+  }
+  expect_equal_lines(run(model_header(model, {"m", {}}), program(kPrintChoice), as_numbers(problems)), model,
+                     Target::tflops, problems);
+}
+
+TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
+  std::size_t models = 0;
+  for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_MODELS)) {
+    if (!fs::exists(entry.path() / "model.ksf")) continue;
+    ++models;
+    const Model model = Model::load(entry.path());
+    const auto problems = problems_of(signatures_of(model), 300);
+    const std::string header = model_header(model, {"m", {}});
+    expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model,
+                       model.default_target(), problems);
+  }
+  EXPECT_GT(models, 0u);
+}
+
+TEST(ExportRuntime, OperationsHaveTheLibrarysBits) {
+  namespace f = exported::formula;
+  std::mt19937_64 rng(1);
+  const auto number = [&]() -> double {
+    constexpr double kInf = std::numeric_limits<double>::infinity();
+    constexpr double kSpecial[] = {0.0,   -0.0,   1,     -1, 0.5, 3, -7, kInf, -kInf, exported::unknown,
+                                   1e308, 5e-324, 0x1p53};
+    if (rng() % 3 == 0) return kSpecial[rng() % std::size(kSpecial)];
+    if (rng() % 2 == 0) return static_cast<double>(static_cast<std::int64_t>(rng()) >> (rng() % 60));
+    return std::bit_cast<double>(rng());
+  };
+  using expr::Code;
+  struct Case {
+    Code code;
+    std::function<double(double, double, double)> exported;
+  };
+  const Case cases[] = {
+      {Code::logical_not, [](double a, double, double) { return f::logical_not(a); }},
+      {Code::log2, [](double a, double, double) { return f::log2(a); }},
+      {Code::ln, [](double a, double, double) { return f::ln(a); }},
+      {Code::known, [](double a, double, double) { return f::known(a); }},
+      {Code::remainder, [](double a, double b, double) { return f::remainder(a, b); }},
+      {Code::minimum, [](double a, double b, double) { return f::minimum(a, b); }},
+      {Code::maximum, [](double a, double b, double) { return f::maximum(a, b); }},
+      {Code::ceil_div, [](double a, double b, double) { return f::ceil_div(a, b); }},
+      {Code::equal, [](double a, double b, double) { return f::equal(a, b); }},
+      {Code::not_equal, [](double a, double b, double) { return f::not_equal(a, b); }},
+      {Code::less, [](double a, double b, double) { return f::less(a, b); }},
+      {Code::less_equal, [](double a, double b, double) { return f::less_equal(a, b); }},
+      {Code::logical_and, [](double a, double b, double) { return f::logical_and(a, b); }},
+      {Code::logical_or, [](double a, double b, double) { return f::logical_or(a, b); }},
+      {Code::choose, [](double a, double b, double c) { return f::choose(a, b, c); }},
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const double a = number(), b = rng() % 5 == 0 ? a : number(), c = number();
+    for (const Case& of : cases) {
+      const double wanted = expr::apply_code(of.code, a, b, c), got = of.exported(a, b, c);
+      ASSERT_TRUE(same(wanted, got)) << static_cast<int>(of.code) << " of " << a << ", " << b << ", " << c
+                                     << ": " << got << ", not " << wanted;
+    }
+  }
+}
+
+TEST_F(ExportTest, ShapesAreFoundAndOthersAreNot) {
+  const Model model = toy::model();
+  fs::create_directories(folder_ / "model");
+  write_file_atomically(folder_ / "model" / "model.ksf", model.bytes());
+  const Selector selector = Selector::load(folder_ / "model");
+  std::vector<ShapeChoice> choices;
+  std::vector<GemmProblem> problems = toy::problems(60, 4);
+  for (std::size_t i = 0; i < 40; ++i) choices.push_back({problems[i], selector.select(problems[i])});
+  choices.push_back({problems[7], choices[8].choice});  // given twice: the first one counts
+  GemmProblem strided = problems[3];
+  strided.lda = leading_dimensions(strided).a + 1;
+  problems.push_back(strided);
+
+  const std::string output = run(shapes_header(choices, "m"), program(R"(
+    const m::Choice c = m::find(p);
+    std::printf("%s %d %llx", c.name ? c.name : "-", c.axes ? static_cast<int>(c.axes[0]) : -1, bits(c.time_us));
+    for (int i = 0; c.axes && i < m::axis_count; ++i) std::printf(" %d", static_cast<int>(c.axes[i]));
+    std::printf("\n");
+)"),
+                                 as_numbers(problems));
+  std::istringstream lines(output);
+  std::string line;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    ASSERT_TRUE(std::getline(lines, line));
+    std::string wanted = fmt::format("- -1 {:x}", bits(std::numeric_limits<double>::quiet_NaN()));
+    if (i < 40) {
+      const Choice& choice = choices[i].choice;
+      const KernelConfig& config = choice.config;
+      wanted =
+          fmt::format("{} {} {:x}", Selector::name(problems[i], choice), config[0], bits(choice.time_us));
+      for (std::size_t a = 0; a < config.space->axes.size(); ++a) wanted += fmt::format(" {}", config[a]);
+    }
+    EXPECT_EQ(line, wanted) << print(problems[i]);
+  }
+  EXPECT_THROW(shapes_header({}, "m"), Error);
+}
+
+TEST(Export, JsonHoldsTheWholeModel) {
+  const Model model = toy::model();
+  const auto json = nlohmann::json::parse(model_json(model));
+  EXPECT_EQ(json["families"].size(), 2u);
+  EXPECT_EQ(json["families"][0]["configs"].size(), 12u);
+  EXPECT_EQ(json["families"][0]["configs"][1]["axes"]["nr"], 16);
+  EXPECT_EQ(json["families"][0]["serves"][0]["admits"], "c.nr <= 16 or p.n >= 8");
+  EXPECT_EQ(json["schema"]["features"].size(), model.data().schema->size());
+  EXPECT_EQ(json["targets"][0]["forest"]["leaf_value"].get<std::vector<double>>(),
+            model.data().targets[0].forest.leaf_value);
+  EXPECT_EQ(json["best_tflops"]["features"].size(), 3u);
+}
+
+TEST(Export, LightgbmTextReadsBackAsTheForest) {
+  const Model model = toy::model();
+  const LightgbmModel text = parse_lightgbm(model_lightgbm(model, Target::tflops));
+  EXPECT_EQ(text.feature_names.front(), "m");
+  for (const double x : {0.0, 1.0, 7.0, 40.0, 1000.0}) {
+    const std::vector<double> row(model.data().schema->size(), x);
+    EXPECT_EQ(text.forest.predict(row), model.data().targets[1].forest.predict(row));
+  }
+}
+
+TEST(Export, WrongNamesAreErrors) {
+  const Model model = toy::model();
+  for (const char* const name : {"7up", "a b", "a:b", "a::", "::a", "a-b"}) {
+    EXPECT_THROW(model_header(model, {name, {}}), Error) << name;
+  }
+  EXPECT_NE(model_header(model, {"", {}}).find("namespace gemm_fp32_epyc_7763 {"), std::string::npos);
+  EXPECT_NE(model_header(model, {"a::b2", {}}).find("namespace a::b2 {"), std::string::npos);
+  try {
+    model_header(model, {"m", Target::rank});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string_view(error.what()).find("it has relative, tflops"), std::string_view::npos);
+  }
+}
+
+TEST(Export, NumbersReadBack) {
+  std::mt19937_64 rng(3);
+  for (int i = 0; i < 10000; ++i) {
+    const double x = std::bit_cast<double>(rng());
+    if (!std::isfinite(x)) continue;
+    ASSERT_EQ(bits(std::strtod(cpp_number(x).c_str(), nullptr)), bits(x)) << cpp_number(x);
+  }
+  EXPECT_EQ(cpp_number(3), "3.0");
+  EXPECT_EQ(cpp_number(-0.0), "-0.0");
+  EXPECT_EQ(cpp_text("a\"b\\\n"), "\"a\\\"b\\\\\\012\"");
+}
+
+}  // namespace
+}  // namespace kscout
