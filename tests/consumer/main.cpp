@@ -4,7 +4,10 @@
 #include <kscout/error.h>
 #include <kscout/problem.h>
 
+extern "C" int library_differs_from_header(void);
+
 int main() {
+  if (library_differs_from_header()) return 1;
   const kscout::GemmProblem problem = kscout::make_gemm(128, 256, 64);
   std::printf("%s on %s\n", kscout::print(problem).c_str(), kscout::detect_cpu().name.c_str());
   try {

@@ -1,0 +1,195 @@
+#pragma once
+/// \file
+/// The library for C and for every language that calls C. Pure C99; the names and rules are those of the C++
+/// headers.
+///
+///     kscout_selector* selector = NULL;
+///     kscout_gemm problem;
+///     kscout_choice choice;
+///     if (kscout_selector_find(KSCOUT_DTYPE_FP32, NULL, &selector)) return fail(kscout_last_error());
+///     kscout_gemm_init(&problem, 16, 4096, 4096, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+///     if (kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice)) return fail(kscout_last_error());
+///     printf("%.1f us\n", choice.time_us);
+///     kscout_selector_free(selector);
+///
+/// Functions that can fail return a status, 0 when all is well; no exception and no longjmp crosses this
+/// border. Results come through the last pointers and are written only on success. Unknown numbers are NaN.
+/// Strings are UTF-8 and end with 0; a `const char*` argument may be NULL where that is said. Handles are
+/// made by the library, are freed by the function that ends in _free (NULL is fine), and may be shared by
+/// threads, not freed while in use.
+///
+/// Structs have fixed sizes: later versions of the same KSCOUT_ABI_VERSION give meaning to reserved fields,
+/// where 0 stands for the behaviour of today. The _init functions set them to 0.
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kscout/export.h>
+#include <kscout/version.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/// Raised when a program compiled against an older header could no longer work; the library's soname too.
+#define KSCOUT_ABI_VERSION 1
+/// That of the library that is loaded: equal to KSCOUT_ABI_VERSION, or the program must not call it.
+KSCOUT_API int32_t kscout_abi_version(void);
+/// The library's version: "0.1.0".
+KSCOUT_API const char* kscout_version(void);
+
+/* -------------------------------------------------------------------------------------------------------
+ * errors */
+
+typedef int32_t kscout_status;
+enum {
+  KSCOUT_OK = 0,
+  KSCOUT_INVALID_ARGUMENT = 1,  ///< could never work; fix the call
+  KSCOUT_NOT_FOUND = 2,         ///< a named file, device, model or kernel is absent
+  KSCOUT_UNSUPPORTED = 3,       ///< a fair request that no code here serves
+  KSCOUT_CORRUPT_DATA = 4,      ///< bytes do not match their format or checksum
+  KSCOUT_DEVICE_FAILURE = 5,    ///< the operating system, a driver or a kernel reported an error
+  KSCOUT_FAILED = 6             ///< anything else, such as no memory
+};
+/// "ok", "invalid_argument", ...
+KSCOUT_API const char* kscout_status_word(kscout_status status);
+/// What the last failing call of this thread said, for a person: value, limit, remedy. "" before any. Valid
+/// until the thread's next failing call.
+KSCOUT_API const char* kscout_last_error(void);
+
+/* -----------------------------------------------------------------------------------------------------
+ * problems */
+
+enum {
+  KSCOUT_DTYPE_FP64 = 0,
+  KSCOUT_DTYPE_FP32 = 1,
+  KSCOUT_DTYPE_TF32 = 2,
+  KSCOUT_DTYPE_FP16 = 3,
+  KSCOUT_DTYPE_BF16 = 4,
+  KSCOUT_DTYPE_FP8 = 5,
+  KSCOUT_DTYPE_BF8 = 6,
+  KSCOUT_DTYPE_INT32 = 7,
+  KSCOUT_DTYPE_INT8 = 8,
+  KSCOUT_DTYPE_INT4 = 9
+};
+/// Storage of A (m x k), B (k x n), C (m x n): R = row-major, C = column-major.
+enum { KSCOUT_LAYOUT_RCR = 0, KSCOUT_LAYOUT_RRR = 1, KSCOUT_LAYOUT_CRR = 2, KSCOUT_LAYOUT_CCR = 3 };
+/// What is applied to C before it is stored.
+enum {
+  KSCOUT_EPILOGUE_NONE = 0,
+  KSCOUT_EPILOGUE_BIAS = 1,
+  KSCOUT_EPILOGUE_RELU = 2,
+  KSCOUT_EPILOGUE_GELU = 3,
+  KSCOUT_EPILOGUE_BIAS_RELU = 4,
+  KSCOUT_EPILOGUE_BIAS_GELU = 5
+};
+
+/// C(m,n) = alpha * A(m,k) * B(k,n) + beta * C, `batch` times. Sizes and leading dimensions are in elements.
+typedef struct kscout_gemm {
+  int64_t m, n, k;
+  int64_t batch;          ///< independent products; operands of one batch follow each other
+  int64_t split_k;        ///< requested split of K; 0 = the selector chooses, 1 = none
+  int64_t lda, ldb, ldc;  ///< between rows (row-major) or columns; 0 = packed
+  int32_t dtype_a, dtype_b, dtype_c, dtype_acc;
+  int32_t layout;
+  int32_t epilogue;
+  int32_t accumulate;  ///< not 0: beta may be, and C is read
+  int32_t reserved32;
+  int64_t reserved[6];
+} kscout_gemm;
+
+/// A product of one element type, with the accumulator and output that the type usually gets. `problem` is
+/// not checked before it is used.
+KSCOUT_API void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype,
+                                 int32_t layout);
+/// From the one-line form, "gemm:16x4096x4096:fp32:rcr:batch=2".
+KSCOUT_API kscout_status kscout_gemm_parse(const char* text, kscout_gemm* problem);
+/// The one-line form. Writes at most `size` bytes, the closing 0 included; `needed` (may be NULL) becomes the
+/// bytes that the whole text takes, also when it does not fit, which is KSCOUT_INVALID_ARGUMENT.
+KSCOUT_API kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t size,
+                                           size_t* needed);
+
+/* ------------------------------------------------------------------------------------------------------
+ * devices */
+
+/// Facts of one CPU or GPU.
+typedef struct kscout_device kscout_device;
+
+/// "auto" (this machine's CPU) or a preset's name.
+KSCOUT_API kscout_status kscout_device_find(const char* name, kscout_device** device);
+KSCOUT_API void kscout_device_free(kscout_device* device);
+/// A number by its name in `kscout hardware`: "cores", "l2_bytes", ... NaN when unknown.
+KSCOUT_API kscout_status kscout_device_number(const kscout_device* device, const char* name, double* value);
+/// A text by its name: "name", "arch", "isa", "kind", ... "" when unknown. Lives as long as the device.
+KSCOUT_API kscout_status kscout_device_text(const kscout_device* device, const char* name, const char** text);
+
+/* -----------------------------------------------------------------------------------------------------
+ * configs */
+
+/// How a problem is computed. A plain value, valid in this process; its name is what may be stored.
+typedef struct kscout_config {
+  const void* space;  ///< whose axes `value` holds
+  int32_t value[32];
+} kscout_config;
+
+/// The config's name under the problem's types and layout; `size` and `needed` as for kscout_gemm_print.
+KSCOUT_API kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config,
+                                            char* name, size_t size, size_t* needed);
+KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* config);
+/// One axis, an enum's word as its number; INT32_MIN when the name did not tell.
+KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
+
+/* ----------------------------------------------------------------------------------------------------
+ * selection */
+
+/// What to be best in. A model answers for what it was trained on.
+enum { KSCOUT_BY_BEST = 0, KSCOUT_BY_TFLOPS = 1, KSCOUT_BY_LATENCY = 2, KSCOUT_BY_BANDWIDTH = 3 };
+/// Which link of the chain answered.
+enum {
+  KSCOUT_SOURCE_CACHE = 0,
+  KSCOUT_SOURCE_DB = 1,
+  KSCOUT_SOURCE_MODEL = 2,
+  KSCOUT_SOURCE_ANALYTIC = 3,
+  KSCOUT_SOURCE_DEFAULT = 4
+};
+/// "cache", "db", "model", "analytic", "default"; "" for other numbers.
+KSCOUT_API const char* kscout_source_word(int32_t source);
+
+/// One config for one problem, with what is predicted of it.
+typedef struct kscout_choice {
+  kscout_config config;
+  double time_us;     ///< of the whole call
+  double tflops;      ///< 10^12 operations per second
+  double gb_s;        ///< least bytes over the time, 10^9 bytes per second
+  double margin;      ///< how much longer the next config takes, as a fraction of this one's time
+  double confidence;  ///< probability of being within 3 % of the best
+  double score;       ///< what the ranking sorts by, higher is better; comparable within one problem
+  int32_t source;
+  int32_t decided_by;  ///< behind KSCOUT_SOURCE_CACHE: the link that decided then
+  int64_t reserved[6];
+} kscout_choice;
+
+typedef struct kscout_selector kscout_selector;
+
+/// From a model folder or `.ksf` file.
+KSCOUT_API kscout_status kscout_selector_load(const char* model, kscout_selector** selector);
+/// The first model for the type and device on the search path, analytic costs when there is none. `device`
+/// NULL: this machine's CPU.
+KSCOUT_API kscout_status kscout_selector_find(int32_t dtype, const kscout_device* device,
+                                              kscout_selector** selector);
+/// Without a model. `provider` NULL: "native"; `rules` NULL: "default".
+KSCOUT_API kscout_status kscout_selector_analytic(const kscout_device* device, const char* provider,
+                                                  const char* rules, kscout_selector** selector);
+KSCOUT_API void kscout_selector_free(kscout_selector* selector);
+/// Where the model was read from, "" without one. Lives as long as the selector.
+KSCOUT_API const char* kscout_selector_model(const kscout_selector* selector);
+
+/// The config to run.
+KSCOUT_API kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem,
+                                       int32_t by, kscout_choice* choice);
+/// Fills `best` with at most `capacity` configs, best first; `count` becomes how many.
+KSCOUT_API kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
+                                     kscout_choice* best, size_t capacity, size_t* count);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+
+#include <fmt/format.h>
+
+#include <kscout/error.h>
+
+#include "capi/capi.h"
+
+namespace kscout::capi {
+
+namespace {
+
+static_assert(KSCOUT_INVALID_ARGUMENT == 1 + static_cast<int>(Errc::invalid_argument));
+static_assert(KSCOUT_NOT_FOUND == 1 + static_cast<int>(Errc::not_found));
+static_assert(KSCOUT_UNSUPPORTED == 1 + static_cast<int>(Errc::unsupported));
+static_assert(KSCOUT_CORRUPT_DATA == 1 + static_cast<int>(Errc::corrupt_data));
+static_assert(KSCOUT_DEVICE_FAILURE == 1 + static_cast<int>(Errc::device_failure));
+
+/// A fixed place: remembering works without memory to allocate. Longer messages lose their end.
+thread_local std::array<char, 2048> last_error{};
+
+void remember_text(std::string_view text) noexcept {
+  const std::size_t length = std::min(text.size(), last_error.size() - 1);
+  std::memcpy(last_error.data(), text.data(), length);
+  last_error[length] = '\0';
+}
+
+}  // namespace
+
+kscout_status remember() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    remember_text(error.what());
+    return 1 + static_cast<kscout_status>(error.code());
+  } catch (const std::exception& error) {
+    remember_text(error.what());
+  } catch (...) {
+    remember_text("an exception of unknown type");
+  }
+  return KSCOUT_FAILED;
+}
+
+void refuse_null(const void* pointer, std::string_view argument) {
+  if (!pointer) throw Error(Errc::invalid_argument, fmt::format("argument '{}' is NULL", argument));
+}
+
+void store_text(std::string_view from, char* to, std::size_t size, std::size_t* needed) {
+  if (needed) *needed = from.size() + 1;
+  if (size > 0) refuse_null(to, "text");
+  if (size <= from.size()) {
+    throw Error(
+        Errc::invalid_argument,
+        fmt::format("the text takes {} bytes, there are {}; ask with size 0 first", from.size() + 1, size));
+  }
+  std::memcpy(to, from.data(), from.size());
+  to[from.size()] = '\0';
+}
+
+}  // namespace kscout::capi
+
+using namespace kscout;
+
+int32_t kscout_abi_version(void) { return KSCOUT_ABI_VERSION; }
+
+const char* kscout_version(void) { return KSCOUT_VERSION; }
+
+const char* kscout_status_word(kscout_status status) {
+  if (status == KSCOUT_OK) return "ok";
+  if (status == KSCOUT_FAILED) return "failed";
+  if (status < KSCOUT_OK || status > KSCOUT_FAILED) return "";
+  return word(static_cast<Errc>(status - 1)).data();  // words are literals, so they end with 0
+}
+
+const char* kscout_last_error(void) { return capi::last_error.data(); }

@@ -1,0 +1,161 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "capi/capi.h"
+
+namespace kscout::capi {
+
+namespace {
+
+/// The header's numbers are the library's: counts and both ends of each list.
+static_assert(KSCOUT_DTYPE_FP64 == static_cast<int>(DType::fp64) &&
+              KSCOUT_DTYPE_FP32 == static_cast<int>(DType::fp32) &&
+              KSCOUT_DTYPE_BF16 == static_cast<int>(DType::bf16) &&
+              KSCOUT_DTYPE_INT8 == static_cast<int>(DType::int8) &&
+              KSCOUT_DTYPE_INT4 + 1 == EnumWords<DType>::words.size());
+static_assert(KSCOUT_LAYOUT_RCR == static_cast<int>(Layout::rcr) &&
+              KSCOUT_LAYOUT_RRR == static_cast<int>(Layout::rrr) &&
+              KSCOUT_LAYOUT_CRR == static_cast<int>(Layout::crr) &&
+              KSCOUT_LAYOUT_CCR + 1 == EnumWords<Layout>::words.size());
+static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
+              KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
+              KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());
+static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
+
+void refuse_reserved(const kscout_gemm& problem) {
+  const auto used = [](std::int64_t value) { return value != 0; };
+  if (problem.reserved32 != 0 || std::ranges::any_of(problem.reserved, used)) {
+    throw Error(Errc::invalid_argument,
+                "a reserved field of the problem is not 0; start with kscout_gemm_init");
+  }
+}
+
+/// Whether `space` is one of this library's.
+bool is_space(const void* space) {
+  for (const auto name : provider_names()) {
+    const Provider& p = provider(name);
+    for (const Op op : p.ops()) {
+      if (&p.space(op) == space) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+template <WordEnum E>
+E enumerator(std::int32_t value) {
+  constexpr auto& words = EnumWords<E>::words;
+  if (value < 0 || static_cast<std::size_t>(value) >= words.size()) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("{}={}: no {} has this number (0 to {}: {})", EnumWords<E>::what, value,
+                            EnumWords<E>::what, words.size() - 1, fmt::join(words, ", ")));
+  }
+  return static_cast<E>(value);
+}
+template DType enumerator<DType>(std::int32_t);
+template By enumerator<By>(std::int32_t);
+
+GemmProblem problem_of(const kscout_gemm* given) {
+  const kscout_gemm& from = required(given, "problem");
+  refuse_reserved(from);
+  GemmProblem to;
+  to.m = from.m;
+  to.n = from.n;
+  to.k = from.k;
+  to.batch = from.batch;
+  to.split_k = from.split_k;
+  to.lda = from.lda;
+  to.ldb = from.ldb;
+  to.ldc = from.ldc;
+  to.dtype_a = enumerator<DType>(from.dtype_a);
+  to.dtype_b = enumerator<DType>(from.dtype_b);
+  to.dtype_c = enumerator<DType>(from.dtype_c);
+  to.dtype_acc = enumerator<DType>(from.dtype_acc);
+  to.layout = enumerator<Layout>(from.layout);
+  to.epilogue = enumerator<Epilogue>(from.epilogue);
+  to.accumulate = from.accumulate != 0;
+  return to;
+}
+
+void store(const GemmProblem& from, kscout_gemm& to) noexcept {
+  to = {};
+  to.m = from.m;
+  to.n = from.n;
+  to.k = from.k;
+  to.batch = from.batch;
+  to.split_k = from.split_k;
+  to.lda = from.lda;
+  to.ldb = from.ldb;
+  to.ldc = from.ldc;
+  to.dtype_a = static_cast<std::int32_t>(from.dtype_a);
+  to.dtype_b = static_cast<std::int32_t>(from.dtype_b);
+  to.dtype_c = static_cast<std::int32_t>(from.dtype_c);
+  to.dtype_acc = static_cast<std::int32_t>(from.dtype_acc);
+  to.layout = static_cast<std::int32_t>(from.layout);
+  to.epilogue = static_cast<std::int32_t>(from.epilogue);
+  to.accumulate = from.accumulate;
+}
+
+KernelConfig config_of(const kscout_config* given) {
+  const kscout_config& from = required(given, "config");
+  if (!is_space(from.space)) {
+    throw Error(Errc::invalid_argument,
+                "the config was not filled by kscout_select, kscout_rank or kscout_config_parse");
+  }
+  KernelConfig to(*static_cast<const ConfigSpace*>(from.space));
+  std::ranges::copy(from.value, to.value.begin());
+  return to;
+}
+
+void store(const KernelConfig& from, kscout_config& to) noexcept {
+  to.space = from.space;
+  std::ranges::copy(from.value, to.value);
+}
+
+}  // namespace kscout::capi
+
+using namespace kscout;
+using namespace kscout::capi;
+
+void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype, int32_t layout) {
+  // A number that is no type is refused when the problem is used, where a status can say so.
+  const bool known = dtype >= 0 && static_cast<std::size_t>(dtype) < EnumWords<DType>::words.size();
+  store(make_gemm(m, n, k, known ? static_cast<DType>(dtype) : DType::fp32), *problem);
+  if (!known) problem->dtype_a = dtype;
+  problem->layout = layout;
+}
+
+kscout_status kscout_gemm_parse(const char* text, kscout_gemm* problem) {
+  return guarded([&] { store(parse_problem(&required(text, "text")), required(problem, "problem")); });
+}
+
+kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t size, size_t* needed) {
+  return guarded([&] { store_text(print(problem_of(problem)), text, size, needed); });
+}
+
+kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config, char* name,
+                                 size_t size, size_t* needed) {
+  return guarded([&] {
+    const KernelConfig known = config_of(config);
+    const Signature signature = signature_of(problem_of(problem));
+    store_text(provider(known.space->provider).print(signature, known), name, size, needed);
+  });
+}
+
+kscout_status kscout_config_parse(const char* name, kscout_config* config) {
+  return guarded(
+      [&] { store(parse_config_name(&required(name, "name")).config, required(config, "config")); });
+}
+
+kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value) {
+  return guarded([&] {
+    const std::int32_t found = config_of(config)[std::string_view(&required(axis, "axis"))];
+    required(value, "value") = found;
+  });
+}

@@ -1,1 +1,0 @@
-// libkscout.so is the whole static library with only KSCOUT_API visible; CMake wants one source of its own.

@@ -1,0 +1,145 @@
+/* The C interface from C99: what a C program sees, errors included. Prints the failing line, returns how many
+ * failed. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kscout/kscout.h>
+
+static int failures;
+
+#define CHECK(condition)                                                                                    \
+  do {                                                                                                      \
+    if (!(condition)) {                                                                                     \
+      ++failures;                                                                                           \
+      fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, kscout_last_error()); \
+    }                                                                                                       \
+  } while (0)
+
+/* The status, and that the message holds `words`. */
+#define CHECK_FAILS(call, expected, words)               \
+  do {                                                   \
+    CHECK((call) == (expected));                         \
+    CHECK(strstr(kscout_last_error(), (words)) != NULL); \
+  } while (0)
+
+static void test_versions_and_errors(void) {
+  CHECK(kscout_abi_version() == KSCOUT_ABI_VERSION);
+  CHECK(strcmp(kscout_version(), KSCOUT_VERSION) == 0);
+  CHECK(strcmp(kscout_last_error(), "") == 0); /* nothing has failed yet */
+  CHECK(strcmp(kscout_status_word(KSCOUT_OK), "ok") == 0);
+  CHECK(strcmp(kscout_status_word(KSCOUT_CORRUPT_DATA), "corrupt_data") == 0);
+  CHECK(strcmp(kscout_status_word(KSCOUT_FAILED), "failed") == 0);
+  CHECK(strcmp(kscout_status_word(99), "") == 0);
+}
+
+static void test_problems(void) {
+  kscout_gemm problem, again;
+  char text[128];
+  size_t needed = 0;
+  kscout_gemm_init(&problem, 16, 4096, 512, KSCOUT_DTYPE_INT8, KSCOUT_LAYOUT_RRR);
+  CHECK(problem.batch == 1 && problem.dtype_c == KSCOUT_DTYPE_INT32 &&
+        problem.dtype_acc == KSCOUT_DTYPE_INT32);
+  problem.batch = 2;
+  CHECK(kscout_gemm_print(&problem, text, sizeof text, &needed) == KSCOUT_OK);
+  CHECK(strcmp(text, "gemm:16x4096x512:int8:rrr:batch=2") == 0 && needed == strlen(text) + 1);
+  CHECK(kscout_gemm_parse(text, &again) == KSCOUT_OK);
+  CHECK(memcmp(&problem, &again, sizeof problem) == 0);
+
+  needed = 0;
+  CHECK_FAILS(kscout_gemm_print(&problem, NULL, 0, &needed), KSCOUT_INVALID_ARGUMENT, "size 0");
+  CHECK(needed == strlen(text) + 1);
+  CHECK_FAILS(kscout_gemm_parse("gemm:1x2", &again), KSCOUT_INVALID_ARGUMENT, "MxNxK");
+  CHECK_FAILS(kscout_gemm_parse(NULL, &again), KSCOUT_INVALID_ARGUMENT, "'text' is NULL");
+  CHECK(memcmp(&problem, &again, sizeof problem) == 0); /* a failing call writes nothing */
+  problem.reserved[0] = 1;
+  CHECK_FAILS(kscout_gemm_print(&problem, text, sizeof text, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
+  kscout_gemm_init(&problem, 1, 1, 1, 77, KSCOUT_LAYOUT_RCR);
+  CHECK_FAILS(kscout_gemm_print(&problem, text, sizeof text, NULL), KSCOUT_INVALID_ARGUMENT, "dtype=77");
+  kscout_gemm_init(&problem, 1, 1, 1, KSCOUT_DTYPE_FP32, -1);
+  CHECK_FAILS(kscout_gemm_print(&problem, text, sizeof text, NULL), KSCOUT_INVALID_ARGUMENT, "layout=-1");
+}
+
+static void test_devices(void) {
+  kscout_device *here = NULL, *preset = NULL, *none = NULL;
+  double cores = 0, waves = 0;
+  const char *kind = NULL, *name = NULL;
+  CHECK(kscout_device_find("auto", &here) == KSCOUT_OK);
+  CHECK(kscout_device_number(here, "cores", &cores) == KSCOUT_OK && cores >= 1);
+  CHECK(kscout_device_number(here, "max_waves_per_core", &waves) == KSCOUT_OK &&
+        isnan(waves)); /* a GPU's fact */
+  CHECK(kscout_device_text(here, "kind", &kind) == KSCOUT_OK && strcmp(kind, "cpu") == 0);
+  CHECK(kscout_device_find("h200", &preset) == KSCOUT_OK);
+  CHECK(kscout_device_text(preset, "name", &name) == KSCOUT_OK && strcmp(name, "h200") == 0);
+  CHECK_FAILS(kscout_device_find("h20", &none), KSCOUT_NOT_FOUND, "did you mean 'h200'");
+  CHECK(none == NULL);
+  CHECK_FAILS(kscout_device_number(here, "core", &cores), KSCOUT_INVALID_ARGUMENT, "did you mean 'cores'");
+  CHECK_FAILS(kscout_device_number(NULL, "cores", &cores), KSCOUT_INVALID_ARGUMENT, "'device' is NULL");
+  kscout_device_free(here);
+  kscout_device_free(preset);
+  kscout_device_free(NULL);
+}
+
+static void test_selection(const kscout_selector* selector) {
+  kscout_gemm problem;
+  kscout_choice choice, best[3];
+  kscout_config again;
+  char name[256];
+  int32_t mr = 0;
+  size_t count = 0, i;
+  kscout_gemm_init(&problem, 48, 100, 60, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+  CHECK(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice) == KSCOUT_OK);
+  CHECK(*kscout_source_word(choice.source) != '\0');
+  CHECK(kscout_rank(selector, &problem, KSCOUT_BY_BEST, best, 3, &count) == KSCOUT_OK && count == 3);
+  CHECK(memcmp(&best[0].config, &choice.config, sizeof choice.config) == 0);
+  for (i = 1; i < count; ++i) CHECK(best[i - 1].score >= best[i].score);
+  CHECK(kscout_config_name(&problem, &choice.config, name, sizeof name, NULL) == KSCOUT_OK);
+  CHECK(kscout_config_parse(name, &again) == KSCOUT_OK);
+  CHECK(memcmp(&again, &choice.config, sizeof again) == 0);
+  CHECK(kscout_config_axis(&choice.config, "mr", &mr) == KSCOUT_OK && mr > 0);
+  CHECK_FAILS(kscout_config_axis(&choice.config, "rm", &mr), KSCOUT_INVALID_ARGUMENT, "did you mean 'mr'");
+
+  CHECK_FAILS(kscout_select(selector, &problem, 9, &choice), KSCOUT_INVALID_ARGUMENT, "order=9");
+  CHECK_FAILS(kscout_rank(selector, &problem, 0, NULL, 3, &count), KSCOUT_INVALID_ARGUMENT, "'best' is NULL");
+  again.space = &problem; /* not ours */
+  CHECK_FAILS(kscout_config_name(&problem, &again, name, sizeof name, NULL), KSCOUT_INVALID_ARGUMENT,
+              "not filled");
+  problem.m = -1;
+  CHECK_FAILS(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice), KSCOUT_INVALID_ARGUMENT, "m=-1");
+}
+
+static void test_selectors(const char* model, const char* broken_model) {
+  kscout_selector *loaded = NULL, *analytic = NULL, *found = NULL, *none = NULL;
+  CHECK(kscout_selector_load(model, &loaded) == KSCOUT_OK);
+  CHECK(strcmp(kscout_selector_model(loaded), model) == 0);
+  CHECK(kscout_selector_analytic(NULL, NULL, NULL, &analytic) == KSCOUT_OK);
+  CHECK(strcmp(kscout_selector_model(analytic), "") == 0);
+  CHECK(kscout_selector_find(KSCOUT_DTYPE_FP32, NULL, &found) == KSCOUT_OK);
+  if (failures == 0) {
+    test_selection(loaded);
+    test_selection(analytic);
+    test_selection(found);
+  }
+  CHECK_FAILS(kscout_selector_load("no/such/model", &none), KSCOUT_NOT_FOUND, "no/such/model");
+  CHECK_FAILS(kscout_selector_load(broken_model, &none), KSCOUT_CORRUPT_DATA, broken_model);
+  CHECK_FAILS(kscout_selector_find(77, NULL, &none), KSCOUT_INVALID_ARGUMENT, "dtype=77");
+  CHECK(none == NULL);
+  kscout_selector_free(loaded);
+  kscout_selector_free(analytic);
+  kscout_selector_free(found);
+  kscout_selector_free(NULL);
+}
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    fprintf(stderr, "usage: capi_test MODEL A_FILE_THAT_IS_NO_MODEL\n");
+    return EXIT_FAILURE;
+  }
+  test_versions_and_errors();
+  test_problems();
+  test_devices();
+  test_selectors(argv[1], argv[2]);
+  if (failures == 0) printf("all checks hold\n");
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
