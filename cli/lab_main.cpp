@@ -1,3 +1,4 @@
+#include "explain.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -9,11 +10,12 @@ void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
 
 namespace {
+
+void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); }
+
 constexpr VerbSetup kSetups[] = {
-    {"tune", setup_tune},
-    {"dataset", setup_dataset},
-    {"train", setup_train},
-    {"evaluate", setup_evaluate},
+    {"tune", setup_tune},         {"dataset", setup_dataset},           {"train", setup_train},
+    {"evaluate", setup_evaluate}, {"predict", setup_predict_with_data},
 };
 }  // namespace
 

@@ -1,3 +1,4 @@
+#include "explain.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -7,12 +8,14 @@ void setup_kernels(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
-void setup_predict(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_export(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
+
+void setup_predict_without_data(CLI::App& verb) { setup_predict(verb, nullptr); }
+
 // One verb a line keeps changes apart.
 // clang-format off
 constexpr VerbSetup kSetups[] = {
@@ -20,7 +23,7 @@ constexpr VerbSetup kSetups[] = {
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},
-    {"predict", setup_predict},
+    {"predict", setup_predict_without_data},
     {"run", setup_run},
     {"export", setup_export},
     {"hardware", setup_hardware},

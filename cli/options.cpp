@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <kscout/provider.h>
+
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
@@ -76,6 +78,17 @@ Signature FamilyOptions::signature() const {
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
   return {provider, signature, find_device(device), rules, filter};
+}
+
+KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
+  NamedConfig named = parse_config_name(name);
+  named.signature.accumulate = problem.accumulate;  // every kernel reads C when asked to
+  if (named.signature != signature_of(problem)) {
+    fail(Errc::invalid_argument,
+         "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout", name,
+         word(named.signature.dtype_a), word(named.signature.layout), print(problem));
+  }
+  return named.config;
 }
 
 Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request) {

@@ -62,6 +62,10 @@ struct FamilyOptions {
   Layout layout = Layout::rcr;
 };
 
+/// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would
+/// compute something else.
+KernelConfig named_config(const std::string& name, const GemmProblem& problem);
+
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
 /// answers.

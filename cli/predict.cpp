@@ -4,6 +4,7 @@
 #include <kscout/selector.h>
 
 #include "core/fail.h"
+#include "explain.h"
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "table.h"
@@ -16,7 +17,9 @@ namespace {
 struct PredictOptions {
   ProblemOptions problem;
   FamilyOptions family;
-  std::string file, model;
+  std::string file, model, data;
+  std::vector<std::string> configs;  ///< --config: why not this one?
+  bool explain = false;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
@@ -36,7 +39,26 @@ void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice
   }
 }
 
+void explain_problem(const PredictOptions& options, ReadTruth read) {
+  if (!options.file.empty())
+    fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
+  if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
+  if (!options.data.empty() && !read) throw NeedsLab{};
+  ExplainRequest request{
+      .problem = options.problem.problem(), .asked = {}, .top = options.top, .by = options.by};
+  for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
+  if (!options.data.empty()) {
+    request.truth = read(options.data, request.problem);
+    request.has_truth = true;
+  }
+  const Selector selector = asked_selector(options, request.problem);
+  print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
+}
+
 void predict(const PredictOptions& options) {
+  if (!options.configs.empty() || !options.data.empty()) {
+    fail(Errc::invalid_argument, "--config and --data belong to --explain");
+  }
   if (options.problem.given() == !options.file.empty()) {
     fail(Errc::invalid_argument,
          "give one problem (gemm:MxNxK or --m --n --k) or a list with --problems FILE");
@@ -59,7 +81,7 @@ void predict(const PredictOptions& options) {
 
 }  // namespace
 
-void setup_predict(CLI::App& verb) {
+void setup_predict(CLI::App& verb, ReadTruth read) {
   auto options = std::make_shared<PredictOptions>();
   options->problem.add_to(verb);
   verb.add_option("--problems", options->file,
@@ -76,15 +98,20 @@ void setup_predict(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   add_word_option(verb, "--by", options->by, "what to be best in; best = the model's own target");
+  verb.add_flag("--explain", options->explain,
+                "why: the features that decided between the first two, the rules that keep configs out");
+  verb.add_option("--config", options->configs, "with --explain: why this config was not chosen; repeatable");
+  verb.add_option("--data", options->data, "with --explain: a dataset; shows what was measured beside it");
   add_format_option(verb, options->format);
   verb.footer(
       "source: model, analytic (roofline and tile costs, no measurement) or default (nothing known);\n"
       "margin_percent: how much longer the next config should take\n\n"
       "examples\n"
       "  kscout predict gemm:16x4096x4096 --top 3\n"
-      "  kscout predict --problems shapes.csv --top 1 --format csv\n\n"
+      "  kscout predict --problems shapes.csv --top 1 --format csv\n"
+      "  kscout predict gemm:16x4096x4096 --explain --config NAME --data measured.parquet\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
-  verb.callback([options] { predict(*options); });
+  verb.callback([options, read] { options->explain ? explain_problem(*options, read) : predict(*options); });
 }
 
 }  // namespace kscout::cli

@@ -55,7 +55,7 @@ bool refuse_unknown_verb(int argc, char** argv) {
   return true;
 }
 
-int parse_and_run(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
@@ -63,7 +63,6 @@ int parse_and_run(Program program, std::span<const VerbSetup> verbs, int argc, c
   app.get_formatter()->label("SUBCOMMAND", "VERB");
   for (const auto& info : kVerbs) {
     CLI::App* verb = app.add_subcommand(std::string(info.name), std::string(info.summary));
-    if (info.program != program) continue;
     const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
     if (found != verbs.end()) found->setup(*verb);
   }
@@ -82,9 +81,11 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
     if (refuse_unknown_verb(argc, argv)) return 2;
     const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
     if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
-    return parse_and_run(program, verbs, argc, argv);
+    return parse_and_run(verbs, argc, argv);
   } catch (const CheckFailed&) {
     return 1;
+  } catch (const NeedsLab&) {
+    return start_sibling(argv);
   } catch (const Error& error) {
     fmt::print(stderr, "kscout: {}\n", error.what());
     return exit_code(error.code());

@@ -29,18 +29,6 @@ struct RunOptions {
   Format format = Format::text;
 };
 
-/// The config behind a kernel's name; a kernel of another signature would compute something else.
-KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
-  NamedConfig named = parse_config_name(name);
-  named.signature.accumulate = problem.accumulate;  // every kernel reads C when asked to
-  if (named.signature != signature_of(problem)) {
-    fail(Errc::invalid_argument,
-         "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout", name,
-         word(named.signature.dtype_a), word(named.signature.layout), print(problem));
-  }
-  return named.config;
-}
-
 /// The config that the rule set names for when nothing better is known.
 Choice default_choice(const RunOptions& options, const GemmProblem& problem, const Device& device) {
   const Family family =

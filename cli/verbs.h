@@ -53,4 +53,8 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
 /// Thrown by a verb whose check or criterion failed: exit code 1. The results are already on stdout.
 struct CheckFailed {};
 
+/// Thrown by a verb of kscout that was asked for what only kscout-lab can do: the same command is started
+/// there.
+struct NeedsLab {};
+
 }  // namespace kscout::cli

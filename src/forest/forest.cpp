@@ -29,9 +29,9 @@ bool categorical_left(double value, std::span<const std::uint32_t> bits) noexcep
   return category / 32 < bits.size() && ((bits[category / 32] >> (category % 32)) & 1U) != 0;
 }
 
-/// Value of one tree; `value_of(f)` gives feature f of the row.
+/// The leaf of one tree, counted from its first; `value_of(f)` gives feature f of the row.
 template <class ValueOf>
-double walk(const Forest& forest, std::size_t tree, ValueOf&& value_of) noexcept {
+std::size_t leaf(const Forest& forest, std::size_t tree, ValueOf&& value_of) noexcept {
   const std::size_t first = forest.tree_nodes[tree];
   std::int32_t node = forest.tree_nodes[tree + 1] == first ? -1 : 0;
   while (node >= 0) {
@@ -48,14 +48,16 @@ double walk(const Forest& forest, std::size_t tree, ValueOf&& value_of) noexcept
     }
     node = left ? forest.left[at] : forest.right[at];
   }
-  return forest.leaf_value[forest.tree_leaves[tree] + static_cast<std::size_t>(~node)];
+  return static_cast<std::size_t>(~node);
 }
 
 template <class ValueOf>
 double score(const Forest& forest, ValueOf&& value_of) noexcept {
   double sum = 0;
   const std::size_t trees = forest.tree_count();
-  for (std::size_t tree = 0; tree < trees; ++tree) sum += walk(forest, tree, value_of);
+  for (std::size_t tree = 0; tree < trees; ++tree) {
+    sum += forest.leaf_value[forest.tree_leaves[tree] + leaf(forest, tree, value_of)];
+  }
   return forest.average && trees > 0 ? sum / static_cast<double>(trees) : sum;
 }
 
@@ -63,6 +65,10 @@ double score(const Forest& forest, ValueOf&& value_of) noexcept {
 
 double Forest::predict(std::span<const double> row) const noexcept {
   return score(*this, [&](std::uint32_t f) { return row[f]; });
+}
+
+std::size_t Forest::leaf_of(std::size_t tree, std::span<const double> row) const noexcept {
+  return leaf(*this, tree, [&](std::uint32_t f) { return row[f]; });
 }
 
 void Forest::predict(const double* matrix, std::size_t row_stride, std::size_t feature_stride,

@@ -54,6 +54,9 @@ struct Forest {
   /// Score of one row of feature_count values; NaN means missing. The forest must have passed check().
   double predict(std::span<const double> row) const noexcept;
 
+  /// The leaf that a row reaches, counted from the tree's first.
+  std::size_t leaf_of(std::size_t tree, std::span<const double> row) const noexcept;
+
   /// Scores of `scores.size()` rows; value (r, f) stands at matrix[r * row_stride + f * feature_stride].
   void predict(const double* matrix, std::size_t row_stride, std::size_t feature_stride,
                std::span<double> scores) const noexcept;

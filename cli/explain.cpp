@@ -1,0 +1,327 @@
+#include "explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kscout/provider.h>
+
+#include "features/schema.h"
+#include "select/explain.h"
+
+namespace kscout::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kShownMoves = 10;
+
+Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
+
+/// A config of the ranking, or one that was asked for.
+struct Line {
+  KernelConfig config;
+  std::optional<std::size_t> rank;  ///< nothing: a rule keeps it out
+  double time_us = Choice::unknown, tflops = Choice::unknown, score = Choice::unknown;
+  const ExplainedConfig* explained = nullptr;  ///< by the model
+  std::vector<Rule> against;
+};
+
+/// Everything that is printed, in either format.
+struct Report {
+  const ExplainRequest* request = nullptr;
+  std::string model;  ///< empty: none answered
+  std::string target;
+  ChoiceSource source = ChoiceSource::fallback;
+  const Family* family = nullptr;
+  const Schema* schema = nullptr;
+  Explanation why = {};
+  std::vector<Line> top = {}, asked = {};
+  std::vector<Exclusion> excluded = {};
+};
+
+std::string name_of(const Report& report, const KernelConfig& config) {
+  return config_name(signature_of(report.request->problem), config);
+}
+
+const ExplainedConfig* explained(const Explanation& why, const KernelConfig& config) {
+  const auto found = std::ranges::find_if(
+      why.configs, [&](const ExplainedConfig& of) { return why.family->configs[of.config] == config; });
+  return found == why.configs.end() ? nullptr : &*found;
+}
+
+Line line_of(const Choice& choice, std::size_t rank, const Explanation& why) {
+  return {
+      choice.config, rank, choice.time_us, choice.tflops, choice.score, explained(why, choice.config), {}};
+}
+
+std::vector<std::size_t> positions_in(const Family& family, const std::vector<KernelConfig>& configs) {
+  std::vector<std::size_t> positions;
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    if (std::ranges::find(configs, family.configs[i]) != configs.end()) positions.push_back(i);
+  }
+  return positions;
+}
+
+void explain_by_model(Report& report, const Model& model) {
+  const ExplainRequest& request = *report.request;
+  const Target target = request.by == By::best ? model.default_target() : parse<Target>(word(request.by));
+  report.target = std::string(word(target));
+  report.family = model.family(signature_of(request.problem));
+  report.schema = model.data().schema.get();
+  report.why = explain(model, request.problem, target, std::max<std::size_t>(request.top, 2),
+                       positions_in(*report.family, request.asked));
+}
+
+/// `ranked`: all configs that can take the problem.
+void add_lines(Report& report, const std::vector<Choice>& ranked) {
+  const ExplainRequest& request = *report.request;
+  for (std::size_t i = 0; i < std::min(request.top, ranked.size()); ++i) {
+    report.top.push_back(line_of(ranked[i], i + 1, report.why));
+  }
+  for (const KernelConfig& config : request.asked) {
+    const auto found = std::ranges::find(ranked, config, &Choice::config);
+    if (found != ranked.end()) {
+      report.asked.push_back(
+          line_of(*found, static_cast<std::size_t>(found - ranked.begin()) + 1, report.why));
+      continue;
+    }
+    Line line;
+    line.config = config;
+    line.against = rules_against(*report.family, request.problem, config);
+    report.asked.push_back(std::move(line));
+  }
+  report.excluded = exclusions(*report.family, request.problem);
+}
+
+// ----------------------------------------------------------------------------------------------------
+// text
+
+std::vector<std::string> columns(const Report& report) {
+  std::vector<std::string> names = {"rank", "config", "time_us", "tflops", "score"};
+  if (report.request->has_truth) names.insert(names.end(), {"measured_us", "measured_percent", "status"});
+  return names;
+}
+
+std::vector<Cell> cells(const Report& report, const Line& line) {
+  std::vector<Cell> cells = {line.rank ? number(static_cast<std::int64_t>(*line.rank)) : text("-"),
+                             text(name_of(report, line.config)), number(line.time_us, 4),
+                             number(line.tflops, 4), number(line.score, 5)};
+  if (!report.request->has_truth) return cells;
+  const Truth& truth = report.request->truth;
+  const Measurement* const measured = truth.of(line.config);
+  const bool ok = measured && measured->status == Status::ok;
+  cells.push_back(number(measured ? measured->time_us : Measurement::unknown, 4));
+  cells.push_back(number(ok ? 100 * truth.best_us() / measured->time_us : Measurement::unknown, 4));
+  cells.push_back(text(measured ? word(measured->status) : "not measured"));
+  return cells;
+}
+
+void print_moves(const Report& report, const Line& first, const Line& second) {
+  const auto moves = moves_between(*first.explained, *second.explained);
+  const double difference = first.score - second.score;
+  fmt::print(
+      "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
+      "{:.3g}\n\n",
+      *first.rank, *second.rank, first.score, second.score, difference);
+  if (moves.empty()) {
+    fmt::print(
+        "nothing: no tree tells the two apart, and of equal scores the first in family order is taken\n");
+    return;
+  }
+  Table table({"feature", "of first", "of second", "adds", "meaning"});
+  double rest = 0;
+  for (std::size_t i = 0; i < moves.size(); ++i) {
+    const std::size_t f = moves[i].feature;
+    if (i >= kShownMoves) {
+      rest += moves[i].moves;
+      continue;
+    }
+    const Feature& feature = report.schema->features()[f];
+    table.add_row({text(feature.id), number(first.explained->value[f], 5),
+                   number(second.explained->value[f], 5), number(moves[i].moves, 3), text(feature.meaning)});
+  }
+  if (moves.size() > kShownMoves) {
+    table.add_row({text(fmt::format("{} others", moves.size() - kShownMoves)), text(""), text(""),
+                   number(rest, 3), text("")});
+  }
+  table.print(Format::text);
+}
+
+void print_rules(const std::vector<Rule>& rules) {
+  Table table({"rule", "kind", "admits", "because"});
+  for (const Rule& rule : rules) {
+    table.add_row({text(rule.name), text(word(rule.kind)), text(rule.admits), text(rule.because)});
+  }
+  table.print(Format::text);
+}
+
+void print_asked(const Report& report, const Line& line) {
+  if (line.rank) {
+    fmt::print("\n{} ranks {}", name_of(report, line.config), *line.rank);
+    const double slower = line.time_us / report.top.front().time_us - 1;
+    if (*line.rank > 1 && std::isfinite(slower)) fmt::print(": {:.1f} % longer than the first", 100 * slower);
+    fmt::print("\n");
+    if (line.explained && *line.rank > 1) print_moves(report, report.top.front(), line);
+    return;
+  }
+  if (line.against.empty()) {
+    fmt::print("\n{} is not among the {} configs of the family, though no rule of today keeps it out\n",
+               name_of(report, line.config), report.family->configs.size());
+    return;
+  }
+  fmt::print("\n{} cannot be chosen: these do not hold\n\n", name_of(report, line.config));
+  print_rules(line.against);
+}
+
+void print_text(const Report& report) {
+  const ExplainRequest& request = *report.request;
+  fmt::print("{} by {}{}\n\n", print(request.problem), word(report.source),
+             report.model.empty() ? "" : fmt::format(" {} (target {})", report.model, report.target));
+  Table table(columns(report));
+  for (const Line& line : report.top) table.add_row(cells(report, line));
+  for (const Line& line : report.asked) {
+    if (!line.rank || *line.rank > report.top.size()) table.add_row(cells(report, line));
+  }
+  table.print(Format::text);
+  if (request.has_truth && request.truth.rows.empty()) {
+    fmt::print("\nmeasured: nothing, the dataset does not hold this problem\n");
+  } else if (request.has_truth) {
+    fmt::print("\nmeasured: {} configs of this problem, the fastest takes {:.4g} us\n",
+               request.truth.rows.size(), request.truth.best_us());
+  }
+  if (report.why.family) {
+    fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
+               report.why.expected);
+  } else {
+    fmt::print("\nno model answered: there are no trees to explain\n");
+  }
+  if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
+    print_moves(report, report.top[0], report.top[1]);
+  }
+  for (const Line& line : report.asked) print_asked(report, line);
+  if (report.excluded.empty()) return;
+  fmt::print("\nrules that keep configs from this problem\n\n");
+  Table rules({"configs", "rule", "because"});
+  for (const Exclusion& exclusion : report.excluded) {
+    rules.add_row({number(static_cast<std::int64_t>(exclusion.configs)), text(exclusion.rule.name),
+                   text(exclusion.rule.because)});
+  }
+  rules.print(Format::text);
+}
+
+// ----------------------------------------------------------------------------------------------------
+// JSON
+
+Json rule_json(const Rule& rule) {
+  return {{"name", rule.name},
+          {"kind", std::string(word(rule.kind))},
+          {"admits", rule.admits},
+          {"because", rule.because}};
+}
+
+Json line_json(const Report& report, const Line& line) {
+  Json json;
+  json["config"] = name_of(report, line.config);
+  json["rank"] = line.rank ? Json(*line.rank) : Json(nullptr);
+  json["time_us"] = number_json(line.time_us);
+  json["tflops"] = number_json(line.tflops);
+  json["score"] = number_json(line.score);
+  if (report.request->has_truth) {
+    json["measured"] = nullptr;
+    if (const Measurement* const measured = report.request->truth.of(line.config)) {
+      const bool ok = measured->status == Status::ok;
+      json["measured"] = {
+          {"time_us", number_json(measured->time_us)},
+          {"status", std::string(word(measured->status))},
+          {"efficiency_percent", number_json(ok ? 100 * report.request->truth.best_us() / measured->time_us
+                                                : Measurement::unknown)}};
+    }
+  }
+  if (line.explained) {
+    Json& features = json["features"] = Json::object();
+    for (std::size_t f = 0; f < line.explained->contribution.size(); ++f) {
+      features[report.schema->features()[f].id] = {{"value", number_json(line.explained->value[f])},
+                                                   {"contribution", line.explained->contribution[f]}};
+    }
+  }
+  if (!line.rank) {
+    json["rules_against"] = Json::array();
+    for (const Rule& rule : line.against) json["rules_against"].push_back(rule_json(rule));
+  }
+  return json;
+}
+
+void print_json(const Report& report) {
+  Json json;
+  json["problem"] = print(report.request->problem);
+  json["source"] = std::string(word(report.source));
+  json["model"] = report.model.empty() ? Json(nullptr) : Json(report.model);
+  json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
+  json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
+  json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
+  if (report.request->has_truth) {
+    json["measured_configs"] = report.request->truth.rows.size();
+    json["measured_best_us"] = number_json(report.request->truth.best_us());
+  }
+  json["top"] = Json::array();
+  for (const Line& line : report.top) json["top"].push_back(line_json(report, line));
+  json["first_over_second"] = Json::array();
+  if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
+    for (const FeatureMove& move : moves_between(*report.top[0].explained, *report.top[1].explained)) {
+      json["first_over_second"].push_back(
+          {{"feature", report.schema->features()[move.feature].id}, {"adds", move.moves}});
+    }
+  }
+  json["asked"] = Json::array();
+  for (const Line& line : report.asked) json["asked"].push_back(line_json(report, line));
+  json["rules"] = Json::array();
+  for (const Exclusion& exclusion : report.excluded) {
+    Json rule = rule_json(exclusion.rule);
+    rule["configs"] = exclusion.configs;
+    json["rules"].push_back(std::move(rule));
+  }
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+}  // namespace
+
+double Truth::best_us() const noexcept {
+  double best = Measurement::unknown;
+  for (const auto& [config, measured] : rows) {
+    if (measured.status == Status::ok && !(best <= measured.time_us)) best = measured.time_us;
+  }
+  return best;
+}
+
+const Measurement* Truth::of(const KernelConfig& config) const noexcept {
+  for (const auto& [known, measured] : rows) {
+    if (known == config) return &measured;
+  }
+  return nullptr;
+}
+
+void print_explanation(const Selector& selector, const FamilyRequest& family, const ExplainRequest& request,
+                       Format format) {
+  const auto ranked = selector.rank(request.problem, std::numeric_limits<std::uint32_t>::max(), request.by);
+  std::optional<Model> model;
+  std::optional<Family> enumerated;
+  Report report{.request = &request, .model = {}, .target = {}, .source = ranked.front().decided_by};
+  if (report.source == ChoiceSource::model) {
+    report.model = selector.model_path().string();
+    model = Model::load(report.model);
+    explain_by_model(report, *model);
+  } else {
+    enumerated = enumerate(family);
+    report.family = &*enumerated;
+  }
+  add_lines(report, ranked);
+  format == Format::json ? print_json(report) : print_text(report);
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,122 @@
+#include "select/explain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "core/fail.h"
+#include "features/schema.h"
+#include "forest/contributions.h"
+
+namespace kscout {
+
+namespace {
+
+std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, const GemmProblem& problem) {
+  Family asked = family;
+  asked.serves = {rule};
+  std::vector<std::uint8_t> serves;
+  serving_configs(asked, problem, serves);
+  return serves;
+}
+
+std::optional<std::size_t> position_of(const Family& family, const KernelConfig& config) {
+  for (std::size_t i = 0; i < family.configs.size(); ++i) {
+    if (family.configs[i] == config) return i;
+  }
+  return std::nullopt;
+}
+
+const Forest& forest_of(const Model& model, Target target) {
+  return std::ranges::find(model.data().targets, target, &TargetForest::target)->forest;
+}
+
+}  // namespace
+
+Explanation explain(const Model& model, const GemmProblem& problem, Target target, std::size_t top,
+                    const std::vector<std::size_t>& also) {
+  Explanation result;
+  result.family = model.family(signature_of(problem));
+  if (!result.family) {
+    fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
+  }
+  const Family& family = *result.family;
+  std::vector<double> scores(family.configs.size());
+  model.score(problem, target, scores);
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (std::isfinite(scores[i])) order.push_back(i);
+  }
+  if (order.empty()) {
+    fail(Errc::unsupported, "{}: none of the {} configs of {} can take it", print(problem), scores.size(),
+         family.provider);
+  }
+  result.candidates = order.size();
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return scores[i]; });
+
+  const std::size_t features = model.data().schema->size();
+  std::vector<double> all(features * scores.size()), matrix;
+  model.data().schema->evaluate(problem, family.device, family.configs, family.traits, all);
+  for (const std::size_t config : order) {
+    const auto row = all.begin() + static_cast<std::ptrdiff_t>(config * features);
+    matrix.insert(matrix.end(), row, row + static_cast<std::ptrdiff_t>(features));
+  }
+  std::vector<std::size_t> explained;  // by rank
+  for (std::size_t rank = 0; rank < order.size(); ++rank) {
+    if (rank < top || std::ranges::find(also, order[rank]) != also.end()) explained.push_back(rank);
+  }
+  const Contributions of = contributions(forest_of(model, target), matrix, order.size(), explained);
+  const double sign = target == Target::latency ? -1 : 1;
+  result.expected = sign * of.expected;
+  for (std::size_t i = 0; i < explained.size(); ++i) {
+    const std::size_t rank = explained[i];
+    const auto row = matrix.begin() + static_cast<std::ptrdiff_t>(rank * features);
+    ExplainedConfig config{order[rank], rank + 1, scores[order[rank]],
+                           std::vector<double>(row, row + static_cast<std::ptrdiff_t>(features)),
+                           of.by_feature[i]};
+    for (double& contribution : config.contribution) contribution *= sign;
+    result.configs.push_back(std::move(config));
+  }
+  return result;
+}
+
+std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const ExplainedConfig& second) {
+  std::vector<FeatureMove> moves;
+  for (std::size_t f = 0; f < first.contribution.size(); ++f) {
+    const double move = first.contribution[f] - second.contribution[f];
+    if (move != 0) moves.push_back({f, move});
+  }
+  std::ranges::stable_sort(moves, std::ranges::greater{},
+                           [](const FeatureMove& move) { return std::fabs(move.moves); });
+  return moves;
+}
+
+std::vector<Exclusion> exclusions(const Family& family, const GemmProblem& problem) {
+  std::vector<Exclusion> result;
+  for (const Rule& rule : family.serves) {
+    const auto serves = admitted_by(rule, family, problem);
+    const auto refused = static_cast<std::size_t>(std::ranges::count(serves, 0));
+    if (refused > 0) result.push_back({rule, refused});
+  }
+  return result;
+}
+
+std::vector<Rule> rules_against(const Family& family, const GemmProblem& problem,
+                                const KernelConfig& config) {
+  const auto position = position_of(family, config);
+  if (!position) {
+    return why_not({.provider = family.provider,
+                    .signature = family.signature,
+                    .device = family.device,
+                    .rules = family.rules,
+                    .filter = {}},
+                   config);
+  }
+  std::vector<Rule> against;
+  for (const Rule& rule : family.serves) {
+    if (admitted_by(rule, family, problem)[*position] == 0) against.push_back(rule);
+  }
+  return against;
+}
+
+}  // namespace kscout
