@@ -120,9 +120,15 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
   if (file.size() < kHeaderBytes)
     fail(Errc::corrupt_data, ".ksf: {} bytes are too few for a header", file.size());
   const auto version = get<std::uint32_t>(file, 8);
-  if (version != kKsfVersion) {
-    fail(Errc::unsupported, ".ksf: format version {}; this program reads version {}: train again or update",
+  if (version > kKsfVersion) {
+    fail(Errc::unsupported,
+         ".ksf: format version {}, of a newer program; this one reads version {}: update it or train again",
          version, kKsfVersion);
+  }
+  if (version < kKsfVersion) {
+    fail(Errc::unsupported,
+         ".ksf: format version {}, of an older program; this one reads version {}: train again", version,
+         kKsfVersion);
   }
   const auto count = get<std::uint32_t>(file, 12);
   const auto size = get<std::uint64_t>(file, kSizeAt);

@@ -62,6 +62,16 @@ void check_targets(const ModelData& data) {
   }
 }
 
+void check_schema(const ModelData& data) {
+  if (!data.schema) fail(Errc::invalid_argument, "a model needs a schema");
+  const ConfigSpace& space = data.families.front().configs.space();
+  const SchemaData& schema = data.schema->data();
+  if (schema.op != space.op || (!schema.provider.empty() && schema.provider != space.provider)) {
+    fail(Errc::invalid_argument, "schema '{}' is of {} {}, the configs are of {} {}", schema.name,
+         schema.provider, word(schema.op), space.provider, word(space.op));
+  }
+}
+
 void check_best(const ModelData& data) {
   if (data.best_tflops.feature_count != data.best_features.size()) {
     fail(Errc::invalid_argument, "the forest of the best TFLOPS reads {} features, {} are listed",
@@ -79,7 +89,7 @@ void check_best(const ModelData& data) {
 
 Model::Model(ModelData data) : data_(std::move(data)) {
   check_families(data_.families);
-  if (!data_.schema) fail(Errc::invalid_argument, "a model needs a schema");
+  check_schema(data_);
   check_targets(data_);
   check_best(data_);
 }

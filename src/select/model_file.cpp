@@ -22,24 +22,39 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Limits that keep a hostile file from costing more than its own size. Larger ones would be a mistake.
-constexpr std::size_t kMostConfigs = 1U << 20, kMostFamilies = 256;
+constexpr std::size_t kMostConfigs = 1U << 16, kMostFamilies = 256, kMostMembers = 1U << 18;
 
-/// Sections of a file by kind.
+/// Sections of a file by kind, and which of them were asked for.
 class Sections {
  public:
   explicit Sections(std::string_view file) {
-    for (const KsfView& view : unpack_ksf(file)) by_kind_[view.kind].push_back(view.bytes);
+    for (const KsfView& view : unpack_ksf(file)) by_kind_[view.kind].push_back({view.bytes, false});
   }
-  std::string_view get(KsfKind kind, std::size_t index, std::string_view what) const {
+  std::string_view get(KsfKind kind, std::size_t index, std::string_view what) {
     const auto found = by_kind_.find(kind);
     if (found == by_kind_.end() || index >= found->second.size()) {
       fail(Errc::corrupt_data, ".ksf: section {} of {} is missing", index, what);
     }
-    return found->second[index];
+    found->second[index].read = true;
+    return found->second[index].bytes;
+  }
+  /// What nobody reads, nobody checks: it must not be there.
+  void check_all_read() const {
+    for (const auto& [kind, of_kind] : by_kind_) {
+      const auto unread = std::ranges::find(of_kind, false, &Section::read);
+      if (unread != of_kind.end()) {
+        fail(Errc::corrupt_data, ".ksf: section {} of kind {} belongs to nothing", unread - of_kind.begin(),
+             static_cast<std::uint32_t>(kind));
+      }
+    }
   }
 
  private:
-  std::map<KsfKind, std::vector<std::string_view>> by_kind_;
+  struct Section {
+    std::string_view bytes;
+    bool read;
+  };
+  std::map<KsfKind, std::vector<Section>> by_kind_;
 };
 
 /// Adds a section unless equal bytes of that kind are there; its index.
@@ -194,7 +209,7 @@ std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
   return maps;
 }
 
-std::vector<KernelConfig> read_configs(const Sections& sections, const Json& axes, const ConfigSpace& space) {
+std::vector<KernelConfig> read_configs(Sections& sections, const Json& axes, const ConfigSpace& space) {
   const auto table = parse_table<std::int32_t>(sections.get(KsfKind::configs, 0, "configs"), "configs");
   const auto maps = map_axes(axes, space);
   if (table.columns != maps.size() || table.rows > kMostConfigs) {
@@ -220,7 +235,7 @@ std::vector<KernelConfig> read_configs(const Sections& sections, const Json& axe
 }
 
 /// Traits by name: those that the program no longer has are left out, those that the file lacks are unknown.
-std::vector<Traits> read_traits(const Sections& sections, std::uint32_t index, const Json& names,
+std::vector<Traits> read_traits(Sections& sections, std::uint32_t index, const Json& names,
                                 std::size_t rows) {
   const auto table = parse_table<double>(sections.get(KsfKind::traits, index, "traits"), "traits");
   if (table.rows != rows || table.columns != names.size()) {
@@ -251,7 +266,7 @@ std::vector<Rule> read_rules(const Json& json) {
   return rules;
 }
 
-Family read_family(const Sections& sections, const Json& meta, const Json& json,
+Family read_family(Sections& sections, const Json& meta, const Json& json,
                    const std::vector<KernelConfig>& configs, const ConfigSpace& space) {
   Family family;
   family.provider = text_at(meta, "provider");
@@ -266,9 +281,13 @@ Family read_family(const Sections& sections, const Json& meta, const Json& json,
       sections.get(KsfKind::members, count_at(json, "members"), "members"), "members");
   if (members.columns != 1) fail(Errc::corrupt_data, ".ksf: members in {} columns", members.columns);
   family.configs = ConfigTable(space);
+  family.configs.reserve(members.values.size());
+  std::vector<bool> seen(configs.size());
   for (const std::uint32_t index : members.values) {
     if (index >= configs.size())
       fail(Errc::corrupt_data, ".ksf: family asks config {} of {}", index, configs.size());
+    if (seen[index]) fail(Errc::corrupt_data, ".ksf: family lists config {} twice", index);
+    seen[index] = true;
     family.configs.push_back(configs[index]);
   }
   family.traits =
@@ -278,10 +297,13 @@ Family read_family(const Sections& sections, const Json& meta, const Json& json,
   return family;
 }
 
-/// The rules must compile: asking about one problem does it.
-void check_rules(const Family& family) {
-  GemmProblem problem = make_gemm(1, 1, 1);
+/// What choosing from a family will do is done once: each config has a name, the rules compile, the schema
+/// takes these configs.
+void check_usable(const Family& family, const Schema& schema) {
   const Signature& s = family.signature;
+  const Provider& of = provider(family.provider);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) of.print(s, family.configs[i]);
+  GemmProblem problem = make_gemm(1, 1, 1);
   problem.dtype_a = s.dtype_a;
   problem.dtype_b = s.dtype_b;
   problem.dtype_c = s.dtype_c;
@@ -291,9 +313,10 @@ void check_rules(const Family& family) {
   problem.accumulate = s.accumulate;
   std::vector<std::uint8_t> serves;
   serving_configs(family, problem, serves);
+  Schema::Rows(schema, family.device, family.configs, family.traits);
 }
 
-TargetForest read_target(const Sections& sections, const Json& json) {
+TargetForest read_target(Sections& sections, const Json& json) {
   TargetForest target;
   target.target = parse<Target>(text_at(json, "target"));
   target.offset = number_at(json, "offset");
@@ -302,7 +325,7 @@ TargetForest read_target(const Sections& sections, const Json& json) {
   return target;
 }
 
-std::shared_ptr<const Schema> read_schema(const Sections& sections, const Json& meta) {
+std::shared_ptr<const Schema> read_schema(Sections& sections, const Json& meta) {
   auto schema =
       std::make_shared<Schema>(Schema::parse(sections.get(KsfKind::schema, 0, "the schema"), ".ksf schema"));
   if (hash_digits(schema->hash()) != text_at(meta, "schema_hash")) {
@@ -313,19 +336,46 @@ std::shared_ptr<const Schema> read_schema(const Sections& sections, const Json& 
   return schema;
 }
 
+std::vector<Family> read_families(Sections& sections, const Json& meta,
+                                  const std::vector<KernelConfig>& configs, const ConfigSpace& space) {
+  const Json& list = list_at(meta, "families");
+  if (list.size() > kMostFamilies) fail(Errc::corrupt_data, ".ksf: {} families", list.size());
+  std::vector<Family> families;
+  std::size_t members = 0;
+  for (const Json& json : list) {
+    families.push_back(read_family(sections, meta, json, configs, space));
+    members += families.back().configs.size();
+    if (members > kMostMembers) {
+      fail(Errc::corrupt_data, ".ksf: {} families list {} configs; the limit is {}", families.size(), members,
+           kMostMembers);
+    }
+  }
+  return families;
+}
+
+/// The config space of the model's provider and op. A model of one that this program lacks is whole, only
+/// foreign.
+const ConfigSpace& space_of(const Json& meta) {
+  const std::string of = text_at(meta, "provider"), op = text_at(meta, "op");
+  try {
+    return provider(of).space(parse<Op>(op));
+  } catch (const Error& error) {
+    fail(Errc::unsupported,
+         ".ksf: a model of provider '{}' and op '{}', which this program does not have: {}; take a model of "
+         "another provider or a program that has this one",
+         of, op, error.what());
+  }
+}
+
 ModelData read_data(std::string_view bytes) {
-  const Sections sections(bytes);
+  Sections sections(bytes);
   const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
-  const ConfigSpace& space = provider(text_at(meta, "provider")).space(parse<Op>(text_at(meta, "op")));
+  const ConfigSpace& space = space_of(meta);
   const auto configs = read_configs(sections, list_at(meta, "axes"), space);
   ModelData data;
-  const Json& families = list_at(meta, "families");
-  if (families.size() > kMostFamilies) fail(Errc::corrupt_data, ".ksf: {} families", families.size());
-  for (const Json& json : families) {
-    data.families.push_back(read_family(sections, meta, json, configs, space));
-    check_rules(data.families.back());
-  }
   data.schema = read_schema(sections, meta);
+  data.families = read_families(sections, meta, configs, space);
+  for (const Family& family : data.families) check_usable(family, *data.schema);
   for (const Json& json : list_at(meta, "targets")) data.targets.push_back(read_target(sections, json));
   const Json& best = member(meta, "best_tflops");
   if (!best.is_null()) {
@@ -334,6 +384,7 @@ ModelData read_data(std::string_view bytes) {
       data.best_features.push_back(count_of(feature, "features"));
   }
   data.fingerprint = text_at(meta, "fingerprint");
+  sections.check_all_read();
   return data;
 }
 

@@ -1,7 +1,11 @@
 #include "forest/ksf.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -146,8 +150,10 @@ TEST(Ksf, SectionsCannotBeMissingDoubledOrSwapped) {
   }
 }
 
+using Change = std::function<void(nlohmann::ordered_json&)>;
+
 /// The file with its description changed.
-std::string with_meta(const std::function<void(nlohmann::ordered_json&)>& change) {
+std::string with_meta(const Change& change) {
   auto sections = sections_of(file());
   auto meta = nlohmann::ordered_json::parse(sections[0].bytes);
   change(meta);
@@ -155,19 +161,42 @@ std::string with_meta(const std::function<void(nlohmann::ordered_json&)>& change
   return pack_ksf(sections);
 }
 
+/// The same, and other bytes in one section; without bytes, the section left out.
+std::string with_meta(const Change& change, KsfKind kind, std::uint32_t index, const std::string& bytes) {
+  auto sections = sections_of(with_meta(change));
+  const auto of =
+      std::ranges::find_if(sections, [&](const KsfSection& s) { return s.kind == kind && s.index == index; });
+  of->bytes = bytes;
+  if (bytes.empty()) sections.erase(of);
+  return pack_ksf(sections);
+}
+void unchanged(nlohmann::ordered_json&) {}
+
+std::string section(KsfKind kind, std::uint32_t index) {
+  for (const KsfView& view : unpack_ksf(file())) {
+    if (view.kind == kind && view.index == index) return std::string(view.bytes);
+  }
+  ADD_FAILURE() << "no such section";
+  return {};
+}
+
 TEST(Ksf, MessagesSayWhatIsWrong) {
   using Json = nlohmann::ordered_json;
   expect_refused("", Errc::corrupt_data, "not a .ksf file");
   expect_refused("PAR1 and more", Errc::corrupt_data, "not a .ksf file");
-  std::string newer = file();
-  newer[8] = 2;
-  expect_refused(newer, Errc::unsupported, "format version 2");
+  std::string other = file();
+  other[8] = static_cast<char>(kKsfVersion + 1);
+  expect_refused(other, Errc::unsupported, "of a newer program");
+  other[8] = static_cast<char>(kKsfVersion - 1);
+  expect_refused(other, Errc::unsupported, "of an older program");
   expect_refused(file().substr(0, 100), Errc::corrupt_data, "100 bytes, its header says");
   std::string damaged = file();
   damaged.back() = 'x';
   expect_refused(damaged, Errc::corrupt_data, "checksum");
-  expect_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::corrupt_data,
+  expect_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::unsupported,
                  "did you mean 'native'");
+  expect_refused(with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
+                 "provider 'native' and op 'conv_fwd', which this program does not have");
   expect_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data, "'targets' is missing");
   expect_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
                  "unknown target 'speed'");
@@ -189,9 +218,75 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
                  "did you mean 'cores'");
   expect_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
-                 "needs the forest of the best");
+                 "section 2 of kind 6 belongs to nothing");
+  expect_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
+                 Errc::corrupt_data, "needs the forest of the best");
   expect_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
                  "does not depend on the problem alone");
+}
+
+TEST(Ksf, ConfigsThatNobodyCanRunAreRefused) {
+  auto members = parse_table<std::uint32_t>(section(KsfKind::members, 0), "members");
+  members.values[3] = members.values[4];
+  expect_refused(with_meta(unchanged, KsfKind::members, 0, table_bytes(members)), Errc::corrupt_data,
+                 "twice");
+  auto configs = parse_table<std::int32_t>(section(KsfKind::configs, 0), "configs");
+  const std::int32_t isa = configs.values[5];
+  configs.values[5] = KernelConfig::unknown;
+  expect_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
+                 "axis isa is unknown");
+  configs.values[5] = isa;
+  configs.values[2 * configs.rows + 5] = -8;
+  expect_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
+                 "axis mr is -8");
+  expect_refused(with_meta([](auto& m) { m["families"][0]["signature"]["dtype_a"] = "bf16"; }),
+                 Errc::unsupported, "its kernels take fp32 only");
+}
+
+TEST(Ksf, SchemaMustReadTheseConfigs) {
+  ModelData data = toy::model().data();
+  SchemaData foreign = data.schema->data();
+  foreign.provider = "ck_tile";
+  data.schema = std::make_shared<Schema>(foreign);
+  EXPECT_THROW(Model(std::move(data)), Error);
+}
+
+TEST(Ksf, ASmallFileCannotAskForMuchMemory) {
+  // 60,000 configs shared by six families: a megabyte of file that would become many.
+  constexpr std::uint32_t kRows = 60'000;
+  const ConfigSpace& space = toy::family().configs.space();
+  KsfTable<std::int32_t> configs{static_cast<std::uint32_t>(space.axes.size()), kRows, {}};
+  configs.values.assign(std::size_t{configs.columns} * kRows, 1);
+  KsfTable<std::uint32_t> members{1, kRows, std::vector<std::uint32_t>(kRows)};
+  std::iota(members.values.begin(), members.values.end(), 0U);
+  auto sections = sections_of(with_meta([](nlohmann::ordered_json& m) {
+    m["traits"] = nlohmann::ordered_json::array();
+    for (int i = 0; i < 4; ++i) m["families"].push_back(m["families"][0]);
+  }));
+  for (KsfSection& s : sections) {
+    if (s.kind == KsfKind::configs) s.bytes = table_bytes(configs);
+    if (s.kind == KsfKind::members) s.bytes = table_bytes(members);
+    if (s.kind == KsfKind::traits) s.bytes = table_bytes(KsfTable<double>{0, kRows, {}});
+  }
+  expect_refused(pack_ksf(sections), Errc::corrupt_data, "5 families list 300000 configs");
+}
+
+TEST(Ksf, AMappedFileIsReadInPlace) {
+  // Sections start at multiples of 16 and arrays at multiples of their elements: no copy is needed.
+  const Model model = toy::model();
+  const Forest& forest = model.data().targets[0].forest;
+  for (const KsfView& view : unpack_ksf(file())) {
+    if (view.kind != KsfKind::forest || view.index != 0) continue;
+    const auto* const thresholds = reinterpret_cast<const double*>(view.bytes.data() + 32);
+    const auto* const leaves = thresholds + forest.threshold.size();
+    const auto* const tree_nodes = reinterpret_cast<const std::uint32_t*>(leaves + forest.leaf_value.size());
+    EXPECT_EQ((view.bytes.data() - file().data()) % 16, 0);
+    EXPECT_TRUE(std::ranges::equal(forest.threshold, std::span(thresholds, forest.threshold.size())));
+    EXPECT_TRUE(std::ranges::equal(forest.leaf_value, std::span(leaves, forest.leaf_value.size())));
+    EXPECT_TRUE(std::ranges::equal(forest.tree_nodes, std::span(tree_nodes, forest.tree_nodes.size())));
+    return;
+  }
+  ADD_FAILURE() << "no forest";
 }
 
 TEST(Ksf, AxesAndWordsAreFoundByName) {
