@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <kscout/error.h>
@@ -29,6 +30,28 @@ int exit_code(Errc code) {
       return 4;
   }
   return 4;
+}
+
+/// Whether the caller is a program: then failures are told in JSON, too.
+bool wants_json(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--format=json" ||
+        (word == "--format" && i + 1 < argc && argv[i + 1] == std::string_view("json")))
+      return true;
+  }
+  return false;
+}
+
+/// Says on stderr why the verb failed: a line for people, or {"error": code, "message": ...} beside --format
+/// json.
+void report(Errc code, std::string_view message, bool json) {
+  if (!json) {
+    fmt::print(stderr, "kscout: {}\n", message);
+    return;
+  }
+  const nlohmann::ordered_json object = {{"error", word(code)}, {"message", message}};
+  fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 /// Replaces this process by the sibling program that holds the verb; returns only when that fails.
@@ -69,6 +92,10 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0 && wants_json(argc, argv)) {
+      report(Errc::invalid_argument, error.what(), true);
+      return 2;
+    }
     return app.exit(error) == 0 ? 0 : 2;
   }
   return 0;
@@ -87,10 +114,10 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
   } catch (const NeedsLab&) {
     return start_sibling(argv);
   } catch (const Error& error) {
-    fmt::print(stderr, "kscout: {}\n", error.what());
+    report(error.code(), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "kscout: {}\n", error.what());
+    report(Errc::device_failure, error.what(), wants_json(argc, argv));
     return 4;
   }
 }

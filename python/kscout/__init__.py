@@ -4,10 +4,12 @@
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
 
 Problems: Gemm. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, rank_kernels.
+Measurements: Dataset, train, evaluate, tune (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
 """
 
 from ._core import Choice, Config, Device, Family, Gemm, Selector, __version__, device_names, kernels
+from ._lab import Dataset, evaluate, train, tune
 from ._ranking import rank_kernels
 from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
 
@@ -15,6 +17,7 @@ __all__ = [
     "Choice",
     "Config",
     "CorruptData",
+    "Dataset",
     "Device",
     "DeviceFailure",
     "Error",
@@ -26,6 +29,9 @@ __all__ = [
     "Unsupported",
     "__version__",
     "device_names",
+    "evaluate",
     "kernels",
     "rank_kernels",
+    "train",
+    "tune",
 ]

@@ -1,0 +1,119 @@
+"""Measurements, training and evaluation: the verbs of the program `kscout`, and its Parquet files as tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Union
+
+from . import _program
+from ._core import Gemm
+from .errors import CorruptData, NotFound, Unsupported
+
+if TYPE_CHECKING:
+    import pandas
+    import pyarrow
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def _needs(module: str, extra: str) -> Any:
+    """A package that only some calls need."""
+    import importlib
+
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise Unsupported(f"this needs the package {module} ({error}); pip install 'kscout[{extra}]'") from error
+
+
+class Dataset:
+    """Measurements in Parquet files of one device and provider, as `kscout sweep` and `dataset import` leave them.
+
+        data = Dataset("data/gemm_fp32_zen3-2c.held_out.parquet")
+        frame = data.to_pandas()
+        frame[frame.status == "ok"].groupby("config").tflops.max()
+
+    One row is one (problem, config, pass); docs/formats/dataset.md lists the columns. Nothing is read before it is asked for.
+    """
+
+    def __init__(self, *files: PathLike):
+        self.files = [os.fspath(file) for file in files]
+        for file in self.files:
+            if not os.path.isfile(file):
+                raise NotFound(f"{file}: no such dataset file")
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows; each column's metadata holds its unit and meaning."""
+        arrow, parquet = _needs("pyarrow", "lab"), _needs("pyarrow.parquet", "lab")
+        try:
+            return arrow.concat_tables([parquet.read_table(file) for file in self.files])
+        except arrow.ArrowInvalid as error:
+            raise CorruptData(f"{', '.join(self.files)}: {error}") from error
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """All rows as a data frame; unknown numbers are NaN."""
+        _needs("pandas", "pandas")
+        return self.to_arrow().to_pandas()
+
+    def metadata(self) -> dict[str, Any]:
+        """What the first file says about its rows: op, provider, device (its facts), provenance, ..."""
+        raw = _needs("pyarrow.parquet", "lab").read_schema(self.files[0]).metadata or {}
+        texts = {key.decode().removeprefix("kscout."): value.decode() for key, value in raw.items() if key.startswith(b"kscout.")}
+        return {key: json.loads(text) if text[:1] in ("{", "[") else text for key, text in texts.items()}
+
+    def problems(self) -> list[Gemm]:
+        """The distinct problems that were measured, in the order of the rows."""
+        fields = list(Gemm(1, 1, 1).as_dict())
+        rows = self.to_arrow().select(fields).group_by(fields, use_threads=False).aggregate([]).to_pylist()
+        return [Gemm(**row) for row in rows]
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What `kscout dataset describe` says of each file: rows by status, problems, which configs win."""
+        return [_program.run("dataset", "describe", file) for file in self.files]
+
+    def __repr__(self) -> str:
+        return f"Dataset({', '.join(map(repr, self.files))})"
+
+
+Data = Union[Dataset, PathLike, Iterable[PathLike]]
+
+
+def _files(data: Data) -> list[str]:
+    if isinstance(data, Dataset):
+        return data.files
+    if isinstance(data, (str, os.PathLike)):
+        return [os.fspath(data)]
+    return [os.fspath(file) for file in data]
+
+
+def train(data: Data, out: PathLike, **options: Any) -> list[dict[str, Any]]:
+    """Trains a model and writes its folder `out`; returns one row per target: trees, efficiency by cross-validation.
+
+        kscout.train("train.parquet", "models/mine", targets=["relative"], folds=4)
+
+    `options` are those of `kscout train`, with _ for -: targets, schema, rules, folds, leaves, learning_rate, rounds, patience,
+    threads, seed.
+    """
+    if isinstance(targets := options.get("targets"), (list, tuple)):
+        options["targets"] = ",".join(targets)
+    return _program.run("train", *_program.flags(data=_files(data), out=out, **options))
+
+
+def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
+    """How fast a model's picks are beside the fastest measured configs of a dataset.
+
+        kscout.evaluate("models/mine", "held_out.parquet")["efficiency"]["mean"]   # percent
+
+    `options` are those of `kscout evaluate`, with _ for -: train_data, pool, target, in_sample, out, predictions_out.
+    """
+    return _program.run("evaluate", *_program.flags(model=model, data=_files(data), **options))
+
+
+def tune(budget: float = 120, **options: Any) -> dict[str, Any]:
+    """Everything for this machine: measures for `budget` seconds, trains, evaluates on unseen sizes, installs the model.
+
+    `options` are those of `kscout tune`, with _ for -: rules, layouts, targets, folds, held_out, max_gflop, schema, seed, out.
+    """
+    return _program.run("tune", *_program.flags(budget=budget, **options))

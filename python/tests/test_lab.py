@@ -1,0 +1,88 @@
+"""Measurements, training and evaluation on a sweep of a few problems, made here."""
+
+import subprocess
+import sys
+import time
+import threading
+
+import pytest
+
+import kscout
+from kscout import Dataset, Gemm, _program
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A small dataset of this machine: 12 problems, the configs of rule set tiny."""
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "problems.txt").write_text("".join(f"gemm:{m}x{n}x32\n" for m in (1, 8, 17, 40) for n in (16, 48, 33)))
+    measure = ["sweep", "--problems", folder / "problems.txt", "--rules", "tiny", "--repeat", "3", "--out", folder / "out"]
+    collect = ["dataset", "import", folder / "out", "--out", folder / "data.parquet"]
+    for words in (measure, collect):
+        subprocess.run([_program.PROGRAM, *words], check=True, capture_output=True)
+    return Dataset(folder / "data.parquet")
+
+
+def test_a_dataset_is_a_table(data):
+    table = data.to_arrow()
+    assert table.schema.field("time_us").metadata[b"unit"] == b"us"
+    assert set(data.problems()) == {Gemm(m, n, 32) for m in (1, 8, 17, 40) for n in (16, 48, 33)}
+    frame = data.to_pandas()
+    assert len(frame) == table.num_rows == data.describe()[0]["rows"]
+    assert set(frame.config) <= set(kscout.kernels(rules="tiny").names())
+    assert data.metadata()["device"]["name"] == kscout.Device().name
+
+
+def test_a_model_is_trained_and_judged(data, tmp_path):
+    model = tmp_path / "model"
+    rows = kscout.train(data, model, targets=["relative"], folds=2, rounds=20, rules="tiny")
+    assert [row["target"] for row in rows] == ["relative"]
+    assert kscout.Selector.load(model).select(Gemm(8, 16, 32)).decided_by == "model"
+    verdict = kscout.evaluate(model, data, in_sample=True)
+    assert verdict["problems"] == 12 and 0 < verdict["efficiency"]["mean"] <= 100
+
+
+def test_what_a_program_refuses_is_of_its_class(data, tmp_path):
+    with pytest.raises(kscout.NotFound, match="none.parquet"):
+        Dataset("none.parquet")
+    with pytest.raises(kscout.NotFound, match="nowhere"):
+        kscout.evaluate(tmp_path / "nowhere", data)
+    with pytest.raises(kscout.InvalidArgument, match="target"):
+        kscout.train(data, tmp_path / "m", targets=["speed"])
+    with pytest.raises(kscout.InvalidArgument, match="--leavs"):
+        kscout.train(data, tmp_path / "m", leavs=3)
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1")
+    with pytest.raises(kscout.CorruptData):
+        Dataset(broken).to_arrow()
+    with pytest.raises(kscout.CorruptData):
+        kscout.train(broken, tmp_path / "m")
+
+
+def test_other_threads_run_while_a_program_works(data, tmp_path):
+    turns, stop = [], threading.Event()
+
+    def count():
+        while not stop.is_set():
+            turns.append(1)
+            time.sleep(0.001)
+
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        kscout.train(data, tmp_path / "m", targets=["relative"], folds=2, rounds=20, rules="tiny")
+    finally:
+        stop.set()
+        counter.join()
+    assert len(turns) > 1
+
+
+def test_without_a_package_the_message_says_what_to_install(data):
+    code = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "import kscout\n"
+        f"try: kscout.Dataset({data.files[0]!r}).to_arrow()\n"
+        "except kscout.Unsupported as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "pip install 'kscout[lab]'" in done.stdout
