@@ -91,8 +91,8 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
   check_namespace(name_space);
   const auto key = [](const ShapeChoice& shape) { return key_of(shape.problem); };
   std::ranges::stable_sort(choices, {}, key);
-  const auto equal = std::ranges::unique(choices, {}, key);
-  choices.erase(equal.begin(), equal.end());
+  const auto equal = [&](const ShapeChoice& a, const ShapeChoice& b) { return key(a) == key(b); };
+  choices.erase(std::unique(choices.begin(), choices.end(), equal), choices.end());  // clang 14: no subrange
 
   std::vector<std::int64_t> keys;
   std::vector<double> time_us;
