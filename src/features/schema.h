@@ -102,6 +102,7 @@ class Schema {
   bool operator==(const Schema& other) const { return data_ == other.data_; }
 
   class Rows;
+  class Factored;  ///< features/factored_schema.h
 
  private:
   /// A requirement ready to ask.
@@ -128,6 +129,7 @@ class Schema::Rows {
   void evaluate(const GemmProblem& problem, std::span<double> out);
 
  private:
+  friend class Factored;
   const Schema* schema_;
   std::size_t rows_;
   expr::Inputs inputs_;

@@ -1,0 +1,8 @@
+// Operations over columns, avx2.
+#define KSCOUT_HWY_TARGET HWY_AVX2
+#include "backend/cpu/kernels/isa-inl.h"
+#include "expr/columns-inl.h"
+
+namespace kscout::expr {
+const ColumnOperations kAvx2Columns = vector_columns(std::make_index_sequence<kCodes>{});
+}

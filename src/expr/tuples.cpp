@@ -1,0 +1,429 @@
+#include "expr/tuples.h"
+
+#include <algorithm>
+#include <bit>
+#include <map>
+
+#include "core/fail.h"
+#include "expr/operations.h"
+
+namespace kscout::expr {
+
+namespace {
+
+constexpr std::uint32_t kOne = TupleProgram::one_value;
+
+std::uint32_t rounded(std::size_t values) {
+  return static_cast<std::uint32_t>((values + kColumnLanes - 1) / kColumnLanes * kColumnLanes);
+}
+
+/// Rows agree when both keys do.
+Partition refine(std::span<const std::uint64_t> one, std::span<const std::uint64_t> other) {
+  Partition to;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> classes;
+  for (std::uint32_t row = 0; row < one.size(); ++row) {
+    const auto [found, added] = classes.try_emplace({one[row], other[row]}, to.classes);
+    if (added) {
+      ++to.classes;
+      to.example.push_back(row);
+    }
+    to.class_of.push_back(found->second);
+  }
+  return to;
+}
+
+std::vector<std::uint64_t> keys_of(const Partition& partition) {
+  return {partition.class_of.begin(), partition.class_of.end()};
+}
+
+/// Memory handed out and taken back, so that a call touches little of it.
+class Arena {
+ public:
+  std::uint32_t take(std::uint32_t size) {
+    const auto fit = std::ranges::find_if(free_, [&](const Gap& gap) { return gap.size >= size; });
+    if (fit == free_.end()) {
+      const std::uint32_t at = end_;
+      end_ += size;
+      return at;
+    }
+    const std::uint32_t at = fit->at;
+    fit->at += size;
+    fit->size -= size;
+    if (fit->size == 0) free_.erase(fit);
+    return at;
+  }
+  void give_back(std::uint32_t at, std::uint32_t size) {
+    auto next = std::ranges::find_if(free_, [&](const Gap& gap) { return gap.at > at; });
+    next = free_.insert(next, {at, size});
+    if (next + 1 != free_.end() && at + size == (next + 1)->at) {
+      next->size += (next + 1)->size;
+      free_.erase(next + 1);
+    }
+    if (next != free_.begin() && (next - 1)->at + (next - 1)->size == next->at) {
+      (next - 1)->size += next->size;
+      free_.erase(next);
+    }
+  }
+  std::uint32_t end() const { return end_; }
+
+ private:
+  struct Gap {
+    std::uint32_t at, size;
+  };
+  std::vector<Gap> free_;  // by position
+  std::uint32_t end_ = 0;
+};
+
+}  // namespace
+
+/// Turns operations into steps. Values live in one row of doubles: first what never changes, then what calls
+/// write.
+class TupleCompiler {
+ public:
+  TupleCompiler(const Program& program, std::span<const Column> columns, std::size_t rows,
+                std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted,
+                TupleProgram& to)
+      : program_(program), columns_(columns), rows_(rows), changing_(changing), wanted_(wanted), to_(to) {}
+
+  void run() {
+    find_needed();
+    find_partitions();
+    find_last_uses();
+    place_fixed();
+    compile_steps();
+    set_outputs();
+    to_.size_ = first_call_value_ + arena_.end();
+    to_.rows_ = rows_;
+  }
+
+ private:
+  struct Value {
+    bool needed = false;
+    bool fixed = false;  ///< no call changes it
+    std::uint32_t partition = kOne;
+    std::uint32_t at = kOne;     ///< position, once it has one
+    std::uint32_t last_use = 0;  ///< operation after which its place is free
+    bool output = false;
+  };
+  const Operation& operation(std::size_t i) const { return program_.operations()[i]; }
+  std::size_t operations() const { return program_.operations().size(); }
+  static bool has_operands(const Operation& op) {
+    return op.code != Code::constant && op.code != Code::input;
+  }
+
+  void find_needed() {
+    values_.resize(operations());
+    for (std::size_t f = 0; f < program_.size(); ++f) {
+      if (wanted_[f] != 0)
+        values_[program_.outputs()[f]].needed = values_[program_.outputs()[f]].output = true;
+    }
+    for (std::size_t i = operations(); i-- > 0;) {
+      if (!values_[i].needed || !has_operands(operation(i))) continue;
+      for (const auto of : {operation(i).a, operation(i).b, operation(i).c}) values_[of].needed = true;
+    }
+  }
+
+  /// Which rows agree in an operation: those that agree in every row input it depends on.
+  void find_partitions() {
+    std::vector<std::vector<std::uint32_t>> depends(operations());
+    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      if (!values_[i].needed) continue;
+      const Operation& op = operation(i);
+      Value& value = values_[i];
+      value.fixed = op.code == Code::constant || (op.code == Code::input && changing_[op.a] == 0);
+      if (op.code == Code::input) {
+        if (value.fixed && input_partition(op.a) != kOne) depends[i] = {op.a};
+      } else if (has_operands(op)) {
+        value.fixed = values_[op.a].fixed && values_[op.b].fixed && values_[op.c].fixed;
+        for (const auto of : {op.a, op.b, op.c}) {
+          std::vector<std::uint32_t> both;
+          std::ranges::set_union(depends[i], depends[of], std::back_inserter(both));
+          depends[i] = std::move(both);
+        }
+      }
+      if (depends[i].empty()) continue;
+      const auto [found, added] = known.try_emplace(depends[i], kOne);
+      if (added) found->second = joined(depends[i]);
+      value.partition = found->second;
+    }
+  }
+
+  /// The partition of a row input; one_value when all rows agree.
+  std::uint32_t input_partition(std::uint32_t input) {
+    const auto known = input_partitions_.find(input);
+    if (known != input_partitions_.end()) return known->second;
+    std::uint32_t to = kOne;
+    if (columns_[input].stride != 0) {
+      std::vector<std::uint64_t> keys;
+      for (std::size_t row = 0; row < rows_; ++row) {
+        keys.push_back(std::bit_cast<std::uint64_t>(columns_[input].data[row]));
+      }
+      Partition partition = refine(keys, keys);
+      if (partition.classes > 1) to = add_partition(std::move(partition));
+    }
+    input_partitions_[input] = to;
+    return to;
+  }
+
+  std::uint32_t joined(const std::vector<std::uint32_t>& inputs) {
+    std::uint32_t all = input_partition(inputs.front());
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      const auto pair = std::pair(all, input_partition(inputs[i]));
+      const auto [found, added] = joins_.try_emplace(pair, kOne);
+      if (added) {
+        found->second = add_partition(
+            refine(keys_of(to_.partitions_[pair.first]), keys_of(to_.partitions_[pair.second])));
+      }
+      all = found->second;
+    }
+    return all;
+  }
+
+  /// Equal partitions are one: classes are numbered by first rows, so equal ones look alike.
+  std::uint32_t add_partition(Partition partition) {
+    const auto [found, added] =
+        partition_ids_.try_emplace(partition.class_of, static_cast<std::uint32_t>(to_.partitions_.size()));
+    if (added) to_.partitions_.push_back(std::move(partition));
+    return found->second;
+  }
+
+  std::uint32_t classes(std::uint32_t partition) const {
+    return partition == kOne ? 1 : to_.partitions_[partition].classes;
+  }
+  std::uint32_t room(std::uint32_t partition) const { return rounded(classes(partition)); }
+
+  void find_last_uses() {
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      if (!values_[i].needed || !has_operands(operation(i))) continue;
+      for (const auto of : {operation(i).a, operation(i).b, operation(i).c}) values_[of].last_use = i;
+    }
+  }
+
+  // ---- what never changes
+
+  void place_fixed() {
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      Value& value = values_[i];
+      if (!value.needed || !value.fixed) continue;
+      value.at = static_cast<std::uint32_t>(to_.start_.size());
+      const std::uint32_t count = classes(value.partition);
+      for (std::uint32_t c = 0; c < count; ++c) to_.start_.push_back(fixed_value(i, c));
+      to_.start_.resize(value.at + room(value.partition), to_.start_.back());
+    }
+    // Values copied to finer partitions are fixed, too: find them all before the calls' part begins.
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      const Value& value = values_[i];
+      if (!value.needed || value.fixed) continue;
+      const Operation& op = operation(i);
+      if (!has_operands(op)) continue;
+      for (const auto of : {op.a, op.b, op.c}) {
+        if (values_[of].fixed) copy_fixed(of, value.partition);
+      }
+    }
+    first_call_value_ = static_cast<std::uint32_t>(to_.start_.size());
+  }
+
+  double fixed_value(std::uint32_t i, std::uint32_t row_class) const {
+    const Operation& op = operation(i);
+    const std::uint32_t partition = values_[i].partition;
+    const std::size_t row = partition == kOne ? 0 : to_.partitions_[partition].example[row_class];
+    if (op.code == Code::constant) return op.value;
+    if (op.code == Code::input) return columns_[op.a].data[row * columns_[op.a].stride];
+    const auto operand = [&](std::uint32_t of) {
+      const std::uint32_t by = values_[of].partition;
+      return to_.start_[values_[of].at + (by == kOne ? 0 : to_.partitions_[by].class_of[row])];
+    };
+    return apply_code(op.code, operand(op.a), operand(op.b), operand(op.c));
+  }
+
+  void copy_fixed(std::uint32_t of, std::uint32_t partition) {
+    if (values_[of].partition == kOne || values_[of].partition == partition) return;
+    const auto [found, added] = copies_.try_emplace({of, partition}, Copy{});
+    if (!added) return;
+    found->second = {static_cast<std::uint32_t>(to_.start_.size()), true};
+    for (const std::uint32_t from : spread(values_[of].partition, partition)) {
+      to_.start_.push_back(to_.start_[values_[of].at + from]);
+    }
+  }
+
+  /// By class of `finer`, padded: the class of `coarser` that holds it.
+  std::vector<std::uint32_t> spread(std::uint32_t coarser, std::uint32_t finer) const {
+    std::vector<std::uint32_t> from;
+    for (const std::uint32_t row : to_.partitions_[finer].example) {
+      from.push_back(to_.partitions_[coarser].class_of[row]);
+    }
+    from.resize(room(finer), from.back());
+    return from;
+  }
+
+  // ---- what calls compute
+
+  void compile_steps() {
+    place_changing();
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      if (values_[i].needed && !values_[i].fixed && has_operands(operation(i))) compile_operation(i);
+    }
+  }
+
+  /// What a call gives is written before the first step, so it shares its place with no other value.
+  void place_changing() {
+    std::vector<std::uint32_t> at(program_.inputs().size(), kOne);
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      const Operation& op = operation(i);
+      if (op.code == Code::input && values_[i].needed && changing_[op.a] != 0)
+        at[op.a] = values_[i].at = take(1);
+    }
+    for (std::size_t input = 0; input < at.size(); ++input) {
+      if (changing_[input] != 0) to_.changing_.push_back(at[input]);
+    }
+  }
+
+  std::uint32_t take(std::uint32_t classes) { return first_call_value_ + arena_.take(rounded(classes)); }
+  void give_back(std::uint32_t at, std::uint32_t classes) {
+    arena_.give_back(at - first_call_value_, rounded(classes));
+  }
+
+  void compile_operation(std::uint32_t i) {
+    const Operation& op = operation(i);
+    const std::uint32_t partition = values_[i].partition;
+    TupleProgram::Step step;
+    step.values = classes(partition);
+    std::size_t shape = 0;
+    const auto operand = [&](std::uint32_t of, std::size_t bit) {
+      if (values_[of].partition != kOne) shape |= bit;
+      return operand_at(of, partition);
+    };
+    step.a = operand(op.a, 4);
+    step.b = operand(op.b, 2);
+    step.c = operand(op.c, 1);
+    step.operation = best_column_operations()[static_cast<std::size_t>(op.code)][shape];
+    values_[i].at = step.out = take(classes(partition));
+    to_.steps_.push_back(step);
+    release(i);
+  }
+
+  /// Where the operand's values stand with one per class of `partition`.
+  std::uint32_t operand_at(std::uint32_t of, std::uint32_t partition) {
+    const Value& value = values_[of];
+    if (value.partition == kOne || value.partition == partition) return value.at;
+    const auto [found, added] = copies_.try_emplace({of, partition}, Copy{});
+    if (added) {
+      TupleProgram::Step step;
+      step.a = value.at;
+      step.values = classes(partition);
+      step.spread = spread_id(value.partition, partition);
+      step.out = take(step.values);
+      found->second = {step.out, false};
+      to_.steps_.push_back(step);
+    }
+    return found->second.at;
+  }
+
+  std::uint32_t spread_id(std::uint32_t coarser, std::uint32_t finer) {
+    const auto [found, added] =
+        spread_ids_.try_emplace({coarser, finer}, static_cast<std::uint32_t>(to_.spreads_.size()));
+    if (added) to_.spreads_.push_back(spread(coarser, finer));
+    return found->second;
+  }
+
+  /// Gives back the places of operands whose last use was operation i.
+  void release(std::uint32_t i) {
+    const Operation& op = operation(i);
+    std::vector<std::uint32_t> operands = {op.a, op.b, op.c};
+    std::ranges::sort(operands);
+    operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+    for (const std::uint32_t of : operands) {
+      const Value& value = values_[of];
+      if (value.last_use != i) continue;
+      for (auto copy = copies_.lower_bound({of, 0}); copy != copies_.end() && copy->first.first == of;) {
+        if (copy->second.fixed) {
+          ++copy;
+          continue;
+        }
+        give_back(copy->second.at, classes(copy->first.second));
+        copy = copies_.erase(copy);
+      }
+      if (!value.fixed && !value.output && operation(of).code != Code::input) {
+        give_back(value.at, classes(value.partition));
+      }
+    }
+  }
+
+  void set_outputs() {
+    for (std::size_t f = 0; f < program_.size(); ++f) {
+      const Value& value = values_[program_.outputs()[f]];
+      to_.outputs_.push_back(wanted_[f] == 0 ? TupleProgram::Output{}
+                                             : TupleProgram::Output{value.at, value.partition, value.fixed});
+    }
+  }
+
+  struct Copy {
+    std::uint32_t at = 0;
+    bool fixed = false;
+  };
+
+  const Program& program_;
+  std::span<const Column> columns_;
+  std::size_t rows_;
+  std::span<const std::uint8_t> changing_, wanted_;
+  TupleProgram& to_;
+  std::vector<Value> values_;  ///< by operation
+  std::map<std::uint32_t, std::uint32_t> input_partitions_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> joins_, spread_ids_;
+  std::map<std::vector<std::uint32_t>, std::uint32_t> partition_ids_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Copy> copies_;  ///< by (operation, partition)
+  Arena arena_;
+  std::uint32_t first_call_value_ = 0;
+};
+
+TupleProgram::TupleProgram(const Program& program, std::span<const Column> columns, std::size_t rows,
+                           std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted) {
+  const std::size_t inputs = program.inputs().size();
+  if (columns.size() != inputs || changing.size() != inputs || wanted.size() != program.size() || rows == 0) {
+    fail(Errc::invalid_argument,
+         "tuples: {} columns and {} marks for {} inputs, {} marks for {} formulas, {} rows", columns.size(),
+         changing.size(), inputs, wanted.size(), program.size(), rows);
+  }
+  TupleCompiler(program, columns, rows, changing, wanted, *this).run();
+}
+
+TupleProgram::Scratch::Scratch(const TupleProgram& program) : lines_(program.size_ / kColumnLanes + 1) {
+  std::ranges::copy(program.start_, lines_.data()->values);
+}
+
+Partition TupleProgram::common_partition() const {
+  Partition common{1, std::vector<std::uint32_t>(rows_, 0), {0}};
+  std::vector<std::uint8_t> seen(partitions_.size());
+  for (const Output& output : outputs_) {
+    if (output.partition == one_value || seen[output.partition]++ != 0) continue;
+    common = refine(keys_of(common), keys_of(partitions_[output.partition]));
+  }
+  return common;
+}
+
+void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) const noexcept {
+  double* const base = scratch.lines_.data()->values;
+  for (std::size_t i = 0; i < changing_.size(); ++i) {
+    if (changing_[i] != one_value) base[changing_[i]] = changing[i];
+  }
+  for (const Step& step : steps_) {
+    if (step.spread == one_value) {
+      step.operation(base + step.a, base + step.b, base + step.c, base + step.out, step.values);
+      continue;
+    }
+    const std::uint32_t* const from = spreads_[step.spread].data();
+    for (std::uint32_t c = 0; c < step.values; ++c) base[step.out + c] = base[step.a + from[c]];
+  }
+}
+
+TupleProgram::Cost TupleProgram::cost() const noexcept {
+  Cost cost;
+  for (const Step& step : steps_) {
+    ++cost.steps;
+    (step.spread == one_value ? cost.values : cost.copied) += step.values;
+  }
+  return cost;
+}
+
+}  // namespace kscout::expr
