@@ -1,0 +1,137 @@
+// Rounded sums of trees over rows, one bit per row, for one instruction set. Included after isa-inl.h.
+#include <algorithm>
+
+#include "forest/sliced_kernels.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace kscout::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Bits = hn::ScalableTag<std::uint64_t>;
+using BitVector = hn::Vec<Bits>;
+inline constexpr Bits bits;
+inline constexpr std::size_t kLanes = HWY_LANES(std::uint64_t);
+
+/// Where the rows of a leaf stand: two leaves share four places (none, first, second, either).
+template <std::size_t Vectors>
+HWY_INLINE std::uint64_t* slot(std::uint64_t* slots, std::size_t leaf) {
+  return slots + ((leaf >> 1) * 4 + 1 + (leaf & 1)) * (Vectors * kLanes);
+}
+
+/// Which rows reach each leaf.
+template <std::size_t Vectors>
+HWY_INLINE void reach_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first,
+                             std::uint64_t* HWY_RESTRICT slots) {
+  const SlicedStep* step = job.steps + task.first_step;
+  const SlicedStep* const end = step + task.leaves - 1;
+  const std::uint64_t* left = job.bits + step->vector * job.words + first;
+  for (std::size_t v = 0; v < Vectors; ++v) {
+    const BitVector answer = hn::Load(bits, left + v * kLanes);
+    hn::Store(answer, bits, slot<Vectors>(slots, 0) + v * kLanes);
+    hn::Store(hn::Not(answer), bits, slot<Vectors>(slots, step->right) + v * kLanes);
+  }
+  for (++step; step != end; ++step) {
+    left = job.bits + step->vector * job.words + first;
+    std::uint64_t* const stay = slot<Vectors>(slots, step->leaf);
+    std::uint64_t* const move = slot<Vectors>(slots, step->right);
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      const BitVector answer = hn::Load(bits, left + v * kLanes);
+      const BitVector here = hn::Load(bits, stay + v * kLanes);
+      hn::Store(hn::And(answer, here), bits, stay + v * kLanes);
+      hn::Store(hn::AndNot(answer, here), bits, move + v * kLanes);
+    }
+  }
+  for (std::size_t pair = 0; pair < task.leaves / 2; ++pair) {
+    const std::uint64_t* const one = slot<Vectors>(slots, 2 * pair);
+    std::uint64_t* const either = slots + (pair * 4 + 3) * (Vectors * kLanes);
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      hn::Store(hn::Or(hn::Load(bits, one + v * kLanes), hn::Load(bits, one + (Vectors + v) * kLanes)), bits,
+                either + v * kLanes);
+    }
+  }
+}
+
+/// Adds the tree's rounded leaves to the planes. Pairs: (task.leaves + 1) / 2 when known, else 0.
+template <std::size_t Vectors, std::size_t Pairs>
+HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first,
+                           const std::uint64_t* HWY_RESTRICT slots) {
+  constexpr std::size_t kPlace = Vectors * kLanes;
+  const std::uint64_t* const codes = job.codes + task.first_code;
+  const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
+  std::uint64_t* plane = job.planes + first;
+  BitVector carry[Vectors];
+  for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
+  for (std::size_t p = 0; p < task.planes; ++p, plane += job.words) {
+    BitVector add[Vectors];
+    const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
+    for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
+    for (std::size_t pair = 1; pair < pairs; ++pair) {
+      place = slots + (pair * 4 + ((codes[pair] >> (2 * p)) & 3)) * kPlace;
+      for (std::size_t v = 0; v < Vectors; ++v) {
+        add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
+      }
+    }
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      const BitVector sum = hn::Load(bits, plane + v * kLanes);
+      const BitVector differ = hn::Xor(sum, add[v]);
+      hn::Store(hn::Xor(differ, carry[v]), bits, plane + v * kLanes);
+      carry[v] = hn::Or(hn::And(sum, add[v]), hn::And(carry[v], differ));
+    }
+  }
+  for (std::size_t p = task.planes; p < job.plane_count; ++p, plane += job.words) {
+    for (std::size_t v = 0; v < Vectors; ++v) {
+      const BitVector sum = hn::Load(bits, plane + v * kLanes);
+      hn::Store(hn::Xor(sum, carry[v]), bits, plane + v * kLanes);
+      carry[v] = hn::And(sum, carry[v]);
+    }
+  }
+}
+
+/// All trees for Vectors vectors of rows from word `first` on.
+template <std::size_t Vectors>
+void add_block(const SlicedJob& job, std::size_t first) {
+  std::uint64_t* const slots = job.slots;
+  for (std::size_t p = 0; p < job.plane_count; ++p) {
+    std::fill_n(job.planes + p * job.words + first, Vectors * kLanes, 0);
+  }
+  std::size_t ready = 0;  // places "none" that hold zeros
+  for (std::size_t t = 0; t < job.task_count; ++t) {
+    const SlicedTask& task = job.tasks[t];
+    const std::size_t pairs = (task.leaves + 1) / 2;
+    for (; ready < pairs; ++ready) std::fill_n(slots + ready * 4 * Vectors * kLanes, Vectors * kLanes, 0);
+    reach_leaves<Vectors>(job, task, first, slots);
+    switch (pairs) {
+      case 1:
+        add_leaves<Vectors, 1>(job, task, first, slots);
+        break;
+      case 2:
+        add_leaves<Vectors, 2>(job, task, first, slots);
+        break;
+      case 3:
+        add_leaves<Vectors, 3>(job, task, first, slots);
+        break;
+      case 4:
+        add_leaves<Vectors, 4>(job, task, first, slots);
+        break;
+      case 5:
+        add_leaves<Vectors, 5>(job, task, first, slots);
+        break;
+      case 6:
+        add_leaves<Vectors, 6>(job, task, first, slots);
+        break;
+      default:
+        add_leaves<Vectors, 0>(job, task, first, slots);
+    }
+  }
+}
+
+void add_trees(const SlicedJob& job) noexcept {
+  std::size_t first = 0;
+  for (; first + 4 * kLanes <= job.words; first += 4 * kLanes) add_block<4>(job, first);
+  for (; first + 2 * kLanes <= job.words; first += 2 * kLanes) add_block<2>(job, first);
+  for (; first < job.words; first += kLanes) add_block<1>(job, first);
+}
+
+}  // namespace kscout::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

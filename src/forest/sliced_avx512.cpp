@@ -1,0 +1,8 @@
+// Bit-sliced sums, avx512.
+#define KSCOUT_HWY_TARGET HWY_AVX3
+#include "backend/cpu/kernels/isa-inl.h"
+#include "forest/sliced-inl.h"
+
+namespace kscout {
+const SlicedKernels kSlicedAvx512 = {"avx512", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::add_trees};
+}

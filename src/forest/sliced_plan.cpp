@@ -1,0 +1,381 @@
+#include "forest/sliced_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "core/fail.h"
+#include "forest/decide.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::uint32_t kNone = UINT32_MAX;
+constexpr double kDoubleStep = 0x1p-52;
+
+/// Whose answers to a question differ, and when they are known.
+enum class Answers : std::uint8_t {
+  all_left,
+  all_right,  // known now
+  fixed,      // known now, by row
+  by_call,    // one answer for all rows
+  by_row,     // of the call, by row
+};
+
+struct Question {
+  std::uint32_t feature;
+  std::uint8_t decision;
+  double threshold;  // or the number of the category set
+  auto key() const { return std::tuple(feature, decision, threshold); }
+};
+
+std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
+
+/// Builds a plan step by step; each function fills the members that it names.
+class Planner {
+ public:
+  Planner(const Forest& forest, const SlicedRows& rows, SlicedPlan& plan)
+      : forest_(forest), rows_(rows), plan_(plan) {}
+
+  void run() {
+    check_rows();
+    plan_partitions();
+    number_questions();
+    answer_fixed_questions();
+    plan_columns();
+    for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
+    plan_cuts();
+    round_leaves();
+    order_trees();
+  }
+
+ private:
+  void check_rows() const {
+    if (rows_.features.size() != forest_.feature_count) {
+      fail(Errc::invalid_argument, "sliced forest: {} features for a forest of {}", rows_.features.size(),
+           forest_.feature_count);
+    }
+    for (const auto& partition : rows_.partitions) {
+      if (partition.size() != rows_.rows) {
+        fail(Errc::invalid_argument, "sliced forest: classes of {} rows for {}", partition.size(),
+             rows_.rows);
+      }
+    }
+    for (const SlicedFeature& feature : rows_.features) {
+      const bool one = feature.partition == SlicedFeature::one_value;
+      if (!one && feature.partition >= rows_.partitions.size()) {
+        fail(Errc::invalid_argument, "sliced forest: partition {} of {}", feature.partition,
+             rows_.partitions.size());
+      }
+      if (!feature.fixed.empty() && feature.fixed.size() != classes(feature)) {
+        fail(Errc::invalid_argument, "sliced forest: {} fixed values for {} classes", feature.fixed.size(),
+             classes(feature));
+      }
+    }
+  }
+
+  std::size_t classes(const SlicedFeature& feature) const {
+    if (feature.partition == SlicedFeature::one_value) return 1;
+    const auto& classes = rows_.partitions[feature.partition];
+    return classes.empty() ? 0 : *std::ranges::max_element(classes) + std::size_t{1};
+  }
+
+  // plan.partitions, most_classes
+  void plan_partitions() {
+    for (const auto& class_of : rows_.partitions) {
+      SlicedPartition to;
+      to.classes = class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
+      if (to.classes * plan_.words <= 4 * plan_.rows) {
+        to.vectors.resize(lines_of(to.classes * plan_.words));
+        std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
+        for (std::size_t row = 0; row < class_of.size(); ++row) {
+          words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
+        }
+      } else {
+        to.first.assign(to.classes + 1, 0);
+        for (const std::uint32_t c : class_of) ++to.first[c + 1];
+        std::partial_sum(to.first.begin(), to.first.end(), to.first.begin());
+        to.rows.resize(class_of.size());
+        auto next = to.first;
+        for (std::uint32_t row = 0; row < class_of.size(); ++row) to.rows[next[class_of[row]]++] = row;
+      }
+      plan_.most_classes = std::max<std::size_t>(plan_.most_classes, to.classes);
+      plan_.partitions.push_back(std::move(to));
+    }
+  }
+
+  /// A node's question. What does not change the answer is left out, so that questions meet.
+  Question question_at(std::size_t node) const {
+    const std::uint8_t decision = forest_.decision[node];
+    const std::uint8_t kept = decision & Decision::categorical ? Decision::categorical
+                              : Decision::missing(decision) == Missing::none
+                                  ? static_cast<std::uint8_t>(decision & ~Decision::default_left)
+                                  : decision;
+    return {forest_.feature[node], kept, forest_.threshold[node]};
+  }
+
+  // questions_, question_of_
+  void number_questions() {
+    std::vector<std::uint32_t> nodes(forest_.threshold.size());
+    std::iota(nodes.begin(), nodes.end(), 0u);
+    std::ranges::sort(nodes, {}, [&](std::uint32_t node) { return question_at(node).key(); });
+    question_of_.resize(nodes.size());
+    for (const std::uint32_t node : nodes) {
+      const Question question = question_at(node);
+      if (questions_.empty() || questions_.back().key() != question.key()) questions_.push_back(question);
+      question_of_[node] = static_cast<std::uint32_t>(questions_.size() - 1);
+    }
+    for (const Question& question : questions_) {
+      const bool categorical = question.decision & Decision::categorical;
+      plan_.threshold.push_back(categorical ? 0 : question.threshold);
+      const auto set = static_cast<std::size_t>(categorical ? question.threshold : 0);
+      plan_.set_first.push_back(categorical ? forest_.set_words[set] : 0);
+      plan_.set_words.push_back(categorical ? forest_.set_words[set + 1] - forest_.set_words[set] : 0);
+    }
+    plan_.set_bits = forest_.set_bits;
+  }
+
+  bool goes_left(std::size_t q, double value) const {
+    const Question& question = questions_[q];
+    if (question.decision & Decision::categorical) {
+      return categorical_left(value, {plan_.set_bits.data() + plan_.set_first[q], plan_.set_words[q]});
+    }
+    return numerical_left(value, question.threshold, question.decision);
+  }
+
+  // answers_, plan.fixed_vector, fixed_bits
+  void answer_fixed_questions() {
+    plan_.fixed_vector.assign(questions_.size(), kNone);
+    std::vector<std::uint64_t> vector(plan_.words);
+    for (std::size_t q = 0; q < questions_.size(); ++q) {
+      const SlicedFeature& feature = rows_.features[questions_[q].feature];
+      const bool one = feature.partition == SlicedFeature::one_value;
+      if (feature.fixed.empty()) {
+        answers_.push_back(one ? Answers::by_call : Answers::by_row);
+        continue;
+      }
+      std::ranges::fill(vector, 0);
+      std::size_t left = 0;
+      for (std::size_t row = 0; row < plan_.rows; ++row) {
+        const std::size_t row_class = one ? 0 : rows_.partitions[feature.partition][row];
+        if (!goes_left(q, feature.fixed[row_class])) continue;
+        vector[row / 64] |= std::uint64_t{1} << (row % 64);
+        ++left;
+      }
+      answers_.push_back(left == plan_.rows ? Answers::all_left
+                         : left == 0        ? Answers::all_right
+                                            : Answers::fixed);
+      if (answers_.back() == Answers::fixed) plan_.fixed_vector[q] = add_fixed_vector(vector);
+    }
+  }
+
+  std::uint32_t add_fixed_vector(const std::vector<std::uint64_t>& vector) {
+    plan_.fixed_bits.resize(lines_of((plan_.fixed_vectors + 1) * plan_.words));
+    std::ranges::copy(vector, plan_.fixed_bits.data()->words + plan_.fixed_vectors * plan_.words);
+    return static_cast<std::uint32_t>(plan_.fixed_vectors++);
+  }
+
+  // plan.columns, most_vectors
+  void plan_columns() {
+    plan_.most_vectors = plan_.fixed_vectors;
+    for (std::uint32_t q = 0; q < questions_.size(); ++q) {
+      if (answers_[q] != Answers::by_call && answers_[q] != Answers::by_row) continue;
+      const Question& question = questions_[q];
+      if (plan_.columns.empty() || plan_.columns.back().feature != question.feature ||
+          plan_.columns.back().decision != question.decision) {
+        plan_.columns.push_back(
+            {question.feature, question.decision, rows_.features[question.feature].partition, q, 0});
+      }
+      ++plan_.columns.back().questions;
+      if (answers_[q] == Answers::by_row) ++plan_.most_vectors;
+    }
+  }
+
+  // plan.trees, nodes, leaf_value, alive; cuts_
+  void plan_tree(std::size_t index) {
+    const std::size_t first = forest_.tree_nodes[index], nodes = forest_.tree_nodes[index + 1] - first;
+    const std::size_t leaves = nodes + 1;
+    if (leaves > kMostLeaves) {
+      fail(Errc::unsupported, "sliced forest: tree {} has {} leaves; at most {}", index, leaves, kMostLeaves);
+    }
+    SlicedTree tree;
+    tree.first_node = static_cast<std::uint32_t>(plan_.nodes.size());
+    tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
+    tree.leaves = static_cast<std::uint32_t>(leaves);
+    tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
+    tree.alive_words = static_cast<std::uint32_t>((leaves + 63) / 64);
+    for (std::size_t leaf = 0; leaf < leaves; leaf += 64) {
+      plan_.alive.push_back(leaves - leaf >= 64 ? ~std::uint64_t{0}
+                                                : (std::uint64_t{1} << (leaves - leaf)) - 1);
+    }
+    plan_.most_leaves = std::max(plan_.most_leaves, leaves);
+    plan_.leaf_value.resize(plan_.leaf_value.size() + leaves);
+
+    // Leaves below each node, children before parents; then where they begin, parents before children.
+    std::vector<std::size_t> below(nodes), begin(nodes, 0);
+    const auto below_child = [&](std::int32_t child) {
+      return child < 0 ? std::size_t{1} : below[static_cast<std::size_t>(child)];
+    };
+    for (std::size_t n = nodes; n-- > 0;) {
+      below[n] = below_child(forest_.left[first + n]) + below_child(forest_.right[first + n]);
+    }
+    const double* const values = forest_.leaf_value.data() + forest_.tree_leaves[index];
+    const auto place_child = [&](std::int32_t child, std::size_t at) {
+      if (child >= 0) {
+        begin[static_cast<std::size_t>(child)] = at;
+      } else {
+        plan_.leaf_value[tree.first_leaf + at] = values[~child];
+      }
+    };
+    if (nodes == 0) plan_.leaf_value[tree.first_leaf] = values[0];
+    for (std::size_t n = 0; n < nodes; ++n) {
+      const std::int32_t left = forest_.left[first + n], right = forest_.right[first + n];
+      const std::size_t middle = begin[n] + below_child(left), end = begin[n] + below[n];
+      place_child(left, begin[n]);
+      place_child(right, middle);
+      plan_node(tree, {question_of_[first + n], static_cast<std::uint16_t>(begin[n]),
+                       static_cast<std::uint16_t>(middle), static_cast<std::uint16_t>(end)});
+    }
+    tree.nodes = static_cast<std::uint32_t>(plan_.nodes.size()) - tree.first_node;
+    plan_.trees.push_back(tree);
+  }
+
+  void plan_node(const SlicedTree& tree, const SlicedNode& node) {
+    const Answers answers = answers_[node.question];
+    if (answers == Answers::fixed || answers == Answers::by_row) plan_.nodes.push_back(node);
+    if (answers == Answers::fixed) return;
+    for (std::uint32_t word = node.begin / 64; word <= (node.end - 1u) / 64; ++word) {
+      const Cut cut = {node.question, tree.alive_word + word, ~range_in_word(node.middle, node.end, word),
+                       ~range_in_word(node.begin, node.middle, word)};
+      if (answers == Answers::all_left) {
+        plan_.alive[cut.word] &= cut.keep_left;
+      } else if (answers == Answers::all_right) {
+        plan_.alive[cut.word] &= cut.keep_right;
+      } else {
+        cuts_.push_back(cut);
+      }
+    }
+  }
+
+  static std::uint64_t range_in_word(std::uint32_t begin, std::uint32_t end, std::uint32_t word) {
+    const std::uint32_t from = std::max(begin, 64 * word), to = std::min(end, 64 * word + 64);
+    if (from >= to) return 0;
+    return (~std::uint64_t{0} >> (64 - (to - from))) << (from - 64 * word);
+  }
+
+  // plan.cut_first, cut_word, keep_left, keep_right
+  void plan_cuts() {
+    std::ranges::stable_sort(cuts_, {}, &Cut::question);
+    plan_.cut_first.assign(questions_.size() + 1, 0);
+    for (const Cut& cut : cuts_) {
+      ++plan_.cut_first[cut.question + 1];
+      plan_.cut_word.push_back(cut.word);
+      plan_.keep_left.push_back(cut.keep_left);
+      plan_.keep_right.push_back(cut.keep_right);
+    }
+    std::partial_sum(plan_.cut_first.begin(), plan_.cut_first.end(), plan_.cut_first.begin());
+  }
+
+  // plan.unit, double_error, planes, leaf_code; trees' planes and error
+  void round_leaves() {
+    double range_sum = 0, range_most = 0, magnitude = 0;
+    std::size_t ranges = 0;
+    for (const SlicedTree& tree : plan_.trees) {
+      const auto [lowest, highest] = leaf_range(tree);
+      range_sum += highest - lowest;
+      range_most = std::max(range_most, highest - lowest);
+      ranges += highest > lowest;
+      magnitude += std::max(std::abs(lowest), std::abs(highest));
+    }
+    // Nine bits for the average tree: more planes cost every row, fewer leave more rows for exact sums. Codes
+    // hold 30 bits of a leaf, and a sum should fit 40.
+    const double average = ranges > 0 ? range_sum / static_cast<double>(ranges) : 0;
+    plan_.unit = std::max({average * 0x1p-9, range_most * 0x1p-29, range_sum * 0x1p-39});
+    // Leaves near the largest double: no unit fits, so rounding tells nothing and every row gets its exact
+    // sum.
+    if (!(plan_.unit > 0) || !std::isfinite(range_sum)) plan_.unit = 1;
+    roundable_ = std::isfinite(range_sum);
+    // A sum of n doubles errs by at most (n - 1) 2^-53 of the sum of magnitudes (Higham, 2002, section 4.2);
+    // the mean rounds once more. Twice that, and room for rounding in this bound itself.
+    const auto trees = static_cast<double>(plan_.trees.size());
+    plan_.double_error = (trees + 8) * kDoubleStep * magnitude;
+
+    plan_.leaf_code.resize(plan_.leaf_value.size());
+    std::uint64_t most_sum = 0;
+    for (SlicedTree& tree : plan_.trees) most_sum += round_tree(tree);
+    plan_.planes = static_cast<std::size_t>(std::bit_width(most_sum));
+  }
+
+  double leaf(std::size_t at) const {
+    return plan_.best == Best::highest ? plan_.leaf_value[at] : -plan_.leaf_value[at];
+  }
+
+  std::pair<double, double> leaf_range(const SlicedTree& tree) const {
+    double lowest = leaf(tree.first_leaf), highest = lowest;
+    for (std::size_t at = tree.first_leaf; at < tree.first_leaf + tree.leaves; ++at) {
+      lowest = std::min(lowest, leaf(at));
+      highest = std::max(highest, leaf(at));
+    }
+    return {lowest, highest};
+  }
+
+  /// Returns the largest rounded leaf.
+  std::uint64_t round_tree(SlicedTree& tree) {
+    const auto [lowest, highest] = leaf_range(tree);
+    std::uint64_t most = 0;
+    for (std::size_t at = tree.first_leaf; at < tree.first_leaf + tree.leaves; ++at) {
+      const double above = leaf(at) - lowest;
+      const auto rounded = static_cast<std::uint64_t>(roundable_ ? std::llround(above / plan_.unit) : 0);
+      most = std::max(most, rounded);
+      tree.error = std::max(tree.error, std::abs(above - static_cast<double>(rounded) * plan_.unit));
+      for (std::uint64_t rest = rounded; rest != 0; rest &= rest - 1) {
+        plan_.leaf_code[at] |= std::uint64_t{1} << (2 * std::countr_zero(rest));
+      }
+    }
+    // The subtractions and products above round, too.
+    tree.error += 8 * kDoubleStep * std::max(std::abs(lowest), std::abs(highest));
+    tree.planes = static_cast<std::uint32_t>(std::bit_width(most));
+    return most;
+  }
+
+  // plan.order
+  void order_trees() {
+    for (std::uint32_t t = 0; t < plan_.trees.size(); ++t) {
+      if (plan_.trees[t].leaves > 1) plan_.order.push_back(t);
+    }
+    std::ranges::stable_sort(plan_.order, std::greater{},
+                             [&](std::uint32_t t) { return plan_.trees[t].planes; });
+  }
+
+  struct Cut {
+    std::uint32_t question, word;
+    std::uint64_t keep_left, keep_right;
+  };
+
+  const Forest& forest_;
+  const SlicedRows& rows_;
+  SlicedPlan& plan_;
+  std::vector<Question> questions_;
+  std::vector<std::uint32_t> question_of_;  ///< by node of the forest
+  std::vector<Answers> answers_;            ///< by question
+  std::vector<Cut> cuts_;
+  bool roundable_ = true;
+};
+
+}  // namespace
+
+SlicedPlan make_sliced_plan(const Forest& forest, const SlicedRows& rows, Best best,
+                            const SlicedKernels& kernels) {
+  SlicedPlan plan;
+  plan.rows = rows.rows;
+  plan.best = best;
+  plan.average = forest.average;
+  plan.kernels = &kernels;
+  plan.words = ((rows.rows + 63) / 64 + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  Planner(forest, rows, plan).run();
+  return plan;
+}
+
+}  // namespace kscout

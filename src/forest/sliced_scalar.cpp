@@ -1,0 +1,21 @@
+// Bit-sliced sums, one 64-bit word at a time; and which instruction set to take.
+#define HWY_COMPILE_ONLY_SCALAR
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "forest/sliced-inl.h"
+
+namespace kscout {
+
+const SlicedKernels kSlicedScalar = {"scalar", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::add_trees};
+
+const SlicedKernels& best_sliced_kernels() noexcept {
+#if defined(__x86_64__)
+  const auto supported = hwy::SupportedTargets();
+  if (supported & HWY_AVX3) return kSlicedAvx512;
+  if (supported & HWY_AVX2) return kSlicedAvx2;
+#endif
+  return kSlicedScalar;
+}
+
+}  // namespace kscout
