@@ -1,0 +1,149 @@
+#include "forest/factored.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+std::vector<std::uint8_t> asked_features(const Forest& forest, const Schema& schema) {
+  if (forest.feature_count != schema.size()) {
+    fail(Errc::invalid_argument, "a forest of {} features for schema '{}' of {}", forest.feature_count,
+         schema.name(), schema.size());
+  }
+  std::vector<std::uint8_t> asked(schema.size(), 0);
+  for (const std::uint32_t feature : forest.feature) asked[feature] = 1;
+  return asked;
+}
+
+}  // namespace
+
+FactoredForest::FactoredForest(const Forest& forest, const Schema& schema, const Device& device,
+                               const ConfigTable& configs, std::span<const Traits> traits, Best best)
+    : FactoredForest(forest,
+                     Schema::Factored(schema, device, configs, traits, asked_features(forest, schema)),
+                     asked_features(forest, schema), best) {}
+
+FactoredForest::FactoredForest(const Forest& forest, Schema::Factored features,
+                               std::span<const std::uint8_t> wanted, Best best)
+    : FactoredForest(forest, std::move(features), make_rows(features, wanted.size(), wanted), wanted, best) {}
+
+FactoredForest::FactoredForest(const Forest& forest, Schema::Factored features, Rows rows,
+                               std::span<const std::uint8_t> wanted, Best best)
+    : features_(std::move(features)),
+      wanted_(wanted.begin(), wanted.end()),
+      row_of_(std::move(rows.row_of)),
+      first_(std::move(rows.first)),
+      configs_(std::move(rows.configs)),
+      sliced_(forest, rows.sliced, best) {}
+
+FactoredForest::Rows FactoredForest::make_rows(const Schema::Factored& features, std::size_t feature_count,
+                                               std::span<const std::uint8_t> wanted) {
+  const expr::TupleProgram& program = features.features();
+  const expr::Partition common = program.common_partition();
+  Rows rows;
+  rows.row_of = common.class_of;
+  rows.first.assign(common.classes + 1, 0);
+  for (const std::uint32_t row : common.class_of) ++rows.first[row + 1];
+  for (std::size_t row = 0; row < common.classes; ++row) rows.first[row + 1] += rows.first[row];
+  rows.configs.resize(common.class_of.size());
+  auto next = rows.first;
+  for (std::uint32_t config = 0; config < common.class_of.size(); ++config) {
+    rows.configs[next[common.class_of[config]]++] = config;
+  }
+
+  rows.sliced.rows = common.classes;
+  for (const expr::Partition& partition : program.partitions()) {
+    std::vector<std::uint32_t> class_of;
+    for (const std::uint32_t config : common.example) class_of.push_back(partition.class_of[config]);
+    rows.sliced.partitions.push_back(std::move(class_of));
+  }
+  const Schema::Factored::Scratch fixed(features);
+  for (std::size_t f = 0; f < feature_count; ++f) {
+    SlicedFeature feature;
+    if (wanted[f] != 0) {
+      feature.partition = program.partition_of(f);
+      if (program.fixed(f)) {
+        const bool one = feature.partition == SlicedFeature::one_value;
+        const double* const values = program.values(f, fixed.features);
+        feature.fixed.assign(values, values + (one ? 1 : program.partitions()[feature.partition].classes));
+      }
+    }
+    rows.sliced.features.push_back(std::move(feature));
+  }
+  return rows;
+}
+
+FactoredForest::Scratch::Scratch(const FactoredForest& forest)
+    : features_(forest.features_),
+      rows_(forest.sliced_),
+      values_(forest.wanted_.size(), nullptr),
+      allowed_(forest.sliced_.row_words()),
+      first_(forest.distinct()),
+      best_(forest.distinct()),
+      scores_(forest.distinct()) {
+  for (std::size_t f = 0; f < values_.size(); ++f) {
+    if (forest.wanted_[f] != 0) values_[f] = forest.features_.features().values(f, features_.features);
+  }
+}
+
+bool FactoredForest::evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept {
+  return features_.evaluate(problem, scratch.features_);
+}
+
+std::optional<std::size_t> FactoredForest::top(const GemmProblem& problem,
+                                               std::span<const std::uint8_t> allowed,
+                                               std::span<ScoredConfig> out, Scratch& scratch) const noexcept {
+  if (!evaluate(problem, scratch)) return std::nullopt;
+  std::ranges::fill(scratch.allowed_, 0);
+  for (std::uint32_t row = 0; row < distinct(); ++row) {
+    std::uint32_t at = first_[row];
+    while (at < first_[row + 1] && allowed[configs_[at]] == 0) ++at;
+    const bool any = at < first_[row + 1];
+    scratch.allowed_[row / 64] |= std::uint64_t{any} << (row % 64);
+    scratch.first_[row] = any ? configs_[at] : 0;
+  }
+  const std::span best = std::span(scratch.best_).first(std::min(out.size(), distinct()));
+  const std::size_t rows =
+      sliced_.top(scratch.values_, scratch.allowed_, scratch.first_, best, scratch.rows_);
+  return list_configs(allowed, best.first(rows), out, scratch);
+}
+
+/// Rows give way to their configs. Those of equal scores are merged in the order of the family.
+std::size_t FactoredForest::list_configs(std::span<const std::uint8_t> allowed,
+                                         std::span<const ScoredRow> rows, std::span<ScoredConfig> out,
+                                         Scratch& scratch) const noexcept {
+  constexpr std::uint32_t kDone = UINT32_MAX;
+  std::size_t found = 0;
+  for (std::size_t begin = 0, end; begin < rows.size() && found < out.size(); begin = end) {
+    end = begin + 1;
+    while (end < rows.size() && rows[end].score == rows[begin].score) ++end;
+    while (found < out.size()) {
+      std::size_t next = begin;
+      for (std::size_t i = begin + 1; i < end; ++i) {
+        if (scratch.first_[rows[i].row] < scratch.first_[rows[next].row]) next = i;
+      }
+      const std::uint32_t row = rows[next].row;
+      std::uint32_t& config = scratch.first_[row];
+      if (config == kDone) break;
+      out[found++] = {config, rows[next].score};
+      const auto last = configs_.begin() + first_[row + 1];
+      auto at = std::upper_bound(configs_.begin() + first_[row], last, config);
+      while (at != last && allowed[*at] == 0) ++at;
+      config = at == last ? kDone : *at;
+    }
+  }
+  return found;
+}
+
+bool FactoredForest::scores(const GemmProblem& problem, std::span<double> out,
+                            Scratch& scratch) const noexcept {
+  if (!evaluate(problem, scratch)) return false;
+  sliced_.scores(scratch.values_, scratch.scores_, scratch.rows_);
+  for (std::size_t config = 0; config < out.size(); ++config) out[config] = scratch.scores_[row_of_[config]];
+  return true;
+}
+
+}  // namespace kscout
