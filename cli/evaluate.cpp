@@ -24,6 +24,7 @@ struct Options {
   ModelEvaluationOptions how;
   Format format = Format::text;
   double least_mean = 0, least_p10 = 0;  ///< percent
+  bool check_confidence = false;
 };
 
 Cell percent(double fraction) { return number(100 * fraction, 4); }
@@ -90,6 +91,33 @@ void print_details(const ModelEvaluation& e) {
   decades.print(Format::text);
 }
 
+void print_reliability(const ModelEvaluation& e) {
+  const Reliability& r = e.evaluation.reliability;
+  if (r.claims == 0) {
+    fmt::print("\nconfidence: the model claims none\n");
+    return;
+  }
+  fmt::print(
+      "\nconfidence: claimed probability that the pick is within 3 % of the fastest, and how often it "
+      "was\n\n");
+  Table table({"claimed from %", "problems", "claimed %", "observed %", "off by", "chance alone", "check"});
+  for (std::size_t i = 0; i < r.bins.size(); ++i) {
+    const Reliability::Bin& bin = r.bins[i];
+    if (bin.claims == 0) continue;
+    table.add_row({number(static_cast<std::int64_t>(10 * i)), number(static_cast<std::int64_t>(bin.claims)),
+                   percent(bin.claimed), percent(bin.observed), number(100 * (bin.claimed - bin.observed), 3),
+                   number(100 * bin.standard_error, 2),
+                   text(!bin.judged() ? "too few"
+                        : bin.holds() ? "holds"
+                                      : "off")});
+  }
+  table.print(Format::text);
+  fmt::print(
+      "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
+      r.brier, Reliability::least_claims, 100 * Reliability::tolerance,
+      r.holds() ? "holds" : "does not hold");
+}
+
 void print_worst(const ModelEvaluation& e) {
   fmt::print("\nworst problems\n\n");
   Table worst({"efficiency", "pick_us", "oracle_us", "repeat it with"});
@@ -114,6 +142,7 @@ void print_text(const ModelEvaluation& e) {
     slices.add_row(summary_cells(slice.by, slice.value, slice.summary));
   slices.print(Format::text);
   print_details(e);
+  print_reliability(e);
   print_worst(e);
 }
 
@@ -145,6 +174,13 @@ void evaluate_verb(Options& options) {
                100 * s.mean, 100 * s.p10, options.least_mean, options.least_p10);
     throw CheckFailed{};
   }
+  const Reliability& claims = e.evaluation.reliability;
+  if (options.check_confidence && (claims.claims == 0 || !claims.holds())) {
+    fmt::print(stderr, "kscout: {}\n",
+               claims.claims == 0 ? "the model claims no confidence: there was too little to train it on"
+                                  : "a bin of the claimed confidence is off by more than 5 points");
+    throw CheckFailed{};
+  }
 }
 
 }  // namespace
@@ -173,6 +209,9 @@ void setup_evaluate(CLI::App& verb) {
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
   verb.add_option("--min-mean", options->least_mean, "exit 1 when the mean efficiency is below, in percent");
   verb.add_option("--min-p10", options->least_p10, "exit 1 when P10 is below, in percent");
+  verb.add_flag(
+      "--check-confidence", options->check_confidence,
+      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed");
   verb.add_option("--out", options->out, "write the evaluation as JSON");
   verb.add_option("--predictions-out", options->predictions_out,
                   "write each problem's best 8 configs as CSV");
@@ -184,7 +223,8 @@ void setup_evaluate(CLI::App& verb) {
       "examples\n"
       "  kscout evaluate --model models/gemm_fp32_zen3-2c --data held_out.parquet\n"
       "  kscout evaluate --model m --data d.parquet --train-data t.parquet --format json --out eval.json\n\n"
-      "exit status: 0 done, 1 below --min-mean or --min-p10, 2 wrong arguments or nothing to judge, 4 file "
+      "exit status: 0 done, 1 below --min-mean or --min-p10 or off by --check-confidence, 2 wrong arguments "
+      "or nothing to judge, 4 file "
       "failure");
   verb.callback([options] { evaluate_verb(*options); });
 }

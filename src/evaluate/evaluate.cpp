@@ -11,6 +11,7 @@
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "problems/shape_family.h"
+#include "select/confidence.h"
 
 namespace kscout {
 
@@ -72,6 +73,7 @@ ProblemResult judge(const GemmProblem& problem, const KernelConfig& oracle_confi
   result.problem = problem;
   result.oracle = oracle_config;
   result.oracle_measured = oracle;
+  result.confidence = scores.confidence;
   const auto order = ranking(scores.score);
   result.pool = order.size();
   for (std::size_t i = 0; i < std::min(order.size(), kTop.back()); ++i) {
@@ -261,6 +263,11 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
   evaluation.overall = summarise(all);
   evaluation.slices = make_slices(evaluation.results);
   evaluation.calibration = calibrate(speeds);
+  std::vector<Claim> claims;
+  for (const ProblemResult& result : evaluation.results) {
+    claims.push_back({result.confidence, result.efficiency() >= 1 / (1 + Confidence::within)});
+  }
+  evaluation.reliability = reliability(claims);
   return evaluation;
 }
 

@@ -12,11 +12,14 @@
 /// on.
 #include <array>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <kscout/measurement.h>
+
+#include "evaluate/reliability.h"
 
 namespace kscout {
 
@@ -24,6 +27,8 @@ namespace kscout {
 struct Scores {
   std::vector<double> score;
   std::vector<double> tflops;  ///< predicted, one per config; empty when it predicts none
+  /// Claimed probability that the first is within 3 % of the best; NaN when it claims none.
+  double confidence = std::numeric_limits<double>::quiet_NaN();
 };
 using Scorer = std::function<Scores(const GemmProblem& problem, std::span<const KernelConfig> configs)>;
 
@@ -59,7 +64,8 @@ struct ProblemResult {
   std::array<bool, kTop.size()> hit{};    ///< the oracle is among the first k picks
   double ndcg = 0;   ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
   bool tie = false;  ///< the pick is not the oracle, but their times cannot be told apart
-  double regret_us = Measurement::unknown;  ///< time of the pick - time of the oracle; NaN when not usable
+  double confidence = Measurement::unknown;  ///< claimed before: that the pick is within 3 % of the oracle
+  double regret_us = Measurement::unknown;   ///< time of the pick - time of the oracle; NaN when not usable
 
   double efficiency() const noexcept { return top[0]; }
 };
@@ -101,6 +107,7 @@ struct Evaluation {
   Summary overall;
   std::vector<Slice> slices;
   Calibration calibration;  ///< rows = 0 when the scorer predicts no TFLOPS
+  Reliability reliability;  ///< claims = 0 when the scorer claims no confidence
 };
 
 /// Throws invalid_argument when no problem has an ok row, or the scorer's answers do not fit.

@@ -1,6 +1,8 @@
 #include "evaluate/evaluate_model.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -20,6 +22,35 @@ constexpr const char* kSizesKey = "training_sizes";
 
 Sizes sizes_of(const GemmProblem& p) { return {p.m, p.n, p.k, p.batch}; }
 
+/// Predicted speeds of the best configs, best first.
+std::vector<double> best_tflops(const Scores& scores) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < scores.score.size(); ++i) {
+    if (std::isfinite(scores.score[i])) order.push_back(i);
+  }
+  const std::size_t kept = std::min(order.size(), Confidence::top);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return scores.score[i]; });
+  std::vector<double> tflops;
+  for (std::size_t i = 0; i < kept; ++i) tflops.push_back(scores.tflops[order[i]]);
+  return tflops;
+}
+
+/// How sure the model is; where it is less sure than its floor, the static config comes first, as it does in
+/// a selector.
+void add_confidence(const Model& model, Target target, const GemmProblem& problem,
+                    std::span<const KernelConfig> configs, Scores& scores) {
+  scores.confidence = model.confidence(problem, target, best_tflops(scores));
+  const Family* const family = model.family(signature_of(problem));
+  const auto fixed = family ? model.static_instead(*family, scores.confidence) : std::nullopt;
+  if (!fixed) return;
+  const auto at = std::ranges::find(configs, family->configs[*fixed]);
+  if (at == configs.end()) return;
+  double& score = scores.score[static_cast<std::size_t>(at - configs.begin())];
+  if (!std::isfinite(score)) return;
+  score = std::nextafter(*std::ranges::max_element(scores.score), std::numeric_limits<double>::infinity());
+  scores.confidence = model.data().confidence->floor_probability;
+}
+
 /// The model as a judge. In the family pool the scores of its own evaluation are used, in the measured pool
 /// those of any config of the space.
 Scorer model_scorer(const Model& model, Target target, Pool pool) {
@@ -35,6 +66,7 @@ Scorer model_scorer(const Model& model, Target target, Pool pool) {
       scores.score = model.score_configs(problem, table, target);
     }
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
+    add_confidence(model, target, problem, configs, scores);
     return scores;
   };
 }

@@ -61,11 +61,33 @@ Json calibration_json(const Calibration& c) {
           {"mape", percent(c.mape)}, {"decades", decades}};
 }
 
+Json reliability_json(const Reliability& r) {
+  if (r.claims == 0) return nullptr;
+  Json bins = Json::array();
+  for (std::size_t i = 0; i < r.bins.size(); ++i) {
+    const Reliability::Bin& bin = r.bins[i];
+    if (bin.claims == 0) continue;
+    bins.push_back({{"from", static_cast<double>(i) / 10},
+                    {"problems", bin.claims},
+                    {"claimed", percent(bin.claimed)},
+                    {"observed", percent(bin.observed)},
+                    {"standard_error", percent(bin.standard_error)},
+                    {"judged", bin.judged()},
+                    {"holds", bin.holds()}});
+  }
+  return {{"problems", r.claims},
+          {"observed", percent(r.observed)},
+          {"brier", r.brier},
+          {"holds", r.holds()},
+          {"bins", std::move(bins)}};
+}
+
 Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
   Json json = {{"problem", print(r.problem)},
                {"efficiency", percent(r.efficiency())},
                {"oracle", config_name(r.problem, r.oracle)},
-               {"oracle_time_us", r.oracle_measured.time_us}};
+               {"oracle_time_us", r.oracle_measured.time_us},
+               {"confidence", percent(r.confidence)}};
   if (!r.picks.empty()) {
     const PickedConfig& pick = r.picks.front();
     json["pick"] = config_name(r.problem, pick.config);
@@ -118,6 +140,7 @@ std::string evaluation_json(const ModelEvaluation& e) {
     json["baselines"].push_back(std::move(line));
   }
   json["calibration"] = calibration_json(e.evaluation.calibration);
+  json["confidence"] = reliability_json(e.evaluation.reliability);
   json["worst"] = Json::array();
   for (const ProblemResult* result : worst_first(e.evaluation)) {
     if (json["worst"].size() < kWorst) json["worst"].push_back(problem_json(e, *result));
@@ -128,16 +151,17 @@ std::string evaluation_json(const ModelEvaluation& e) {
 std::string evaluation_csv(const ModelEvaluation& e) {
   std::string out =
       "problem,efficiency,top_3,top_5,top_8,ndcg_at_8,regret_us,tie,pick,pick_status,pick_time_us,"
-      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool\n";
+      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool,confidence\n";
   for (const ProblemResult* r : worst_first(e.evaluation)) {
     const PickedConfig none;
     const PickedConfig& pick = r->picks.empty() ? none : r->picks.front();
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
                        r->efficiency(), r->top[1], r->top[2], r->top[3], r->ndcg, cell(r->regret_us), r->tie,
                        r->picks.empty() ? "" : config_name(r->problem, pick.config),
                        r->picks.empty() ? "none" : status_of(pick), cell(pick.measured.time_us),
                        cell(pick.predicted_tflops), config_name(r->problem, r->oracle),
-                       r->oracle_measured.time_us, cell(tflops_of(r->problem, r->oracle_measured)), r->pool);
+                       r->oracle_measured.time_us, cell(tflops_of(r->problem, r->oracle_measured)), r->pool,
+                       cell(r->confidence));
   }
   return out;
 }

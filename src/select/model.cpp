@@ -72,6 +72,13 @@ void check_schema(const ModelData& data) {
   }
 }
 
+void check_confidence(const ModelData& data) {
+  if (!data.confidence) return;
+  std::vector<std::size_t> configs;
+  for (const Family& family : data.families) configs.push_back(family.configs.size());
+  check(*data.confidence, configs);
+}
+
 void check_best(const ModelData& data) {
   if (data.best_tflops.feature_count != data.best_features.size()) {
     fail(Errc::invalid_argument, "the forest of the best TFLOPS reads {} features, {} are listed",
@@ -92,6 +99,7 @@ Model::Model(ModelData data) : data_(std::move(data)) {
   check_schema(data_);
   check_targets(data_);
   check_best(data_);
+  check_confidence(data_);
 }
 
 bool Model::has(Target target) const noexcept {

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,7 @@
 #include <kscout/family.h>
 
 #include "forest/forest.h"
+#include "select/confidence.h"
 
 namespace kscout {
 
@@ -63,6 +65,8 @@ struct ModelData {
   Forest best_tflops;
   std::vector<std::uint32_t> best_features;  ///< their positions in the schema
   std::string fingerprint;                   ///< of the training data
+  /// How far choices by the default target may be trusted; nothing when too little was measured to tell.
+  std::optional<Confidence> confidence;
 };
 
 class Model {
@@ -105,6 +109,13 @@ class Model {
   std::vector<double> predicted_tflops(const GemmProblem& problem, std::span<const double> scores) const;
   std::vector<double> predicted_tflops(const GemmProblem& problem, Target target,
                                        std::span<const double> scores) const;
+
+  /// The probability that the first of a ranking by `target` runs within 3 % of the best config. `tflops`:
+  /// predicted, best first, Confidence::top of them where there are so many. NaN when the model cannot tell.
+  double confidence(const GemmProblem& problem, Target target, std::span<const double> tflops) const noexcept;
+  /// The config of the family that is expected to do better than a pick of that confidence, where one is: the
+  /// caller sees to it that it can take the problem.
+  std::optional<std::uint32_t> static_instead(const Family& family, double confidence) const noexcept;
 
  private:
   const TargetForest& forest_of(Target target) const;

@@ -13,6 +13,7 @@
 #include "core/hash.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
+#include "select/confidence_json.h"
 #include "select/model.h"
 
 namespace kscout {
@@ -384,6 +385,7 @@ ModelData read_data(std::string_view bytes) {
       data.best_features.push_back(count_of(feature, "features"));
   }
   data.fingerprint = text_at(meta, "fingerprint");
+  data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
   sections.check_all_read();
   return data;
 }
@@ -429,6 +431,7 @@ std::string Model::bytes() const {
     meta["best_tflops"] = {{"forest", pool.add(KsfKind::forest, forest_bytes(data_.best_tflops))},
                            {"features", data_.best_features}};
   }
+  meta["confidence"] = confidence_json(data().confidence);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
   return pool.pack();
 }

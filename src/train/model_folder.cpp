@@ -86,6 +86,19 @@ std::string now() {
   return text;
 }
 
+/// Out of fold, in fractions; null when there was too little to fit.
+Json confidence_json(const TrainingResult& result) {
+  if (!result.confidence) return nullptr;
+  const ConfidenceFit& fit = *result.confidence;
+  return {{"within_rate", fit.within_rate},
+          {"log_loss", fit.log_loss},
+          {"log_loss_of_rate", fit.log_loss_of_rate},
+          {"efficiency", fit.efficiency},
+          {"static_efficiency", fit.static_efficiency},
+          {"floor", fit.confidence.floor},
+          {"floor_efficiency", fit.floor_efficiency}};
+}
+
 Json manifest(const TrainingResult& result, const Origin& origin) {
   std::set<std::array<std::int64_t, 4>> sizes;
   for (const GemmProblem& p : result.set.problems) sizes.insert({p.m, p.n, p.k, p.batch});
@@ -122,6 +135,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
         {"calibration", {{"offset", forest.offset}, {"slope", forest.slope}}}};
   }
   json["best_tflops_r2"] = number_or_null(result.best_tflops_r2);
+  json["confidence"] = confidence_json(result);
   // Evaluation refuses problems of these sizes unless told otherwise: [m, n, k, batch].
   json["training_sizes"] = sizes;
   return json;

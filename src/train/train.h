@@ -11,10 +11,12 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "select/model.h"
+#include "train/confidence.h"
 #include "train/cross_validate.h"
 #include "train/training_set.h"
 
@@ -40,6 +42,7 @@ struct TrainingResult {
   std::vector<TrainedTarget> targets;  ///< in the order of the model: default first
   double best_tflops_r2 = 0;           ///< of ln TFLOPS, out of fold
   TrainOptions options;
+  std::optional<ConfidenceFit> confidence;  ///< what the model's confidence came from
 };
 
 /// The families that the tables were measured from: one per signature among their problems, enumerated by

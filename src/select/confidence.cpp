@@ -1,0 +1,100 @@
+#include "select/confidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/fail.h"
+#include "select/model.h"
+
+namespace kscout {
+
+namespace {
+
+/// Gaps below a third of a percent are within what a tree ensemble can tell: their logarithms must not run
+/// away.
+constexpr double kLeastGap = 0.003;
+
+bool is_probability(double p) { return p >= 0 && p <= 1; }
+
+}  // namespace
+
+double logistic(double x) noexcept { return 1 / (1 + std::exp(-x)); }
+
+Confidence::Inputs confidence_inputs(const GemmProblem& problem,
+                                     std::span<const double> log_tflops) noexcept {
+  const auto gap_to = [&](std::size_t place) {
+    const double gap = log_tflops[0] - log_tflops[std::min(place, log_tflops.size()) - 1];
+    return std::log(std::max(gap, 0.0) + kLeastGap);
+  };
+  const auto size = [](std::int64_t s) {
+    return std::log2(static_cast<double>(std::max<std::int64_t>(s, 1)));
+  };
+  return {gap_to(2),       gap_to(3),       gap_to(Confidence::top), size(problem.m),
+          size(problem.n), size(problem.k), size(problem.batch)};
+}
+
+double Confidence::probability(const GemmProblem& problem,
+                               std::span<const double> log_tflops) const noexcept {
+  if (log_tflops.size() < 2) return 1;
+  const Inputs x = confidence_inputs(problem, log_tflops);
+  double log_odds = bias, octaves_beyond = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    double value = x[i];
+    if (i >= first_size) {
+      value = std::clamp(x[i], low[i - first_size], high[i - first_size]);
+      octaves_beyond += std::fabs(x[i] - value);
+    }
+    log_odds += weight[i] * value;
+  }
+  return logistic(log_odds) * std::exp2(-octaves_beyond);
+}
+
+void check(const Confidence& c, std::span<const std::size_t> configs) {
+  bool finite = std::isfinite(c.bias);
+  for (const double weight : c.weight) finite = finite && std::isfinite(weight);
+  if (!finite) fail(Errc::invalid_argument, "confidence: a weight is not finite");
+  for (std::size_t i = 0; i < Confidence::sizes; ++i) {
+    if (!std::isfinite(c.low[i]) || !std::isfinite(c.high[i]) || c.low[i] > c.high[i]) {
+      fail(Errc::invalid_argument, "confidence: sizes {} were trained from 2^{} to 2^{}",
+           Confidence::inputs[Confidence::first_size + i], c.low[i], c.high[i]);
+    }
+  }
+  if (!is_probability(c.floor) || !is_probability(c.floor_probability)) {
+    fail(Errc::invalid_argument, "confidence: floor {} and its probability {} must be from 0 to 1", c.floor,
+         c.floor_probability);
+  }
+  if (c.static_configs.size() != configs.size()) {
+    fail(Errc::invalid_argument, "confidence: {} static configs for {} families", c.static_configs.size(),
+         configs.size());
+  }
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (c.static_configs[i] >= configs[i]) {
+      fail(Errc::invalid_argument, "confidence: static config {} of {}", c.static_configs[i], configs[i]);
+    }
+  }
+}
+
+double Model::confidence(const GemmProblem& problem, Target target,
+                         std::span<const double> tflops) const noexcept {
+  const auto& calibrated = data().confidence;
+  if (!calibrated || tflops.empty() || target != default_target()) {
+    return std::numeric_limits<double>::quiet_NaN();
+  }
+  std::array<double, Confidence::top> log_tflops{};
+  const std::size_t count = std::min(tflops.size(), log_tflops.size());
+  for (std::size_t i = 0; i < count; ++i) log_tflops[i] = std::log(tflops[i]);
+  return calibrated->probability(problem, std::span(log_tflops).first(count));
+}
+
+std::optional<std::uint32_t> Model::static_instead(const Family& family, double confidence) const noexcept {
+  const auto& calibrated = data().confidence;
+  if (!calibrated || !(confidence < calibrated->floor)) return std::nullopt;
+  const auto& families = data().families;
+  for (std::size_t i = 0; i < families.size(); ++i) {
+    if (families[i].signature == family.signature) return calibrated->static_configs[i];
+  }
+  return std::nullopt;
+}
+
+}  // namespace kscout

@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// How far a model's choice may be trusted: the probability that it runs within 3 % of the best config.
+///
+///     const double p = confidence.probability(problem, log_tflops);   // predicted, of the best configs, best first
+///     if (p < confidence.floor) ...                                   // the static config does better on average
+///
+/// Method: logistic regression on what is known when a choice is made, then Platt scaling (Platt 1999), both
+/// fitted by train/confidence.h to choices among configs of problems whose sizes the forest had not seen. So
+/// 0.7 means: of such choices about 70 of 100 were within 3 % of the fastest measured config.
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include <kscout/problem.h>
+
+namespace kscout {
+
+struct Confidence {
+  /// A choice counts as right when it takes at most this much more than the best.
+  static constexpr double within = 0.03;
+  /// Configs of the ranking that are looked at.
+  static constexpr std::size_t top = 8;
+
+  /// What the probability is computed from, in the order of `weight`. Gaps are ln(gap + 0.003) of the
+  /// difference in predicted ln TFLOPS between the first config and another; sizes are log2.
+  static constexpr std::array<std::string_view, 7> inputs = {
+      "gap_to_second", "gap_to_third", "gap_to_eighth", "m", "n", "k", "batch"};
+  static constexpr std::size_t first_size = 3;  ///< inputs from here on are sizes
+  static constexpr std::size_t sizes = inputs.size() - first_size;
+  using Inputs = std::array<double, inputs.size()>;
+
+  double bias = 0;
+  Inputs weight{};                   ///< of each input in the logarithm of the odds
+  std::array<double, sizes> low{};   ///< log2 of the smallest sizes that were trained on
+  std::array<double, sizes> high{};  ///< of the largest
+  /// Below this probability the static config is expected to do better than the model's pick; 0: never.
+  double floor = 0;
+  double floor_probability = 0;               ///< of the static config being within 3 %, below the floor
+  std::vector<std::uint32_t> static_configs;  ///< per family: the config best on average; position in it
+  bool operator==(const Confidence&) const = default;
+
+  /// `log_tflops`: predicted, best first, up to `top` of them, from any common base. Sizes beyond those
+  /// trained on count as the nearest trained one, and each octave beyond halves the result: how much less a
+  /// forest knows there cannot be learned from data inside. 1 when there is no second config. Takes no lock,
+  /// allocates nothing.
+  double probability(const GemmProblem& problem, std::span<const double> log_tflops) const noexcept;
+};
+
+/// The inputs as they stand, sizes not held to any range. At least two predictions.
+Confidence::Inputs confidence_inputs(const GemmProblem& problem, std::span<const double> log_tflops) noexcept;
+
+/// 1 / (1 + e^-x).
+double logistic(double x) noexcept;
+
+/// Throws invalid_argument unless all numbers are finite, ranges are ranges, probabilities are probabilities,
+/// and there is one static config for each of families of `configs` configs.
+void check(const Confidence& confidence, std::span<const std::size_t> configs);
+
+}  // namespace kscout

@@ -1,0 +1,38 @@
+#include "select/confidence_json.h"
+
+#include <string>
+
+namespace kscout {
+
+nlohmann::ordered_json confidence_json(const std::optional<Confidence>& confidence) {
+  if (!confidence) return nullptr;
+  auto inputs = nlohmann::ordered_json::array();
+  for (const auto name : Confidence::inputs) inputs.push_back(std::string(name));
+  return {{"inputs", std::move(inputs)},
+          {"weights", confidence->weight},
+          {"bias", confidence->bias},
+          {"low", confidence->low},
+          {"high", confidence->high},
+          {"floor", confidence->floor},
+          {"floor_probability", confidence->floor_probability},
+          {"static_configs", confidence->static_configs}};
+}
+
+std::optional<Confidence> confidence_from_json(const nlohmann::ordered_json& json) {
+  if (json.is_null()) return std::nullopt;
+  const auto names = json.at("inputs").get<std::vector<std::string>>();
+  if (!std::equal(names.begin(), names.end(), Confidence::inputs.begin(), Confidence::inputs.end())) {
+    return std::nullopt;
+  }
+  Confidence confidence;
+  json.at("weights").get_to(confidence.weight);
+  json.at("bias").get_to(confidence.bias);
+  json.at("low").get_to(confidence.low);
+  json.at("high").get_to(confidence.high);
+  json.at("floor").get_to(confidence.floor);
+  json.at("floor_probability").get_to(confidence.floor_probability);
+  json.at("static_configs").get_to(confidence.static_configs);
+  return confidence;
+}
+
+}  // namespace kscout

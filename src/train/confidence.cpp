@@ -1,0 +1,319 @@
+#include "train/confidence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_map>
+
+namespace kscout {
+
+namespace {
+
+constexpr std::size_t kInputs = Confidence::inputs.size();
+/// Strength of the pull of weights towards 0, in problems per standardised input.
+constexpr double kRidge = 3;
+/// A floor needs this many choices below it, and a gain of this many standard errors: chance must not set it.
+constexpr std::size_t kLeastBelowFloor = 30;
+constexpr double kFloorErrors = 2;
+
+// ----------------------------------------------------------------------------------------------------
+// regression
+
+/// Solves the symmetric positive definite system a x = b; row-major, both are used up.
+std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
+  const std::size_t n = b.size();
+  for (std::size_t i = 0; i < n; ++i) {  // Cholesky: a = l l^T, in place
+    for (std::size_t j = 0; j <= i; ++j) {
+      double sum = a[i * n + j];
+      for (std::size_t k = 0; k < j; ++k) sum -= a[i * n + k] * a[j * n + k];
+      a[i * n + j] = i == j ? std::sqrt(std::max(sum, 1e-300)) : sum / a[j * n + j];
+    }
+  }
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t k = 0; k < i; ++k) b[i] -= a[i * n + k] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  for (std::size_t i = n; i-- > 0;) {
+    for (std::size_t k = i + 1; k < n; ++k) b[i] -= a[k * n + i] * b[k];
+    b[i] /= a[i * n + i];
+  }
+  return b;
+}
+
+/// ln of the odds = bias + weight * x.
+struct Logit {
+  double bias = 0;
+  std::vector<double> weight;
+  double operator()(std::span<const double> x) const {
+    return std::inner_product(weight.begin(), weight.end(), x.begin(), bias);
+  }
+};
+
+/// Ridge logistic regression by Newton's method. `x`: rows of `width` values, `y`: 0 or 1.
+Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const double> y, double ridge) {
+  constexpr int kMostSteps = 50;
+  const std::size_t n = width + 1;
+  std::vector<double> w(n);
+  for (int step = 0; step < kMostSteps; ++step) {
+    std::vector<double> gradient(n), hessian(n * n);
+    for (std::size_t i = 1; i < n; ++i) {
+      gradient[i] = ridge * w[i];
+      hessian[i * n + i] = ridge;
+    }
+    hessian[0] = 1e-9;
+    for (std::size_t r = 0; r < y.size(); ++r) {
+      const auto at = [&](std::size_t i) { return i == 0 ? 1.0 : x[r * width + i - 1]; };
+      double odds = 0;
+      for (std::size_t i = 0; i < n; ++i) odds += w[i] * at(i);
+      const double p = logistic(odds);
+      for (std::size_t i = 0; i < n; ++i) {
+        gradient[i] += (p - y[r]) * at(i);
+        for (std::size_t j = 0; j <= i; ++j) hessian[i * n + j] += p * (1 - p) * at(i) * at(j);
+      }
+    }
+    const auto change = solve(std::move(hessian), std::move(gradient));
+    double largest = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      w[i] -= change[i];
+      largest = std::max(largest, std::fabs(change[i]));
+    }
+    if (largest < 1e-10) break;
+  }
+  return {w[0], {w.begin() + 1, w.end()}};
+}
+
+/// Regression on the inputs of the choices that `take` admits, standardised so that the ridge treats all
+/// alike; weights of the inputs as they stand.
+template <class Take>
+Logit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right) {
+  std::vector<std::size_t> rows;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (take(i)) rows.push_back(i);
+  }
+  Confidence::Inputs mean{}, scale{};
+  for (const std::size_t i : rows) {
+    for (std::size_t k = 0; k < kInputs; ++k)
+      mean[k] += choices[i].inputs[k] / static_cast<double>(rows.size());
+  }
+  for (const std::size_t i : rows) {
+    for (std::size_t k = 0; k < kInputs; ++k) {
+      const double off = choices[i].inputs[k] - mean[k];
+      scale[k] += off * off / static_cast<double>(rows.size());
+    }
+  }
+  // An input that never changes tells nothing: it gets the weight 0.
+  for (double& s : scale) s = s > 1e-12 ? std::sqrt(s) : 0;
+  std::vector<double> x, y;
+  for (const std::size_t i : rows) {
+    y.push_back(right[i]);
+    for (std::size_t k = 0; k < kInputs; ++k) {
+      x.push_back(scale[k] > 0 ? (choices[i].inputs[k] - mean[k]) / scale[k] : 0);
+    }
+  }
+  Logit logit = fit_logit(x, kInputs, y, kRidge);
+  for (std::size_t k = 0; k < kInputs; ++k) {
+    logit.weight[k] = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
+    logit.bias -= logit.weight[k] * mean[k];
+  }
+  return logit;
+}
+
+double log_loss(std::span<const double> claimed, std::span<const double> right) {
+  double sum = 0;
+  for (std::size_t i = 0; i < right.size(); ++i) {
+    const double p = std::clamp(claimed[i], 1e-12, 1 - 1e-12);
+    sum -= right[i] != 0 ? std::log(p) : std::log(1 - p);
+  }
+  return sum / static_cast<double>(right.size());
+}
+
+// ----------------------------------------------------------------------------------------------------
+// floor
+
+/// Where the static config does better: the least sure choices, as many as gain most, if the gain is no
+/// chance.
+void set_floor(std::span<const ObservedChoice> choices, ConfidenceFit& fit) {
+  std::vector<std::size_t> order(choices.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return fit.out_of_fold[i]; });
+  double gain = 0, squares = 0, best = 0, right = 0;
+  const auto total = static_cast<double>(choices.size());
+  for (std::size_t n = 1; n <= order.size(); ++n) {
+    const ObservedChoice& choice = choices[order[n - 1]];
+    const double difference = choice.static_efficiency - choice.efficiency;
+    gain += difference;
+    squares += difference * difference;
+    right += choice.static_efficiency >= 1 / (1 + Confidence::within);
+    const bool last = n == order.size();
+    // A floor lies between two different probabilities.
+    if (!last && fit.out_of_fold[order[n]] == fit.out_of_fold[order[n - 1]]) continue;
+    const double count = static_cast<double>(n);
+    const double error = std::sqrt(std::max(squares - gain * gain / count, 0.0));
+    if (n < kLeastBelowFloor || gain <= best || gain <= kFloorErrors * error) continue;
+    best = gain;
+    fit.confidence.floor = last ? 1 : (fit.out_of_fold[order[n - 1]] + fit.out_of_fold[order[n]]) / 2;
+    fit.confidence.floor_probability = right / count;
+  }
+  fit.floor_efficiency = fit.efficiency + best / total;
+}
+
+// ----------------------------------------------------------------------------------------------------
+// choices
+
+/// Efficiency sums of each config over problems of a signature, by fold.
+class StaticScores {
+ public:
+  StaticScores(const TrainingSet& set, const Family& family, std::span<const std::uint32_t> fold_of,
+               std::uint32_t folds)
+      : sums_(folds, std::vector<double>(set.configs.size())), in_family_(set.configs.size()) {
+    std::unordered_map<KernelConfig, std::uint32_t> position;
+    for (std::uint32_t i = 0; i < family.configs.size(); ++i) position.emplace(family.configs[i], i);
+    for (std::size_t c = 0; c < set.configs.size(); ++c) {
+      const auto found = position.find(set.configs[c]);
+      if (found != position.end()) in_family_[c] = found->second;
+    }
+    for (std::size_t p = 0; p < set.problems.size(); ++p) {
+      if (signature_of(set.problems[p]) != family.signature) continue;
+      for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+        sums_[fold_of[p]][set.rows[r].config] += std::min(set.rows[r].tflops / set.best_tflops[p], 1.0);
+      }
+    }
+  }
+
+  /// Index into set.configs of the best over all folds but one (`without` may be none); nothing when the
+  /// family has none of the configs.
+  std::optional<std::uint32_t> best(std::uint32_t without) const {
+    std::optional<std::uint32_t> best;
+    double most = -1;
+    for (std::uint32_t c = 0; c < in_family_.size(); ++c) {
+      if (!in_family_[c]) continue;
+      double sum = 0;
+      for (std::uint32_t fold = 0; fold < sums_.size(); ++fold) sum += fold == without ? 0 : sums_[fold][c];
+      if (sum > most) {
+        most = sum;
+        best = c;
+      }
+    }
+    return best;
+  }
+  std::uint32_t position(std::uint32_t config) const { return *in_family_[config]; }
+
+ private:
+  std::vector<std::vector<double>> sums_;
+  std::vector<std::optional<std::uint32_t>> in_family_;
+};
+
+double efficiency_of(const TrainingSet& set, std::size_t problem, std::uint32_t config) {
+  for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
+    if (set.rows[r].config == config) return std::min(set.rows[r].tflops / set.best_tflops[problem], 1.0);
+  }
+  return 0;
+}
+
+/// The best predictions of a problem's rows, best first, and which row is the pick.
+struct Predicted {
+  std::size_t pick;
+  std::vector<double> log_tflops;
+};
+
+Predicted predicted_best(const TrainingSet& set, std::size_t problem, const TargetForest& target,
+                         const std::vector<double>& scores) {
+  const double sign = target.target == Target::latency ? -1 : 1;
+  std::vector<std::size_t> rows(set.first_row[problem + 1] - set.first_row[problem]);
+  std::iota(rows.begin(), rows.end(), std::size_t{set.first_row[problem]});
+  std::ranges::stable_sort(rows, std::ranges::greater{}, [&](std::size_t r) { return sign * scores[r]; });
+  Predicted best{rows.front(), {}};
+  const double top_score = sign * scores[rows.front()];
+  for (const std::size_t r : rows) {
+    if (best.log_tflops.size() == Confidence::top) break;
+    best.log_tflops.push_back(
+        target.slope * claimed_log_tflops(target.target, sign * scores[r], top_score, set.problems[problem]));
+  }
+  return best;
+}
+
+}  // namespace
+
+std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const TargetForest& target,
+                                             const std::vector<double>& out_of_fold,
+                                             const std::vector<std::uint32_t>& fold_of,
+                                             std::span<const Family> families) {
+  const std::uint32_t folds = *std::ranges::max_element(fold_of) + 1;
+  std::vector<ObservedChoice> choices;
+  for (const Family& family : families) {
+    const StaticScores statics(set, family, fold_of, folds);
+    for (std::size_t p = 0; p < set.problems.size(); ++p) {
+      if (signature_of(set.problems[p]) != family.signature) continue;
+      const Predicted predicted = predicted_best(set, p, target, out_of_fold);
+      if (predicted.log_tflops.size() < 2) continue;
+      ObservedChoice choice;
+      choice.inputs = confidence_inputs(set.problems[p], predicted.log_tflops);
+      choice.efficiency = std::min(set.rows[predicted.pick].tflops / set.best_tflops[p], 1.0);
+      const auto fixed = statics.best(fold_of[p]);
+      choice.static_efficiency = fixed ? efficiency_of(set, p, *fixed) : 0;
+      choice.fold = fold_of[p];
+      choices.push_back(choice);
+    }
+  }
+  return choices;
+}
+
+std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families) {
+  const std::vector<std::uint32_t> one_fold(set.problems.size());
+  std::vector<std::uint32_t> positions;
+  for (const Family& family : families) {
+    const StaticScores statics(set, family, one_fold, 1);
+    const auto best = statics.best(UINT32_MAX);
+    positions.push_back(best ? statics.position(*best) : static_cast<std::uint32_t>(family.default_config));
+  }
+  return positions;
+}
+
+std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices) {
+  if (choices.size() < kLeastChoices) return std::nullopt;
+  ConfidenceFit fit;
+  std::vector<double> right;
+  std::uint32_t folds = 0;
+  const auto count = static_cast<double>(choices.size());
+  for (const ObservedChoice& choice : choices) {
+    right.push_back(choice.efficiency >= 1 / (1 + Confidence::within));
+    fit.efficiency += choice.efficiency / count;
+    fit.static_efficiency += choice.static_efficiency / count;
+    folds = std::max(folds, choice.fold + 1);
+  }
+  fit.within_rate = std::accumulate(right.begin(), right.end(), 0.0) / count;
+  if (fit.within_rate == 0 || fit.within_rate == 1) return std::nullopt;
+
+  // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
+  // right.
+  std::vector<double> unseen(choices.size());
+  for (std::uint32_t fold = 0; fold < folds; ++fold) {
+    const Logit logit = fit_inputs(
+        choices, [&](std::size_t i) { return choices[i].fold != fold; }, right);
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i].fold == fold) unseen[i] = logit(choices[i].inputs);
+    }
+  }
+  Logit platt = fit_logit(unseen, 1, right, 1e-6);
+  if (!(platt.weight[0] > 0)) {  // it tells nothing of sizes never seen: the rate is all there is to say
+    platt = {std::log(fit.within_rate / (1 - fit.within_rate)), {0}};
+  }
+  for (const double odds : unseen) fit.out_of_fold.push_back(logistic(platt.bias + platt.weight[0] * odds));
+  fit.log_loss = log_loss(fit.out_of_fold, right);
+  fit.log_loss_of_rate = log_loss(std::vector<double>(right.size(), fit.within_rate), right);
+
+  const Logit all = fit_inputs(
+      choices, [](std::size_t) { return true; }, right);
+  fit.confidence.bias = platt.bias + platt.weight[0] * all.bias;
+  for (std::size_t k = 0; k < kInputs; ++k) fit.confidence.weight[k] = platt.weight[0] * all.weight[k];
+  for (std::size_t i = 0; i < Confidence::sizes; ++i) {
+    const auto size = [&](const ObservedChoice& c) { return c.inputs[Confidence::first_size + i]; };
+    const auto [least, most] = std::ranges::minmax_element(choices, {}, size);
+    fit.confidence.low[i] = size(*least);
+    fit.confidence.high[i] = size(*most);
+  }
+  set_floor(choices, fit);
+  return fit;
+}
+
+}  // namespace kscout

@@ -1,0 +1,51 @@
+#pragma once
+/// \file
+/// Fits how far choices may be trusted, on choices among configs of sizes that the forest had not seen.
+///
+///     const auto fit = fit_confidence(observed_choices(set, target, out_of_fold, fold_of, families), families.size());
+///     if (fit) data.confidence = fit->confidence;
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "select/confidence.h"
+#include "select/model.h"
+#include "train/training_set.h"
+
+namespace kscout {
+
+/// A choice whose outcome is known.
+struct ObservedChoice {
+  Confidence::Inputs inputs{};
+  double efficiency = 0;         ///< of the pick
+  double static_efficiency = 0;  ///< of the best static config of the other folds; 0 when it was not measured
+  std::uint32_t fold = 0;        ///< choices of one fold share sizes; others share none with them
+};
+
+/// What each problem's out-of-fold scores would have chosen. Problems with one config say nothing and are
+/// left out. `target`: the trained forest's calibration of scores to speed.
+std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const TargetForest& target,
+                                             const std::vector<double>& out_of_fold,
+                                             const std::vector<std::uint32_t>& fold_of,
+                                             std::span<const Family> families);
+
+/// The config of each family with the highest mean efficiency over its problems, positions in the families.
+std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
+
+struct ConfidenceFit {
+  Confidence confidence;            ///< without static_configs
+  std::vector<double> out_of_fold;  ///< per choice: the probability by a fit to the other folds
+  double within_rate = 0;           ///< share of choices within 3 %
+  double log_loss = 0;              ///< of out_of_fold, natural logarithm
+  double log_loss_of_rate = 0;      ///< of claiming within_rate always: what knowing nothing gives
+  double efficiency = 0;            ///< mean of the picks
+  double static_efficiency = 0;     ///< mean of the static configs
+  double floor_efficiency = 0;      ///< mean with the floor: not below `efficiency`
+};
+
+/// Nothing when there are fewer than kLeastChoices or all ended alike: then no probability can be told.
+inline constexpr std::size_t kLeastChoices = 50;
+std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
+
+}  // namespace kscout
