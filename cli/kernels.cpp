@@ -12,6 +12,7 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
+#include "dispatch/library_backend.h"
 #include "family/family_file.h"
 #include "options.h"
 #include "table.h"
@@ -26,7 +27,9 @@ struct KernelsOptions {
   std::string filter_file;
   std::string why;
   std::string export_json;
-  bool list = false, count = false, refusals = false, rule_sets = false;
+  std::string backend;
+  LibraryOptions libraries;
+  bool list = false, count = false, refusals = false, rule_sets = false, list_libraries = false;
   Format format = Format::text;
 };
 
@@ -216,7 +219,34 @@ void write_export(const std::string& path, const nlohmann::ordered_json& documen
   if (!file) fail(Errc::device_failure, "cannot write '{}'", path);
 }
 
+/// The kernel libraries that are known, one a row.
+void print_libraries(const KernelsOptions& options) {
+  Table table({"library", "provider", "device", "configs", "file"});
+  const Registry registry = options.libraries.registry();
+  for (const auto& backend : registry.backends()) {
+    const auto* const library = dynamic_cast<const LibraryBackend*>(backend.get());
+    if (!library) continue;
+    table.add_row({text(library->name()), text(library->provider()), text(backend->device().name),
+                   number(static_cast<std::int64_t>(library->index().configs.size())),
+                   text(library->index().library.string())});
+  }
+  table.print(options.format);
+}
+
+/// What a library holds for the signature, instead of what rules enumerate.
+Family library_family(const KernelsOptions& options) {
+  const Registry registry = options.libraries.registry();
+  return registry.backend(options.backend).family(options.family.signature(), options.family.rules);
+}
+
 void run_kernels(const KernelsOptions& options) {
+  if (options.list_libraries) return print_libraries(options);
+  if (!options.backend.empty()) {
+    const Family family = library_family(options);
+    if (options.count)
+      return print_count(family, {.refused = {}, .candidates = family.configs.size()}, options.format);
+    return print_list(family, options.format);
+  }
   if (options.rule_sets) return print_rule_sets(options);
   if (!options.why.empty()) return print_why(options);
   const FamilyRequest request = request_of(options);
@@ -256,6 +286,13 @@ void setup_kernels(CLI::App& verb) {
   auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
   auto* file =
       verb.add_option("--export-json", options->export_json, "write the configs with metadata to this file");
+  options->libraries.add_to(verb);
+  auto* libraries =
+      verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");
+  auto* backend = verb.add_option("--backend", options->backend,
+                                  "what this backend can execute: cpu or a kernel library's name");
+  for (CLI::Option* alone : {why, refusals, sets, file}) libraries->excludes(alone), backend->excludes(alone);
+  libraries->excludes(list)->excludes(count)->excludes(backend);
   count->excludes(list);
   for (CLI::Option* alone : {why, refusals, sets}) alone->excludes(list)->excludes(count)->excludes(file);
   why->excludes(refusals)->excludes(sets);
@@ -266,7 +303,8 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --rules tiny\n"
       "  kscout kernels --provider ck_tile --device gfx942 --dtype bf16 --count \\\n"
       "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
-      "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n\n"
+      "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
+      "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"
       "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments,\n"
       "3 no config is left, 4 file failure");
   verb.callback([options] { run_kernels(*options); });

@@ -91,9 +91,24 @@ KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
   return named.config;
 }
 
+void LibraryOptions::add_to(CLI::App& verb) {
+  verb.add_option("--library", indexes,
+                  "index file of a kernel library, beside those of KSCOUT_LIBRARY_PATH; repeat for more");
+}
+
+Registry LibraryOptions::registry() const {
+  Registry registry = Registry::here();
+  for (const auto& index : indexes) registry.add_library(index);
+  return registry;
+}
+
+void check_rules(const std::string& provider, Op op, const std::string& rules) {
+  const auto known = rule_set_names(provider, op);
+  parse_word("rule set", rules, views(known));
+}
+
 Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request) {
-  const auto known = rule_set_names(request.provider, signature.op);
-  parse_word("rule set", request.rules, views(known));
+  check_rules(request.provider, signature.op, request.rules);
   if (!model.empty()) return Selector::load(model);
   return Selector::find(signature.op, signature.dtype_a, request);
 }

@@ -7,6 +7,7 @@
 
 #include <kscout/family.h>
 #include <kscout/problem.h>
+#include <kscout/registry.h>
 #include <kscout/selector.h>
 
 #include "table.h"
@@ -65,6 +66,18 @@ struct FamilyOptions {
 /// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would
 /// compute something else.
 KernelConfig named_config(const std::string& name, const GemmProblem& problem);
+
+/// --library: kernel libraries beside those of KSCOUT_LIBRARY_PATH.
+struct LibraryOptions {
+  void add_to(CLI::App& verb);
+  /// Registry::here() and the named libraries.
+  Registry registry() const;
+
+  std::vector<std::string> indexes;
+};
+
+/// Throws invalid_argument naming the nearest rule set.
+void check_rules(const std::string& provider, Op op, const std::string& rules);
 
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model

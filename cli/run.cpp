@@ -1,5 +1,6 @@
 /// \file
 /// `kscout run`: one problem through the dispatcher, verified and timed.
+#include <functional>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -9,9 +10,10 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "measure/clock.h"
+#include "dispatch/interleaved.h"
+#include "dispatch/padding.h"
+#include "dispatch/solver.h"
 #include "measure/operands.h"
-#include "measure/stopping.h"
 #include "measure/verify.h"
 #include "options.h"
 #include "table.h"
@@ -24,117 +26,163 @@ namespace {
 struct RunOptions {
   ProblemOptions problem;
   std::vector<std::string> configs;
-  std::string backend = "cpu", model, rules = "default";
+  LibraryOptions libraries;
+  std::string backend, model;
+  DispatchPolicy policy;
   double seconds = 0.3;
   Format format = Format::text;
 };
 
-/// The config that the rule set names for when nothing better is known.
-Choice default_choice(const RunOptions& options, const GemmProblem& problem, const Device& device) {
-  const Family family =
-      enumerate({.signature = signature_of(problem), .device = device, .rules = options.rules, .filter = {}});
-  Choice choice;
-  choice.config = family.configs[family.default_config];
-  return choice;
+/// The backends to choose from: all, or the one that was asked for.
+Registry registry_of(const RunOptions& options) {
+  Registry all = options.libraries.registry();
+  if (options.backend.empty()) return all;
+  all.backend(options.backend);  // throws for an unknown one
+  Registry one;
+  for (const auto& backend : all.backends()) {
+    if (backend->name() == options.backend) one.add(backend);
+  }
+  return one;
 }
 
-/// A config to run and who chose it.
+Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
+  check_rules("native", signature.op, options.policy.rules);
+  if (options.model.empty()) return {registry, options.policy};
+  return {Selector::load(options.model), registry, options.policy};
+}
+
+/// What somebody named, run as it is.
+Solution explicit_solution(const Registry& registry, const GemmProblem& problem, const KernelConfig& config) {
+  const Registry::Support support = registry.supports(problem, config);
+  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
+  Solution solution;
+  solution.choice.config = config;
+  solution.backend = support.backend;
+  solution.form = direct_form(problem);
+  return solution;
+}
+
+/// The config that the rule set names for when nothing better is known.
+KernelConfig default_config(const RunOptions& options, const Registry& registry, const Signature& signature) {
+  const auto [backend, family] = registry.kernels(signature, options.policy.rules).front();
+  return family.configs[family.default_config];
+}
+
+/// A config to run and who chose it, made ready.
 struct Candidate {
   std::string source;
-  Choice choice;
+  Solution solution;
+  std::unique_ptr<Launch> launch;
+  GuardedBuffer workspace;
+  Verification verified;
 };
 
-/// The selector's choice, then the configs named on the command line.
-std::vector<Candidate> candidates_of(const RunOptions& options, const GemmProblem& problem,
-                                     Backend& backend) {
-  std::vector<Candidate> candidates;
-  Dispatcher dispatcher(selector_for(options.model, signature_of(problem),
-                                     {.device = backend.device(), .rules = options.rules}),
-                        backend);
-  if (options.configs.empty()) {
-    const Choice choice = dispatcher.get_solution(problem).choice;
-    return {{std::string(word(choice.source)), choice}};
-  }
-  for (const auto& name : options.configs) {
-    Choice choice;
+/// The selector's choice, or what the command line names.
+std::vector<std::unique_ptr<Candidate>> candidates_of(const RunOptions& options, const GemmProblem& problem,
+                                                      Solver& solver) {
+  std::vector<std::unique_ptr<Candidate>> candidates;
+  const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
+  for (const auto& name : names) {
+    auto one = std::make_unique<Candidate>();
     if (name == "auto") {
-      choice = dispatcher.get_solution(problem).choice;
-      candidates.push_back({std::string(word(choice.source)), choice});
-      continue;
+      one->solution = solver.solve(problem);
+      one->source = std::string(word(one->solution.choice.source));
+    } else {
+      const KernelConfig config = name == "default"
+                                      ? default_config(options, solver.registry(), signature_of(problem))
+                                      : named_config(name, problem);
+      one->solution = explicit_solution(solver.registry(), problem, config);
+      one->source = name == "default" ? name : "named";
     }
-    if (name == "default") {
-      candidates.push_back({"default", default_choice(options, problem, backend.device())});
-      continue;
-    }
-    choice.config = named_config(name, problem);
-    candidates.push_back({"named", choice});
+    one->launch = name == "auto" ? solver.make_ready(problem, one->solution)
+                                 : one->solution.backend->prepare(problem, one->solution.choice.config);
+    candidates.push_back(std::move(one));
   }
   return candidates;
 }
 
-/// Times launches in turn (A B C A B C ...), so that a drifting clock favours none. Microseconds, medians.
-std::vector<double> interleaved_medians(std::vector<std::unique_ptr<Launch>>& launches,
-                                        const GemmBuffers& buffers, std::vector<void*>& workspaces,
-                                        double seconds) {
-  constexpr std::size_t kLeastRounds = 5, kMostRounds = 1000;
-  std::vector<std::vector<double>> samples(launches.size());
-  const auto deadline =
-      now_ns() + static_cast<std::int64_t>(seconds * 1e9 * static_cast<double>(launches.size()));
-  for (std::size_t round = 0; round < kMostRounds && (round < kLeastRounds || now_ns() < deadline); ++round) {
-    for (std::size_t i = 0; i < launches.size(); ++i) {
-      const auto begin = now_ns();
-      launches[i]->run(buffers, workspaces[i]);
-      samples[i].push_back(static_cast<double>(now_ns() - begin) / 1e3);
-    }
+void verify(Candidate& one, GemmOperands& operands, const GemmReference& reference) {
+  one.workspace.resize(one.launch->workspace_bytes());
+  operands.reset_c();
+  one.launch->run(operands.buffers(), one.workspace.data());
+  one.verified = reference.check(operands.c());
+  for (const std::string& damage : {operands.damage(), one.workspace.damage()}) {
+    if (!damage.empty()) one.verified = {std::numeric_limits<double>::infinity(), damage};
   }
-  std::vector<double> medians;
-  for (const auto& s : samples) medians.push_back(summarise(s).median);
-  return medians;
+}
+
+/// Median microseconds of every candidate and of the copies that it makes (NaN when it makes none).
+struct Times {
+  std::vector<double> run_us, copies_us;
+};
+
+Times time_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, GemmOperands& operands,
+                      double seconds) {
+  std::vector<std::function<void()>> calls;
+  std::vector<std::size_t> copies;  // by candidate: its call, or none
+  for (const auto& candidate : candidates) {
+    Candidate& one = *candidate;
+    calls.emplace_back([&one, &operands] { one.launch->run(operands.buffers(), one.workspace.data()); });
+  }
+  for (const auto& candidate : candidates) {
+    Candidate& one = *candidate;
+    copies.push_back(calls.size());
+    if (!one.solution.form.padded()) continue;
+    auto& padded = dynamic_cast<PaddedLaunch&>(*one.launch);
+    calls.emplace_back(
+        [&one, &padded, &operands] { padded.run_copies(operands.buffers(), one.workspace.data()); });
+  }
+  const auto summaries = time_interleaved(calls, seconds);
+  Times times;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const bool padded = candidates[i]->solution.form.padded();
+    times.run_us.push_back(summaries[i].median);
+    times.copies_us.push_back(padded ? summaries[copies[i]].median : Choice::unknown);
+  }
+  return times;
+}
+
+Table table_of(const GemmProblem& problem, const std::vector<std::unique_ptr<Candidate>>& candidates,
+               const Times& times) {
+  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us", "backend", "padded",
+               "as_run", "copies_us"});
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Candidate& one = *candidates[i];
+    const Solution& solution = one.solution;
+    const bool direct = solution.form.problem == problem;
+    table.add_row({text(Selector::name(solution.form.problem, solution.choice)), text(one.source),
+                   text(one.verified.error <= 1 ? "ok" : "wrong"), number(times.run_us[i], 5),
+                   number(flop_count(problem) / times.run_us[i] / 1e3, 5), number(solution.choice.time_us, 5),
+                   text(solution.backend->name()), flag(solution.form.padded()),
+                   text(direct ? "as asked" : print(solution.form.problem)), number(times.copies_us[i], 4)});
+  }
+  return table;
 }
 
 void run_verb(const RunOptions& options) {
   const GemmProblem problem = options.problem.problem();
-  Backend& backend = kscout::backend(options.backend);
-  const auto candidates = candidates_of(options, problem, backend);
+  const Registry registry = registry_of(options);
+  Solver solver = solver_of(options, signature_of(problem), registry);
+  auto candidates = candidates_of(options, problem, solver);
 
   GemmOperands operands;
   operands.make(problem, 1);
   const GemmReference reference(problem, operands);
-  std::vector<std::unique_ptr<Launch>> launches;
-  std::vector<std::unique_ptr<GuardedBuffer>> memory;
-  std::vector<void*> workspaces;
-  std::vector<Verification> verified;
-  for (const auto& candidate : candidates) {
-    launches.push_back(backend.prepare(problem, candidate.choice.config));
-    memory.push_back(std::make_unique<GuardedBuffer>());
-    memory.back()->resize(launches.back()->workspace_bytes());
-    workspaces.push_back(memory.back()->data());
-    operands.reset_c();
-    launches.back()->run(operands.buffers(), workspaces.back());
-    verified.push_back(reference.check(operands.c()));
-    for (const std::string& damage : {operands.damage(), memory.back()->damage()}) {
-      if (damage.empty()) continue;
-      verified.back() = {std::numeric_limits<double>::infinity(), damage};
-    }
-  }
-  const auto times_us = interleaved_medians(launches, operands.buffers(), workspaces, options.seconds);
+  for (const auto& one : candidates) verify(*one, operands, reference);
+  const Times times = time_candidates(candidates, operands, options.seconds);
 
-  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us"});
   bool all_right = true;
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const bool right = verified[i].error <= 1;
-    const std::string name = Selector::name(problem, candidates[i].choice);
-    all_right = all_right && right;
-    table.add_row({text(name), text(candidates[i].source), text(right ? "ok" : "wrong"),
-                   number(times_us[i], 5), number(flop_count(problem) / times_us[i] / 1e3, 5),
-                   number(candidates[i].choice.time_us, 5)});
-    if (!right) {
-      fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", name, print(problem),
-                 verified[i].where);
-    }
+  for (const auto& one : candidates) {
+    if (one->verified.error <= 1) continue;
+    all_right = false;
+    fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n",
+               Selector::name(one->solution.form.problem, one->solution.choice), print(problem),
+               one->verified.where);
   }
-  if (options.format == Format::text) fmt::print("{} on {}\n", print(problem), backend.device().name);
-  table.print(options.format);
+  if (options.format == Format::text) {
+    fmt::print("{} on {}\n", print(problem), candidates.front()->solution.backend->device().name);
+  }
+  table_of(problem, candidates, times).print(options.format);
   if (!all_right) throw CheckFailed{};
 }
 
@@ -144,23 +192,31 @@ void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
   verb.add_option("--config", options->configs,
-                  "run this config instead of the selector's; repeat to compare ('auto': the selector's "
-                  "choice, 'default': the rule set's default config)");
-  verb.add_option("--backend", options->backend, "what executes")->capture_default_str();
+                  "run this config instead of the selector's, unpadded; repeat to compare ('auto': the "
+                  "selector's choice, 'default': the rule set's default config)");
+  verb.add_option("--backend", options->backend,
+                  "what executes: cpu or a kernel library's name (default: any that can)");
+  options->libraries.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");
-  verb.add_option("--rules", options->rules, "rule set to choose from when there is no model")
+  verb.add_option("--rules", options->policy.rules, "rule set to choose from when there is no model")
       ->capture_default_str();
+  add_word_option(verb, "--fallback", options->policy.fallback,
+                  "who answers when there is no model: analytic costs, or every config measured once");
   verb.add_option("--seconds", options->seconds, "time to measure each config")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));
   add_format_option(verb, options->format);
   verb.footer(
-      "Selects (model, else analytic cost, else the default config; column chosen_by tells), executes, "
-      "verifies against\n"
-      "float64 and times. Exit 1 when a result is wrong, 3 when nothing can run the problem.\n\n"
+      "Selects (model, else analytic cost or a search, else the default config; column chosen_by tells),\n"
+      "executes, verifies against float64 and times. A problem that no kernel takes directly is padded: "
+      "then\n"
+      "as_run tells the sizes that the kernel saw and copies_us what the copies cost (part of time_us).\n"
+      "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel library fails.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
-      "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG");
+      "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
+      "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"
+      "  kscout run gemm:256x256x256 --fallback exhaustive");
   verb.callback([options] { run_verb(*options); });
 }
 

@@ -22,6 +22,8 @@
 
 namespace kscout {
 
+struct Family;
+
 /// Operands in the memory of the backend's device, of the sizes operand_elements(problem) tells.
 /// C = alpha * A * B + beta * C; beta != 0 only when the problem accumulates. C is not read when beta is 0.
 struct GemmBuffers {
@@ -52,10 +54,42 @@ class KSCOUT_API Launch {
   virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
 };
 
+/// Lines of bytes copied between places of different strides, `items` times. What is left of `to` up to
+/// to_lines lines of to_line_bytes becomes zero; equal to lines and line_bytes, nothing does.
+struct MatrixCopy {
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::int64_t lines = 0, line_bytes = 0;
+  std::int64_t to_lines = 0, to_line_bytes = 0;
+  std::int64_t from_pitch = 0, to_pitch = 0;  ///< bytes from line to line
+  std::int64_t items = 1;
+  std::int64_t from_item = 0, to_item = 0;  ///< bytes from item to item
+};
+
+/// The memory in which a backend's kernels find their operands. Thread-safe.
+class KSCOUT_API Memory {
+ public:
+  virtual ~Memory() = default;
+  /// Aligned as Launch::run wants a workspace. Throws device_failure when there is no more.
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* memory) noexcept = 0;
+  /// In the order of the stream; allocates nothing and waits for nothing. Throws device_failure.
+  virtual void copy(const MatrixCopy& copy, Stream stream) = 0;
+};
+/// The memory of the CPU.
+KSCOUT_API Memory& host_memory() noexcept;
+
 class KSCOUT_API Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const noexcept = 0;
+  /// Whose configs it executes.
+  virtual std::string_view provider() const noexcept = 0;
+  /// The configs that it can execute for a signature. `rules` names a rule set where rules enumerate them.
+  /// Throws unsupported when there are none.
+  virtual Family family(const Signature& signature, std::string_view rules) = 0;
+  /// Where operands and workspaces are.
+  virtual Memory& memory() { return host_memory(); }
   /// Facts of the device that run() uses.
   virtual const Device& device() = 0;
   /// Why this config cannot run this problem here (rule or missing instruction set); empty when it can.
@@ -67,5 +101,7 @@ class KSCOUT_API Backend {
 
 /// "cpu"; throws invalid_argument naming the nearest backend, unsupported when it is not on this machine.
 KSCOUT_API Backend& backend(std::string_view name);
+/// Those that this build and machine have.
+KSCOUT_API std::span<const std::string_view> backend_names() noexcept;
 
 }  // namespace kscout

@@ -2,9 +2,7 @@
 /// \file
 /// Problem and buffers in, result out: selects a config, makes it ready once, runs it.
 ///
-///     kscout::Backend& cpu = kscout::backend("cpu");
-///     auto selector = kscout::Selector::find(kscout::Op::gemm, kscout::DType::fp32, {.device = cpu.device()});
-///     kscout::Dispatcher dispatcher(std::move(selector), cpu);
+///     kscout::Dispatcher dispatcher(kscout::Registry::here());
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // runs what is ready
 ///
@@ -12,16 +10,45 @@
 /// does. docs/dispatching.md tells the whole way.
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include <kscout/backend.h>
+#include <kscout/registry.h>
 #include <kscout/selector.h>
 
 namespace kscout {
 
+/// How a problem is given to a kernel. One that no config takes directly (sizes, alignment) is padded:
+/// operands are copied into larger ones with zeros behind, and C is copied back.
+struct Form {
+  GemmProblem problem;     ///< what the kernel computes in one call
+  std::int64_t calls = 1;  ///< more than 1: one call per batch item
+  bool copies_a = false, copies_b = false, copies_c = false;
+  double copy_bytes = 0;  ///< read and written by the copies of one run
+  bool padded() const noexcept { return copies_a || copies_b || copies_c; }
+};
+
 /// What a dispatcher does about a problem.
 struct Solution {
-  Choice choice;               ///< the config, and who chose it
+  Choice choice;  ///< the config, and who chose it; predictions are of the kernel, without copies
   Backend* backend = nullptr;  ///< what executes it
+  Form form;                   ///< the problem as the kernel sees it
+};
+
+/// Who answers when no model does.
+enum class Fallback : std::uint8_t {
+  analytic,    ///< the least analytic cost: nothing runs
+  exhaustive,  ///< every config that serves is verified and timed on operands of its own, once per problem
+};
+template <>
+struct EnumWords<Fallback> {
+  static constexpr std::string_view what = "fallback";
+  static constexpr std::array<std::string_view, 2> words = {"analytic", "exhaustive"};
+};
+
+struct DispatchPolicy {
+  Fallback fallback = Fallback::analytic;
+  std::string rules = "default";  ///< rule set that a fallback chooses from
 };
 
 /// Where a run takes place, and in whose memory.
@@ -37,15 +64,20 @@ class KSCOUT_API Dispatcher {
   /// Problems whose launches are kept ready; past it all are made anew.
   static constexpr std::size_t kReadyLaunches = 4096;
 
-  /// `backend` must outlive the dispatcher.
-  Dispatcher(Selector selector, Backend& backend);
+  /// Models are looked up by (op, element type, device) for each backend of the registry, as Selector::find
+  /// does; where several backends can answer, one with a model goes before one without, then the least
+  /// predicted time decides, then the registry's order.
+  explicit Dispatcher(Registry registry, DispatchPolicy policy = {});
+  /// One selector for one backend, which must outlive the dispatcher.
+  Dispatcher(Selector selector, Backend& backend, DispatchPolicy policy = {});
   ~Dispatcher();
   Dispatcher(Dispatcher&&) noexcept;
   Dispatcher& operator=(Dispatcher&&) noexcept;
 
-  /// What run() will use: the selector's best config that the backend accepts. A config that this machine
-  /// cannot run (a model for another device) is passed over for the next one. Opens no device. Throws
-  /// unsupported when no config can run the problem, invalid_argument for a bad problem.
+  /// What run() will use: the best config that a backend accepts, of the problem itself or else of its
+  /// cheapest padded form. A config that this machine cannot run (a model for another device) is passed over
+  /// for the next one. Opens no device, unless the fallback is exhaustive and has to measure. Throws
+  /// unsupported when no config can run the problem in any form, invalid_argument for a bad problem.
   Solution get_solution(const GemmProblem& problem);
 
   /// Bytes that run() wants for this problem. Makes the launch ready, so that the next run() of the problem
@@ -58,12 +90,12 @@ class KSCOUT_API Dispatcher {
   /// the problem does not accumulate or when the workspace is too small.
   Solution run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on = {});
 
-  /// Computes C with this config. Throws unsupported, with the rule or reason, when it cannot take the
-  /// problem.
+  /// Computes C with this config, unpadded. Throws unsupported, with the rule and its reason, when it cannot
+  /// take the problem.
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
                     const RunOn& on = {});
 
-  const Selector& selector() const noexcept;
+  const Registry& registry() const noexcept;
 
  private:
   struct Impl;

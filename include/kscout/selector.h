@@ -10,6 +10,7 @@
 /// Who answers: the model; the analytic cost of the family's configs when there is no model for the problem's
 /// signature; the family's default config when costs cannot be computed. Choice::source tells.
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -23,6 +24,8 @@
 #include <kscout/problem.h>
 
 namespace kscout {
+
+struct Family;
 
 /// Which link of the chain answered.
 enum class ChoiceSource : std::uint8_t {
@@ -83,6 +86,9 @@ class KSCOUT_API Selector {
   static Selector load(const std::filesystem::path& model);
   /// Without a model: analytic costs, then the default config.
   static Selector analytic(const SelectorRequest& request);
+  /// The same over families that no rules enumerate (a kernel library's): `make` is called once per signature
+  /// and throws unsupported when there is none.
+  static Selector analytic(Device device, std::function<Family(const Signature&)> make);
   /// load() of find_model(...), analytic() when there is none.
   static Selector find(Op op, DType dtype, const SelectorRequest& request);
 

@@ -16,4 +16,6 @@ const std::array<Backend& (*)(), kNames.size()> kBackends = {&cpu_backend};
 
 Backend& backend(std::string_view name) { return kBackends[index_of_word("backend", name, kNames)](); }
 
+std::span<const std::string_view> backend_names() noexcept { return kNames; }
+
 }  // namespace kscout

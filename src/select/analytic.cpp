@@ -7,18 +7,24 @@
 
 namespace kscout {
 
-Analytic::Analytic(SelectorRequest request) : request_(std::move(request)) {}
+Analytic::Analytic(const SelectorRequest& request)
+    : Analytic(request.device, [request](const Signature& signature) {
+        return enumerate({.provider = request.provider,
+                          .signature = signature,
+                          .device = request.device,
+                          .rules = request.rules,
+                          .filter = {}});
+      }) {}
+
+Analytic::Analytic(Device device, std::function<Family(const Signature&)> make)
+    : device_(std::move(device)), make_(std::move(make)) {}
 
 std::shared_ptr<const Family> Analytic::family(const Signature& signature) const {
   const std::lock_guard lock(mutex_);
   for (const auto& family : families_) {
     if (family->signature == signature) return family;
   }
-  families_.push_back(std::make_shared<Family>(enumerate({.provider = request_.provider,
-                                                          .signature = signature,
-                                                          .device = request_.device,
-                                                          .rules = request_.rules,
-                                                          .filter = {}})));
+  families_.push_back(std::make_shared<Family>(make_(signature)));
   return families_.back();
 }
 

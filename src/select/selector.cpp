@@ -58,7 +58,9 @@ struct Selector::Impl {
   std::filesystem::path model_path;
   Analytic analytic;
 
-  explicit Impl(SelectorRequest request) : analytic(std::move(request)) {}
+  explicit Impl(const SelectorRequest& request) : analytic(request) {}
+  Impl(Device device, std::function<Family(const Signature&)> make)
+      : analytic(std::move(device), std::move(make)) {}
 
   /// The model's opinion; nothing when it was not trained for such problems or none of its configs can take
   /// this one.
@@ -151,13 +153,17 @@ Selector Selector::analytic(const SelectorRequest& request) {
   return Selector(std::make_shared<Impl>(request));
 }
 
+Selector Selector::analytic(Device device, std::function<Family(const Signature&)> make) {
+  return Selector(std::make_shared<Impl>(std::move(device), std::move(make)));
+}
+
 Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
   const auto found = find_model(op, dtype, request.device);
   return found ? load(*found) : analytic(request);
 }
 
 const std::filesystem::path& Selector::model_path() const noexcept { return impl_->model_path; }
-const Device& Selector::device() const noexcept { return impl_->analytic.request().device; }
+const Device& Selector::device() const noexcept { return impl_->analytic.device(); }
 
 std::size_t Selector::rank(const GemmProblem& problem, std::span<Choice> best, By by) const {
   return impl_->fill(problem, impl_->ask(problem, by), best);

@@ -1,5 +1,6 @@
 // A worker whose backend is the machine's own, except that every config of kind `dot` gives one wrong
 // element.
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "sweep/worker.h"
@@ -25,6 +26,10 @@ class FaultyBackend : public Backend {
  public:
   explicit FaultyBackend(Backend& real) : real_(real) {}
   std::string_view name() const noexcept override { return real_.name(); }
+  std::string_view provider() const noexcept override { return real_.provider(); }
+  Family family(const Signature& signature, std::string_view rules) override {
+    return real_.family(signature, rules);
+  }
   const Device& device() override { return real_.device(); }
   std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
     return real_.refusal(problem, config);

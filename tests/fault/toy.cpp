@@ -6,6 +6,8 @@
 
 #include <unistd.h>
 
+#include <kscout/family.h>
+
 #include "core/fail.h"
 #include "measure/clock.h"
 #include "measure/operands.h"
@@ -90,6 +92,10 @@ class ToyLaunch : public Launch {
 class ToyBackend : public Backend {
  public:
   std::string_view name() const noexcept override { return "toy"; }
+  std::string_view provider() const noexcept override { return "toy"; }
+  Family family(const Signature&, std::string_view) override {
+    fail(Errc::unsupported, "the toy's configs are those of its plans");
+  }
   const Device& device() override { return device_; }
   std::string refusal(const GemmProblem&, const KernelConfig& config) override {
     return config["behaviour"] == static_cast<std::int32_t>(Behaviour::refuse) ? "the toy refuses" : "";

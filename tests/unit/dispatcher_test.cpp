@@ -1,3 +1,4 @@
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -163,6 +164,116 @@ TEST(Dispatcher, ForkedProcessesComputeBeforeAndAfterTheFirstRun) {
             0)
       << "forked between making ready and running";
   EXPECT_LE(error(), 1);
+}
+
+/// The machine's kernels, counted; every config but `right` computes one element wrongly when `right` is set.
+class WatchedBackend final : public Backend {
+ public:
+  std::string_view name() const noexcept override { return "watched"; }
+  std::string_view provider() const noexcept override { return "native"; }
+  const Device& device() override { return real_.device(); }
+  Family family(const Signature& signature, std::string_view rules) override {
+    return real_.family(signature, rules);
+  }
+  Memory& memory() override {
+    ++touches;
+    return real_.memory();
+  }
+  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+    return real_.refusal(problem, config);
+  }
+  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+    ++touches;
+    const bool spoil = right && *right != config;
+    return std::make_unique<WatchedLaunch>(real_.prepare(problem, config), spoil, touches);
+  }
+
+  int touches = 0;
+  std::optional<KernelConfig> right;
+
+ private:
+  class WatchedLaunch final : public Launch {
+   public:
+    WatchedLaunch(std::unique_ptr<Launch> real, bool spoil, int& touches)
+        : real_(std::move(real)), spoil_(spoil), touches_(touches) {}
+    std::size_t workspace_bytes() const noexcept override { return real_->workspace_bytes(); }
+    void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+      ++touches_;
+      real_->run(buffers, workspace, stream);
+      if (spoil_) static_cast<float*>(buffers.c)[0] += 1;
+    }
+
+   private:
+    std::unique_ptr<Launch> real_;
+    bool spoil_;
+    int& touches_;
+  };
+  Backend& real_ = backend("cpu");
+};
+
+TEST(Dispatcher, SelectingTouchesNoDevice) {
+  WatchedBackend watched;
+  Registry registry;
+  registry.add(watched);
+  const GemmProblem problem = make_gemm(20, 30, 40);
+  EXPECT_FALSE(registry.kernels(signature_of(problem), "tiny").empty());
+  Dispatcher dispatcher(registry, {.rules = "tiny"});
+  const Solution solution = dispatcher.get_solution(problem);
+  EXPECT_EQ(registry.supports(problem, solution.choice.config).backend, &watched);
+  EXPECT_THROW(dispatcher.get_solution(make_gemm(4, 4, 4, DType::fp16)), Error);
+  EXPECT_EQ(watched.touches, 0);
+  EXPECT_GT(dispatcher.workspace_bytes(problem), 0U);
+  EXPECT_GT(watched.touches, 0);
+}
+
+/// A dispatcher without a model: analytic costs choose, or a search.
+Dispatcher searching(WatchedBackend& watched) {
+  return {Selector::analytic({.device = watched.device(), .rules = "tiny"}), watched,
+          DispatchPolicy{.fallback = Fallback::exhaustive, .rules = "tiny"}};
+}
+
+TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
+  WatchedBackend watched;
+  const GemmProblem problem = make_gemm(60, 61, 62);
+  const Family family = watched.family(signature_of(problem), "tiny");
+  std::vector<std::uint8_t> serves;
+  serving_configs(family, problem, serves);
+  for (std::size_t i = 0; i < serves.size(); ++i) {
+    if (serves[i] != 0) watched.right = family.configs[i];  // the last one that serves
+  }
+  Dispatcher dispatcher = searching(watched);
+  const Solution solution = dispatcher.get_solution(problem);
+  EXPECT_EQ(solution.choice.source, ChoiceSource::db);
+  EXPECT_EQ(solution.choice.config, *watched.right);
+  EXPECT_GT(solution.choice.time_us, 0);
+  const int touches = watched.touches;
+  EXPECT_GT(touches, static_cast<int>(family.configs.size())) << "each serving config was made ready and run";
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.config, *watched.right);
+  EXPECT_EQ(watched.touches, touches) << "remembered, not measured again";
+
+  watched.right = KernelConfig(provider("native").space(Op::gemm));  // nobody is right
+  Dispatcher hopeless = searching(watched);
+  EXPECT_EQ(hopeless.get_solution(problem).choice.source, ChoiceSource::analytic);
+}
+
+TEST(Registry, NamesTheRuleThatRefuses) {
+  Registry registry;
+  registry.add(backend("cpu"));
+  const GemmProblem problem = make_gemm(64, 64, 64);
+  const auto refusal = [&](std::string_view name) {
+    return registry.supports(problem, parse_config_name(name).config).refusal;
+  };
+  EXPECT_EQ(refusal("native_gemm_fp32_rcr__scalar_tiled_4x2_packab_b64x64x64_n_s1_t1x1"), "");
+  EXPECT_NE(refusal("native_gemm_fp32_rcr__scalar_tiled_4x2_nopack_b64x64x64_n_s1_t1x1")
+                .find("rule 'outer-packs-columns': "),
+            std::string::npos);
+  GemmProblem whole = problem;
+  whole.split_k = 1;
+  const auto split = parse_config_name("native_gemm_fp32_rcr__scalar_tiled_4x2_packab_b64x64x64_n_s2_t1x1");
+  if (backend("cpu").device().cores >= 2) {
+    EXPECT_NE(registry.supports(whole, split.config).refusal.find("rule 'asked-split-k': "),
+              std::string::npos);
+  }
 }
 
 TEST(Dispatcher, ThreadsMayShareOne) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include <kscout/family.h>
+
 #include "backend/cpu/plan.h"
 #include "backend/cpu/thread_pool.h"
 #include "core/fail.h"
@@ -85,6 +87,15 @@ class CpuLaunch final : public Launch {
 class CpuBackend final : public Backend {
  public:
   std::string_view name() const noexcept override { return "cpu"; }
+  std::string_view provider() const noexcept override { return "native"; }
+
+  Family family(const Signature& signature, std::string_view rules) override {
+    return enumerate({.provider = "native",
+                      .signature = signature,
+                      .device = device(),
+                      .rules = std::string(rules),
+                      .filter = {}});
+  }
 
   const Device& device() override {
     static const Device here = detect_cpu();

@@ -1,0 +1,169 @@
+#include "dispatch/library_backend.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "dispatch/library_file.h"
+#include "dispatch/serve_reason.h"
+#include "measure/operands.h"
+
+namespace kscout {
+
+namespace {
+
+/// Text that a function of a library may write.
+struct Message {
+  char text[512] = "";
+  kscout_kernel_message target() { return {text, sizeof text}; }
+  std::string_view view() {
+    text[sizeof text - 1] = 0;
+    return text[0] ? text : "no reason given";
+  }
+};
+
+class LibraryLaunch final : public Launch {
+ public:
+  LibraryLaunch(std::string name, const kscout_kernel& kernel, const GemmProblem& problem,
+                const KernelConfig& config)
+      : name_(std::move(name)), kernel_(kernel), config_(config) {
+    const LeadingDimensions ld = leading_dimensions(problem);
+    shape_.struct_size = sizeof shape_;
+    shape_.axis_count = static_cast<std::uint32_t>(config.space->axes.size());
+    shape_.axes = config_.value.data();
+    shape_.m = problem.m;
+    shape_.n = problem.n;
+    shape_.k = problem.k;
+    shape_.batch = problem.batch;
+    shape_.lda = ld.a;
+    shape_.ldb = ld.b;
+    shape_.ldc = ld.c;
+    shape_.stride_a = view_a(problem).batch_stride;
+    shape_.stride_b = view_b(problem).batch_stride;
+    shape_.stride_c = view_c(problem).batch_stride;
+    Message message;
+    expect_ok(kernel_.workspace_bytes(&kernel_, &shape_, &workspace_bytes_, message.target()), message);
+  }
+  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into config_
+  LibraryLaunch& operator=(const LibraryLaunch&) = delete;
+
+  std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    const kscout_kernel_call call{.struct_size = sizeof call,
+                                  .reserved = 0,
+                                  .a = buffers.a,
+                                  .b = buffers.b,
+                                  .c = buffers.c,
+                                  .bias = buffers.bias,
+                                  .alpha = buffers.alpha,
+                                  .beta = buffers.beta,
+                                  .workspace = workspace,
+                                  .workspace_bytes = workspace_bytes_,
+                                  .stream = stream.handle};
+    Message message;
+    expect_ok(kernel_.run(&kernel_, &shape_, &call, message.target()), message);
+  }
+
+ private:
+  void expect_ok(std::int32_t status, Message& message) const {
+    if (status == KSCOUT_KERNEL_OK) return;
+    const Errc code = status == KSCOUT_KERNEL_UNSUPPORTED ? Errc::unsupported : Errc::device_failure;
+    fail(code, "{}: {}", name_, message.view());
+  }
+
+  std::string name_;
+  const kscout_kernel& kernel_;
+  KernelConfig config_;
+  kscout_kernel_shape shape_{};
+  std::uint64_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+LibraryBackend::LibraryBackend(LibraryIndex index)
+    : index_(std::move(index)), device_(find_device(index_.device)) {}
+
+Memory& LibraryBackend::memory() {
+  return index_.backend == "cpu" ? host_memory() : kscout::backend(index_.backend).memory();
+}
+
+Family LibraryBackend::family(const Signature& signature, std::string_view) {
+  Family family{.provider = std::string(provider()),
+                .signature = signature,
+                .device = device_,
+                .rules = index_.name,
+                .configs = ConfigTable(*index_.configs.front().config.space),
+                .traits = {},
+                .serves = index_.serves,
+                .default_config = 0};
+  for (const NamedConfig& named : index_.configs) {
+    if (named.signature != signature) continue;
+    family.configs.push_back(named.config);
+    family.traits.push_back(index_.provider->traits(signature, named.config, device_));
+  }
+  if (family.configs.empty()) {
+    fail(Errc::unsupported, "library {} has no kernels for {} {} {}{}", index_.name, word(signature.op),
+         word(signature.dtype_a), word(signature.layout), signature.accumulate ? " that read C" : "");
+  }
+  return family;
+}
+
+std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const {
+  const auto found = std::ranges::find(index_.configs, NamedConfig{signature, config});
+  if (found != index_.configs.end()) return static_cast<std::size_t>(found - index_.configs.begin());
+  fail(Errc::unsupported, "library {} has no kernel {}", index_.name,
+       index_.provider->print(signature, config));
+}
+
+std::string LibraryBackend::refusal(const GemmProblem& problem, const KernelConfig& config) {
+  if (!find_word(index_.backend, backend_names())) {
+    return fmt::format("library {} is for backend {}, which is not on this machine", index_.name,
+                       index_.backend);
+  }
+  try {
+    position(signature_of(problem), config);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  const auto rule = refusing_rule(index_.serves, problem, config, device_);
+  return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
+}
+
+void LibraryBackend::open() {
+  const kscout_kernel_library& library = open_library_file(index_);
+  std::vector<std::string_view> names;
+  std::vector<const kscout_kernel*> all;
+  const auto* at = reinterpret_cast<const std::byte*>(library.kernels);
+  for (std::uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_size) {
+    all.push_back(reinterpret_cast<const kscout_kernel*>(at));
+    names.emplace_back(all.back()->name);
+  }
+  std::vector<const kscout_kernel*> kernels;
+  for (const std::string& name : index_.kernels) {
+    const auto found = find_word(name, names);
+    if (!found) {
+      fail(Errc::corrupt_data, "{}: the index names a kernel that it lacks: {}", index_.library.string(),
+           unknown_name_message("kernel", name, names));
+    }
+    kernels.push_back(all[*found]);
+  }
+  kernels_ = std::move(kernels);
+}
+
+const kscout_kernel& LibraryBackend::kernel(std::size_t config) {
+  const std::scoped_lock lock(mutex_);
+  if (kernels_.empty()) open();
+  return *kernels_[config];
+}
+
+std::unique_ptr<Launch> LibraryBackend::prepare(const GemmProblem& problem, const KernelConfig& config) {
+  check(problem);
+  if (const std::string why = refusal(problem, config); !why.empty()) {
+    fail(Errc::unsupported, "{}: {}", print(problem), why);
+  }
+  const std::size_t at = position(signature_of(problem), config);
+  return std::make_unique<LibraryLaunch>(index_.kernels[at], kernel(at), problem, config);
+}
+
+}  // namespace kscout

@@ -1,0 +1,121 @@
+#include "dispatch/library_file.h"
+
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "core/hash.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr unsigned kProbeSeconds = 30;
+
+void check_checksum(const LibraryIndex& index) {
+  if (is_absent(index.library)) {
+    fail(Errc::not_found, "{}: its library {} is not there", index.file.string(), index.library.string());
+  }
+  const std::uint64_t found = text_hash(read_file(index.library));
+  if (found == index.checksum) return;
+  fail(Errc::corrupt_data, "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}",
+       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum));
+}
+
+kscout_kernel_library_get_function entry_of(void* handle) {
+  return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
+}
+
+/// In the child: everything that could crash before a kernel is called. What fails in order is told by the
+/// parent, which does the same again.
+[[noreturn]] void load_and_leave(const char* file, int done) {
+  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
+    std::signal(signal, SIG_DFL);  // the program's own handlers are none of the child's business
+  }
+  alarm(kProbeSeconds);
+  if (void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
+    if (const auto get = entry_of(handle)) get();
+  }
+  const char mark = 1;
+  _exit(write(done, &mark, 1) == 1 ? 0 : 1);
+}
+
+/// How the child ended, in words.
+std::string ending(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return "its loading process was lost";  // SIGCHLD ignored: somebody else reaped it
+  }
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
+    return fmt::format("loading it did not end within {} s", kProbeSeconds);
+  }
+  if (WIFSIGNALED(status)) return fmt::format("loading it crashed: {}", strsignal(WTERMSIG(status)));
+  return fmt::format("loading it ended the process with code {}", WEXITSTATUS(status));
+}
+
+void try_loading(const LibraryIndex& index) {
+  const std::string file = index.library.string();
+  int ends[2];
+  if (pipe(ends) != 0) fail(Errc::device_failure, "{}: no pipe: {}", file, std::strerror(errno));
+  const pid_t child = fork();
+  if (child == 0) load_and_leave(file.c_str(), ends[1]);
+  close(ends[1]);
+  char mark = 0;
+  ssize_t got = 0;
+  if (child > 0) {
+    do got = read(ends[0], &mark, 1);
+    while (got < 0 && errno == EINTR);
+  }
+  close(ends[0]);
+  if (child < 0) fail(Errc::device_failure, "{}: cannot fork: {}", file, std::strerror(errno));
+  const std::string how = ending(child);
+  if (got != 1) fail(Errc::device_failure, "{}: {}; rebuild it or remove its index", file, how);
+}
+
+void check_library(const LibraryIndex& index, const kscout_kernel_library* library) {
+  const std::string file = index.library.string();
+  if (!library) fail(Errc::corrupt_data, "{}: {} returned null", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
+  if (library->abi != KSCOUT_KERNEL_ABI) {
+    fail(Errc::corrupt_data, "{}: it speaks ABI {}, its index and this program ABI {}: build it again", file,
+         library->abi, KSCOUT_KERNEL_ABI);
+  }
+  if (library->struct_size < sizeof(kscout_kernel_library) || library->kernel_size < sizeof(kscout_kernel) ||
+      (library->kernel_count > 0 && !library->kernels)) {
+    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} says ({} and {} bytes)", file,
+         KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
+  }
+  if (!library->backend || index.backend != library->backend) {
+    fail(Errc::corrupt_data, "{}: made for backend '{}', the index says '{}'", file,
+         library->backend ? library->backend : "", index.backend);
+  }
+}
+
+}  // namespace
+
+const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+  check_checksum(index);
+  try_loading(index);
+  const std::string file = index.library.string();
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail(Errc::corrupt_data, "{}: cannot be loaded: {}", file, dlerror());
+  const auto get = entry_of(handle);
+  if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
+  const kscout_kernel_library* const library = get();
+  check_library(index, library);
+  if (library->open) {
+    char text[512] = "";
+    if (library->open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
+      text[sizeof text - 1] = 0;
+      fail(Errc::device_failure, "{}: cannot open its device: {}", file, text);
+    }
+  }
+  return *library;
+}
+
+}  // namespace kscout

@@ -1,0 +1,55 @@
+#pragma once
+/// \file
+/// Problems in forms that other kernels take: larger sizes, packed operands, one batch item at a time.
+///
+///     for (const Form& form : padded_forms(problem)) ...          // cheapest first
+///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
+#include <memory>
+#include <vector>
+
+#include <kscout/dispatcher.h>
+
+namespace kscout {
+
+/// The problem as it is.
+Form direct_form(const GemmProblem& problem);
+
+/// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of
+/// m, n, k rounded up to multiples of 2 to 256, the copied operands packed; the same with every operand
+/// packed; the same for one batch item at a time. None for element types of less than a byte, whose lines do
+/// not begin at bytes.
+std::vector<Form> padded_forms(const GemmProblem& problem);
+
+/// Runs `inner`, which computes form.problem, for `problem`: zero-padded copies of the operands that the form
+/// copies lie before the inner launch's workspace.
+class PaddedLaunch final : public Launch {
+ public:
+  PaddedLaunch(const GemmProblem& problem, const Form& form, std::unique_ptr<Launch> inner, Memory& memory);
+
+  std::size_t workspace_bytes() const noexcept override;
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
+  /// Only the copies of a run: what padding costs.
+  void run_copies(const GemmBuffers& buffers, void* workspace, Stream stream = {});
+
+ private:
+  /// An operand that is copied: from where it is to its place in the workspace.
+  struct Part {
+    bool copied = false;
+    MatrixCopy in = {};
+    std::size_t offset = 0;
+    std::int64_t item_bytes = 0;  ///< from one call's operand to the next one's
+  };
+  void run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute);
+
+  Part a_, b_, c_, bias_;
+  std::size_t copies_bytes_ = 0;
+  std::int64_t calls_;
+  std::unique_ptr<Launch> inner_;
+  Memory& memory_;
+};
+
+/// inner itself for a direct form.
+std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const Form& form,
+                                      std::unique_ptr<Launch> inner, Memory& memory);
+
+}  // namespace kscout

@@ -1,0 +1,16 @@
+#pragma once
+/// \file
+/// Which serves rule keeps one config from one problem.
+#include <optional>
+#include <span>
+
+#include <kscout/family.h>
+
+namespace kscout {
+
+/// The first rule that refuses; nothing when all admit. Compiles the rules: tens of microseconds each. Throws
+/// invalid_argument when one does not compile.
+std::optional<Rule> refusing_rule(std::span<const Rule> rules, const GemmProblem& problem,
+                                  const KernelConfig& config, const Device& device);
+
+}  // namespace kscout

@@ -1,0 +1,161 @@
+#include "dispatch/solver.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+
+#include "core/fail.h"
+#include "dispatch/exhaustive.h"
+#include "dispatch/padding.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+
+/// Somebody knows this kind of problem: a model, or a timing of this one.
+bool is_known(const Choice& choice) {
+  return choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db;
+}
+
+/// Which of two backends' offers is taken.
+bool is_better(const Choice& a, const Choice& b) {
+  const auto key = [](const Choice& choice) {
+    const bool told = !std::isnan(choice.time_us);
+    return std::tuple(!is_known(choice), told ? choice.time_us : std::numeric_limits<double>::infinity());
+  };
+  return key(a) < key(b);
+}
+
+}  // namespace
+
+Solver::Solver(Registry registry, DispatchPolicy policy)
+    : registry_(std::move(registry)), policy_(std::move(policy)) {}
+
+Solver::Solver(Selector selector, Registry registry, DispatchPolicy policy)
+    : Solver(std::move(registry), std::move(policy)) {
+  fixed_.emplace().push_back(std::move(selector));
+}
+
+const Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signature) {
+  if (fixed_) return *fixed_;
+  const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
+  if (const auto known = found_.find(key); known != found_.end()) return known->second;
+  Selectors chain;
+  if (const auto model = find_model(signature.op, signature.dtype_a, backend.device())) {
+    chain.push_back(Selector::load(*model));
+  }
+  chain.push_back(Selector::analytic(
+      backend.device(),
+      [&backend, rules = policy_.rules](const Signature& of) { return backend.family(of, rules); }));
+  return found_.emplace(key, std::move(chain)).first->second;
+}
+
+std::optional<Choice> Solver::offer_of(Backend& backend, const GemmProblem& problem,
+                                       std::span<const Refused> refused, std::string& why) {
+  const auto objection = [&](const Choice& choice) -> std::string {
+    for (const Refused& one : refused) {
+      if (one.backend == &backend && one.problem == problem && one.config == choice.config) {
+        return one.reason;
+      }
+    }
+    return backend.refusal(problem, choice.config);
+  };
+  std::string foreign;
+  for (const Selector& selector : selectors(backend, signature_of(problem))) {
+    try {
+      const Choice first = selector.select(problem);
+      if (first.config.space->provider != backend.provider()) {  // a model of another provider's kernels
+        foreign = fmt::format("backend {} executes configs of '{}', the selector's are of '{}'",
+                              backend.name(), backend.provider(), first.config.space->provider);
+        continue;
+      }
+      const std::string text = objection(first);
+      if (text.empty()) return first;
+      if (why.empty()) why = fmt::format("{}: {}", Selector::name(problem, first), text);
+      for (const Choice& next : selector.rank(problem, kAll)) {
+        if (next.config != first.config && objection(next).empty()) return next;
+      }
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      if (why.empty()) why = error.what();
+    }
+  }
+  if (why.empty()) why = foreign;
+  return std::nullopt;
+}
+
+std::optional<Solution> Solver::best_offer(const Form& form, std::span<const Refused> refused,
+                                           std::string& why) {
+  std::optional<Solution> best;
+  for (const auto& backend : registry_.backends()) {
+    const auto choice = offer_of(*backend, form.problem, refused, why);
+    if (choice && (!best || is_better(*choice, best->choice))) best = Solution{*choice, backend.get(), form};
+  }
+  return best;
+}
+
+std::optional<Solution> Solver::measured(const Form& form) {
+  if (const auto known = measured_.find(form.problem); known != measured_.end()) return known->second;
+  std::vector<TimedCandidate> candidates;
+  for (const auto& backend : registry_.backends()) {
+    try {
+      const Selector& selector = selectors(*backend, signature_of(form.problem)).back();
+      for (const Choice& choice : selector.rank(form.problem, kAll)) {
+        if (backend->refusal(form.problem, choice.config).empty()) {
+          candidates.push_back({backend.get(), choice.config});
+        }
+      }
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+    }
+  }
+  std::optional<Solution> answer;
+  if (const auto fastest = fastest_config(form.problem, candidates, {})) {
+    Choice choice;
+    choice.config = candidates[fastest->index].config;
+    choice.time_us = fastest->time_us;
+    choice.tflops = flop_count(form.problem) / fastest->time_us * 1e-6;
+    choice.gb_s = least_bytes(form.problem) / fastest->time_us * 1e-3;
+    choice.source = choice.decided_by = ChoiceSource::db;
+    answer = Solution{choice, candidates[fastest->index].backend, form};
+  }
+  return measured_.emplace(form.problem, answer).first->second;
+}
+
+Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refused) {
+  check(problem);
+  std::string why;
+  auto best = best_offer(direct_form(problem), refused, why);
+  if (!best) {
+    for (const Form& form : padded_forms(problem)) {
+      if ((best = best_offer(form, refused, why))) break;
+    }
+  }
+  if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
+  if (policy_.fallback == Fallback::exhaustive && !is_known(best->choice) && refused.empty()) {
+    if (auto answer = measured(best->form)) {
+      answer->form = best->form;
+      return *answer;
+    }
+  }
+  return *best;
+}
+
+std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution& solution) {
+  std::vector<Refused> refused;
+  for (;;) {
+    try {
+      auto inner = solution.backend->prepare(solution.form.problem, solution.choice.config);
+      return padded_launch(problem, solution.form, std::move(inner), solution.backend->memory());
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
+    }
+    solution = solve(problem, refused);
+  }
+}
+
+}  // namespace kscout

@@ -1,0 +1,62 @@
+#pragma once
+/// \file
+/// Which config of which backend computes a problem, in which form. No buffers and no locks in here.
+///
+///     Solver solver(Registry::here(), {});
+///     Solution solution = solver.solve(problem);
+///     auto launch = solver.make_ready(problem, solution);   // may pass over a kernel that refuses only now
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <kscout/dispatcher.h>
+
+namespace kscout {
+
+class Solver {
+ public:
+  /// Selectors are found per backend, op and element type.
+  Solver(Registry registry, DispatchPolicy policy);
+  /// One selector for all.
+  Solver(Selector selector, Registry registry, DispatchPolicy policy);
+
+  /// See Dispatcher::get_solution.
+  Solution solve(const GemmProblem& problem) { return solve(problem, {}); }
+  /// The launch of a solution; when its kernel refuses, that of the next one, which becomes the solution.
+  std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
+
+  const Registry& registry() const noexcept { return registry_; }
+
+ private:
+  /// A config that refused when it was made ready.
+  struct Refused {
+    Backend* backend;
+    GemmProblem problem;
+    KernelConfig config;
+    std::string reason;
+  };
+  using Selectors = std::vector<Selector>;
+
+  Solution solve(const GemmProblem& problem, std::span<const Refused> refused);
+  /// The best over all backends; nothing when no config takes this form. Writes to `why` when it is empty.
+  std::optional<Solution> best_offer(const Form& form, std::span<const Refused> refused, std::string& why);
+  std::optional<Choice> offer_of(Backend& backend, const GemmProblem& problem,
+                                 std::span<const Refused> refused, std::string& why);
+  /// Those of one backend for a signature, in the order in which they are asked.
+  const Selectors& selectors(Backend& backend, const Signature& signature);
+  /// The answer of an exhaustive search over one form, remembered; nothing when it finds none.
+  std::optional<Solution> measured(const Form& form);
+
+  Registry registry_;
+  DispatchPolicy policy_;
+  std::optional<Selectors> fixed_;
+  std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
+  std::unordered_map<GemmProblem, std::optional<Solution>> measured_;
+};
+
+}  // namespace kscout

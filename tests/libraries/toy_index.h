@@ -1,0 +1,56 @@
+#pragma once
+/// \file
+/// Indexes of the test libraries of this folder, written as a generator of kernel libraries would.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include <kscout/types.h>
+
+#include "core/files.h"
+#include "core/hash.h"
+
+namespace kscout::toy {
+
+inline std::filesystem::path library_file(const std::string& name) {
+  return std::filesystem::path(KSCOUT_TOY_LIBRARIES) / (name + ".so");
+}
+
+/// A CK Tile name: a tile of the given size under a layout, with beta or without.
+inline std::string config_name(Layout layout, bool accumulate, int tile = 64) {
+  return fmt::format(
+      "gemm_universal_fp32_{}_compv3_default_intrawave_False_False_False_False_{}x{}x16_2x2x1_16x16x16{}",
+      word(layout), tile, tile, accumulate ? "_beta" : "");
+}
+
+inline nlohmann::ordered_json rule(const char* name, const char* admits, const char* because) {
+  return {{"name", name}, {"admits", admits}, {"because", because}};
+}
+
+/// All layouts, with and without beta, for sizes that are multiples of 8, 16 and 16.
+inline nlohmann::ordered_json index(const std::filesystem::path& library, const std::string& name = "toy") {
+  nlohmann::ordered_json out{{"format", "kscout-kernel-library"},
+                             {"version", 1},
+                             {"abi", 1},
+                             {"name", name},
+                             {"library", library.string()},
+                             {"checksum", "fnv1a64:" + hash_digits(text_hash(read_file(library)))},
+                             {"backend", "cpu"},
+                             {"serves",
+                              {rule("m-by-8", "p.m % 8 == 0", "no tails along m"),
+                               rule("n-by-16", "p.n % 16 == 0", "no tails along n"),
+                               rule("k-by-16", "p.k % 16 == 0", "no tails along k"),
+                               rule("few-items", "p.batch <= 4", "the grid has four layers")}},
+                             {"kernels", nlohmann::ordered_json::array()}};
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    for (const bool accumulate : {false, true}) {
+      out["kernels"].push_back(
+          {{"config", config_name(layout, accumulate)}, {"kernel", fmt::format("toy_{}", word(layout))}});
+    }
+  }
+  return out;
+}
+
+}  // namespace kscout::toy

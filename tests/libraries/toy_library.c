@@ -1,0 +1,120 @@
+/* A kernel library for tests: plain loops over fp32, of which the good build computes what it is asked for
+ * and refuses sizes off its grid; the others are broken in one way each (see CMakeLists.txt). */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kscout/kernel_library.h>
+
+#if defined(TOY_NO_SYMBOL)
+int toy_without_its_symbol = 1;
+#else
+
+/* Where elements lie, by the layout in the kernel's name. */
+typedef struct layout {
+  int row_a, row_b;
+} layout;
+
+static const layout rcr = {1, 0}, rrr = {1, 1}, crr = {0, 1}, ccr = {0, 0};
+
+static void say(kscout_kernel_message message, const char* text) {
+  if (message.size > 0) snprintf(message.text, message.size, "%s", text);
+}
+
+/* Multiples of 8, 16, 16: what a kernel with vector loads and no tails would take. One row of C as scratch.
+ */
+static int32_t workspace_bytes(const kscout_kernel* self, const kscout_kernel_shape* shape, uint64_t* bytes,
+                               kscout_kernel_message message) {
+  (void)self;
+  if (shape->struct_size < sizeof *shape || shape->axis_count < 3 || shape->axes[0] <= 0) {
+    say(message, "the shape is not what version 1 says");
+    return KSCOUT_KERNEL_FAILED;
+  }
+  if (shape->m % 8 != 0 || shape->n % 16 != 0 || shape->k % 16 != 0 || shape->batch > 4) {
+    say(message, "sizes are off the kernel's grid");
+    return KSCOUT_KERNEL_UNSUPPORTED;
+  }
+  *bytes = (uint64_t)shape->n * sizeof(double);
+  return KSCOUT_KERNEL_OK;
+}
+
+/* Refuses everything: the index promises more than the kernel keeps. */
+static int32_t never(const kscout_kernel* self, const kscout_kernel_shape* shape, uint64_t* bytes,
+                     kscout_kernel_message message) {
+  (void)self, (void)shape, (void)bytes;
+  say(message, "this kernel never runs");
+  return KSCOUT_KERNEL_UNSUPPORTED;
+}
+
+static int32_t run(const kscout_kernel* self, const kscout_kernel_shape* s, const kscout_kernel_call* call,
+                   kscout_kernel_message message) {
+  const layout* const how = self->data;
+  double* const row = call->workspace;
+  if (call->workspace_bytes < (uint64_t)s->n * sizeof(double)) {
+    say(message, "the workspace is too small");
+    return KSCOUT_KERNEL_FAILED;
+  }
+  for (int64_t item = 0; item < s->batch; ++item) {
+    const float* const a = (const float*)call->a + item * s->stride_a;
+    const float* const b = (const float*)call->b + item * s->stride_b;
+    float* const c = (float*)call->c + item * s->stride_c;
+    for (int64_t i = 0; i < s->m; ++i) {
+      for (int64_t j = 0; j < s->n; ++j) row[j] = 0;
+      for (int64_t p = 0; p < s->k; ++p) {
+        const double x = how->row_a ? a[i * s->lda + p] : a[p * s->lda + i];
+        for (int64_t j = 0; j < s->n; ++j) row[j] += x * (how->row_b ? b[p * s->ldb + j] : b[j * s->ldb + p]);
+      }
+      for (int64_t j = 0; j < s->n; ++j) {
+        const double before = call->beta != 0 ? call->beta * c[i * s->ldc + j] : 0;
+        c[i * s->ldc + j] = (float)(call->alpha * row[j] + before);
+      }
+    }
+  }
+  return KSCOUT_KERNEL_OK;
+}
+
+static int32_t open_device(kscout_kernel_message message) {
+#if defined(TOY_CANNOT_OPEN)
+  say(message, "there is no such device");
+  return KSCOUT_KERNEL_FAILED;
+#else
+  (void)message;
+  const char* const log = getenv("TOY_LIBRARY_OPENED"); /* tells a test that somebody opened the library */
+  FILE* const file = log ? fopen(log, "a") : NULL;
+  if (file) fclose(file);
+  return KSCOUT_KERNEL_OK;
+#endif
+}
+
+static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
+                                        {"toy_rrr", workspace_bytes, run, &rrr},
+                                        {"toy_crr", workspace_bytes, run, &crr},
+                                        {"toy_ccr", workspace_bytes, run, &ccr},
+                                        {"toy_never", never, run, &rcr}};
+
+#if defined(TOY_CRASHES)
+__attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }
+#endif
+#if defined(TOY_EXITS)
+__attribute__((constructor)) static void leave(void) { _Exit(7); }
+#endif
+
+#if !defined(TOY_ABI)
+#define TOY_ABI KSCOUT_KERNEL_ABI
+#endif
+
+const kscout_kernel_library* kscout_kernel_library_get(void) {
+#if defined(TOY_CRASHES_IN_GET)
+  abort();
+#endif
+  static const kscout_kernel_library library = {.abi = TOY_ABI,
+                                                .struct_size = sizeof(kscout_kernel_library),
+                                                .backend = "cpu",
+                                                .open = open_device,
+                                                .kernel_count = sizeof kernels / sizeof kernels[0],
+                                                .kernel_size = sizeof(kscout_kernel),
+                                                .kernels = kernels};
+  return &library;
+}
+#endif

@@ -1,0 +1,142 @@
+// Problems through select and run against sums in float64: padded ones by kernels that take few sizes, any by
+// the machine's own kernels.
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+
+#include "dispatch/library_index.h"
+#include "dispatch/padding.h"
+#include "libraries/toy_index.h"
+#include "support/random_gemm.h"
+
+namespace kscout {
+namespace {
+
+using namespace test;
+
+/// Computes with guarded operands and a guarded workspace, and compares.
+Solution run_and_compare(Dispatcher& dispatcher, const GemmProblem& p, Rng& rng) {
+  const Operands x(p, rng, pick(rng, 0, 1) ? Guarded::Edge::behind : Guarded::Edge::before);
+  const GemmBuffers buffers{.a = x.a.data(),
+                            .b = x.b.data(),
+                            .c = x.c.data(),
+                            .alpha = one_of(rng, {1.0, -0.5, 2.0, 0.0}),
+                            .beta = p.accumulate ? one_of(rng, {1.0, -1.5, 0.0}) : 0.0};
+  const std::size_t bytes = dispatcher.workspace_bytes(p);
+  const Guarded workspace((bytes + 63) / 64 * 16);
+  std::fill_n(workspace.data(), (bytes + 63) / 64 * 16, std::numeric_limits<float>::quiet_NaN());
+  const Solution solution =
+      dispatcher.run(p, buffers, {.workspace = workspace.data(), .workspace_bytes = bytes});
+  expect_product(p, buffers, x);
+  return solution;
+}
+
+TEST(Padding, MatchesFloat64UnderEveryLayout) {
+  const auto folder = std::filesystem::path(testing::TempDir());
+  const auto file = folder / "padding.kscout-library.json";
+  write_file_atomically(file, toy::index(toy::library_file("toy_good")).dump());
+  Registry registry;
+  registry.add_library(file);
+  Dispatcher dispatcher(registry);
+  int direct = 0, padded = 0, taken_apart = 0;
+  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+    Rng rng(seed);
+    GemmProblem p = random_problem(rng);
+    if (pick(rng, 0, 4) == 0) p.batch = pick(rng, 4, 7);
+    if (pick(rng, 0, 9) == 0) {
+      p.m = p.m / 8 * 8;
+      p.n = p.n / 16 * 16;
+      p.k = p.k / 16 * 16;
+    }
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p));
+    const Solution solution = run_and_compare(dispatcher, p, rng);
+    if (testing::Test::HasFatalFailure()) return;
+    const GemmProblem& q = solution.form.problem;
+    ASSERT_TRUE(q.m % 8 == 0 && q.n % 16 == 0 && q.k % 16 == 0 && q.batch <= 4) << print(q);
+    const bool empty = p.m == 0 || p.n == 0;
+    ASSERT_TRUE(empty || solution.form.padded() == (solution.form.copy_bytes > 0));
+    ++(solution.form.padded() ? padded : direct);
+    taken_apart += solution.form.calls > 1;
+  }
+  EXPECT_GT(direct, 10);
+  EXPECT_GT(padded, 500);
+  EXPECT_GT(taken_apart, 50);
+}
+
+TEST(Padding, CopiesNoMoreThanItMust) {
+  GemmProblem p = make_gemm(64, 64, 60, DType::fp32, Layout::rcr);
+  p.ldc = 100;
+  const std::vector<Form> forms = padded_forms(p);
+  const auto fits = [](const Form& form) { return form.problem.k % 16 == 0; };
+  const auto first = std::ranges::find_if(forms, fits);
+  ASSERT_NE(first, forms.end());
+  EXPECT_EQ(first->problem.m, 64);
+  EXPECT_EQ(first->problem.n, 64);
+  EXPECT_EQ(first->problem.k, 64);
+  EXPECT_TRUE(first->copies_a && first->copies_b);
+  EXPECT_FALSE(first->copies_c) << "C keeps its shape and its leading dimension";
+  EXPECT_EQ(first->problem.ldc, 100);
+  EXPECT_DOUBLE_EQ(first->copy_bytes, 2 * 4.0 * 64 * (60 + 64));
+  EXPECT_TRUE(padded_forms(make_gemm(5, 5, 5, DType::int4)).empty());
+}
+
+std::int64_t extreme_size(Rng& rng) {
+  static constexpr std::int64_t kPrimes[] = {2, 3, 5, 7, 11, 13, 17, 31, 37, 61, 67, 127, 131, 251};
+  switch (pick(rng, 0, 5)) {
+    case 0:
+      return 1;
+    case 1:
+      return pick(rng, 0, 9) == 0 ? 0 : pick(rng, 1, 24);
+    case 2:
+      return one_of(rng, kPrimes);
+    case 3:
+      return std::int64_t{1} << pick(rng, 0, 7);
+    default:
+      return pick(rng, 1, 90);
+  }
+}
+
+GemmProblem extreme_problem(Rng& rng) {
+  GemmProblem p = make_gemm(extreme_size(rng), extreme_size(rng), extreme_size(rng), DType::fp32,
+                            static_cast<Layout>(pick(rng, 0, 3)));
+  if (pick(rng, 0, 7) == 0) {  // long and thin
+    p.m = p.n = p.k = pick(rng, 1, 9);
+    std::int64_t* const sizes[] = {&p.m, &p.n, &p.k};
+    *one_of(rng, sizes) = pick(rng, 300, 4000);
+  }
+  p.batch = pick(rng, 0, 3) == 0 ? pick(rng, 2, 5) : 1;
+  p.split_k = pick(rng, 0, 9) == 0 ? 1 : 0;
+  p.accumulate = pick(rng, 0, 1) != 0;
+  const LeadingDimensions packed = leading_dimensions(p);
+  const auto stride = [&](std::int64_t line) {
+    return line + (pick(rng, 0, 9) == 0 ? pick(rng, 500, 1500) : pick(rng, 0, 20));
+  };
+  if (pick(rng, 0, 2) == 0) p.lda = stride(packed.a);
+  if (pick(rng, 0, 2) == 0) p.ldb = stride(packed.b);
+  if (pick(rng, 0, 2) == 0) p.ldc = stride(packed.c);
+  return p;
+}
+
+/// KSCOUT_DISPATCH_PROBLEMS sets how many; docs/dispatching.md tells of the longest run.
+TEST(Dispatch, RandomProblemsMatchFloat64) {
+  const char* const asked = std::getenv("KSCOUT_DISPATCH_PROBLEMS");
+  const std::uint64_t problems = asked ? std::strtoull(asked, nullptr, 10) : 1000;
+  Registry registry;
+  registry.add(backend("cpu"));
+  Dispatcher dispatcher(registry);
+  for (std::uint64_t seed = 0; seed < problems; ++seed) {
+    Rng rng(seed);
+    const GemmProblem p = extreme_problem(rng);
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p));
+    const Solution solution = run_and_compare(dispatcher, p, rng);
+    if (testing::Test::HasFatalFailure()) return;
+    ASSERT_FALSE(solution.form.padded()) << "native kernels take every size";
+  }
+  RecordProperty("problems", static_cast<int>(problems));
+}
+
+}  // namespace
+}  // namespace kscout

@@ -1,0 +1,257 @@
+// Kernel libraries: what their indexes may say, when they are opened, and how broken ones are named.
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+
+#include "dispatch/library_backend.h"
+#include "libraries/toy_index.h"
+#include "support/heap.h"
+#include "support/random_gemm.h"
+
+namespace kscout {
+namespace {
+
+using nlohmann::ordered_json;
+using namespace test;
+
+class Library : public testing::Test {
+ protected:
+  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) /
+                                 testing::UnitTest::GetInstance()->current_test_info()->name();
+  void SetUp() override { std::filesystem::create_directories(folder); }
+  void TearDown() override {
+    unsetenv("KSCOUT_LIBRARY_PATH");
+    unsetenv("TOY_LIBRARY_OPENED");
+    std::filesystem::remove_all(folder);
+  }
+  std::filesystem::path write(const ordered_json& index, const std::string& name = "toy") const {
+    const auto file = folder / (name + ".kscout-library.json");
+    write_file_atomically(file, index.dump(1));
+    return file;
+  }
+};
+
+void expect_error(Errc code, std::string_view part, const std::function<void()>& call) {
+  try {
+    call();
+    ADD_FAILURE() << "no error with '" << part << "'";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
+  }
+}
+
+ordered_json good_index() { return toy::index(toy::library_file("toy_good")); }
+
+void expect_run(Dispatcher& dispatcher, const GemmProblem& problem, std::uint64_t seed = 1) {
+  SCOPED_TRACE(print(problem));
+  Rng rng(seed);
+  const Operands x(problem, rng, Guarded::Edge::behind);
+  const GemmBuffers buffers{
+      .a = x.a.data(), .b = x.b.data(), .c = x.c.data(), .alpha = 1.5, .beta = problem.accumulate ? -0.5 : 0};
+  dispatcher.run(problem, buffers);
+  expect_product(problem, buffers, x);
+}
+
+TEST_F(Library, IsOpenedByTheFirstRunOnly) {
+  const auto opened = folder / "opened";
+  setenv("TOY_LIBRARY_OPENED", opened.c_str(), 1);
+  Registry registry;
+  Backend& toy = registry.add_library(write(good_index()));
+  const GemmProblem problem = make_gemm(16, 32, 48);
+  EXPECT_EQ(registry.kernels(signature_of(problem)).front().family.configs.size(), 1U);
+  Dispatcher dispatcher(registry);
+  const Solution solution = dispatcher.get_solution(problem);
+  EXPECT_EQ(solution.backend, &toy);
+  EXPECT_FALSE(solution.form.padded());
+  EXPECT_EQ(registry.supports(problem, solution.choice.config).backend, &toy);
+  EXPECT_FALSE(std::filesystem::exists(opened)) << "listing, selecting and asking open nothing";
+  expect_run(dispatcher, problem);
+  EXPECT_TRUE(std::filesystem::exists(opened));
+}
+
+TEST_F(Library, StandsBesideTheMachinesOwnKernels) {
+  setenv("KSCOUT_LIBRARY_PATH", folder.c_str(), 1);
+  write(toy::index(toy::library_file("toy_good"), "second"), "b");
+  write(toy::index(toy::library_file("toy_good"), "first"), "a");
+  const Registry registry = Registry::here();
+  ASSERT_EQ(registry.backends().size(), 3U);
+  EXPECT_EQ(registry.backends()[0]->name(), "cpu");
+  EXPECT_EQ(registry.backends()[1]->name(), "first");
+  EXPECT_EQ(registry.backends()[2]->name(), "second");
+  EXPECT_EQ(registry.kernels(signature_of(make_gemm(8, 8, 8)), "tiny").size(), 3U);
+  expect_error(Errc::invalid_argument, "did you mean 'first'", [&] { registry.backend("frist"); });
+  expect_error(Errc::invalid_argument, "named 'first'",
+               [&] { Registry(registry).add_library(folder / "a.kscout-library.json"); });
+  setenv("KSCOUT_LIBRARY_PATH", (folder / "absent.kscout-library.json").c_str(), 1);
+  expect_error(Errc::not_found, "absent", [] { Registry::here(); });
+}
+
+TEST_F(Library, RefusesByItsRules) {
+  Registry registry;
+  registry.add_library(write(good_index()));
+  Dispatcher dispatcher(registry);
+  const KernelConfig config = parse_config_name(toy::config_name(Layout::rcr, false)).config;
+  EXPECT_EQ(registry.supports(make_gemm(8, 16, 16), config).refusal, "");
+  EXPECT_NE(registry.supports(make_gemm(8, 16, 17), config).refusal.find("'k-by-16'"), std::string::npos);
+  float none = 0;
+  expect_error(Errc::unsupported, "rule 'm-by-8' of library toy: no tails along m", [&] {
+    dispatcher.run_explicit(make_gemm(7, 16, 16), config, {.a = &none, .b = &none, .c = &none});
+  });
+  expect_error(Errc::unsupported, "has no kernel", [&] {
+    const KernelConfig other = parse_config_name(toy::config_name(Layout::rcr, false, 128)).config;
+    dispatcher.run_explicit(make_gemm(8, 16, 16), other, {.a = &none, .b = &none, .c = &none});
+  });
+  expect_error(Errc::unsupported, "no backend here executes", [&] {
+    const auto native =
+        parse_config_name("native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x1");
+    dispatcher.run_explicit(make_gemm(8, 16, 16), native.config, {.a = &none, .b = &none, .c = &none});
+  });
+  expect_error(Errc::unsupported, "has no kernels for gemm fp16",
+               [&] { dispatcher.get_solution(make_gemm(8, 16, 16, DType::fp16)); });
+}
+
+TEST_F(Library, KernelsThatRefuseOnlyWhenAskedArePassedOver) {
+  ordered_json index = good_index();
+  index["kernels"] = {{{"config", toy::config_name(Layout::rcr, false, 32)}, {"kernel", "toy_never"}},
+                      {{"config", toy::config_name(Layout::rcr, false, 64)}, {"kernel", "toy_rcr"}},
+                      {{"config", toy::config_name(Layout::rcr, false, 128)}, {"kernel", "toy_never"}}};
+  Registry registry;
+  registry.add_library(write(index));
+  Dispatcher dispatcher(registry);
+  const GemmProblem problem = make_gemm(16, 32, 48);
+  expect_run(dispatcher, problem);
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.config["tile_m"], 64);
+
+  index["kernels"].erase(1);
+  Registry hopeless;
+  hopeless.add_library(write(index));
+  Dispatcher none(hopeless);
+  expect_error(Errc::unsupported, "this kernel never runs", [&] { none.workspace_bytes(problem); });
+}
+
+TEST_F(Library, RunsInTheCallersWorkspaceWithoutAllocating) {
+  Registry registry;
+  registry.add_library(write(good_index()));
+  Dispatcher dispatcher(registry);
+  GemmProblem problem = make_gemm(13, 17, 19, DType::fp32, Layout::crr);
+  problem.accumulate = true;
+  Rng rng(5);
+  const Operands x(problem, rng, Guarded::Edge::behind);
+  const GemmBuffers buffers{.a = x.a.data(), .b = x.b.data(), .c = x.c.data(), .beta = 2};
+  const std::size_t bytes = dispatcher.workspace_bytes(problem);
+  const Guarded workspace((bytes + 63) / 64 * 16);
+  const HeapWatch watch;
+  const Solution solution =
+      dispatcher.run(problem, buffers, {.workspace = workspace.data(), .workspace_bytes = bytes});
+  EXPECT_EQ(watch.allocations(), 0U);
+  EXPECT_TRUE(solution.form.padded());
+  expect_product(problem, buffers, x);
+}
+
+struct BadIndex {
+  const char* what;
+  Errc code;
+  const char* says;
+  std::function<void(ordered_json&)> spoil;
+};
+
+TEST_F(Library, IndexesAreCheckedWhole) {
+  const std::string good_name = toy::config_name(Layout::rcr, false);
+  const BadIndex cases[] = {
+      {"format", Errc::corrupt_data, "another format", [](auto& i) { i["format"] = "x"; }},
+      {"version", Errc::unsupported, "version 2; this program reads 1", [](auto& i) { i["version"] = 2; }},
+      {"abi", Errc::unsupported, "calls ABI 1", [](auto& i) { i["abi"] = 7; }},
+      {"member", Errc::corrupt_data, "unknown member 'kernel'", [](auto& i) { i["kernel"] = 1; }},
+      {"no name", Errc::corrupt_data, "needs 'name', a text", [](auto& i) { i.erase("name"); }},
+      {"backend", Errc::corrupt_data, "unknown backend 'cdua'", [](auto& i) { i["backend"] = "cdua"; }},
+      {"device", Errc::not_found, "h20", [](auto& i) { i["device"] = "h20"; }},
+      {"checksum", Errc::corrupt_data, "16 hexadecimal", [](auto& i) { i["checksum"] = "fnv1a64:12"; }},
+      {"no kernels", Errc::corrupt_data, "names no kernels", [](auto& i) { i.erase("kernels"); }},
+      {"config", Errc::corrupt_data, "names a config that nobody knows: 'toy_1'",
+       [](auto& i) { i["kernels"][3]["config"] = "toy_1"; }},
+      {"twice", Errc::corrupt_data, "a second time", [](auto& i) { i["kernels"][1] = i["kernels"][0]; }},
+      {"rule", Errc::corrupt_data, "serves[0] does not compile",
+       [](auto& i) { i["serves"][0]["admits"] = "p.q % 8"; }},
+      {"providers", Errc::corrupt_data, "of provider native",
+       [](auto& i) {
+         i["kernels"][2]["config"] = "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x1";
+       }},
+  };
+  for (const BadIndex& one : cases) {
+    SCOPED_TRACE(one.what);
+    ordered_json index = good_index();
+    one.spoil(index);
+    const auto file = write(index);
+    expect_error(one.code, one.says, [&] { Registry().add_library(file); });
+  }
+  const std::string text = good_index().dump();
+  for (std::size_t length = 0; length < text.size(); length += 7) {
+    EXPECT_THROW(parse_library_index(std::string_view(text).substr(0, length), "cut"), Error) << length;
+  }
+}
+
+struct BadLibrary {
+  const char* library;
+  Errc code;
+  const char* says;
+};
+
+TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
+  const BadLibrary cases[] = {
+      {"toy_no_symbol", Errc::corrupt_data, "exports no kscout_kernel_library_get"},
+      {"toy_old", Errc::corrupt_data, "speaks ABI 0"},
+      {"toy_crashes", Errc::device_failure, "loading it crashed: Segmentation fault"},
+      {"toy_crashes_in_get", Errc::device_failure, "loading it crashed: Aborted"},
+      {"toy_exits", Errc::device_failure, "ended the process with code 7"},
+      {"toy_cannot_open", Errc::device_failure, "there is no such device"},
+  };
+  const GemmProblem problem = make_gemm(8, 16, 16);
+  const auto expect_failure = [&](const ordered_json& index, Errc code, const char* says) {
+    Registry registry;
+    registry.add_library(write(index));
+    Dispatcher dispatcher(registry);
+    EXPECT_NE(dispatcher.get_solution(problem).backend, nullptr) << "selecting needs no library";
+    expect_error(code, says, [&] { dispatcher.workspace_bytes(problem); });
+  };
+  for (const BadLibrary& one : cases) {
+    SCOPED_TRACE(one.library);
+    expect_failure(toy::index(toy::library_file(one.library)), one.code, one.says);
+  }
+  ordered_json index = good_index();
+  index["library"] = "not_there.so";
+  expect_failure(index, Errc::not_found, "not_there.so is not there");
+
+  index = good_index();
+  index["checksum"] = "fnv1a64:0123456789abcdef";
+  expect_failure(index, Errc::corrupt_data, "was written for fnv1a64:0123456789abcdef");
+
+  index = good_index();
+  index["kernels"][0]["kernel"] = "toy_rrc";
+  expect_failure(index, Errc::corrupt_data, "unknown kernel 'toy_rrc'; did you mean 'toy_");
+
+  write_file_atomically(folder / "text.so", "this is no shared object");
+  index = toy::index(folder / "text.so");
+  expect_failure(index, Errc::corrupt_data, "cannot be loaded");
+}
+
+TEST_F(Library, OfAnotherMachineCanBeListedNotRun) {
+  ordered_json index = good_index();
+  index["backend"] = "cuda";
+  index["device"] = "h200";
+  Registry registry;
+  Backend& backend = registry.add_library(write(index));
+  EXPECT_EQ(backend.device().name, "h200");
+  EXPECT_EQ(registry.kernels(signature_of(make_gemm(8, 16, 16))).size(), 1U);
+  Dispatcher dispatcher(registry);
+  expect_error(Errc::unsupported, "backend cuda, which is not on this machine",
+               [&] { dispatcher.get_solution(make_gemm(8, 16, 16)); });
+}
+
+}  // namespace
+}  // namespace kscout
