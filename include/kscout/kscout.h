@@ -190,6 +190,62 @@ KSCOUT_API kscout_status kscout_select(const kscout_selector* selector, const ks
 KSCOUT_API kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
                                      kscout_choice* best, size_t capacity, size_t* count);
 
+/* ----------------------------------------------------------------------------------------------------
+ * execution */
+
+/// What can run here: the backends of this machine and kernel libraries.
+typedef struct kscout_registry kscout_registry;
+
+/// The backends of this machine, then the libraries of KSCOUT_LIBRARY_PATH. Opens no device.
+KSCOUT_API kscout_status kscout_registry_here(kscout_registry** registry);
+/// The kernels of a library, by its index file (docs/formats/kernel-library.md); they are loaded at their
+/// first run.
+KSCOUT_API kscout_status kscout_registry_add_library(kscout_registry* registry, const char* index);
+KSCOUT_API void kscout_registry_free(kscout_registry* registry);
+
+/// Who answers when no model does: analytic costs, or a search that times every config once per problem.
+enum { KSCOUT_FALLBACK_ANALYTIC = 0, KSCOUT_FALLBACK_EXHAUSTIVE = 1 };
+
+/// Problem and operands in, result out. May be shared by threads: calls run one after the other.
+typedef struct kscout_dispatcher kscout_dispatcher;
+
+/// Over everything in `registry`, which may be freed afterwards; NULL: kscout_registry_here. `rules` is what
+/// a fallback chooses from, NULL: "default". Opens no device.
+KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fallback,
+                                                const char* rules, kscout_dispatcher** dispatcher);
+KSCOUT_API void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
+
+/// Operands in the device's memory; C = alpha * A * B + beta * C. beta != 0 only when the problem
+/// accumulates.
+typedef struct kscout_buffers {
+  const void* a;
+  const void* b;
+  void* c;
+  double alpha, beta;
+  const void* bias;  ///< n elements, when the epilogue adds one
+  void* stream;      ///< cudaStream_t or hipStream_t; NULL: the device's own. Without meaning on the CPU
+  void* workspace;   ///< aligned to 64 bytes (256 on a GPU); NULL: the dispatcher's own
+  size_t workspace_bytes;  ///< at least what kscout_workspace_bytes tells
+  int64_t reserved[6];
+} kscout_buffers;
+
+/// alpha 1, beta 0, the rest NULL.
+KSCOUT_API void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c);
+
+/// What kscout_run will use. Runs nothing unless the fallback is exhaustive.
+KSCOUT_API kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                         kscout_choice* choice);
+/// Bytes that a run wants besides the operands. Makes the kernel ready, so that the next run only runs.
+KSCOUT_API kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                                size_t* bytes);
+/// Computes C with the selected config, on padded copies where no config takes the problem directly. `choice`
+/// (may be NULL) becomes what ran.
+KSCOUT_API kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                    const kscout_buffers* buffers, kscout_choice* choice);
+/// Computes C with this config; KSCOUT_UNSUPPORTED, naming the rule, when it cannot take the problem.
+KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                           const kscout_config* config, const kscout_buffers* buffers);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,13 +2,29 @@
 
     import kscout
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
+    c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, rank_kernels.
+Problems: Gemm, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, rank_kernels.
+Execution: Registry, Dispatcher, Solution.
 Measurements: Dataset, train, evaluate, tune (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
 """
 
-from ._core import Choice, Config, Device, Family, Gemm, Selector, __version__, device_names, kernels
+from ._core import (
+    Choice,
+    Config,
+    Device,
+    Dispatcher,
+    Family,
+    Gemm,
+    Registry,
+    Selector,
+    Solution,
+    __version__,
+    device_names,
+    kernels,
+    problem_of,
+)
 from ._lab import Dataset, evaluate, train, tune
 from ._ranking import rank_kernels
 from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
@@ -20,17 +36,21 @@ __all__ = [
     "Dataset",
     "Device",
     "DeviceFailure",
+    "Dispatcher",
     "Error",
     "Family",
     "Gemm",
     "InvalidArgument",
     "NotFound",
+    "Registry",
     "Selector",
+    "Solution",
     "Unsupported",
     "__version__",
     "device_names",
     "evaluate",
     "kernels",
+    "problem_of",
     "rank_kernels",
     "train",
     "tune",

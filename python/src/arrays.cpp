@@ -117,7 +117,7 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
     refuse(o, "has " + strides_text(o) + of + "takes a " + (stated.row_major ? "row" : "column") +
                   "-major one with " + text(stated.leading) + " elements between " +
                   (stated.row_major ? "rows" : "columns") +
-                  "; Gemm.of(a, b) reads the layout from the arrays");
+                  "; problem_of(a, b) reads the layout from the arrays");
   }
 }
 

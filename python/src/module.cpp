@@ -3,6 +3,7 @@
 #include <kscout/version.h>
 
 #include "device.h"
+#include "dispatch.h"
 #include "errors.h"
 #include "kernels.h"
 #include "problem.h"
@@ -16,4 +17,5 @@ NB_MODULE(_core, module) {
   kscout::python::bind_device(module);
   kscout::python::bind_kernels(module);
   kscout::python::bind_selector(module);
+  kscout::python::bind_dispatch(module);
 }

@@ -6,6 +6,7 @@
 
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/dispatcher.h>
 #include <kscout/kscout.h>
 #include <kscout/problem.h>
 #include <kscout/selector.h>
@@ -60,4 +61,10 @@ struct kscout_device {
 struct kscout_selector {
   kscout::Selector selector;
   std::string model_path;
+};
+struct kscout_registry {
+  kscout::Registry registry;
+};
+struct kscout_dispatcher {
+  kscout::Dispatcher dispatcher;
 };

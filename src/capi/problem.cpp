@@ -60,6 +60,7 @@ E enumerator(std::int32_t value) {
 }
 template DType enumerator<DType>(std::int32_t);
 template By enumerator<By>(std::int32_t);
+template Fallback enumerator<Fallback>(std::int32_t);
 
 GemmProblem problem_of(const kscout_gemm* given) {
   const kscout_gemm& from = required(given, "problem");

@@ -131,6 +131,69 @@ static void test_selectors(const char* model, const char* broken_model) {
   kscout_selector_free(NULL);
 }
 
+/* C = A * B of small whole numbers, exact in fp32 whatever the order of the sums. A is m x k row-major, B k x
+ * n column-major. */
+enum { M = 9, N = 14, K = 11 };
+
+static int product_is_right(const float* a, const float* b, const float* c, float scale) {
+  int i, j, l, right = 1;
+  for (i = 0; i < M; ++i) {
+    for (j = 0; j < N; ++j) {
+      float sum = 0;
+      for (l = 0; l < K; ++l) sum += a[i * K + l] * b[j * K + l];
+      right = right && c[i * N + j] == scale * sum;
+    }
+  }
+  return right;
+}
+
+static void test_running(kscout_dispatcher* dispatcher) {
+  static float a[M * K], b[K * N], c[M * N];
+  kscout_gemm problem;
+  kscout_buffers buffers;
+  kscout_choice planned, ran;
+  size_t bytes = 0;
+  int i;
+  for (i = 0; i < M * K; ++i) a[i] = (float)(i % 7 - 3);
+  for (i = 0; i < K * N; ++i) b[i] = (float)(i % 5 - 2);
+  kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+  kscout_buffers_init(&buffers, a, b, c);
+  CHECK(kscout_solution(dispatcher, &problem, &planned) == KSCOUT_OK);
+  CHECK(kscout_workspace_bytes(dispatcher, &problem, &bytes) == KSCOUT_OK);
+  CHECK(kscout_run(dispatcher, &problem, &buffers, &ran) == KSCOUT_OK && product_is_right(a, b, c, 1));
+  CHECK(memcmp(&planned.config, &ran.config, sizeof ran.config) == 0);
+  buffers.alpha = 2;
+  CHECK(kscout_run_config(dispatcher, &problem, &ran.config, &buffers) == KSCOUT_OK &&
+        product_is_right(a, b, c, 2));
+  CHECK(kscout_run(dispatcher, &problem, &buffers, NULL) == KSCOUT_OK);
+  buffers.beta = 1;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "beta=1");
+  buffers.beta = 0;
+  buffers.reserved[5] = 1;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
+  kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_BF16, KSCOUT_LAYOUT_RCR);
+  CHECK_FAILS(kscout_solution(dispatcher, &problem, &planned), KSCOUT_UNSUPPORTED, "");
+}
+
+static void test_dispatchers(const char* not_an_index) {
+  kscout_registry* registry = NULL;
+  kscout_dispatcher *all = NULL, *made = NULL;
+  CHECK(kscout_registry_here(&registry) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_make(registry, KSCOUT_FALLBACK_ANALYTIC, "tiny", &made) == KSCOUT_OK);
+  CHECK_FAILS(kscout_registry_add_library(registry, not_an_index), KSCOUT_CORRUPT_DATA, not_an_index);
+  kscout_registry_free(registry); /* the dispatcher keeps what it needs */
+  CHECK(kscout_dispatcher_make(NULL, KSCOUT_FALLBACK_ANALYTIC, NULL, &all) == KSCOUT_OK);
+  if (made && all) {
+    test_running(made);
+    test_running(all);
+  }
+  CHECK_FAILS(kscout_dispatcher_make(NULL, 7, NULL, &made), KSCOUT_INVALID_ARGUMENT, "fallback=7");
+  CHECK_FAILS(kscout_workspace_bytes(NULL, NULL, NULL), KSCOUT_INVALID_ARGUMENT, "NULL");
+  kscout_dispatcher_free(made);
+  kscout_dispatcher_free(all);
+  kscout_dispatcher_free(NULL);
+}
+
 int main(int argc, char** argv) {
   if (argc != 3) {
     fprintf(stderr, "usage: capi_test MODEL A_FILE_THAT_IS_NO_MODEL\n");
@@ -140,6 +203,7 @@ int main(int argc, char** argv) {
   test_problems();
   test_devices();
   test_selectors(argv[1], argv[2]);
+  test_dispatchers(argv[2]);
   if (failures == 0) printf("all checks hold\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

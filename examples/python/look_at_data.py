@@ -1,0 +1,11 @@
+"""Which configs win most often in a dataset, by its Parquet file. Usage: look_at_data.py FILE.parquet"""
+
+import sys
+
+import kscout
+
+data = kscout.Dataset(sys.argv[1])
+frame = data.to_pandas().query("status == 'ok'")
+best = frame.sort_values("tflops").groupby(["m", "n", "k", "batch", "layout"]).tail(1)
+print(data.metadata()["device"]["name"], len(data.problems()), "problems")
+print(best.config.value_counts().head(5).to_string())

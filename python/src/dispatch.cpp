@@ -1,0 +1,294 @@
+#include "dispatch.h"
+
+#include <memory>
+#include <optional>
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "arrays.h"
+#include "fields.h"
+#include "problem.h"
+#include "selector.h"
+
+namespace kscout::python {
+
+namespace {
+
+/// What a call of run() brings besides the problem.
+struct Call {
+  InputArray a, b;
+  nb::object c;  ///< None: a new NumPy array
+  double alpha, beta;
+  std::optional<InputArray> bias;
+};
+
+/// NumPy's word for the elements of C.
+const char* numpy_type(const GemmProblem& problem) {
+  switch (problem.dtype_c) {
+    case DType::fp64:
+      return "float64";
+    case DType::fp32:
+    case DType::tf32:
+      return "float32";
+    case DType::fp16:
+      return "float16";
+    case DType::int32:
+      return "int32";
+    case DType::int8:
+      return "int8";
+    default:
+      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(problem.dtype_c)) +
+                                              " results of " + print(problem) +
+                                              "; give an array c of another package");
+  }
+}
+
+nb::object new_result(const GemmProblem& problem) {
+  const nb::object shape = problem.batch == 1
+                               ? nb::object(nb::make_tuple(problem.m, problem.n))
+                               : nb::object(nb::make_tuple(problem.batch, problem.m, problem.n));
+  return nb::module_::import_("numpy").attr("empty")(shape, numpy_type(problem));
+}
+
+OutputArray writable(const nb::object& array) {
+  OutputArray result;
+  if (nb::try_cast(array, result, false)) return result;
+  throw nb::type_error("c must be an array that can be written to, of NumPy or with __dlpack__");
+}
+
+void check_bias(const GemmProblem& problem, const InputArray& bias) {
+  const bool one_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
+  if (!one_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
+    throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
+                                            std::to_string(problem.n) + " elements");
+  }
+}
+
+/// Checks the arrays against the problem and calls run(buffers) without Python's lock. Returns C.
+template <class Run>
+nb::object with_buffers(const GemmProblem& problem, const Call& call, Run&& run) {
+  if (call.beta != 0 && call.c.is_none()) {
+    throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
+  }
+  const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
+  const OutputArray c = writable(result);
+  check_operands(problem, operand_of('a', call.a), operand_of('b', call.b), operand_of('c', InputArray(c)));
+  if (call.bias) check_bias(problem, *call.bias);
+  const GemmBuffers buffers{.a = call.a.data(),
+                            .b = call.b.data(),
+                            .c = c.data(),
+                            .alpha = call.alpha,
+                            .beta = call.beta,
+                            .bias = call.bias ? call.bias->data() : nullptr};
+  const nb::gil_scoped_release unlocked;
+  run(buffers);
+  return result;
+}
+
+nb::object run(Dispatcher& dispatcher, const GemmProblem& problem, const Call& call,
+               const std::optional<NamedConfig>& config) {
+  return with_buffers(problem, call, [&](const GemmBuffers& buffers) {
+    if (config) {
+      dispatcher.run_explicit(problem, config->config, buffers);
+    } else {
+      dispatcher.run(problem, buffers);
+    }
+  });
+}
+
+/// The problem that the arrays state.
+GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
+  const Operand first = operand_of('a', a), second = operand_of('b', b);
+  std::optional<Operand> third;
+  if (!c.is_none()) third = operand_of('c', InputArray(writable(c)));
+  GemmProblem problem = problem_of_operands(first, second, third ? &*third : nullptr);
+  problem.accumulate = beta != 0;
+  return problem;
+}
+
+/// A registry, and the dispatcher over all of it that its run() uses, made when first needed.
+class RunnableRegistry {
+ public:
+  RunnableRegistry(Registry what, DispatchPolicy policy)
+      : registry(std::move(what)), policy_(std::move(policy)) {}
+
+  Dispatcher& dispatcher() {
+    if (!dispatcher_) dispatcher_ = std::make_unique<Dispatcher>(registry, policy_);
+    return *dispatcher_;
+  }
+
+  Registry registry;
+
+ private:
+  DispatchPolicy policy_;
+  std::unique_ptr<Dispatcher> dispatcher_;
+};
+
+Dispatcher& dispatcher_of(Dispatcher& dispatcher) { return dispatcher; }
+Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatcher(); }
+
+DispatchPolicy policy_of(std::string_view fallback, std::string rules) {
+  return {.fallback = parse<Fallback>(fallback), .rules = std::move(rules)};
+}
+
+NamedChoice choice_of(const Solution& solution) {
+  return {solution.choice, signature_of(solution.form.problem)};
+}
+
+constexpr const char* kRunHelp =
+    "Computes c = alpha * a @ b + beta * c with the selected config, or with `config`; returns c.\n\n"
+    "Arrays are of NumPy or of anything with __dlpack__, on the CPU, and must be what the problem states "
+    "(type, shape, "
+    "layout, leading dimensions); nothing is copied before it is known that a kernel needs padding. Without "
+    "`c` the "
+    "result is a new NumPy array.";
+constexpr const char* kMatmulHelp =
+    "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
+
+/// What Registry and Dispatcher have in common.
+template <class T>
+void bind_running(nb::class_<T>& type) {
+  type.def(
+      "run",
+      [](T& self, const ProblemArgument& problem, InputArray a, InputArray b, nb::object c, double alpha,
+         double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config) {
+        return run(dispatcher_of(self), problem_of(problem), {a, b, c, alpha, beta, bias}, config);
+      },
+      nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(),
+      nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(),
+      nb::arg("config") = nb::none(), kRunHelp);
+  type.def(
+      "matmul",
+      [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta) {
+        const GemmProblem problem = problem_of_arrays(a, b, c, beta);
+        return run(dispatcher_of(self), problem, {a, b, c, alpha, beta, std::nullopt}, std::nullopt);
+      },
+      nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
+      nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, kMatmulHelp);
+  type.def(
+      "get_solution",
+      [](T& self, const ProblemArgument& argument) {
+        const GemmProblem problem = problem_of(argument);
+        Dispatcher& dispatcher = dispatcher_of(self);
+        const nb::gil_scoped_release unlocked;
+        return dispatcher.get_solution(problem);
+      },
+      nb::arg("problem"), "What run() will do; runs nothing unless the fallback is exhaustive.");
+  type.def(
+      "workspace_bytes",
+      [](T& self, const ProblemArgument& argument) {
+        const GemmProblem problem = problem_of(argument);
+        Dispatcher& dispatcher = dispatcher_of(self);
+        const nb::gil_scoped_release unlocked;
+        return dispatcher.workspace_bytes(problem);
+      },
+      nb::arg("problem"), "Bytes besides the operands that run() uses for this problem.");
+}
+
+void bind_solution(nb::module_& module) {
+  nb::class_<Solution> solution(module, "Solution", "What a dispatcher does about a problem.");
+  solution.def_prop_ro("choice", &choice_of, "The config, and who chose it.");
+  solution.def_prop_ro(
+      "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
+  solution.def_prop_ro(
+      "problem", [](const Solution& s) { return s.form.problem; },
+      "The problem as the kernel sees it: larger than what was asked for when it is padded.");
+  solution.def_prop_ro(
+      "calls", [](const Solution& s) { return s.form.calls; }, "Kernel calls of one run.");
+  solution.def_prop_ro(
+      "padded", [](const Solution& s) { return s.form.padded(); },
+      "Whether operands are copied into larger ones.");
+  solution.def_prop_ro(
+      "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
+      "Bytes that the copies of one run read and write.");
+}
+
+void bind_registry(nb::module_& module) {
+  nb::class_<RunnableRegistry> registry(
+      module, "Registry",
+      "What can run here: the backends of this machine and kernel libraries.\n\n"
+      "    registry = Registry()\n"
+      "    c = registry.run(Gemm(16, 4096, 4096), a, b)\n"
+      "    c = registry.matmul(a, b)\n\n"
+      "Models are found as Selector.find does. Where there is none, `fallback` says who answers: 'analytic' "
+      "costs, or "
+      "an 'exhaustive' search that times every config once per problem. Making a registry opens no device.");
+  registry.def(
+      "__init__",
+      [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
+         std::string_view fallback, std::string rules) {
+        Registry here = Registry::here();
+        for (const auto& index : libraries) here.add_library(index);
+        new (self) RunnableRegistry(std::move(here), policy_of(fallback, std::move(rules)));
+      },
+      nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
+      nb::arg("fallback") = "analytic", nb::arg("rules") = "default");
+  registry.def_prop_ro(
+      "backends",
+      [](const RunnableRegistry& r) {
+        std::vector<std::string> names;
+        for (const auto& backend : r.registry.backends()) names.emplace_back(backend->name());
+        return names;
+      },
+      "Names of the backends, in the order in which they are asked.");
+  registry.def(
+      "kernels",
+      [](const RunnableRegistry& r, const ProblemArgument& problem, std::string_view rules) {
+        std::vector<std::shared_ptr<Family>> families;
+        for (auto& kernels : r.registry.kernels(signature_of(problem_of(problem)), rules)) {
+          families.push_back(std::make_shared<Family>(std::move(kernels.family)));
+        }
+        return families;
+      },
+      nb::arg("problem"), nb::arg("rules") = "default",
+      "Each backend's configs for the problem's types and layout.");
+  registry.def(
+      "supports",
+      [](const RunnableRegistry& r, const ProblemArgument& problem,
+         const NamedConfig& config) -> std::optional<std::string> {
+        const auto support = r.registry.supports(problem_of(problem), config.config);
+        return support.backend ? std::nullopt : std::optional(support.refusal);
+      },
+      nb::arg("problem"), nb::arg("config"),
+      "None when somebody can run the config on the problem, else the reason.");
+  bind_running(registry);
+}
+
+void bind_dispatcher(nb::module_& module) {
+  nb::class_<Dispatcher> dispatcher(module, "Dispatcher",
+                                    "Runs what a given selector chooses.\n\n"
+                                    "    dispatcher = Dispatcher(Selector.load('models/mine'))\n"
+                                    "    c = dispatcher.run(Gemm(16, 4096, 4096), a, b)");
+  dispatcher.def(
+      "__init__",
+      [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
+         std::string rules) {
+        new (self) Dispatcher(selector, backend(name), policy_of(fallback, std::move(rules)));
+      },
+      nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
+      nb::arg("rules") = "default");
+  bind_running(dispatcher);
+}
+
+}  // namespace
+
+void bind_dispatch(nb::module_& module) {
+  module.def(
+      "problem_of",
+      [](InputArray a, InputArray b, nb::object c, double beta) { return problem_of_arrays(a, b, c, beta); },
+      nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
+      nb::arg("beta") = 0.0,
+      "The problem that a @ b is: sizes, types, and from the strides the layout and leading dimensions.");
+  bind_solution(module);
+  bind_registry(module);
+  bind_dispatcher(module);
+}
+
+}  // namespace kscout::python

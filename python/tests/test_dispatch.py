@@ -1,0 +1,190 @@
+"""Running on arrays. NumPy's own product, in double precision, is the reference."""
+
+import itertools
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import kscout
+from kscout import Dispatcher, Gemm, Registry, Selector, kernels, problem_of
+
+
+class OnlyDLPack:
+    """An array of a package that is not NumPy: nothing but the exchange protocol."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.fixture(scope="module")
+def registry():
+    return Registry()
+
+
+def matrix(rows, columns, order="r", batch=None, seed=0):
+    """Random float32 of this storage order; a batch is the first dimension."""
+    shape = (rows, columns) if order == "r" else (columns, rows)
+    values = np.random.default_rng(seed).standard_normal(shape if batch is None else (batch, *shape), dtype=np.float32)
+    return values if order == "r" else np.swapaxes(values, -1, -2)
+
+
+def assert_product(c, a, b, alpha=1.0, beta=0.0, before=0.0):
+    a64, b64 = a.astype(np.float64), b.astype(np.float64)
+    # Each element is a sum of k products: its error is at most about k ulps of the sum of their magnitudes.
+    k = a.shape[-1]
+    bound = (k + 4) * np.finfo(np.float32).eps * (abs(alpha) * (abs(a64) @ abs(b64)) + abs(beta * before) + 1e-30)
+    assert np.all(abs(c - (alpha * (a64 @ b64) + beta * before)) <= bound)
+
+
+@pytest.mark.parametrize("order_a, order_b", list(itertools.product("rc", "rc")))
+@pytest.mark.parametrize("m, n, k", [(1, 1, 1), (1, 40, 17), (33, 1, 8), (5, 7, 1), (48, 65, 30)])
+def test_matmul_reads_the_layout_from_the_strides(registry, m, n, k, order_a, order_b):
+    a, b = matrix(m, k, order_a), matrix(k, n, order_b, seed=1)
+    assert_product(registry.matmul(a, b), a, b)
+    layout = order_a + order_b + "r"
+    assert_product(registry.run(Gemm(m, n, k, layout=layout), a, b), a, b)
+    if min(m, n, k) > 1:
+        assert problem_of(a, b) == Gemm(m, n, k, layout=layout)
+
+
+def test_batches_and_leading_dimensions(registry):
+    a, b = matrix(9, 12, batch=3), matrix(12, 10, "c", batch=3, seed=1)
+    assert problem_of(a, b) == Gemm(9, 10, 12, layout="rcr", batch=3)
+    assert_product(registry.matmul(a, b), a, b)
+    wide = matrix(20, 64)
+    part, c = wide[:, 8:40], np.zeros((20, 30), np.float32)
+    b = matrix(32, 15, seed=2)
+    assert problem_of(part, b, c[:, :15]) == Gemm(20, 15, 32, layout="rrr", lda=64, ldc=30)
+    assert_product(registry.matmul(part, b, c[:, :15]), part, b)
+    assert not c[:, 15:].any()  # what lies between the rows of C is not touched
+
+
+def test_nothing_is_copied_and_c_is_the_array_given(registry):
+    a, b, c = matrix(8, 16), matrix(16, 24, seed=1), np.full((8, 24), 2, np.float32)
+    assert registry.run("gemm:8x24x16:fp32:rrr", a, b, c) is c
+    assert_product(c, a, b)
+    before = c.copy()
+    registry.matmul(a, b, c, alpha=0.5, beta=-2.0)
+    assert_product(c, a, b, 0.5, -2.0, before)
+
+
+def test_any_dlpack_array_is_an_operand(registry):
+    a, b, c = matrix(6, 9), matrix(9, 11, seed=1), np.zeros((6, 11), np.float32)
+    foreign = OnlyDLPack(c)
+    assert registry.matmul(OnlyDLPack(a), OnlyDLPack(b), foreign) is foreign
+    assert_product(c, a, b)
+
+
+def test_a_read_only_operand_is_fine_and_a_read_only_result_is_not(registry):
+    a, b, c = matrix(6, 9), matrix(9, 11, seed=1), np.zeros((6, 11), np.float32)
+    for array in (a, b, c):
+        array.setflags(write=False)
+    assert_product(registry.matmul(a, b), a, b)
+    with pytest.raises(TypeError, match="written"):
+        registry.matmul(a, b, c)
+
+
+def test_arrays_that_do_not_fit_are_refused_by_name(registry):
+    a, b, problem = matrix(8, 16), matrix(16, 24), Gemm(8, 24, 16, layout="rrr")
+    refused = [
+        (lambda: registry.run(problem, a.astype(np.float64), b), "array a holds fp64"),
+        (lambda: registry.run(problem, a, b[:, :23]), r"array b has shape \(16, 23\).*takes \(16, 24\)"),
+        (lambda: registry.run(problem.replace(layout="rcr"), a, b), "array b has strides.*column-major"),
+        (lambda: registry.run(problem, a, b, np.zeros((24, 8), np.float32).T), "array c has strides"),
+        (lambda: registry.run(problem, a, b, beta=1.0), "beta"),
+        (lambda: registry.matmul(a, a), "array b has shape.*does not fit a's"),
+        (lambda: registry.matmul(a[::2, ::2], b[::2]), "copy it first"),
+        (lambda: registry.matmul(a[::-1], b), "copy it first"),
+        (lambda: registry.matmul(a.astype(bool), b), "array a has elements of DLPack code"),
+        (lambda: registry.matmul(a[0], b), "array a has 1 dimensions"),
+    ]
+    for call, words in refused:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            call()
+    with pytest.raises(TypeError):
+        registry.matmul([[1.0]], b)
+
+
+def test_a_named_config_runs_or_says_which_rule_refuses(registry):
+    a, b = matrix(40, 32), matrix(32, 48, "c", seed=1)
+    problem = problem_of(a, b)
+    for config in kernels(layout=problem.layout, rules="tiny"):
+        refusal = registry.supports(problem, config)
+        if refusal is None:
+            assert_product(registry.run(problem, a, b, config=config), a, b)
+        else:
+            with pytest.raises(kscout.Unsupported):
+                registry.run(problem, a, b, config=config)
+
+
+def test_a_solution_tells_what_run_will_do(registry):
+    assert registry.backends[0] == "cpu"
+    solution = registry.get_solution("gemm:40x48x32")
+    assert solution.backend == "cpu" and solution.choice.name and not solution.padded
+    assert solution.problem == Gemm(40, 48, 32) and solution.calls == 1
+    assert registry.workspace_bytes("gemm:40x48x32") >= 0
+    assert len(registry.kernels("gemm:40x48x32", rules="tiny")[0]) > 1
+    with pytest.raises(kscout.Unsupported):
+        registry.get_solution(Gemm(40, 48, 32, "bf16"))
+
+
+def test_a_dispatcher_runs_what_its_selector_chooses(model):
+    a, b = matrix(16, 32), matrix(32, 24, "c", seed=1)
+    selector = Selector.analytic(rules="tiny")
+    dispatcher = Dispatcher(selector)
+    assert dispatcher.get_solution(problem_of(a, b)).choice.name == selector.select(problem_of(a, b)).name
+    assert_product(dispatcher.matmul(a, b), a, b)
+    with pytest.raises(kscout.InvalidArgument, match="did you mean 'analytic'"):
+        Dispatcher(selector, fallback="analytc")
+
+
+def test_threads_share_a_registry(registry):
+    wrong = []
+
+    def work(seed):
+        for m in range(1, 20):
+            a, b = matrix(m, 24, seed=seed), matrix(24, 16, seed=seed + 1)
+            try:
+                assert_product(registry.matmul(a, b), a, b)
+            except AssertionError as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_python_goes_on_while_a_kernel_runs(registry):
+    a, b, turns, stop = matrix(1024, 1024), matrix(1024, 1024, "c"), [], threading.Event()
+    registry.matmul(a, b)  # selected and made ready
+
+    def count():
+        while not stop.is_set():
+            turns.append(1)
+            time.sleep(0)
+
+    interval = sys.getswitchinterval()
+    counter = threading.Thread(target=count)
+    counter.start()
+    try:
+        sys.setswitchinterval(100)  # from here on the other thread runs only when this one lets go of Python's lock
+        before = len(turns)
+        registry.matmul(a, b, np.empty((1024, 1024), np.float32))
+        after = len(turns)
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        counter.join()
+    assert after > before

@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <memory>
+
+#include <kscout/error.h>
+
+#include "capi/capi.h"
+
+using namespace kscout;
+using namespace kscout::capi;
+
+namespace {
+
+static_assert(KSCOUT_FALLBACK_ANALYTIC == static_cast<int>(Fallback::analytic) &&
+              KSCOUT_FALLBACK_EXHAUSTIVE + 1 == EnumWords<Fallback>::words.size());
+static_assert(sizeof(kscout_buffers) == 9 * 8 + 6 * 8, "part of ABI version 1");
+
+const kscout_buffers& checked(const kscout_buffers* given) {
+  const kscout_buffers& buffers = required(given, "buffers");
+  if (std::ranges::any_of(buffers.reserved, [](std::int64_t value) { return value != 0; })) {
+    throw Error(Errc::invalid_argument,
+                "a reserved field of the buffers is not 0; start with kscout_buffers_init");
+  }
+  return buffers;
+}
+
+GemmBuffers operands_of(const kscout_buffers& b) {
+  return {.a = b.a, .b = b.b, .c = b.c, .alpha = b.alpha, .beta = b.beta, .bias = b.bias};
+}
+
+RunOn place_of(const kscout_buffers& b) {
+  return {.stream = {b.stream}, .workspace = b.workspace, .workspace_bytes = b.workspace_bytes};
+}
+
+Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
+
+}  // namespace
+
+kscout_status kscout_registry_here(kscout_registry** registry) {
+  return guarded([&] {
+    refuse_null(registry, "registry");
+    *registry = std::make_unique<kscout_registry>(Registry::here()).release();
+  });
+}
+
+kscout_status kscout_registry_add_library(kscout_registry* registry, const char* index) {
+  return guarded([&] { required(registry, "registry").registry.add_library(&required(index, "index")); });
+}
+
+void kscout_registry_free(kscout_registry* registry) { delete registry; }
+
+kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fallback, const char* rules,
+                                     kscout_dispatcher** dispatcher) {
+  return guarded([&] {
+    refuse_null(dispatcher, "dispatcher");
+    DispatchPolicy policy{.fallback = enumerator<Fallback>(fallback), .rules = rules ? rules : "default"};
+    Dispatcher made(registry ? registry->registry : Registry::here(), std::move(policy));
+    *dispatcher = std::make_unique<kscout_dispatcher>(std::move(made)).release();
+  });
+}
+
+void kscout_dispatcher_free(kscout_dispatcher* dispatcher) { delete dispatcher; }
+
+void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c) {
+  *buffers = {};
+  buffers->a = a;
+  buffers->b = b;
+  buffers->c = c;
+  buffers->alpha = 1;
+}
+
+kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                              kscout_choice* choice) {
+  return guarded([&] {
+    refuse_null(choice, "choice");
+    store(dispatcher_of(dispatcher).get_solution(problem_of(problem)).choice, *choice);
+  });
+}
+
+kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                     size_t* bytes) {
+  return guarded([&] {
+    refuse_null(bytes, "bytes");
+    *bytes = dispatcher_of(dispatcher).workspace_bytes(problem_of(problem));
+  });
+}
+
+kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                         const kscout_buffers* buffers, kscout_choice* choice) {
+  return guarded([&] {
+    const kscout_buffers& given = checked(buffers);
+    const Solution done =
+        dispatcher_of(dispatcher).run(problem_of(problem), operands_of(given), place_of(given));
+    if (choice) store(done.choice, *choice);
+  });
+}
+
+kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                const kscout_config* config, const kscout_buffers* buffers) {
+  return guarded([&] {
+    const kscout_buffers& given = checked(buffers);
+    dispatcher_of(dispatcher)
+        .run_explicit(problem_of(problem), config_of(config), operands_of(given), place_of(given));
+  });
+}
