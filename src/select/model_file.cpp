@@ -453,6 +453,12 @@ Model Model::load(const std::filesystem::path& folder_or_file) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
   const auto file = folder ? folder_or_file / "model.ksf" : folder_or_file;
+  if (folder && is_absent(file) && !is_absent(folder_or_file / "feature_spec.json")) {
+    fail(Errc::not_found,
+         "{}: no model.ksf here, only LightGBM models, which score rows and do not know the configs: train a "
+         "model with kscout train",
+         folder_or_file.string());
+  }
   const std::string bytes = read_file(file);
   try {
     return parse(bytes);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <kscout/error.h>
+#include <kscout/selector.h>
 
 #include "core/files.h"
 #include "support/toy_model.h"
@@ -306,12 +307,62 @@ TEST(Ksf, LoadsFromAFolderOrAFile) {
   EXPECT_EQ(Model::load(folder).bytes(), file());
   EXPECT_EQ(Model::load(folder / "model.ksf").bytes(), file());
   std::filesystem::remove_all(folder);
+}
+
+TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
+  using Json = nlohmann::ordered_json;
+  std::string newer = file(), older = file(), damaged = file();
+  newer[8] = static_cast<char>(kKsfVersion + 1);
+  older[8] = static_cast<char>(kKsfVersion - 1);
+  damaged[file().size() / 2] ^= 1;
+  const struct {
+    const char* what;
+    std::string bytes;
+    Errc code;
+    const char* message;
+  } cases[] = {
+      {"missing", "", Errc::not_found, "cannot open"},
+      {"empty", "", Errc::corrupt_data, "not a .ksf file"},
+      {"cut", file().substr(0, file().size() / 2), Errc::corrupt_data, "its header says"},
+      {"corrupt", damaged, Errc::corrupt_data, "checksum"},
+      {"newer", newer, Errc::unsupported, "of a newer program; this one reads version"},
+      {"older", older, Errc::unsupported, "of an older program; this one reads version"},
+      {"foreign provider", with_meta([](Json& m) { m["provider"] = "cublaslt"; }), Errc::unsupported,
+       "provider 'cublaslt' and op 'gemm', which this program does not have"},
+      {"foreign op", with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
+       "native has no kernels for conv_fwd"},
+  };
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_bad_" + std::to_string(getpid()));
+  for (const auto& c : cases) {
+    std::filesystem::create_directories(folder);
+    if (c.what != std::string_view("missing")) write_file_atomically(folder / "model.ksf", c.bytes);
+    for (const auto& path : {folder, folder / "model.ksf"}) {
+      try {
+        Selector::load(path);
+        ADD_FAILURE() << c.what << " was loaded";
+      } catch (const Error& error) {
+        const std::string_view what = error.what();
+        EXPECT_EQ(error.code(), c.code) << c.what << ": " << what;
+        EXPECT_NE(what.find(c.message), std::string_view::npos) << what;
+        EXPECT_TRUE(what.starts_with((folder / "model.ksf").string())) << what;
+      }
+    }
+    std::filesystem::remove_all(folder);
+  }
+}
+
+TEST(Ksf, AFolderOfLightgbmModelsAloneIsNamedAsSuch) {
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_lgbm_" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  write_file_atomically(folder / "feature_spec.json", "{}");
   try {
     Model::load(folder);
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::not_found);
+    EXPECT_NE(std::string_view(error.what()).find("only LightGBM models"), std::string_view::npos);
   }
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

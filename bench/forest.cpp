@@ -1,0 +1,170 @@
+// What it costs to read a model: time from file to a model that can be asked, beside LightGBM's own reader;
+// time from the start of a program to its first choice; memory.
+//
+//   forest [MODEL.ksf ...]
+//
+// Without arguments: forests drawn at random of 500 x 31 and 500 x 127 (trees x leaves) with 1,014 configs,
+// and the models of this repository. Run from the repository's root.
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "core/quantile.h"
+#include "forest/lightgbm_text.h"
+#include "support/heap.h"
+#include "support/large_model.h"
+#include "train/lightgbm.h"
+
+namespace {
+
+using namespace kscout;
+namespace fs = std::filesystem;
+
+constexpr int kRounds = 31;
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Milliseconds of one call.
+template <class Call>
+double ms_of(Call&& call) {
+  const double begin = seconds();
+  call();
+  return 1e3 * (seconds() - begin);
+}
+
+/// Milliseconds from the start of bench_first_choice on a model to its end.
+double start_to_first_choice_ms(const std::string& file) {
+  const std::string program = (fs::read_symlink("/proc/self/exe").parent_path() / "first_choice").string();
+  char* const arguments[] = {const_cast<char*>(program.c_str()), const_cast<char*>(file.c_str()), nullptr};
+  return ms_of([&] {
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, program.c_str(), nullptr, nullptr, arguments, environ) != 0 ||
+        waitpid(child, &status, 0) != child || status != 0) {
+      fail(Errc::device_failure, "{} {} did not end well", program, file);
+    }
+  });
+}
+
+GemmProblem some_problem(const Model& model) {
+  const Signature& s = model.data().families.front().signature;
+  return make_gemm(64, 1000, 1000, s.dtype_a, s.layout);
+}
+
+/// The default target's forest as LightGBM would be given it.
+std::string text_of(const Model& model) {
+  LightgbmModel text{model.data().targets.front().forest, {}, "regression", Link::identity};
+  for (const Feature& feature : model.data().schema->features()) text.feature_names.push_back(feature.id);
+  return lightgbm_text(text);
+}
+
+struct Figures {
+  double file_bytes = 0, live_bytes = 0, peak_bytes = 0;
+  double load_ms = 0, first_choice_ms = 0, start_ms = 0, lightgbm_ms = 0, text_ms = 0;
+};
+
+Figures measure(const std::string& file) {
+  const Model model = Model::load(file);
+  const GemmProblem problem = some_problem(model);
+  const std::string text = text_of(model);
+  Figures figures;
+  figures.file_bytes = static_cast<double>(fs::file_size(file));
+  {
+    const HeapWatch watch;
+    const Selector selector = Selector::load(file);
+    selector.select(problem);
+    figures.live_bytes = static_cast<double>(watch.live());
+    figures.peak_bytes = static_cast<double>(watch.peak());
+  }
+  std::vector<double> load, first, start, lightgbm, own_text;
+  for (int round = 0; round < kRounds; ++round) {  // side by side: each round does all
+    load.push_back(ms_of([&] { Model::load(file); }));
+    first.push_back(ms_of([&] { Selector::load(file).select(problem); }));
+    start.push_back(start_to_first_choice_ms(file));
+    lightgbm.push_back(ms_of([&] { lightgbm::Booster booster(text); }));
+    own_text.push_back(ms_of([&] { parse_lightgbm(text); }));
+  }
+  figures.load_ms = quantile(load, 0.5);
+  figures.first_choice_ms = quantile(first, 0.5);
+  figures.start_ms = quantile(start, 0.5);
+  figures.lightgbm_ms = quantile(lightgbm, 0.5);
+  figures.text_ms = quantile(own_text, 0.5);
+  return figures;
+}
+
+void print_row(std::string_view name, const Figures& f) {
+  fmt::print("{:<30} {:>8.0f} {:>7.2f} {:>7.2f} {:>8.2f} {:>8.2f} {:>8.2f} {:>9.2f} {:>9.2f}\n", name,
+             f.file_bytes / 1e3, f.live_bytes / f.file_bytes, f.peak_bytes / f.file_bytes, f.load_ms,
+             f.first_choice_ms, f.start_ms, f.text_ms, f.lightgbm_ms);
+}
+
+struct Subject {
+  std::string name, file;
+};
+
+/// The random models, written to files of this process, and the repository's.
+std::vector<Subject> usual_subjects(const fs::path& folder) {
+  std::vector<Subject> subjects;
+  for (const std::uint32_t leaves : {31U, 127U}) {
+    const fs::path file = folder / fmt::format("random_{}.ksf", leaves);
+    write_file_atomically(file, toy::large_model(500, leaves).bytes());
+    subjects.push_back({fmt::format("random 500 x {}", leaves), file.string()});
+  }
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator("models", none)) {
+    const fs::path file = entry.path() / "model.ksf";
+    if (fs::exists(file)) subjects.push_back({entry.path().filename().string(), file.string()});
+  }
+  return subjects;
+}
+
+void run(const std::vector<Subject>& subjects) {
+  fmt::print("medians of {} rounds, milliseconds; heap as a multiple of the file\n\n", kRounds);
+  fmt::print("{:<30} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>9} {:>9}\n", "", "file kB", "heap", "peak",
+             "load", "+choice", "start", "own text", "LightGBM");
+  Figures first;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const Figures figures = measure(subjects[i].file);
+    print_row(subjects[i].name, figures);
+    if (i == 0) first = figures;
+  }
+  fmt::print("\nRESULT forest.start_to_first_choice_ms {:.2f} ms\n", first.start_ms);
+  fmt::print("RESULT forest.load_ms {:.2f} ms\n", first.load_ms);
+  fmt::print("RESULT forest.load_vs_lightgbm {:.2f} x\n", first.lightgbm_ms / first.load_ms);
+  fmt::print("RESULT forest.text_vs_lightgbm {:.2f} x\n", first.lightgbm_ms / first.text_ms);
+  fmt::print("RESULT forest.heap_per_file {:.2f} x\n", first.live_bytes / first.file_bytes);
+  fmt::print("RESULT forest.peak_bytes {:.0f} bytes\n", first.peak_bytes);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const fs::path folder = fs::temp_directory_path() / fmt::format("kscout_bench_forest_{}", getpid());
+  int status = 0;
+  try {
+    fs::create_directories(folder);
+    std::vector<Subject> subjects;
+    for (int i = 1; i < argc; ++i) subjects.push_back({fs::path(argv[i]).filename().string(), argv[i]});
+    run(subjects.empty() ? usual_subjects(folder) : subjects);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "forest: {}\n", error.what());
+    status = 4;
+  }
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+  return status;
+}

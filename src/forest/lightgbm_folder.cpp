@@ -1,0 +1,132 @@
+#include "forest/lightgbm_folder.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+
+#include <nlohmann/json.hpp>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "forest/gzip.h"
+
+namespace kscout {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+/// Names that the first releases of the trainer use when the spec does not list targets.
+constexpr std::array<std::string_view, 3> kUsualTargets = {"tflops", "latency", "bandwidth"};
+
+std::string text_or_empty(const Json& spec, const char* name) {
+  const auto found = spec.find(name);
+  return found != spec.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+std::vector<std::string> words_at(const Json& spec, const char* name) {
+  std::vector<std::string> words;
+  const auto found = spec.find(name);
+  if (found == spec.end()) return words;
+  for (const Json& word : *found) words.push_back(word.get<std::string>());
+  return words;
+}
+
+bool contains(const std::vector<std::string>& words, std::string_view word) {
+  return std::ranges::find(words, word) != words.end();
+}
+
+/// The text of a target's model; nothing when the folder has none. Older tools unpack a .gz beside itself,
+/// and the copy may be stale: files that differ are an error, not a choice.
+std::optional<std::string> model_text(const fs::path& folder, const std::string& target) {
+  std::optional<std::string> text;
+  for (const char* const ending : {".lgbm", ".lgbm.gz", ".txt", ".txt.gz"}) {
+    const fs::path file = folder / ("model_" + target + ending);
+    if (is_absent(file)) continue;
+    std::string here = read_maybe_gzip(file);
+    if (text && *text != here) {
+      fail(Errc::corrupt_data, "{}: another model of target {} stands beside it and differs; remove one",
+           file.string(), target);
+    }
+    text = std::move(here);
+  }
+  return text;
+}
+
+/// LightGBM calls features Column_0, Column_1, ... when its caller gave no names.
+bool nameless(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] != fmt::format("Column_{}", i)) return false;
+  }
+  return true;
+}
+
+void check_features(const LightgbmFolder& folder, const LightgbmTarget& target) {
+  const auto& names = target.model.feature_names;
+  if (names.size() != folder.feature_names.size()) {
+    fail(Errc::corrupt_data, "the model of target {} reads {} features, feature_spec.json lists {}",
+         target.name, names.size(), folder.feature_names.size());
+  }
+  if (names == folder.feature_names || nameless(names)) return;
+  const auto differs = std::ranges::mismatch(names, folder.feature_names);
+  fail(Errc::corrupt_data, "the model of target {} reads feature '{}' where feature_spec.json has '{}'",
+       target.name, *differs.in1, *differs.in2);
+}
+
+LightgbmFolder read_folder(const fs::path& path) {
+  const Json spec = Json::parse(read_file(path / "feature_spec.json"));
+  LightgbmFolder folder;
+  folder.op = text_or_empty(spec, "op_type");
+  folder.dtype = text_or_empty(spec, "dtype");
+  folder.arch = text_or_empty(spec, "arch");
+  folder.feature_names = words_at(spec, "feature_names");
+  folder.categorical = words_at(spec, "categorical_features");
+  auto targets = words_at(spec, "targets");
+  if (targets.empty()) targets.assign(kUsualTargets.begin(), kUsualTargets.end());
+  const auto logged = words_at(spec, "log_targets");
+  const bool tflops_logged = spec.value("tflops_log_transform", false);
+  for (const std::string& name : targets) {
+    const auto text = model_text(path, name);
+    if (!text) continue;  // asked for, and not trained
+    folder.targets.push_back(
+        {name, contains(logged, name) || (tflops_logged && name == "tflops"), parse_lightgbm(*text)});
+    check_features(folder, folder.targets.back());
+  }
+  if (folder.targets.empty()) {
+    fail(Errc::not_found, "no model of any target ({}): expected model_{}.lgbm or .lgbm.gz",
+         fmt::join(targets, ", "), targets.front());
+  }
+  return folder;
+}
+
+}  // namespace
+
+double LightgbmTarget::value(double score) const noexcept {
+  const double output = model.output(score);
+  if (log1p) return std::expm1(output);
+  const bool quantity = std::ranges::find(kUsualTargets, name) != kUsualTargets.end();
+  return quantity ? std::max(0.0, output) : output;
+}
+
+const LightgbmTarget& LightgbmFolder::target(std::string_view name) const {
+  const auto found = std::ranges::find(targets, name, &LightgbmTarget::name);
+  if (found != targets.end()) return *found;
+  std::vector<std::string> names;
+  for (const LightgbmTarget& has : targets) names.push_back(has.name);
+  fail(Errc::not_found, "no model of target '{}'; the folder has {}", name, fmt::join(names, ", "));
+}
+
+LightgbmFolder read_lightgbm_folder(const fs::path& path) {
+  try {
+    return read_folder(path);
+  } catch (const Json::exception& error) {
+    fail(Errc::corrupt_data, "{}: {}", (path / "feature_spec.json").string(), error.what());
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
+    fail(error.code(), "{}: {}", path.string(), error.what());
+  }
+}
+
+}  // namespace kscout
