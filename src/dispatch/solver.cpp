@@ -39,7 +39,7 @@ Solver::Solver(Selector selector, Registry registry, DispatchPolicy policy)
   fixed_.emplace().push_back(std::move(selector));
 }
 
-const Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signature) {
+Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signature) {
   if (fixed_) return *fixed_;
   const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
@@ -87,14 +87,36 @@ std::optional<Choice> Solver::offer_of(Backend& backend, const GemmProblem& prob
   return std::nullopt;
 }
 
-std::optional<Solution> Solver::best_offer(const Form& form, std::span<const Refused> refused,
-                                           std::string& why) {
+std::optional<Solution> Solver::best_offer(const GemmProblem& asked, const Form& form,
+                                           std::span<const Refused> refused, std::string& why) {
   std::optional<Solution> best;
   for (const auto& backend : registry_.backends()) {
+    if (form.problem != asked && !serves(*backend, form.problem)) continue;
     const auto choice = offer_of(*backend, form.problem, refused, why);
     if (choice && (!best || is_better(*choice, best->choice))) best = Solution{*choice, backend.get(), form};
   }
   return best;
+}
+
+bool Solver::serves(Backend& backend, const GemmProblem& problem) {
+  const Signature signature = signature_of(problem);
+  auto found = std::ranges::find_if(
+      asked_, [&](const Asked& one) { return one.backend == &backend && one.signature == signature; });
+  if (found == asked_.end()) {
+    asked_.push_back({&backend, signature, nullptr});
+    found = asked_.end() - 1;
+    try {
+      const Family family = backend.family(signature, policy_.rules);
+      found->rules =
+          std::make_unique<ServeRules>(family.serves, family.configs, family.traits, family.device);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+    }
+  }
+  if (!found->rules) return false;
+  std::vector<std::uint8_t> answers(found->rules->configs());
+  found->rules->ask(problem, answers);
+  return std::ranges::any_of(answers, [](std::uint8_t serves) { return serves != 0; });
 }
 
 std::optional<Solution> Solver::measured(const Form& form) {
@@ -128,10 +150,10 @@ std::optional<Solution> Solver::measured(const Form& form) {
 Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refused) {
   check(problem);
   std::string why;
-  auto best = best_offer(direct_form(problem), refused, why);
+  auto best = best_offer(problem, direct_form(problem), refused, why);
   if (!best) {
     for (const Form& form : padded_forms(problem)) {
-      if ((best = best_offer(form, refused, why))) break;
+      if ((best = best_offer(problem, form, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);

@@ -16,6 +16,8 @@
 
 #include <kscout/dispatcher.h>
 
+#include "family/serve_rules.h"
+
 namespace kscout {
 
 class Solver {
@@ -43,19 +45,31 @@ class Solver {
   using Selectors = std::vector<Selector>;
 
   Solution solve(const GemmProblem& problem, std::span<const Refused> refused);
-  /// The best over all backends; nothing when no config takes this form. Writes to `why` when it is empty.
-  std::optional<Solution> best_offer(const Form& form, std::span<const Refused> refused, std::string& why);
+  /// The best over all backends; nothing when no config takes this form of what was asked. Writes to `why`
+  /// when it is empty.
+  std::optional<Solution> best_offer(const GemmProblem& asked, const Form& form,
+                                     std::span<const Refused> refused, std::string& why);
   std::optional<Choice> offer_of(Backend& backend, const GemmProblem& problem,
                                  std::span<const Refused> refused, std::string& why);
   /// Those of one backend for a signature, in the order in which they are asked.
-  const Selectors& selectors(Backend& backend, const Signature& signature);
+  Selectors& selectors(Backend& backend, const Signature& signature);
+  /// Whether any config of a backend's family serves the problem. Microseconds, where selecting costs tens.
+  bool serves(Backend& backend, const GemmProblem& problem);
   /// The answer of an exhaustive search over one form, remembered; nothing when it finds none.
   std::optional<Solution> measured(const Form& form);
+
+  /// The serves rules of one backend's family for one signature.
+  struct Asked {
+    Backend* backend;
+    Signature signature;
+    std::unique_ptr<ServeRules> rules;  ///< null when the backend has no configs for the signature
+  };
 
   Registry registry_;
   DispatchPolicy policy_;
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
+  std::vector<Asked> asked_;
   std::unordered_map<GemmProblem, std::optional<Solution>> measured_;
 };
 
