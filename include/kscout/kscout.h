@@ -149,9 +149,10 @@ enum {
   KSCOUT_SOURCE_DB = 1,
   KSCOUT_SOURCE_MODEL = 2,
   KSCOUT_SOURCE_ANALYTIC = 3,
-  KSCOUT_SOURCE_DEFAULT = 4
+  KSCOUT_SOURCE_DEFAULT = 4,
+  KSCOUT_SOURCE_FORCED = 5  ///< named by KSCOUT_FORCE
 };
-/// "cache", "db", "model", "analytic", "default"; "" for other numbers.
+/// "cache", "db", "model", "analytic", "default", "forced"; "" for other numbers.
 KSCOUT_API const char* kscout_source_word(int32_t source);
 
 /// One config for one problem, with what is predicted of it.
@@ -213,6 +214,10 @@ typedef struct kscout_dispatcher kscout_dispatcher;
 /// a fallback chooses from, NULL: "default". Opens no device.
 KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fallback,
                                                 const char* rules, kscout_dispatcher** dispatcher);
+/// Runs what one selector chooses, on the backend of this name; NULL: "cpu". The selector may be freed
+/// afterwards.
+KSCOUT_API kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* backend,
+                                              kscout_dispatcher** dispatcher);
 KSCOUT_API void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
 
 /// Operands in the device's memory; C = alpha * A * B + beta * C. beta != 0 only when the problem

@@ -25,9 +25,15 @@ from ._core import (
     kernels,
     problem_of,
 )
-from ._lab import Dataset, evaluate, train, tune
-from ._ranking import rank_kernels
 from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
+
+TYPE_CHECKING = False  # that of typing, whose import would cost more than the rest together
+if TYPE_CHECKING:
+    from ._lab import Dataset, evaluate, train, tune
+    from ._ranking import rank_kernels
+
+# Written in Python, and loaded when first used: their imports take longer than the compiled part.
+_LATER = {"Dataset": "_lab", "evaluate": "_lab", "rank_kernels": "_ranking", "train": "_lab", "tune": "_lab"}
 
 __all__ = [
     "Choice",
@@ -55,3 +61,16 @@ __all__ = [
     "train",
     "tune",
 ]
+
+
+def __getattr__(name):
+    if name not in _LATER:
+        raise AttributeError(f"module 'kscout' has no attribute '{name}'")
+    import importlib
+
+    value = globals()[name] = getattr(importlib.import_module("." + _LATER[name], __name__), name)
+    return value
+
+
+def __dir__():
+    return [*globals(), *_LATER]

@@ -85,7 +85,9 @@ void bind_selector(nb::module_& module) {
       "    selector = Selector.find('fp32')\n"
       "    choice = selector.select(Gemm(16, 4096, 4096))\n"
       "    choice.name, choice.time_us");
-  selector.def_static("load", &Selector::load, nb::arg("model"), "From a model folder or `.ksf` file.");
+  selector.def_static(
+      "load", [](const std::filesystem::path& model) { return Selector::load(model); }, nb::arg("model"),
+      "From a model folder or `.ksf` file.");
   selector.def_static(
       "find",
       [](std::string_view dtype, std::string_view op, std::string provider, const DeviceArgument& device,
@@ -109,9 +111,14 @@ void bind_selector(nb::module_& module) {
                "The best configs, best first; fewer than `count` when fewer can take the problem.");
   selector.def_prop_ro(
       "model_path",
-      [](const Selector& s) { return s.model_path().empty() ? std::nullopt : std::optional(s.model_path()); },
+      [](const Selector& s) {
+        const std::filesystem::path path = s.model_path();
+        return path.empty() ? std::nullopt : std::optional(path);
+      },
       "Where the model was read from; None without one.");
-  selector.def_prop_ro("device", &Selector::device, "The device for which choices are made.");
+  selector.def_prop_ro(
+      "device", [](const Selector& s) { return Device(s.device()); },
+      "The device for which choices are made.");
 }
 
 }  // namespace kscout::python

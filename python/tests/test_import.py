@@ -5,6 +5,8 @@ import sys
 import tokenize
 from pathlib import Path
 
+import pytest
+
 import kscout
 from kscout import errors
 
@@ -13,6 +15,13 @@ def test_import_loads_none_of_the_heavy_packages():
     code = "import sys, kscout; print([m for m in ('numpy', 'pandas', 'pyarrow', 'lightgbm') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_what_is_loaded_later_is_there_from_the_start():
+    assert set(kscout.__all__) <= set(dir(kscout))
+    assert kscout.rank_kernels is kscout._ranking.rank_kernels
+    with pytest.raises(AttributeError, match="rank_kernel'"):
+        kscout.rank_kernel
 
 
 def test_everything_exported_exists_and_has_a_docstring():

@@ -58,6 +58,15 @@ kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fa
   });
 }
 
+kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* name,
+                                   kscout_dispatcher** dispatcher) {
+  return guarded([&] {
+    refuse_null(dispatcher, "dispatcher");
+    Dispatcher made(required(selector, "selector").selector, backend(name ? name : "cpu"));
+    *dispatcher = std::make_unique<kscout_dispatcher>(std::move(made)).release();
+  });
+}
+
 void kscout_dispatcher_free(kscout_dispatcher* dispatcher) { delete dispatcher; }
 
 void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c) {

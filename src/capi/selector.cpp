@@ -16,7 +16,7 @@ static_assert(KSCOUT_BY_BEST == static_cast<int>(By::best) &&
 static_assert(KSCOUT_SOURCE_CACHE == static_cast<int>(ChoiceSource::cache) &&
               KSCOUT_SOURCE_MODEL == static_cast<int>(ChoiceSource::model) &&
               KSCOUT_SOURCE_DEFAULT == static_cast<int>(ChoiceSource::fallback) &&
-              KSCOUT_SOURCE_DEFAULT + 1 == EnumWords<ChoiceSource>::words.size());
+              KSCOUT_SOURCE_FORCED + 1 >= EnumWords<ChoiceSource>::words.size());
 static_assert(sizeof(kscout_choice) == sizeof(kscout_config) + 6 * 8 + 2 * 4 + 6 * 8,
               "part of ABI version 1");
 

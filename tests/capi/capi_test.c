@@ -177,20 +177,26 @@ static void test_running(kscout_dispatcher* dispatcher) {
 
 static void test_dispatchers(const char* not_an_index) {
   kscout_registry* registry = NULL;
-  kscout_dispatcher *all = NULL, *made = NULL;
+  kscout_dispatcher *all = NULL, *made = NULL, *chosen = NULL;
+  kscout_selector* selector = NULL;
   CHECK(kscout_registry_here(&registry) == KSCOUT_OK);
   CHECK(kscout_dispatcher_make(registry, KSCOUT_FALLBACK_ANALYTIC, "tiny", &made) == KSCOUT_OK);
   CHECK_FAILS(kscout_registry_add_library(registry, not_an_index), KSCOUT_CORRUPT_DATA, not_an_index);
   kscout_registry_free(registry); /* the dispatcher keeps what it needs */
   CHECK(kscout_dispatcher_make(NULL, KSCOUT_FALLBACK_ANALYTIC, NULL, &all) == KSCOUT_OK);
-  if (made && all) {
+  CHECK(kscout_selector_analytic(NULL, NULL, "tiny", &selector) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_of(selector, NULL, &chosen) == KSCOUT_OK);
+  kscout_selector_free(selector); /* and of this, too */
+  if (made && all && chosen) {
     test_running(made);
     test_running(all);
+    test_running(chosen);
   }
   CHECK_FAILS(kscout_dispatcher_make(NULL, 7, NULL, &made), KSCOUT_INVALID_ARGUMENT, "fallback=7");
   CHECK_FAILS(kscout_workspace_bytes(NULL, NULL, NULL), KSCOUT_INVALID_ARGUMENT, "NULL");
   kscout_dispatcher_free(made);
   kscout_dispatcher_free(all);
+  kscout_dispatcher_free(chosen);
   kscout_dispatcher_free(NULL);
 }
 
