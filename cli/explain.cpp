@@ -38,6 +38,7 @@ struct Report {
   std::string model;  ///< empty: none answered
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
+  double confidence = Choice::unknown;  ///< of the first
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};
@@ -68,14 +69,16 @@ std::vector<std::size_t> positions_in(const Family& family, const std::vector<Ke
   return positions;
 }
 
-void explain_by_model(Report& report, const Model& model) {
+void explain_by_model(Report& report, const Model& model, const KernelConfig& first) {
   const ExplainRequest& request = *report.request;
   const Target target = request.by == By::best ? model.default_target() : parse<Target>(word(request.by));
   report.target = std::string(word(target));
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
+  std::vector<KernelConfig> also = request.asked;
+  also.push_back(first);  // below the model's floor it is not the one of the highest score
   report.why = explain(model, request.problem, target, std::max<std::size_t>(request.top, 2),
-                       positions_in(*report.family, request.asked));
+                       positions_in(*report.family, also));
 }
 
 /// `ranked`: all configs that can take the problem.
@@ -124,11 +127,11 @@ std::vector<Cell> cells(const Report& report, const Line& line) {
 
 void print_moves(const Report& report, const Line& first, const Line& second) {
   const auto moves = moves_between(*first.explained, *second.explained);
-  const double difference = first.score - second.score;
+  const double difference = first.explained->score - second.explained->score;
   fmt::print(
       "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
       "{:.3g}\n\n",
-      *first.rank, *second.rank, first.score, second.score, difference);
+      *first.rank, *second.rank, first.explained->score, second.explained->score, difference);
   if (moves.empty()) {
     fmt::print(
         "nothing: no tree tells the two apart, and of equal scores the first in family order is taken\n");
@@ -201,6 +204,17 @@ void print_text(const Report& report) {
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
+  if (std::isfinite(report.confidence)) {
+    fmt::print("confidence: {:.0f} % that the first is within 3 % of the best\n", 100 * report.confidence);
+  }
+  const ExplainedConfig* const first = report.top.front().explained;
+  if (first && first->rank > 1) {
+    fmt::print(
+        "the model is less sure of its own first than its floor asks: the config that is best on average, "
+        "which it "
+        "scores as number {}, stands before it\n",
+        first->rank);
+  }
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     print_moves(report, report.top[0], report.top[1]);
   }
@@ -264,6 +278,7 @@ void print_json(const Report& report) {
   json["model"] = report.model.empty() ? Json(nullptr) : Json(report.model);
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
+  json["confidence_percent"] = number_json(100 * report.confidence);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
   if (report.request->has_truth) {
     json["measured_configs"] = report.request->truth.rows.size();
@@ -312,10 +327,11 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   std::optional<Model> model;
   std::optional<Family> enumerated;
   Report report{.request = &request, .model = {}, .target = {}, .source = ranked.front().decided_by};
+  report.confidence = ranked.front().confidence;
   if (report.source == ChoiceSource::model) {
     report.model = selector.model_path().string();
     model = Model::load(report.model);
-    explain_by_model(report, *model);
+    explain_by_model(report, *model, ranked.front().config);
   } else {
     enumerated = enumerate(family);
     report.family = &*enumerated;

@@ -35,7 +35,8 @@ void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice
     const Choice& choice = choices[i];
     table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
                    text(Selector::name(problem, choice)), number(choice.time_us, 4), number(choice.tflops, 4),
-                   number(choice.gb_s, 4), number(100 * choice.margin, 3), text(word(choice.source))});
+                   number(choice.gb_s, 4), number(100 * choice.margin, 3), number(100 * choice.confidence, 3),
+                   text(word(choice.source))});
   }
 }
 
@@ -65,7 +66,8 @@ void predict(const PredictOptions& options) {
   }
   const auto problems =
       options.file.empty() ? std::vector{options.problem.problem()} : read_problems(options.file);
-  Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent", "source"});
+  Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent",
+               "confidence_percent", "source"});
   const Selector selector = asked_selector(options, problems.front());
   for (const GemmProblem& problem : problems) {
     const bool other_type = options.model.empty() && problem.dtype_a != problems.front().dtype_a;
@@ -105,7 +107,9 @@ void setup_predict(CLI::App& verb, ReadTruth read) {
   add_format_option(verb, options->format);
   verb.footer(
       "source: model, analytic (roofline and tile costs, no measurement) or default (nothing known);\n"
-      "margin_percent: how much longer the next config should take\n\n"
+      "margin_percent: how much longer the next config should take;\n"
+      "confidence_percent: probability that the first config is within 3 % of the best, where the model can "
+      "tell\n\n"
       "examples\n"
       "  kscout predict gemm:16x4096x4096 --top 3\n"
       "  kscout predict --problems shapes.csv --top 1 --format csv\n"

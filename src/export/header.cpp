@@ -118,6 +118,7 @@ struct Family {
   bool accumulate;
   int size;            // number of configs
   int default_config;  // what runs when nothing better is known
+  int static_config;   // best on average: chosen below confidence_floor
   const char* const* names;
   const std::int32_t* configs;
   const double* feature_values;  // what the formulas of features read of each config
@@ -170,8 +171,9 @@ struct Choice {
   const char* name = nullptr;          // of the kernel
   const std::int32_t* axes = nullptr;  // axis_count values, in the order of axis_names
   double score = unknown;
-  double tflops = unknown;   // predicted
-  double time_us = unknown;  // predicted
+  double tflops = unknown;      // predicted
+  double time_us = unknown;     // predicted
+  double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
 };
 
 // The best config of a problem whose sizes make sense (none negative, batch at least 1); of equal scores the first.
@@ -180,18 +182,75 @@ inline Choice select(const Problem& p) {
   Choice choice;
   const Family* const f = family_of(p);
   if (!f) return choice;
-  each_score(p, *f, [&choice](int i, double score) {
-    if (choice.config >= 0 && !(score > choice.score)) return;
-    choice.config = i;
-    choice.score = score;
+  Best best;
+  double static_score = -infinity;
+  each_score(p, *f, [&](int i, double score) {
+    best.add(i, score);
+    if (i == f->static_config) static_score = score;
   });
-  if (choice.config < 0) return choice;
+  if (best.count == 0) return choice;
+  choice.config = best.config[0];
+  double own_score = choice.score = best.score[0];
+  choice.confidence = confidence_of(p, best);
+  if (choice.confidence < confidence_floor && static_score > -infinity) {
+    choice.config = f->static_config;
+    own_score = static_score;
+    choice.score = std::nextafter(best.score[0], infinity);  // it comes first
+    choice.confidence = static_confidence;
+  }
   choice.name = f->names[choice.config];
   choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
-  choice.tflops = predicted_tflops(p, choice.score, choice.score);
+  choice.tflops = predicted_tflops(p, own_score, best.score[0]);
   const double flops = flop_count(p);
   if (flops > 0 && choice.tflops > 0) choice.time_us = flops / choice.tflops * 1e-6;
   return choice;
+}
+)";
+
+/// The highest scores, as many as confidence looks at.
+constexpr std::string_view kBest = R"(
+// The highest scores met so far, best first; of equal ones the first stays first.
+struct Best {
+  double score[most_ranked];
+  int config[most_ranked];
+  int count = 0;
+
+  void add(int of, double value) {
+    int at = count;
+    while (at > 0 && value > score[at - 1]) --at;
+    if (at == most_ranked) return;
+    if (count < most_ranked) ++count;
+    for (int i = count - 1; i > at; --i) {
+      score[i] = score[i - 1];
+      config[i] = config[i - 1];
+    }
+    score[at] = value;
+    config[at] = of;
+  }
+};
+)";
+
+constexpr std::string_view kConfidence = R"(
+// The probability that the first of a ranking is within 3 % of the best config.
+inline double confidence_of(const Problem& p, const Best& best) {
+  if (best.count < 2) return 1;
+  const auto log_tflops = [&](int i) { return std::log(predicted_tflops(p, best.score[i], best.score[0])); };
+  const auto gap_to = [&](int place) {
+    const double gap = log_tflops(0) - log_tflops((place < best.count ? place : best.count) - 1);
+    return std::log((gap < 0 ? 0.0 : gap) + confidence_least_gap);
+  };
+  const std::int64_t sizes[] = {p.m, p.n, p.k, p.batch};
+  const double gaps[] = {gap_to(2), gap_to(3), gap_to(most_ranked)};
+  double log_odds = confidence_bias, octaves_beyond = 0;
+  for (int i = 0; i < 3; ++i) log_odds += confidence_weight[i] * gaps[i];
+  for (int i = 0; i < 4; ++i) {
+    const double size = std::log2(static_cast<double>(sizes[i] < 1 ? 1 : sizes[i]));
+    const double low = confidence_low[i], high = confidence_high[i];
+    const double held = size < low ? low : high < size ? high : size;
+    octaves_beyond += std::fabs(size - held);
+    log_odds += confidence_weight[3 + i] * held;
+  }
+  return 1 / (1 + std::exp(-log_odds)) * std::exp2(-octaves_beyond);
 }
 )";
 
@@ -230,6 +289,7 @@ class HeaderWriter {
     out += speed_text();
     out += kFamilyType;
     out += families;
+    out += confidence_text();
     out += kSelect;
     out += fmt::format("\n}}  // namespace {}\n", name_space);
     return out;
@@ -333,11 +393,40 @@ class HeaderWriter {
                      claim_text(target_.target), best, cpp_number(target_.offset), cpp_number(target_.slope));
   }
 
+  /// Nothing is calibrated for other targets than the model's own.
+  const Confidence* confidence() const {
+    const auto& of = model_.data().confidence;
+    return of && target_.target == model_.default_target() ? &*of : nullptr;
+  }
+
+  std::string confidence_text() const {
+    static_assert(Confidence::first_size == 3 && Confidence::sizes == 4, "kConfidence spells the inputs out");
+    std::string out = fmt::format("inline constexpr int most_ranked = {};\n", Confidence::top);
+    out += kBest;
+    const Confidence* const of = confidence();
+    const auto constant = [&](std::string_view name, double value) {
+      out += fmt::format("inline constexpr double {} = {};\n", name, cpp_number(value));
+    };
+    out += "\n// How far a choice may be trusted: logistic regression on gaps and sizes.\n";
+    constant("confidence_floor", of ? of->floor : 0);
+    constant("static_confidence", of ? of->floor_probability : Choice::unknown);
+    if (!of) return out + "inline double confidence_of(const Problem&, const Best&) { return unknown; }\n";
+    constant("confidence_bias", of->bias);
+    constant("confidence_least_gap", Confidence::least_gap);
+    out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
+    out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
+    out += cpp_array("double", "confidence_high", std::span<const double>(of->high));
+    out += kConfidence;
+    return out;
+  }
+
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
     std::size_t most_problem_values = 1;
-    for (const Family& family : model_.data().families) {
+    const auto& all = model_.data().families;
+    for (std::size_t position = 0; position < all.size(); ++position) {
+      const Family& family = all[position];
       const ServeRules rules(family.serves, family.configs, family.traits, family.device);
       const Translation asked(rules.program(), first_formulas(rules.program().size()), family.device, op());
       most_problem_values = std::max(most_problem_values, asked.problem_values());
@@ -354,10 +443,12 @@ class HeaderWriter {
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
-          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {},\n"
+          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, "
+          "{},\n"
           "     {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
-          word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, names, configs,
+          word(s.epilogue), s.accumulate, family.configs.size(), family.default_config,
+          confidence() ? static_cast<int>(confidence()->static_configs[position]) : -1, names, configs,
           feature_values, rule_values, asked.config_values(), serves, serves);
     }
     const ConfigSpace& space = model_.data().families.front().configs.space();

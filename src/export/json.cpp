@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "export/header.h"
 #include "features/schema.h"
+#include "select/confidence_json.h"
 
 namespace kscout {
 
@@ -119,6 +120,7 @@ std::string model_json(const Model& model) {
   if (data.best_tflops.tree_count() > 0) {
     json["best_tflops"] = {{"features", data.best_features}, {"forest", forest_json(data.best_tflops)}};
   }
+  json["confidence"] = confidence_json(data.confidence);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

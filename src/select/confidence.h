@@ -25,7 +25,11 @@ struct Confidence {
   /// Configs of the ranking that are looked at.
   static constexpr std::size_t top = 8;
 
-  /// What the probability is computed from, in the order of `weight`. Gaps are ln(gap + 0.003) of the
+  /// Added to a gap before its logarithm is taken: a third of a percent is within what a forest can tell, and
+  /// the logarithms of smaller gaps must not run away.
+  static constexpr double least_gap = 0.003;
+
+  /// What the probability is computed from, in the order of `weight`. Gaps are ln(gap + least_gap) of the
   /// difference in predicted ln TFLOPS between the first config and another; sizes are log2.
   static constexpr std::array<std::string_view, 7> inputs = {
       "gap_to_second", "gap_to_third", "gap_to_eighth", "m", "n", "k", "batch"};

@@ -99,7 +99,7 @@ std::string program(std::string_view body) {
 
 constexpr std::string_view kPrintChoice = R"(
     const m::Choice c = m::select(p);
-    std::printf("%d %llx %llx %s", c.config, bits(c.score), bits(c.time_us), c.name ? c.name : "-");
+    std::printf("%d %llx %llx %llx %s", c.config, bits(c.score), bits(c.time_us), bits(c.confidence), c.name ? c.name : "-");
     if (const m::Family* f = m::family_of(p)) {
       std::vector<double> scores(static_cast<std::size_t>(f->size));
       m::score(p, *f, scores.data());
@@ -108,19 +108,44 @@ constexpr std::string_view kPrintChoice = R"(
     std::printf("\n");
 )";
 
+/// A model's choice, with its confidence and floor.
+struct Chosen {
+  std::size_t config;
+  double score, time_us, confidence;
+};
+
+std::optional<Chosen> library_choice(const Model& model, Target target, const GemmProblem& p,
+                                     const std::vector<double>& scores) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (!std::isinf(scores[i])) order.push_back(i);
+  }
+  if (order.empty()) return std::nullopt;
+  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return scores[i]; });
+  const auto tflops = model.predicted_tflops(p, target, scores);
+  std::vector<double> best;
+  for (std::size_t i = 0; i < std::min(order.size(), Confidence::top); ++i) best.push_back(tflops[order[i]]);
+  double confidence = model.confidence(p, target, best);
+  std::size_t pick = order[0];
+  double score = scores[pick];
+  const auto fixed = model.static_instead(*model.family(signature_of(p)), confidence);
+  if (fixed && !std::isinf(scores[*fixed])) {
+    pick = *fixed;
+    score = std::nextafter(score, std::numeric_limits<double>::infinity());
+    confidence = model.data().confidence->floor_probability;
+  }
+  return Chosen{pick, score, time_us_of(p, tflops[pick]), confidence};
+}
+
 /// The same line by the library.
 std::string library_line(const Model& model, Target target, const GemmProblem& p) {
   const Family* const family = model.family(signature_of(p));
   std::vector<double> scores(family ? family->configs.size() : 0);
   if (family) model.score(p, target, scores);
-  const auto best = std::ranges::max_element(scores);
-  std::string line;
-  if (best == scores.end() || std::isinf(*best)) {
-    line = fmt::format("-1 {0:x} {0:x} -", bits(std::numeric_limits<double>::quiet_NaN()));
-  } else {
-    const auto pick = static_cast<std::size_t>(best - scores.begin());
-    const double time_us = time_us_of(p, model.predicted_tflops(p, target, scores)[pick]);
-    line = fmt::format("{} {:x} {:x} {}", pick, bits(*best), bits(time_us), family->name(pick));
+  std::string line = fmt::format("-1 {0:x} {0:x} {0:x} -", bits(std::numeric_limits<double>::quiet_NaN()));
+  if (const auto chosen = library_choice(model, target, p, scores)) {
+    line = fmt::format("{} {:x} {:x} {:x} {}", chosen->config, bits(chosen->score), bits(chosen->time_us),
+                       bits(chosen->confidence), family->name(chosen->config));
   }
   for (const double score : scores) line += fmt::format(" {:x}", bits(score));
   return line;
@@ -212,6 +237,35 @@ TEST_F(ExportTest, HeaderChoosesAsTheToyModelDoes) {
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
                        problems);
   }
+}
+
+TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
+  ModelData data = toy::model().data();
+  Confidence confidence;
+  confidence.bias = -0.3;
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.low = {2, 2, 2, 0};
+  confidence.high = {11, 11, 11, 2};
+  confidence.floor = 0.3;
+  confidence.floor_probability = 0.25;
+  confidence.static_configs = {3, 11};  // the second one cannot take narrow problems
+  data.confidence = confidence;
+  const Model model(std::move(data));
+  const auto problems = problems_of(signatures_of(model), 3000);
+  std::size_t below = 0;
+  for (const GemmProblem& p : problems) {
+    if (const Family* const family = model.family(signature_of(p))) {
+      std::vector<double> scores(family->configs.size());
+      model.score(p, scores);
+      const auto chosen = library_choice(model, Target::relative, p, scores);
+      below += chosen && chosen->confidence == 0.25;
+    }
+  }
+  EXPECT_GT(below, 300u);
+  EXPECT_LT(below, 2700u);
+  const std::string header = model_header(model, {"m", {}});
+  expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
+                     problems);
 }
 
 TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {
