@@ -57,17 +57,18 @@ template <std::size_t Vectors, std::size_t Pairs>
 HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first,
                            const std::uint64_t* HWY_RESTRICT slots) {
   constexpr std::size_t kPlace = Vectors * kLanes;
-  const std::uint64_t* const codes = job.codes + task.first_code;
+  const std::uint64_t* const codes = job.codes + task.first_leaf;
   const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
+  const auto code = [&](std::size_t pair) { return codes[2 * pair] | codes[2 * pair + 1] << 1; };
   std::uint64_t* plane = job.planes + first;
   BitVector carry[Vectors];
   for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
   for (std::size_t p = 0; p < task.planes; ++p, plane += job.words) {
     BitVector add[Vectors];
-    const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
+    const std::uint64_t* place = slots + ((code(0) >> (2 * p)) & 3) * kPlace;
     for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
     for (std::size_t pair = 1; pair < pairs; ++pair) {
-      place = slots + (pair * 4 + ((codes[pair] >> (2 * p)) & 3)) * kPlace;
+      place = slots + (pair * 4 + ((code(pair) >> (2 * p)) & 3)) * kPlace;
       for (std::size_t v = 0; v < Vectors; ++v) {
         add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
       }
@@ -126,7 +127,7 @@ void add_block(const SlicedJob& job, std::size_t first) {
   }
 }
 
-void add_trees(const SlicedJob& job) noexcept {
+inline void add_trees(const SlicedJob& job) noexcept {
   std::size_t first = 0;
   for (; first + 4 * kLanes <= job.words; first += 4 * kLanes) add_block<4>(job, first);
   for (; first + 2 * kLanes <= job.words; first += 2 * kLanes) add_block<2>(job, first);

@@ -1,8 +1,10 @@
-// Bit-sliced sums, avx2.
+// A call of a SlicedForest, avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
 #include "backend/cpu/kernels/isa-inl.h"
 #include "forest/sliced-inl.h"
+#include "forest/sliced_call-inl.h"
 
 namespace kscout {
-const SlicedKernels kSlicedAvx2 = {"avx2", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::add_trees};
+const SlicedKernels kSlicedAvx2 = {"avx2", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::top_rows,
+                                   HWY_NAMESPACE::score_rows};
 }

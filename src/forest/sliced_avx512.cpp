@@ -1,8 +1,10 @@
-// Bit-sliced sums, avx512.
+// A call of a SlicedForest, avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
 #include "backend/cpu/kernels/isa-inl.h"
 #include "forest/sliced-inl.h"
+#include "forest/sliced_call-inl.h"
 
 namespace kscout {
-const SlicedKernels kSlicedAvx512 = {"avx512", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::add_trees};
+const SlicedKernels kSlicedAvx512 = {"avx512", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::top_rows,
+                                     HWY_NAMESPACE::score_rows};
 }

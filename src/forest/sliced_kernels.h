@@ -1,9 +1,11 @@
 #pragma once
 /// \file
-/// The inner loop of a SlicedForest, compiled for each instruction set: rounded sums of the trees,
-/// bit-sliced.
+/// What a SlicedForest does in a call, compiled for each instruction set.
 #include <cstddef>
 #include <cstdint>
+#include <span>
+
+#include "forest/sliced.h"
 
 namespace kscout {
 
@@ -14,10 +16,11 @@ struct SlicedStep {
   std::uint16_t leaf, right;
 };
 
-/// A tree with at least two alive leaves: leaves - 1 steps, (leaves + 1) / 2 codes. A code holds two leaves:
-/// bit p of the rounded value of the first at position 2 p, of the second at 2 p + 1.
+/// What is left of a tree: leaves - 1 steps, and for each alive leaf a code with bit p of its rounded value
+/// at position 2 p. The code after the last is 0.
 struct SlicedTask {
-  std::uint32_t first_step = 0, first_code = 0;
+  std::uint32_t tree = 0;
+  std::uint32_t first_step = 0, first_leaf = 0;
   std::uint32_t leaves = 0, planes = 0;
 };
 
@@ -42,13 +45,20 @@ constexpr std::size_t sliced_slot_words(std::size_t leaves) noexcept {
   return (leaves + 1) / 2 * 4 * kSlicedBlockWords;
 }
 
+/// Rows that are summed in doubles at once.
+inline constexpr std::size_t kSlicedBatch = 8;
+
 struct SlicedKernels {
   const char* name;
-  std::size_t lanes;  ///< words of a vector; SlicedJob::words is a multiple of it
-  void (*add_trees)(const SlicedJob& job) noexcept;
+  std::size_t lanes;  ///< words of a vector; SlicedPlan::words is a multiple of it
+  std::size_t (*top)(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
+                     std::span<const std::uint64_t> allowed, std::span<const std::uint32_t> ties,
+                     std::span<ScoredRow> out) noexcept;
+  void (*scores)(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
+                 std::span<double> out) noexcept;
 };
 
-/// The fastest that this CPU runs, and all that it runs (for tests), slowest first.
+/// The fastest that this CPU runs.
 const SlicedKernels& best_sliced_kernels() noexcept;
 
 extern const SlicedKernels kSlicedScalar;

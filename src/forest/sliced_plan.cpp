@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/fail.h"
@@ -14,6 +15,8 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 constexpr double kDoubleStep = 0x1p-52;
+constexpr std::uint64_t kMostBuckets =
+    4096;  ///< of a column: 16 KiB, of which a problem's values touch little
 
 /// Whose answers to a question differ, and when they are known.
 enum class Answers : std::uint8_t {
@@ -129,7 +132,6 @@ class Planner {
     }
     for (const Question& question : questions_) {
       const bool categorical = question.decision & Decision::categorical;
-      plan_.threshold.push_back(categorical ? 0 : question.threshold);
       const auto set = static_cast<std::size_t>(categorical ? question.threshold : 0);
       plan_.set_first.push_back(categorical ? forest_.set_words[set] : 0);
       plan_.set_words.push_back(categorical ? forest_.set_words[set + 1] - forest_.set_words[set] : 0);
@@ -185,11 +187,58 @@ class Planner {
       const Question& question = questions_[q];
       if (plan_.columns.empty() || plan_.columns.back().feature != question.feature ||
           plan_.columns.back().decision != question.decision) {
-        plan_.columns.push_back(
-            {question.feature, question.decision, rows_.features[question.feature].partition, q, 0});
+        SlicedColumn column;
+        column.feature = question.feature;
+        column.decision = question.decision;
+        column.partition = rows_.features[question.feature].partition;
+        column.first_question = q;
+        plan_.columns.push_back(column);
       }
       ++plan_.columns.back().questions;
       if (answers_[q] == Answers::by_row) ++plan_.most_vectors;
+    }
+    for (SlicedColumn& column : plan_.columns) {
+      if (!(column.decision & Decision::categorical)) plan_buckets(column);
+    }
+  }
+
+  // plan.padded_threshold, bucket_rank
+  void plan_buckets(SlicedColumn& column) {
+    column.first_threshold = static_cast<std::uint32_t>(plan_.padded_threshold.size());
+    std::vector<std::int64_t> keys;
+    for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
+      // -0 as a threshold asks what 0 asks; the integers would part them.
+      const double threshold = questions_[q].threshold + 0.0;
+      plan_.padded_threshold.push_back(threshold);
+      keys.push_back(ordered_bits(threshold));
+    }
+    plan_.padded_threshold.push_back(std::numeric_limits<double>::quiet_NaN());
+    // The finest buckets whose table stays small. LightGBM parts zero from the rest at 1e-35: such thresholds
+    // share the first bucket, else a hundred empty octaves above them would make all buckets coarse.
+    std::size_t low = 0;
+    while (low < 2 && low + 1 < keys.size() &&
+           std::abs(plan_.padded_threshold[column.first_threshold + low]) < 1e-30) {
+      ++low;
+    }
+    const auto buckets = [&](int shift) {
+      return static_cast<std::uint64_t>(keys.back() >> shift) -
+             static_cast<std::uint64_t>(keys[low] >> shift) + 1;
+    };
+    int shift = 0;
+    while (buckets(shift) > kMostBuckets) ++shift;
+    column.bucket_shift = shift;
+    column.buckets = static_cast<std::uint32_t>(buckets(shift));
+    column.first_bucket = keys[low] >> shift;
+    column.first_rank = static_cast<std::uint32_t>(plan_.bucket_rank.size());
+    std::vector<std::uint32_t> held(column.buckets, 0);
+    for (const std::int64_t key : keys) {
+      ++held[static_cast<std::size_t>(std::max<std::int64_t>((key >> shift) - column.first_bucket, 0))];
+    }
+    std::uint32_t before = 0;
+    for (std::size_t b = 0; b < column.buckets; ++b) {
+      plan_.bucket_rank.push_back(before);
+      before += held[b];
+      column.bucket_thresholds = std::max(column.bucket_thresholds, held[b]);
     }
   }
 

@@ -7,6 +7,7 @@
 /// of a value follow from its rank among the thresholds. A question that rows answer differently has a vector
 /// of one bit per row: 1 = left. Leaves of a tree are numbered from left to right, so that the leaves below a
 /// node are a range.
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -38,7 +39,19 @@ struct SlicedColumn {
   std::uint8_t decision = 0;  ///< of its nodes: kind, missing, default way
   std::uint32_t partition = SlicedFeature::one_value;
   std::uint32_t first_question = 0, questions = 0;
+  // Where to look a value up (numerical columns): buckets of neighbouring doubles, each with few thresholds.
+  std::uint32_t first_threshold = 0;          ///< of padded_threshold
+  std::uint32_t first_rank = 0, buckets = 0;  ///< of bucket_rank
+  std::int32_t bucket_shift = 0;              ///< bits of ordered_bits() that a bucket leaves open
+  std::uint32_t bucket_thresholds = 0;        ///< most in one bucket
+  std::int64_t first_bucket = 0;
 };
+
+/// Doubles as integers of the same order; NaN excepted.
+inline std::int64_t ordered_bits(double value) noexcept {
+  const auto bits = std::bit_cast<std::int64_t>(value);
+  return bits ^ static_cast<std::int64_t>(static_cast<std::uint64_t>(bits >> 63) >> 1);
+}
 
 /// How to turn classes into rows: bit vectors for few classes, lists of rows for many.
 struct SlicedPartition {
@@ -64,7 +77,8 @@ struct SlicedPlan {
   std::size_t most_leaves = 0;
 
   std::vector<SlicedColumn> columns;                ///< whose values a call gives
-  std::vector<double> threshold;                    ///< by question
+  std::vector<double> padded_threshold;             ///< by column, each followed by a NaN
+  std::vector<std::uint32_t> bucket_rank;           ///< by column: thresholds in earlier buckets
   std::vector<std::uint32_t> set_first, set_words;  ///< by question: categories that go left
   std::vector<std::uint32_t> set_bits;
   std::vector<std::uint32_t> fixed_vector;  ///< by question: its bit vector when no call changes it
@@ -93,13 +107,15 @@ struct SlicedWork {
   std::vector<std::uint64_t> alive;
   std::vector<std::uint32_t> ranks, bucket, by_rank;  ///< of the classes of one column
   std::vector<SlicedStep> steps;
-  std::vector<std::uint64_t> codes;
+  std::vector<std::uint64_t> codes;            ///< of the alive leaves of each tree
+  std::vector<double> values;                  ///< the same
   std::vector<SlicedTask> tasks;               ///< by tree
   std::vector<SlicedTask> sorted_tasks;        ///< for the kernel: fewest leaves first
   std::vector<std::uint32_t> tasks_by_leaves;  ///< counting sort
   std::vector<SlicedLine> planes, slots;
   std::vector<std::uint64_t> survivors, candidates;
-  std::vector<std::uint64_t> batch_bits, batch_slots;  ///< exact sums: by vector, by leaf
+  std::vector<std::uint32_t> batch_bits;  ///< exact sums, kSlicedBatch rows at once: answers by vector
+  std::vector<double> batch_values;       ///< the leaves' values by tree
   std::vector<ScoredRow> scored;
   SlicedForest::Counts counts;
 
