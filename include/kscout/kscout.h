@@ -20,6 +20,7 @@
 ///
 /// Structs have fixed sizes: later versions of the same KSCOUT_ABI_VERSION give meaning to reserved fields,
 /// where 0 stands for the behaviour of today. The _init functions set them to 0.
+// NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using): C
 #include <stddef.h>
 #include <stdint.h>
 
@@ -254,3 +255,4 @@ KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const 
 #ifdef __cplusplus
 }
 #endif
+// NOLINTEND(modernize-deprecated-headers,modernize-use-using)

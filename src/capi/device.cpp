@@ -1,4 +1,3 @@
-#include <memory>
 #include <vector>
 
 #include <kscout/error.h>
@@ -37,7 +36,7 @@ const char* c_text(DeviceKind kind) { return word(kind).data(); }  // a literal
 kscout_status kscout_device_find(const char* name, kscout_device** device) {
   return guarded([&] {
     refuse_null(device, "device");
-    *device = std::make_unique<kscout_device>(find_device(&required(name, "name"))).release();
+    *device = new kscout_device{find_device(&required(name, "name"))};
   });
 }
 

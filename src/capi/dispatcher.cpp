@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 
 #include <kscout/error.h>
 
@@ -38,7 +37,7 @@ Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "
 kscout_status kscout_registry_here(kscout_registry** registry) {
   return guarded([&] {
     refuse_null(registry, "registry");
-    *registry = std::make_unique<kscout_registry>(Registry::here()).release();
+    *registry = new kscout_registry{Registry::here()};
   });
 }
 
@@ -54,7 +53,7 @@ kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fa
     refuse_null(dispatcher, "dispatcher");
     DispatchPolicy policy{.fallback = enumerator<Fallback>(fallback), .rules = rules ? rules : "default"};
     Dispatcher made(registry ? registry->registry : Registry::here(), std::move(policy));
-    *dispatcher = std::make_unique<kscout_dispatcher>(std::move(made)).release();
+    *dispatcher = new kscout_dispatcher{std::move(made)};
   });
 }
 
@@ -63,7 +62,7 @@ kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* 
   return guarded([&] {
     refuse_null(dispatcher, "dispatcher");
     Dispatcher made(required(selector, "selector").selector, backend(name ? name : "cpu"));
-    *dispatcher = std::make_unique<kscout_dispatcher>(std::move(made)).release();
+    *dispatcher = new kscout_dispatcher{std::move(made)};
   });
 }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <memory>
 #include <vector>
 
 #include <kscout/error.h>
@@ -26,7 +25,7 @@ std::string text_or(const char* text, const char* otherwise) { return text ? tex
 
 kscout_selector* new_handle(Selector selector) {
   std::string path = selector.model_path().string();
-  return std::make_unique<kscout_selector>(kscout_selector{std::move(selector), std::move(path)}).release();
+  return new kscout_selector{std::move(selector), std::move(path)};
 }
 
 }  // namespace
