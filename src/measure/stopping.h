@@ -4,6 +4,7 @@
 ///
 ///     Sampler sampler({.target = 0.02, .budget_us = 5000});
 ///     do { sampler.add(time_one_batch_us(), spent_us); } while (sampler.verdict() == Verdict::go_on);
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -37,12 +38,15 @@ class Sampler {
  public:
   explicit Sampler(const StoppingRule& rule) : rule_(rule) {}
 
+  /// A call outside the samples (a warm-up) was that fast: a config that was fast once is not raced out.
+  void seen(double call_us) { fastest_us_ = std::min(fastest_us_, call_us); }
   /// One sample and the time it took to get it (its batch of calls).
   void add(double sample_us, double spent_us);
   /// Of the samples so far; go_on before the first.
   Verdict verdict() const;
   SampleSummary summary() const { return summarise(samples_); }
   std::size_t count() const noexcept { return samples_.size(); }
+  double fastest() const noexcept { return fastest_us_; }  ///< infinite before the first sample
 
  private:
   StoppingRule rule_;

@@ -72,7 +72,8 @@ std::string encode(const Answer& a) {
                   {"kernels_ns", a.spent.kernels},
                   {"flushes_ns", a.spent.flushes},
                   {"verify_ns", a.spent.verify},
-                  {"operands_ns", a.spent.operands}}
+                  {"operands_ns", a.spent.operands},
+                  {"waits_ns", a.spent.waits}}
           .dump();
     case Answer::Kind::failed:
       return json{{"failed", a.outcome.reason}, {"code", static_cast<int>(a.code)}}.dump(
@@ -101,7 +102,7 @@ Answer decode_answer(std::string_view line) {
       answer.kind = Answer::Kind::done;
       answer.index = from.at("done");
       answer.spent = {from.at("kernels_ns"), from.at("flushes_ns"), from.at("verify_ns"),
-                      from.at("operands_ns")};
+                      from.at("operands_ns"), from.at("waits_ns")};
     } else if (from.contains("failed")) {
       answer.kind = Answer::Kind::failed;
       answer.outcome.reason = from.at("failed");

@@ -22,16 +22,16 @@ namespace kscout {
 /// How each (problem, config) is timed. Part of the sweep's identity: one folder holds one protocol.
 struct Protocol {
   CacheState cache = CacheState::warm;
-  std::int32_t warmup = 1;        ///< calls before the first timed one, besides the verified call
-  std::int32_t repeat = 0;        ///< > 0: exactly this many samples each, no races, no contenders
-  double coarse_target = 0.05;    ///< pass 1: relative half width of the median's confidence interval
-  double coarse_budget_us = 3e4;  ///< pass 1: time for the samples of one config
-  double hopeless = 2;            ///< pass 1: first run slower than this times the best: raced out
-  double race = 1.3;              ///< pass 1: both of two samples slower than this times the best: raced out
-  double contender = 1.1;         ///< pass 2 takes configs up to this times the best
-  std::int32_t contenders = 8;    ///< and at most so many
-  double tight_target = 0.01;     ///< pass 2: relative half width
-  double tight_budget_us = 4e5;   ///< pass 2: time for the samples of one problem
+  std::int32_t warmup = 1;         ///< calls before the first timed one, besides the verified call
+  std::int32_t repeat = 0;         ///< > 0: exactly this many samples each, no races, no contenders
+  double coarse_target = 0.05;     ///< pass 1: relative half width of the median's confidence interval
+  double coarse_budget_us = 3e4;   ///< pass 1: time for the samples of one config
+  double hopeless = 2;             ///< pass 1: first run slower than this times the best: raced out
+  double race = 1.5;               ///< pass 1: both of two samples slower than this times the best: raced out
+  double contender = 2;            ///< pass 2 takes configs up to this times the best
+  std::int32_t contenders = 48;    ///< and at most so many
+  double tight_target = 0.01;      ///< pass 2: relative half width
+  double tight_budget_us = 2.5e5;  ///< pass 2: time for the samples of one problem
   bool operator==(const Protocol&) const = default;
 };
 

@@ -44,7 +44,8 @@ std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
   const double limit = best_us(problem) * protocol.contender;
   std::vector<Known> close;
   for (const Known& row : rows_[0][problem]) {
-    if (row.status == Status::ok && row.time_us <= limit) close.push_back(row);
+    const bool right = row.status == Status::ok || row.status == Status::raced;
+    if (right && row.time_us <= limit) close.push_back(row);
   }
   std::ranges::sort(close, [](const Known& a, const Known& b) {
     return a.time_us != b.time_us ? a.time_us < b.time_us : a.config < b.config;

@@ -333,6 +333,7 @@ class Sweep {
     report_.spent.flushes += more.flushes;
     report_.spent.verify += more.verify;
     report_.spent.operands += more.operands;
+    report_.spent.waits += more.waits;
   }
 
   SweepProgress progress() const {
@@ -351,7 +352,8 @@ class Sweep {
     const double elapsed = elapsed_s();
     report_.rows_per_s = elapsed > 0 ? static_cast<double>(report_.progress.rows) / elapsed : 0;
     const double useful = seconds(report_.spent.kernels + report_.spent.flushes + report_.spent.verify);
-    report_.overhead = elapsed > 0 ? 1 - useful / (elapsed * options_.workers) : 0;
+    const double worked = elapsed * options_.workers - seconds(report_.spent.waits);
+    report_.overhead = worked > 0 ? 1 - useful / worked : 0;
   }
 
   const SweepPlan& plan_;

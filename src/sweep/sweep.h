@@ -48,7 +48,9 @@ struct SweepReport {
   std::map<std::string, std::size_t> reasons;  ///< why rows are not ok, with counts
   TimeSpent spent;                             ///< by the workers, this session
   double rows_per_s = 0;                       ///< this session
-  double overhead = 0;  ///< share of the workers' wall time outside kernels, flushes and verification
+  /// Share of the workers' wall time outside kernels, flushes and verification; waits for a steady machine
+  /// are left out of the wall time.
+  double overhead = 0;
 };
 
 /// Throws invalid_argument (the folder holds another sweep), corrupt_data (journal), device_failure (folder

@@ -82,7 +82,8 @@ void tie_to_parent(pid_t parent) {
 }
 
 TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
-  return {a.kernels - b.kernels, a.flushes - b.flushes, a.verify - b.verify, a.operands - b.operands};
+  return {a.kernels - b.kernels, a.flushes - b.flushes, a.verify - b.verify, a.operands - b.operands,
+          a.waits - b.waits};
 }
 
 class Worker {

@@ -12,6 +12,7 @@
 #include "measure/guarded_buffer.h"
 #include "measure/operands.h"
 #include "measure/samples.h"
+#include "measure/steadiness.h"
 #include "measure/stopping.h"
 #include "measure/verify.h"
 
@@ -53,6 +54,26 @@ TEST(Samples, TheIntervalHoldsTheTrueMedianAsOftenAsItSays) {
   EXPECT_LT(inside, 2000);
 }
 
+TEST(Steadiness, AProbeThatIsSlowerThanUsualIsADisturbance) {
+  Steadiness steadiness;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> alone(1.00, 1.03);
+  for (int i = 0; i < 200; ++i) EXPECT_TRUE(steadiness.steady(alone(random)));
+  EXPECT_FALSE(steadiness.steady(2.3));
+  EXPECT_FALSE(steadiness.steady(1.3));
+  EXPECT_TRUE(steadiness.steady(1.1));
+  EXPECT_TRUE(steadiness.steady(0));  // nobody can tell
+}
+
+TEST(Steadiness, UsualIsWhatTheMachineWasAtItsBestNotAFewLuckyProbes) {
+  Steadiness steadiness;
+  for (int i = 0; i < 64; ++i) steadiness.steady(2.3);  // a neighbour from the start
+  EXPECT_TRUE(steadiness.steady(2.3));
+  for (int i = 0; i < 64; ++i) steadiness.steady(i % 8 == 0 ? 0.5 : 1.0);  // it left; one probe in eight errs
+  EXPECT_TRUE(steadiness.steady(1.0));
+  EXPECT_FALSE(steadiness.steady(2.3));
+}
+
 /// Feeds `samples` until the rule stops; returns how many it took.
 std::pair<Verdict, std::size_t> feed(const StoppingRule& rule, const std::vector<double>& samples) {
   Sampler sampler(rule);
@@ -83,6 +104,17 @@ TEST(Stopping, HopelessConfigsAreRacedOut) {
   EXPECT_EQ(feed(rule, {25, 25, 25}), std::pair(Verdict::raced, std::size_t{1}));
   EXPECT_EQ(feed(rule, {15, 15, 15}), std::pair(Verdict::raced, std::size_t{2}));
   EXPECT_EQ(feed(rule, {15, 12, 15, 12}).first, Verdict::go_on) << "one fast sample keeps it in the race";
+}
+
+TEST(Stopping, AConfigThatWasFastOnceIsNotRacedOut) {
+  const StoppingRule rule{.best_us = 10, .hopeless = 2, .race = 1.3};
+  Sampler spoilt(rule), slow(rule);
+  spoilt.seen(11);  // its warm-up
+  spoilt.add(500, 500);
+  EXPECT_EQ(spoilt.verdict(), Verdict::go_on);
+  slow.seen(40);
+  slow.add(500, 500);
+  EXPECT_EQ(slow.verdict(), Verdict::raced);
 }
 
 TEST(Affinity, RangesReadBack) {
