@@ -49,21 +49,25 @@ class ShakenBackend : public Backend {
   Device device_;
 };
 
-// The thread may also lose its time slice to another test: hence the room up to a neighbour's time.
+// The thread may also lose its time slice to another test, hence the room. Without probes a coarse time would
+// be a calm one as often as the machine is calm, 60 %.
 TEST(ProblemBench, TimesAreThoseOfTheMachineLeftAlone) {
+  constexpr double kLimitUs = 1.6 * kCalmUs;
   ShakenBackend backend;
   ProblemBench bench(backend, {}, 1);
   bench.open(make_gemm(4, 4, 0));
   const KernelConfig config(native_gemm_space);
-  for (int i = 0; i < 20; ++i) {
+  int calm = 0;
+  for (int i = 0; i < 40; ++i) {
     const Outcome outcome = bench.coarse(config, std::numeric_limits<double>::infinity());
     ASSERT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
-    EXPECT_LT(outcome.measured.time_us, 0.9 * kDisturbedUs);
+    calm += outcome.measured.time_us < kLimitUs;
   }
+  EXPECT_GE(calm, 34);
   const std::vector<KernelConfig> both(2, config);
   std::size_t answers = 0;
   bench.contenders(both, [&](std::size_t, const Outcome& outcome) {
-    EXPECT_LT(outcome.measured.time_us, 0.9 * kDisturbedUs);
+    EXPECT_LT(outcome.measured.time_us, kLimitUs);  // medians of six samples and more
     ++answers;
   });
   EXPECT_EQ(answers, 2u);
