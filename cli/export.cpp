@@ -57,7 +57,8 @@ std::string shapes_text(const ExportOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "{} holds no problem", options.shapes);
   const FamilyRequest request = options.family.request(signature_of(problems.front()));
   const Selector selector =
-      selector_for(options.model, request.signature, {request.provider, request.device, request.rules});
+      selector_for(options.model, request.signature, {request.provider, request.device, request.rules},
+                   options.family.device != "auto");
   std::vector<ShapeChoice> choices;
   for (const GemmProblem& problem : problems) choices.push_back({problem, selector.select(problem)});
   return shapes_header(std::move(choices), options.name_space);

@@ -10,6 +10,7 @@ void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_export(CLI::App& verb);
+void setup_db(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
 
 namespace {
@@ -26,6 +27,7 @@ constexpr VerbSetup kSetups[] = {
     {"predict", setup_predict_without_data},
     {"run", setup_run},
     {"export", setup_export},
+    {"db", setup_db},
     {"hardware", setup_hardware},
 };
 // clang-format on

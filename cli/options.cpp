@@ -107,10 +107,15 @@ void check_rules(const std::string& provider, Op op, const std::string& rules) {
   parse_word("rule set", rules, views(known));
 }
 
-Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request) {
+Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
+                      bool device_given) {
   check_rules(request.provider, signature.op, request.rules);
-  if (!model.empty()) return Selector::load(model);
-  return Selector::find(signature.op, signature.dtype_a, request);
+  if (!model.empty() && !device_given) return Selector::load(model);
+  if (!model.empty()) request.devices = DevicePolicy::any;  // named by a person: their decision
+  Selector selector = model.empty() ? Selector::find(signature.op, signature.dtype_a, request)
+                                    : Selector::load(model, request);
+  for (const std::string& warning : selector.warnings()) fmt::print(stderr, "kscout: warning: {}\n", warning);
+  return selector;
 }
 
 }  // namespace kscout::cli

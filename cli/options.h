@@ -81,7 +81,9 @@ void check_rules(const std::string& provider, Op op, const std::string& rules);
 
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
-/// answers.
-Selector selector_for(const std::string& model, const Signature& signature, const SelectorRequest& request);
+/// answers. `device_given`: choices are for request.device, with a warning on stderr when the model was
+/// trained on another; else a model that is given answers for its own.
+Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
+                      bool device_given = true);
 
 }  // namespace kscout::cli

@@ -27,7 +27,8 @@ struct PredictOptions {
 
 Selector asked_selector(const PredictOptions& options, const GemmProblem& problem) {
   const FamilyRequest request = options.family.request(signature_of(problem));
-  return selector_for(options.model, request.signature, {request.provider, request.device, request.rules});
+  return selector_for(options.model, request.signature, {request.provider, request.device, request.rules},
+                      options.family.device != "auto");
 }
 
 void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice>& choices) {
@@ -106,7 +107,8 @@ void setup_predict(CLI::App& verb, ReadTruth read) {
   verb.add_option("--data", options->data, "with --explain: a dataset; shows what was measured beside it");
   add_format_option(verb, options->format);
   verb.footer(
-      "source: model, analytic (roofline and tile costs, no measurement) or default (nothing known);\n"
+      "source: db, model, analytic (roofline and tile costs, no measurement), default (nothing known) or\n"
+      "forced (KSCOUT_FORCE);\n"
       "margin_percent: how much longer the next config should take;\n"
       "confidence_percent: probability that the first config is within 3 % of the best, where the model can "
       "tell\n\n"

@@ -9,6 +9,7 @@
 /// Constructing a dispatcher and asking for solutions opens no device; the first run() or workspace_bytes()
 /// does. docs/dispatching.md tells the whole way.
 #include <cstddef>
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -46,9 +47,18 @@ struct EnumWords<Fallback> {
   static constexpr std::array<std::string_view, 2> words = {"analytic", "exhaustive"};
 };
 
+/// First-use refinement: the configs with the best predictions are timed on the caller's problem when it runs
+/// for the first time, and the fastest is used from then on (docs/selecting.md).
+struct Refinement {
+  std::size_t top = 0;            ///< configs that are timed; below 2: none
+  double seconds = 0.05;          ///< of timed rounds, once per problem
+  std::filesystem::path db = {};  ///< file in which decisions are kept and looked up; empty: in memory only
+};
+
 struct DispatchPolicy {
   Fallback fallback = Fallback::analytic;
   std::string rules = "default";  ///< rule set that a fallback chooses from
+  Refinement refine = {};
 };
 
 /// Where a run takes place, and in whose memory.

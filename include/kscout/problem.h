@@ -118,6 +118,8 @@ KSCOUT_API double least_bytes(const GemmProblem& problem) noexcept;
 /// Throws Error(invalid_argument) when a size is negative, batch < 1, a leading dimension is too small, or an
 /// operand would exceed 2^62 elements. m, n, k of 0 are legal.
 KSCOUT_API void check(const GemmProblem& problem);
+/// Whether check() would return.
+KSCOUT_API bool is_valid(const GemmProblem& problem) noexcept;
 
 /// The one-line form: `gemm:MxNxK:dtype:layout` then `:name=value` for every field off its default (weight
 /// included). Mixed types print as `dtype_b=...`. parse_problem(print(p)) == p.

@@ -7,8 +7,10 @@
 ///     const kscout::Choice choice = selector.select(problem);
 ///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
 ///
-/// Who answers: the model; the analytic cost of the family's configs when there is no model for the problem's
-/// signature; the family's default config when costs cannot be computed. Choice::source tells.
+/// Who answers: a decision of before (cache); what was timed for the problem (db); the model; the analytic
+/// cost of the family's configs when there is no model for the problem's signature; the family's default
+/// config when costs cannot be computed. Choice::source tells. docs/selecting.md: the chain, the environment
+/// variables, replacing a model.
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -34,11 +36,13 @@ enum class ChoiceSource : std::uint8_t {
   model,     ///< predicted by the model
   analytic,  ///< least analytic cost
   fallback,  ///< the family's default config: nothing is known
+  forced,    ///< named by KSCOUT_FORCE
 };
 template <>
 struct EnumWords<ChoiceSource> {
   static constexpr std::string_view what = "source";
-  static constexpr std::array<std::string_view, 5> words = {"cache", "db", "model", "analytic", "default"};
+  static constexpr std::array<std::string_view, 6> words = {"cache",    "db",      "model",
+                                                            "analytic", "default", "forced"};
 };
 
 /// What to be best in. A model answers for what it was trained on.
@@ -70,32 +74,62 @@ enum class SelectStatus : std::uint8_t {
   bad_problem,  ///< check(problem) refuses it
   bad_order,    ///< the model was not trained for this By
   unserved,     ///< no config can take the problem
-  failed,       ///< the family could not be made ready: select() tells why
+  failed,       ///< no memory to make the family of a new signature ready
 };
 
-/// What a selector may fall back to when no model answers.
+/// Which models may answer for a device that they were not trained on.
+enum class DevicePolicy : std::uint8_t {
+  exact,      ///< none: the device's name must be the model's
+  same_arch,  ///< of the same kind, architecture and instruction set; on a CPU of as many cores, since
+              ///< configs divide the work among them. With a warning
+  any,        ///< of the same kind. With a warning
+};
+template <>
+struct EnumWords<DevicePolicy> {
+  static constexpr std::string_view what = "device policy";
+  static constexpr std::array<std::string_view, 3> words = {"exact", "same_arch", "any"};
+};
+
+/// What a selector answers for, and what it may fall back to when no model answers.
 struct SelectorRequest {
   std::string provider = "native";
   Device device;
   std::string rules = "default";
+  DevicePolicy devices = DevicePolicy::same_arch;
+  /// File of decisions that were found by timing (docs/selecting.md); empty: that of KSCOUT_DB, else none.
+  std::filesystem::path db = {};
+  std::string driver = {};  ///< under which they must have been found; empty for cpu
 };
 
+/// Counts of the decision cache since the selector was made.
+struct CacheStatistics {
+  std::uint64_t hits = 0;
+  std::uint64_t misses = 0;
+  std::uint64_t evictions = 0;  ///< decisions given up for room
+};
+
+/// Copies share everything, the cache included. All calls may run in many threads at once.
 class KSCOUT_API Selector {
  public:
-  /// From a model folder or `.ksf` file. Throws not_found, corrupt_data, unsupported (newer format).
+  /// From a model folder or `.ksf` file, for the device that it was trained on. Throws not_found,
+  /// corrupt_data, unsupported (newer format), and invalid_argument when an environment variable is wrong.
   static Selector load(const std::filesystem::path& model);
+  /// The same for another device: throws unsupported when `request.devices` does not let the model answer for
+  /// request.device. What the model cannot answer is answered for the request.
+  static Selector load(const std::filesystem::path& model, const SelectorRequest& request);
   /// Without a model: analytic costs, then the default config.
   static Selector analytic(const SelectorRequest& request);
   /// The same over families that no rules enumerate (a kernel library's): `make` is called once per signature
-  /// and throws unsupported when there is none.
-  static Selector analytic(Device device, std::function<Family(const Signature&)> make);
+  /// and throws unsupported when there is none. Provider and rules of the request are not read.
+  static Selector analytic(SelectorRequest request, std::function<Family(const Signature&)> make);
   /// load() of find_model(...), analytic() when there is none.
   static Selector find(Op op, DType dtype, const SelectorRequest& request);
 
   /// The config to run. Throws invalid_argument for a bad problem or an order that the model lacks,
   /// unsupported when no config can take the problem. Thread-safe.
   Choice select(const GemmProblem& problem, By by = By::best) const;
-  /// The same without exceptions; writes `choice` only when it returns ok.
+  /// The same without exceptions; writes `choice` only when it returns ok. Takes no lock; allocates only when
+  /// a signature is new or more threads ask at once than ever before. About 20 ns for a problem asked before.
   SelectStatus try_select(const GemmProblem& problem, Choice& choice, By by = By::best) const noexcept;
 
   /// Fills `best` with configs, best first; ties keep family order. Returns how many: fewer than asked when
@@ -110,15 +144,28 @@ class KSCOUT_API Selector {
   /// The config's name as its provider prints it.
   static std::string name(const GemmProblem& problem, const Choice& choice);
 
+  /// Reads the model and the environment again, looking for a model as find() did. Threads that select
+  /// meanwhile get answers of the old model or of the new one; returns when no thread uses the old one any
+  /// more, and the cache is empty then. Throws as load does; the old model stays in that case.
+  void reload();
+
+  /// Reads the file of decisions and the environment again, not the model. Throws as reload does.
+  void refresh();
+
+  CacheStatistics cache_statistics() const noexcept;
+  void clear_cache() noexcept;
+
   /// Where the model was read from; empty without one.
-  const std::filesystem::path& model_path() const noexcept;
+  std::filesystem::path model_path() const;
+  /// What a person should know of the model, such as the other device that it was trained on.
+  std::vector<std::string> warnings() const;
   /// The device for which choices are made.
   const Device& device() const noexcept;
 
  private:
   struct Impl;
-  explicit Selector(std::shared_ptr<const Impl> impl);
-  std::shared_ptr<const Impl> impl_;
+  explicit Selector(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
 };
 
 /// The folder models/<op>_<dtype>_<device>: "gemm_fp32_zen3-2c".
@@ -132,5 +179,15 @@ KSCOUT_API std::vector<std::filesystem::path> model_search_path();
 KSCOUT_API std::filesystem::path user_model_folder();
 /// The first model for (op, dtype, device) on the search path.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
+
+/// The same, and where there is none: among the models that the policy lets answer, the one whose device is
+/// nearest in cores, clock and memory bandwidth. Damaged models are passed over.
+KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
+                                                           DevicePolicy policy);
+
+/// Why a policy keeps a model trained on `trained` from answering for `device`; empty when it does not.
+KSCOUT_API std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy);
+/// What a person should know of a model that answers for another device; empty when it is the same.
+KSCOUT_API std::string foreign_device_warning(const Device& trained, const Device& device);
 
 }  // namespace kscout

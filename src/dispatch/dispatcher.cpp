@@ -90,6 +90,10 @@ Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers,
   check_buffers(problem, buffers);
   const std::scoped_lock lock(impl_->mutex);
   if (is_empty(problem)) return impl_->entry(problem).solution;  // no element of C: nothing to compute
+  if (Impl::Entry& first = impl_->entry(problem);
+      !first.launch && impl_->solver.wants_refinement(first.solution)) {
+    impl_->solver.refine(problem, buffers, first.solution);
+  }
   Impl::Entry& ready = impl_->ready(problem);
   impl_->run(*ready.launch, *ready.solution.backend, problem, buffers, on);
   return ready.solution;

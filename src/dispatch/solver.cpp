@@ -6,8 +6,10 @@
 #include <tuple>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "dispatch/exhaustive.h"
 #include "dispatch/padding.h"
+#include "dispatch/refine.h"
 
 namespace kscout {
 
@@ -45,10 +47,13 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
   if (const auto model = find_model(signature.op, signature.dtype_a, backend.device())) {
-    chain.push_back(Selector::load(*model));
+    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider()),
+                                            .device = backend.device(),
+                                            .rules = policy_.rules,
+                                            .db = policy_.refine.db}));
   }
   chain.push_back(Selector::analytic(
-      backend.device(),
+      {.device = backend.device(), .db = policy_.refine.db},
       [&backend, rules = policy_.rules](const Signature& of) { return backend.family(of, rules); }));
   return found_.emplace(key, std::move(chain)).first->second;
 }
@@ -115,7 +120,8 @@ bool Solver::serves(Backend& backend, const GemmProblem& problem) {
   }
   if (!found->rules) return false;
   std::vector<std::uint8_t> answers(found->rules->configs());
-  found->rules->ask(problem, answers);
+  ServeRules::Scratch scratch;
+  found->rules->ask(problem, answers, scratch);
   return std::ranges::any_of(answers, [](std::uint8_t serves) { return serves != 0; });
 }
 
@@ -164,6 +170,42 @@ Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refu
     }
   }
   return *best;
+}
+
+bool Solver::wants_refinement(const Solution& solution) const noexcept {
+  const ChoiceSource who = solution.choice.decided_by;
+  return policy_.refine.top >= 2 && who != ChoiceSource::db && who != ChoiceSource::forced &&
+         !solution.form.padded() && solution.form.calls == 1;
+}
+
+std::vector<Choice> Solver::contenders(const GemmProblem& problem, const Solution& solution) {
+  std::vector<Choice> found = {solution.choice};
+  for (const Selector& selector : selectors(*solution.backend, signature_of(problem))) {
+    try {
+      for (const Choice& next : selector.rank(problem, kAll)) {
+        if (found.size() >= policy_.refine.top) return found;
+        const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
+        if (!known && solution.backend->refusal(problem, next.config).empty()) found.push_back(next);
+      }
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+    }
+  }
+  return found;
+}
+
+void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution) {
+  const auto choices = contenders(problem, solution);
+  const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
+  if (!refined) return;
+  solution.choice = timed_choice(problem, choices[refined->fastest], *refined);
+  if (policy_.refine.db.empty()) return;
+  try {
+    DecisionDb(policy_.refine.db)
+        .put(decision_of(problem, solution.choice, *refined, solution.backend->device()));
+  } catch (const Error& error) {  // the choice stands; others have to find it out themselves
+    if (const auto log = Log::from_environment()) log->line(error.what());
+  }
 }
 
 std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution& solution) {

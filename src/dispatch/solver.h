@@ -32,6 +32,12 @@ class Solver {
   /// The launch of a solution; when its kernel refuses, that of the next one, which becomes the solution.
   std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
 
+  /// Whether a solution is to be refined when it first runs: the policy wants it, nobody has timed the
+  /// problem yet, and nothing is padded.
+  bool wants_refinement(const Solution& solution) const noexcept;
+  /// Times the best configs on the caller's operands; the fastest becomes the solution's and is kept.
+  void refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution);
+
   const Registry& registry() const noexcept { return registry_; }
 
  private:
@@ -51,6 +57,8 @@ class Solver {
                                      std::span<const Refused> refused, std::string& why);
   std::optional<Choice> offer_of(Backend& backend, const GemmProblem& problem,
                                  std::span<const Refused> refused, std::string& why);
+  /// The solution's config and the next best that its backend accepts.
+  std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
   /// Those of one backend for a signature, in the order in which they are asked.
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family serves the problem. Microseconds, where selecting costs tens.

@@ -85,8 +85,8 @@ std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& conf
 
 void serving_configs(const Family& family, const GemmProblem& problem, std::vector<std::uint8_t>& serves) {
   serves.assign(family.configs.size(), 1);
-  ServeRules rules(family.serves, family.configs, family.traits, family.device);
-  rules.ask(problem, serves);
+  ServeRules::Scratch scratch;
+  ServeRules(family.serves, family.configs, family.traits, family.device).ask(problem, serves, scratch);
 }
 
 }  // namespace kscout

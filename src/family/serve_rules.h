@@ -1,10 +1,11 @@
 #pragma once
 /// \file
-/// Which configs of a family can take a problem: serves rules made ready once, asked often.
+/// Which configs of a family can take a problem: serves rules made ready once, asked often by many threads.
 ///
-///     ServeRules rules(family.serves, family.configs, family.traits, family.device);
+///     const ServeRules rules(family.serves, family.configs, family.traits, family.device);
+///     ServeRules::Scratch scratch;                                   // one per thread
 ///     std::vector<std::uint8_t> serves(family.configs.size());
-///     rules.ask(problem, serves);
+///     rules.ask(problem, serves, scratch);
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -12,30 +13,36 @@
 #include <kscout/family.h>
 
 #include "expr/expr.h"
+#include "expr/problem_inputs.h"
 
 namespace kscout {
 
 class ServeRules {
  public:
+  /// Grows on first use, then is reused for the rules of any family.
+  struct Scratch {
+    expr::Scratch expr;
+    expr::ProblemInputs::Memory inputs;
+    std::vector<double> answers;
+  };
+
   /// Copies what the rules read. Rules are complete in themselves: they use no formula of a family file.
   /// Throws invalid_argument when a rule does not compile.
   ServeRules(std::span<const Rule> rules, const ConfigTable& configs, std::span<const Traits> traits,
              const Device& device);
-  ServeRules(const ServeRules&) = delete;  // inputs_ points to program_
+  ServeRules(const ServeRules&) = delete;  // inputs_ belong to program_
   ServeRules& operator=(const ServeRules&) = delete;
 
   std::size_t configs() const noexcept { return configs_; }
   /// The rules made ready, one formula each.
   const expr::Program& program() const noexcept { return program_; }
   /// Writes 1 to `serves[i]` when every rule admits config i for the problem, else 0. serves.size() ==
-  /// configs(). Allocates on the first call only.
-  void ask(const GemmProblem& problem, std::span<std::uint8_t> serves);
+  /// configs(). Allocates only when `scratch` is smaller than these rules need.
+  void ask(const GemmProblem& problem, std::span<std::uint8_t> serves, Scratch& scratch) const;
 
  private:
   expr::Program program_;
-  expr::Inputs inputs_;
-  expr::Scratch scratch_;
-  std::vector<double> answers_;
+  expr::ProblemInputs inputs_;
   std::size_t configs_ = 0;
 };
 

@@ -17,7 +17,7 @@ Schema::Factored::Factored(const Schema& schema, const Device& device, const Con
                            std::span<const Traits> traits, std::span<const std::uint8_t> wanted)
     : features_([&] {
         const Rows checked(schema, device, configs, traits);
-        return ask(*schema.program_, checked.inputs_, configs.size(), wanted);
+        return ask(*schema.program_, checked.inputs_.fixed(), configs.size(), wanted);
       }()) {
   for (const Check& check : *schema.problem_checks_) {
     expr::Inputs inputs(check.program);

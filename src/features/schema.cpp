@@ -1,6 +1,7 @@
 #include "features/schema.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -110,6 +111,21 @@ std::size_t Schema::index(std::string_view id) const {
   return index_of_word("feature", id, ids);
 }
 
+Schema Schema::only(std::span<const std::uint32_t> features) const {
+  SchemaData data = data_;
+  data.features.clear();
+  for (const std::uint32_t position : features) {
+    if (position >= size()) {
+      fail(Errc::invalid_argument, "feature {} of schema '{}': it has {}", position, name(), size());
+    }
+    data.features.push_back(data_.features[position]);
+  }
+  for (std::uint32_t i = 0; i < size(); ++i) {  // others may be used by them
+    if (std::ranges::find(features, i) == features.end()) data.terms.push_back(data_.features[i]);
+  }
+  return Schema(std::move(data));
+}
+
 std::vector<std::uint32_t> Schema::categorical() const {
   std::vector<std::uint32_t> positions;
   for (std::uint32_t i = 0; i < size(); ++i) {
@@ -120,7 +136,8 @@ std::vector<std::uint32_t> Schema::categorical() const {
 
 void Schema::evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
                       std::span<const Traits> traits, std::span<double> out) const {
-  Rows(*this, device, configs, traits).evaluate(problem, out);
+  Rows::Scratch scratch;
+  Rows(*this, device, configs, traits).evaluate(problem, out, scratch);
 }
 
 void Schema::evaluate(const GemmProblem& problem, const Device& device, const KernelConfig& config,
@@ -142,69 +159,77 @@ void Schema::evaluate_problem(const GemmProblem& problem, const Device& device, 
   }
 }
 
+namespace {
+
+/// What formulas read besides the problem.
+expr::Inputs fixed_inputs(const expr::Program& program, const SchemaData& data, const Device& device,
+                          const ConfigTable& configs, std::span<const Traits> traits) {
+  if (traits.size() != configs.size()) {
+    fail(Errc::invalid_argument, "{} traits for {} configs", traits.size(), configs.size());
+  }
+  expr::Inputs inputs(program);
+  inputs.set("d", device);
+  inputs.set_rows("t", traits);
+  if (data.provider.empty() || configs.empty()) return inputs;
+  if (&configs.space() != &provider(data.provider).space(data.op)) {
+    fail(Errc::invalid_argument, "schema '{}' reads the axes of provider '{}'; these configs are of '{}'",
+         data.name, data.provider, configs.space().provider);
+  }
+  inputs.set_rows("c", configs);
+  return inputs;
+}
+
+}  // namespace
+
 Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
                    std::span<const Traits> traits)
-    : schema_(&schema), rows_(configs.size()), inputs_(*schema.program_) {
-  if (traits.size() != rows_) {
-    fail(Errc::invalid_argument, "{} traits for {} configs", traits.size(), rows_);
-  }
-  const bool reads_axes = !schema.data_.provider.empty();
-  if (reads_axes && rows_ != 0 &&
-      &configs.space() != &provider(schema.data_.provider).space(schema.data_.op)) {
-    fail(Errc::invalid_argument, "schema '{}' reads the axes of provider '{}'; these configs are of '{}'",
-         schema.name(), schema.data_.provider, configs.space().provider);
-  }
-  const auto set_fixed = [&](expr::Inputs& inputs) {
-    inputs.set("d", device);
-    inputs.set_rows("t", traits);
-    if (reads_axes && rows_ != 0) inputs.set_rows("c", configs);
-  };
-  set_fixed(inputs_);
+    : schema_(&schema),
+      rows_(configs.size()),
+      inputs_(*schema.program_, fixed_inputs(*schema.program_, schema.data_, device, configs, traits)) {
   std::vector<double> holds(rows_);
+  expr::Scratch scratch;
   for (const Check& check : *schema.config_checks_) {
-    expr::Inputs inputs(check.program);
-    set_fixed(inputs);
-    check.program.evaluate(inputs.columns(), rows_, holds, scratch_);
+    const auto inputs = fixed_inputs(check.program, schema.data_, device, configs, traits);
+    check.program.evaluate(inputs.columns(), rows_, holds, scratch);
     if (std::ranges::find_if(holds, [](double held) { return !(held != 0); }) != holds.end()) {
       refuse(schema.data_, "these configs", check.because);
     }
   }
   for (const Check& check : *schema.problem_checks_) {
-    problem_checks_.emplace_back(check.program).set("d", device);
+    expr::Inputs inputs(check.program);
+    inputs.set("d", device);
+    problem_checks_.emplace_back(check.program, std::move(inputs));
   }
 }
 
-void Schema::Rows::evaluate(const GemmProblem& problem, std::span<double> out) {
+const std::string* Schema::Rows::refusal(const GemmProblem& problem, Scratch& scratch) const {
+  for (std::size_t i = 0; i < problem_checks_.size(); ++i) {
+    const Check& check = (*schema_->problem_checks_)[i];
+    double held = 0;
+    check.program.evaluate(problem_checks_[i].columns(problem, scratch.inputs), 1, std::span(&held, 1),
+                           scratch.expr);
+    if (!(held != 0)) return &check.because;
+  }
+  return nullptr;
+}
+
+void Schema::Rows::evaluate(const GemmProblem& problem, std::span<double> out, Scratch& scratch) const {
   const std::size_t columns = schema_->size();
   if (out.size() != rows_ * columns) {
     fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(), rows_,
          columns, rows_ * columns);
   }
-  for (std::size_t i = 0; i < problem_checks_.size(); ++i) {
-    const Check& check = (*schema_->problem_checks_)[i];
-    problem_checks_[i].set("p", problem);
-    double held = 0;
-    check.program.evaluate(problem_checks_[i].columns(), 1, std::span(&held, 1), scratch_);
-    if (!(held != 0)) refuse(schema_->data_, print(problem), check.because);
-  }
-  inputs_.set("p", problem);
-  schema_->program_->evaluate(inputs_.columns(), rows_, out.data(), columns, 1, scratch_);
+  if (const auto* because = refusal(problem, scratch)) refuse(schema_->data_, print(problem), *because);
+  schema_->program_->evaluate(inputs_.columns(problem, scratch.inputs), rows_, out.data(), columns, 1,
+                              scratch.expr);
 }
 
-void analytic_times_us(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
-                       std::span<const Traits> traits, std::span<double> out) {
-  // The schema `gemm` cut down to the one feature: what it does not use is not computed.
+const Schema& analytic_schema() {
   static const Schema analytic = [] {
-    SchemaData data = Schema::find("gemm").data();
-    const auto time = std::ranges::find(data.features, "analytic_time_us", &Feature::id);
-    const Feature kept = *time;
-    data.features.erase(time);
-    data.terms.insert(data.terms.end(), data.features.begin(), data.features.end());
-    data.features = {kept};
-    data.name = "analytic";
-    return Schema(std::move(data));
+    const Schema& gemm = Schema::find("gemm");
+    return gemm.only(std::array{static_cast<std::uint32_t>(gemm.index("analytic_time_us"))});
   }();
-  analytic.evaluate(problem, device, configs, traits, out);
+  return analytic;
 }
 
 }  // namespace kscout

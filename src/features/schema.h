@@ -7,8 +7,9 @@
 ///     std::vector<double> matrix(configs.size() * schema.size());
 ///     schema.evaluate(problem, device, configs, traits, matrix);       // row-major: configs x features
 ///
-///     Schema::Rows rows(schema, device, configs, traits);        // the same for many problems
-///     rows.evaluate(problem, matrix);
+///     const Schema::Rows rows(schema, device, configs, traits);  // the same for many problems and threads
+///     Schema::Rows::Scratch scratch;                             // one per thread
+///     rows.evaluate(problem, matrix, scratch);
 ///
 /// Formulas see `p.` (fields of GemmProblem), `d.` (Device), `t.` (Traits) and, in schemas that name a
 /// provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model stores the
@@ -26,6 +27,7 @@
 #include <kscout/traits.h>
 
 #include "expr/expr.h"
+#include "expr/problem_inputs.h"
 
 namespace kscout {
 
@@ -83,6 +85,9 @@ class Schema {
   std::size_t index(std::string_view id) const;
   /// What a feature depends on: depends(i).problem_only(), .config_only().
   expr::Depends depends(std::size_t feature) const noexcept { return program_->depends(feature); }
+  /// The same schema with some of its features only, in this order; what they do not use is not computed.
+  /// Throws invalid_argument when a position is out of range or stands twice.
+  Schema only(std::span<const std::uint32_t> features) const;
   /// Positions of the categorical features.
   std::vector<std::uint32_t> categorical() const;
   const expr::Program& program() const noexcept { return *program_; }
@@ -117,30 +122,38 @@ class Schema {
   std::uint64_t hash_ = 0;
 };
 
-/// A schema over fixed configs and device, ready for many problems: columns of configs and traits are
-/// gathered once. For one thread at a time. The schema must outlive it; the configs need not.
+/// A schema over fixed configs and device, ready for many problems and threads: columns of configs and traits
+/// are gathered once. The schema must outlive it; the configs need not.
 class Schema::Rows {
  public:
+  /// Grows on first use, then is reused for any rows.
+  struct Scratch {
+    expr::Scratch expr;
+    expr::ProblemInputs::Memory inputs;
+  };
+
   /// Throws as evaluate does.
   Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
        std::span<const Traits> traits);
   std::size_t size() const noexcept { return rows_; }
-  /// As Schema::evaluate.
-  void evaluate(const GemmProblem& problem, std::span<double> out);
+
+  /// Why the schema cannot describe the problem (an element type that CK Tile does not know); null when it
+  /// can.
+  const std::string* refusal(const GemmProblem& problem, Scratch& scratch) const;
+  /// As Schema::evaluate. Allocates only when `scratch` is smaller than these rows need.
+  void evaluate(const GemmProblem& problem, std::span<double> out, Scratch& scratch) const;
 
  private:
   friend class Factored;
   const Schema* schema_;
   std::size_t rows_;
-  expr::Inputs inputs_;
-  std::vector<expr::Inputs> problem_checks_;
-  expr::Scratch scratch_;
+  expr::ProblemInputs inputs_;
+  std::vector<expr::ProblemInputs> problem_checks_;
 };
 
-/// Microseconds that each config should take by the analytic model alone: feature `analytic_time_us` of
-/// schema `gemm`. Sensible for ranking without any measurement; NaN where the device's or the config's facts
-/// do not suffice.
-void analytic_times_us(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
-                       std::span<const Traits> traits, std::span<double> out);
+/// Microseconds that each config should take by the analytic model alone: the one feature `analytic_time_us`
+/// of schema `gemm`. Sensible for ranking without any measurement; NaN where the device's or the config's
+/// facts do not suffice.
+const Schema& analytic_schema();
 
 }  // namespace kscout

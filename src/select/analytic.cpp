@@ -1,40 +1,81 @@
 #include "select/analytic.h"
 
 #include <cmath>
-#include <limits>
+#include <utility>
 
 #include "features/schema.h"
+#include "select/switches.h"
 
 namespace kscout {
 
-Analytic::Analytic(const SelectorRequest& request)
-    : Analytic(request.device, [request](const Signature& signature) {
-        return enumerate({.provider = request.provider,
-                          .signature = signature,
-                          .device = request.device,
-                          .rules = request.rules,
-                          .filter = {}});
-      }) {}
-
-Analytic::Analytic(Device device, std::function<Family(const Signature&)> make)
-    : device_(std::move(device)), make_(std::move(make)) {}
-
-std::shared_ptr<const Family> Analytic::family(const Signature& signature) const {
-  const std::lock_guard lock(mutex_);
-  for (const auto& family : families_) {
-    if (family->signature == signature) return family;
-  }
-  families_.push_back(std::make_shared<Family>(make_(signature)));
-  return families_.back();
+FamilySource families_by_rules(SelectorRequest request) {
+  return [request = std::move(request)](const Signature& signature) {
+    return enumerate({.provider = request.provider,
+                      .signature = signature,
+                      .device = request.device,
+                      .rules = request.rules,
+                      .filter = {}});
+  };
 }
 
-std::vector<double> Analytic::time_us(const Family& family, const GemmProblem& problem) const {
-  std::vector<double> time_us(family.configs.size());
-  analytic_times_us(problem, family.device, family.configs, family.traits, time_us);
-  for (double& us : time_us) {
-    if (!std::isfinite(us)) us = std::numeric_limits<double>::quiet_NaN();  // a fact of 0: a clock of 0 MHz
+Analytic::Analytic(FamilySource make, std::vector<NamedConfig> disabled, bool costs)
+    : make_(std::move(make)), disabled_(std::move(disabled)), costs_(costs) {}
+
+Analytic::~Analytic() {
+  for (const Entry* entry = first_; entry;) delete std::exchange(entry, entry->next);
+}
+
+const Analytic::Entry* Analytic::find(const Signature& signature) const noexcept {
+  for (const Entry* entry = first_.load(std::memory_order_acquire); entry; entry = entry->next) {
+    if (entry->signature == signature) return entry;
   }
-  return time_us;
+  return nullptr;
+}
+
+const Analytic::Entry& Analytic::entry(const Signature& signature) const {
+  if (const Entry* const known = find(signature)) return *known;
+  const std::lock_guard lock(adding_);
+  if (const Entry* const known = find(signature)) return *known;
+  auto entry = std::make_unique<Entry>();
+  entry->signature = signature;
+  try {
+    entry->family = make_(signature);
+    const Family& family = entry->family;
+    entry->costs.emplace(analytic_schema(), family.device, family.configs, family.traits);
+    entry->ready.emplace(family);
+    entry->allowed = allowed_configs(entry->family, disabled_);
+  } catch (const Error& error) {
+    entry->error.emplace(error);
+  }
+  entry->next = first_.load(std::memory_order_relaxed);
+  first_.store(entry.get(), std::memory_order_release);
+  return *entry.release();
+}
+
+std::size_t Analytic::rank(const Entry& entry, const GemmProblem& problem, std::span<Ranked> best,
+                           AskScratch& scratch, ChoiceSource& source) const {
+  const ReadyFamily& family = *entry.ready;
+  constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all that are told
+  const auto serves = family.serving(problem, entry.allowed, scratch);
+  scratch.scores.resize(family.size());
+  entry.costs->evaluate(problem, scratch.scores, scratch.rows);
+  source = ChoiceSource::fallback;
+  for (std::size_t i = 0; i < family.size(); ++i) {
+    double& score = scratch.scores[i];
+    if (costs_ && std::isfinite(score)) {  // a fact of 0, a clock of 0 MHz, is no time
+      if (serves[i] != 0) source = ChoiceSource::analytic;
+      score = -score;
+    } else {
+      score = i == family.family().default_config ? -kUntold / 2 : -kUntold;
+    }
+  }
+  const std::size_t count = keep_best(scratch.scores, serves, best);
+  for (Ranked& ranked : best.first(count)) {
+    if (ranked.score <= -kUntold / 2) break;
+    ranked.time_us = -ranked.score;
+    ranked.tflops = flop_count(problem) / ranked.time_us * 1e-6;
+  }
+  return count;
 }
 
 }  // namespace kscout

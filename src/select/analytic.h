@@ -2,40 +2,66 @@
 /// \file
 /// Costs of configs without a model: the analytic time of our `gemm` schema (roofline and tile quantisation).
 ///
-///     Analytic analytic({.provider = "native", .device = detect_cpu(), .rules = "default"});
-///     const auto family = analytic.family(signature_of(problem));
-///     std::vector<double> us = analytic.time_us(*family, problem);
+///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
+///     const Analytic::Entry& entry = analytic.entry(signature_of(problem));
+///     if (entry.ready) count = analytic.rank(entry, problem, best, scratch, source);
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
-#include <kscout/family.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
 #include <kscout/selector.h>
+
+#include "select/ready_family.h"
 
 namespace kscout {
 
+/// The family of a signature; throws unsupported when there is none.
+using FamilySource = std::function<Family(const Signature&)>;
+
+/// Families enumerated by the rule set of a request.
+FamilySource families_by_rules(SelectorRequest request);
+
 class Analytic {
  public:
-  /// Families enumerated by rules.
-  explicit Analytic(const SelectorRequest& request);
-  /// Families that `make` tells, called once per signature.
-  Analytic(Device device, std::function<Family(const Signature&)> make);
+  /// What is known of one signature: its family made ready, or why there is none.
+  struct Entry {
+    Signature signature;
+    Family family;
+    std::optional<ReadyFamily> ready;
+    std::optional<Schema::Rows> costs;
+    std::vector<std::uint8_t> allowed;  ///< 0 = the environment excludes the config; empty: none
+    std::optional<Error> error;         ///< what enumerate() threw
+    const Entry* next = nullptr;
+  };
 
-  /// The configs for a signature: made on first use, then kept. Throws what making them throws. Thread-safe.
-  std::shared_ptr<const Family> family(const Signature& signature) const;
+  /// `disabled`: configs that are never chosen. `costs`: false gives the default config its turn at once.
+  explicit Analytic(FamilySource make, std::vector<NamedConfig> disabled = {}, bool costs = true);
+  ~Analytic();
+  Analytic(const Analytic&) = delete;
+  Analytic& operator=(const Analytic&) = delete;
 
-  /// Microseconds per config of the family, NaN where the facts of device or config do not suffice. Serve
-  /// rules are not asked.
-  std::vector<double> time_us(const Family& family, const GemmProblem& problem) const;
+  /// Made on first use, then kept; later calls take no lock. Throws only when memory runs out.
+  const Entry& entry(const Signature& signature) const;
 
-  const Device& device() const noexcept { return device_; }
+  /// Fills `best` with the configs of least cost that serve and are allowed, those of unknown cost last; when
+  /// all are unknown, the default config and then family order. `source` says which of the two it was. How
+  /// many. The entry is ready.
+  std::size_t rank(const Entry& entry, const GemmProblem& problem, std::span<Ranked> best,
+                   AskScratch& scratch, ChoiceSource& source) const;
 
  private:
-  Device device_;
-  std::function<Family(const Signature&)> make_;
-  mutable std::mutex mutex_;
-  mutable std::vector<std::shared_ptr<const Family>> families_;
+  const Entry* find(const Signature& signature) const noexcept;
+
+  FamilySource make_;
+  std::vector<NamedConfig> disabled_;
+  bool costs_;
+  mutable std::mutex adding_;
+  mutable std::atomic<const Entry*> first_ = nullptr;  ///< a list that only grows in front
 };
 
 }  // namespace kscout

@@ -1,10 +1,15 @@
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <kscout/error.h>
 #include <kscout/selector.h>
+
+#include "core/log.h"
+#include "select/model.h"
 
 // Where the build leaves models and where an installation puts them; set by CMake.
 #ifndef KSCOUT_MODEL_FOLDERS
@@ -16,11 +21,6 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value ? value : "";
-}
 
 void append_parts(const std::string& list, std::vector<fs::path>& folders) {
   for (std::size_t begin = 0; begin < list.size();) {
@@ -83,6 +83,84 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device) {
     if (folder.filename() == name && is_model_folder(folder)) return folder;
   }
   return std::nullopt;
+}
+
+std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy) {
+  if (trained.name == device.name) return {};
+  const auto differ = [&](std::string_view fact, const auto& theirs, const auto& ours) {
+    return fmt::format("it was trained on '{}', whose {} is {}; {} of '{}' is {} (policy {})", trained.name,
+                       fact, theirs, fact, device.name, ours, word(policy));
+  };
+  if (trained.kind != device.kind) return differ("kind", word(trained.kind), word(device.kind));
+  if (policy == DevicePolicy::any) return {};
+  if (policy == DevicePolicy::exact) return differ("name", trained.name, device.name);
+  if (trained.arch != device.arch || device.arch.empty())
+    return differ("architecture", trained.arch, device.arch);
+  if (trained.isa != device.isa) return differ("instruction set", trained.isa, device.isa);
+  const bool cores_matter = device.kind == DeviceKind::cpu;
+  if (cores_matter && trained.cores != device.cores)
+    return differ("number of cores", trained.cores, device.cores);
+  return {};
+}
+
+std::string foreign_device_warning(const Device& trained, const Device& device) {
+  if (trained.name == device.name) return {};
+  return fmt::format(
+      "foreign_device: the model was trained on '{}' and answers for '{}'; tune on this device for a model "
+      "of "
+      "its own",
+      trained.name, device.name);
+}
+
+namespace {
+
+/// How far a model's device is from ours: a step for another architecture, else ratios of what decides speed.
+double distance(const Device& trained, const Device& device) {
+  double sum = trained.arch == device.arch && trained.isa == device.isa ? 0 : 100;
+  for (const auto fact : {&Device::cores, &Device::max_clock_mhz, &Device::memory_gb_s}) {
+    const double ratio = std::fabs(std::log(trained.*fact / device.*fact));
+    sum += std::isfinite(ratio) ? ratio : 1;  // unknown: as if it were off by a factor of e
+  }
+  return sum;
+}
+
+/// Folders of models for (op, dtype) of any device, in the order of the search path.
+std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
+  const std::string prefix = fmt::format("{}_{}_", word(op), word(dtype));
+  std::vector<fs::path> found;
+  const auto add = [&](const fs::path& folder) {
+    if (folder.filename().string().starts_with(prefix) && is_model_folder(folder)) found.push_back(folder);
+  };
+  for (const fs::path& folder : model_search_path()) {
+    add(folder);
+    std::vector<fs::path> inside;
+    std::error_code absent;
+    for (const auto& entry : fs::directory_iterator(folder, absent)) inside.push_back(entry.path());
+    std::ranges::sort(inside);  // the system's order is any
+    for (const fs::path& entry : inside) add(entry);
+  }
+  return found;
+}
+
+}  // namespace
+
+std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, DevicePolicy policy) {
+  if (auto exact = find_model(op, dtype, device)) return exact;
+  if (policy == DevicePolicy::exact) return std::nullopt;
+  std::optional<fs::path> nearest;
+  double least = 0;
+  for (const fs::path& folder : models_of_any_device(op, dtype)) {
+    try {
+      const Device trained = model_device(folder);
+      if (!device_refusal(trained, device, policy).empty()) continue;
+      const double far = distance(trained, device);
+      if (nearest && far >= least) continue;
+      nearest = folder;
+      least = far;
+    } catch (const Error&) {  // damaged, or of a newer version: not ours to judge
+    }
+  }
+  return nearest;
 }
 
 }  // namespace kscout

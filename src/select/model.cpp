@@ -1,8 +1,11 @@
 #include "select/model.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
+#include <mutex>
+#include <optional>
 
 #include <kscout/provider.h>
 
@@ -89,52 +92,157 @@ void check_best(const ModelData& data) {
       fail(Errc::invalid_argument,
            "feature {} cannot tell the best TFLOPS: it does not depend on the problem alone", feature);
     }
+    if (std::ranges::count(data.best_features, feature) != 1) {
+      fail(Errc::invalid_argument, "feature {} of the best TFLOPS stands twice", feature);
+    }
   }
 }
 
 }  // namespace
 
-Model::Model(ModelData data) : data_(std::move(data)) {
-  check_families(data_.families);
-  check_schema(data_);
-  check_targets(data_);
-  check_best(data_);
-  check_confidence(data_);
+/// What a model was made from, and its parts made ready to be asked.
+struct Model::Ready {
+  explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
+    for (const Family& family : data.families) families.push_back(std::make_unique<ReadyFamily>(family));
+    if (data.best_features.empty()) return;
+    best_schema = data.schema->only(data.best_features);
+    ConfigTable unknown(data.families.front().configs.space());
+    unknown.push_back(KernelConfig(unknown.space()));
+    best_row.emplace(*best_schema, data.families.front().device, unknown, std::vector<Traits>(1));
+  }
+  Ready(const Ready&) = delete;
+  Ready& operator=(const Ready&) = delete;
+  ~Ready() {
+    for (const auto& forest : fast) delete forest.load();
+  }
+
+  /// The forest of a target over a family: made when it is first asked for.
+  const FastForest& forest_over(const Family& family, const TargetForest& target) const {
+    const auto row = static_cast<std::size_t>(&family - data.families.data());
+    const auto column = static_cast<std::size_t>(&target - data.targets.data());
+    std::atomic<const FastForest*>& place = fast[row * data.targets.size() + column];
+    if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
+    const std::lock_guard lock(making);
+    if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
+    const Best best = target.target == Target::latency ? Best::lowest : Best::highest;
+    auto made = std::make_unique<FastForest>(target.forest, *data.schema, family.device, family.configs,
+                                             family.traits, best);
+    place.store(made.get(), std::memory_order_release);
+    return *made.release();
+  }
+
+  ModelData data;
+  std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
+  /// What the forest of the best TFLOPS reads: one row for one unknown config.
+  std::optional<Schema> best_schema;
+  std::optional<Schema::Rows> best_row;
+  mutable std::mutex making;
+  mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
+};
+
+namespace {
+
+/// What choosing needs and the hot path cannot refuse any more.
+void check_evaluable(const ModelData& data) {
+  for (const Family& family : data.families) {
+    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
+  }
+  for (const TargetForest& target : data.targets) {
+    const auto& leaves = target.forest.tree_leaves;
+    for (std::size_t tree = 0; tree + 1 < leaves.size(); ++tree) {
+      if (const auto count = leaves[tree + 1] - leaves[tree]; count > kMostLeaves) {
+        fail(Errc::unsupported, "tree {} of target {} has {} leaves; the limit is {}", tree,
+             word(target.target), count, kMostLeaves);
+      }
+    }
+  }
 }
 
+}  // namespace
+
+Model::Model(ModelData data) {
+  check_families(data.families);
+  check_schema(data);
+  check_targets(data);
+  check_best(data);
+  check_confidence(data);
+  check_evaluable(data);
+  ready_ = std::make_shared<Ready>(std::move(data));
+}
+
+const ModelData& Model::data() const noexcept { return ready_->data; }
+
 bool Model::has(Target target) const noexcept {
-  return std::ranges::find(data_.targets, target, &TargetForest::target) != data_.targets.end();
+  return std::ranges::find(data().targets, target, &TargetForest::target) != data().targets.end();
 }
 
 const TargetForest& Model::forest_of(Target target) const {
-  const auto found = std::ranges::find(data_.targets, target, &TargetForest::target);
-  if (found != data_.targets.end()) return *found;
+  const auto found = std::ranges::find(data().targets, target, &TargetForest::target);
+  if (found != data().targets.end()) return *found;
   std::string names;
-  for (const auto& has : data_.targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
+  for (const auto& has : data().targets) names += (names.empty() ? "" : ", ") + std::string(word(has.target));
   fail(Errc::invalid_argument, "the model was not trained for {}; it has {}", word(target), names);
 }
 
-const Family* Model::family(const Signature& signature) const noexcept {
-  const auto serves = [&](bool accumulate) -> const Family* {
+const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
+  const auto serves = [&](bool accumulate) -> const ReadyFamily* {
     Signature asked = signature;
     asked.accumulate = accumulate;
-    const auto found = std::ranges::find(data_.families, asked, &Family::signature);
-    return found == data_.families.end() ? nullptr : &*found;
+    for (const auto& family : ready_->families) {
+      if (family->family().signature == asked) return family.get();
+    }
+    return nullptr;
   };
-  const Family* const exact = serves(signature.accumulate);
+  const ReadyFamily* const exact = serves(signature.accumulate);
   return exact ? exact : serves(!signature.accumulate);
 }
 
-std::vector<double> Model::score_rows(const GemmProblem& problem, const ConfigTable& configs,
-                                      std::span<const Traits> traits, const TargetForest& forest) const {
-  const std::size_t features = data_.schema->size();
-  std::vector<double> matrix(features * configs.size()), scores(configs.size());
-  data_.schema->evaluate(problem, device(), configs, traits, matrix);
-  forest.forest.predict(matrix.data(), features, 1, scores);
+const Family* Model::family(const Signature& signature) const noexcept {
+  const ReadyFamily* const found = ready(signature);
+  return found ? &found->family() : nullptr;
+}
+
+void Model::score_rows(const Schema::Rows& rows, const GemmProblem& problem, const TargetForest& forest,
+                       AskScratch& scratch) {
+  const std::size_t features = forest.forest.feature_count;
+  std::vector<double> matrix(features * rows.size());
+  scratch.scores.resize(rows.size());
+  rows.evaluate(problem, matrix, scratch.rows);
+  forest.forest.predict(matrix.data(), features, 1, scratch.scores);
   if (forest.target == Target::latency) {
-    for (double& score : scores) score = -score;
+    for (double& score : scratch.scores) score = -score;
   }
-  return scores;
+}
+
+double Model::base_log_tflops(const GemmProblem& problem, Target target, AskScratch& scratch) const {
+  if (target != Target::relative && target != Target::rank) return 0;
+  const ModelData& of = data();
+  scratch.problem_row.resize(of.best_features.size());
+  if (ready_->best_row) ready_->best_row->evaluate(problem, scratch.problem_row, scratch.rows);
+  return of.best_tflops.predict(scratch.problem_row);
+}
+
+std::size_t Model::rank(const ReadyFamily& family, const GemmProblem& problem, Target target,
+                        std::span<const std::uint8_t> allowed, std::span<Ranked> best,
+                        AskScratch& scratch) const {
+  const TargetForest& forest = forest_of(target);
+  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  scratch.scored.resize(best.size());
+  const auto found =
+      fast.forest.top(problem, family.serving(problem, allowed, scratch), scratch.scored, scratch.of(fast));
+  const std::size_t count = found.value_or(0);  // nothing: the schema cannot describe the problem
+  if (count == 0) return 0;
+  const double sign = target == Target::latency ? -1 : 1;
+  for (std::size_t i = 0; i < count; ++i) {
+    best[i] = {.config = scratch.scored[i].config, .score = sign * scratch.scored[i].score};
+  }
+  const double base = base_log_tflops(problem, target, scratch), top = best[0].score;
+  for (Ranked& ranked : best.first(count)) {
+    const double claim = claimed_log_tflops(target, ranked.score, top, problem);
+    ranked.tflops = std::exp(base + forest.offset + forest.slope * claim);
+    ranked.time_us = time_us_of(problem, ranked.tflops);
+  }
+  return count;
 }
 
 void Model::score(const GemmProblem& problem, std::span<double> scores) const {
@@ -142,15 +250,19 @@ void Model::score(const GemmProblem& problem, std::span<double> scores) const {
 }
 
 void Model::score(const GemmProblem& problem, Target target, std::span<double> scores) const {
-  const Family* const of = family(signature_of(problem));
+  const ReadyFamily* const of = ready(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
-  if (scores.size() != of->configs.size()) {
-    fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->configs.size());
+  if (scores.size() != of->size()) {
+    fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->size());
   }
-  const auto all = score_rows(problem, of->configs, of->traits, forest_of(target));
-  std::vector<std::uint8_t> serves;
-  serving_configs(*of, problem, serves);
-  for (std::size_t i = 0; i < scores.size(); ++i) scores[i] = serves[i] != 0 ? all[i] : kUnserved;
+  AskScratch scratch;
+  const Family& family = of->family();
+  score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
+             forest_of(target), scratch);
+  const auto serves = of->serving(problem, {}, scratch);
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    scores[i] = serves[i] != 0 ? scratch.scores[i] : kUnserved;
+  }
 }
 
 std::vector<double> Model::score_configs(const GemmProblem& problem, const ConfigTable& configs) const {
@@ -166,7 +278,9 @@ std::vector<double> Model::score_configs(const GemmProblem& problem, const Confi
   traits.reserve(configs.size());
   for (std::size_t i = 0; i < configs.size(); ++i)
     traits.push_back(of.traits(signature, configs[i], device()));
-  return score_rows(problem, configs, traits, forest_of(target));
+  AskScratch scratch;
+  score_rows(Schema::Rows(*data().schema, device(), configs, traits), problem, forest_of(target), scratch);
+  return std::move(scratch.scores);
 }
 
 std::vector<double> Model::predicted_tflops(const GemmProblem& problem,
@@ -177,14 +291,9 @@ std::vector<double> Model::predicted_tflops(const GemmProblem& problem,
 std::vector<double> Model::predicted_tflops(const GemmProblem& problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
-  double best = 0, top = kUnserved;
-  if (target == Target::relative || target == Target::rank) {
-    std::vector<double> all(data_.schema->size()), row;
-    data_.schema->evaluate_problem(problem, device(), all);
-    for (const std::uint32_t feature : data_.best_features) row.push_back(all[feature]);
-    best = data_.best_tflops.predict(row);
-    if (!scores.empty()) top = *std::ranges::max_element(scores);
-  }
+  AskScratch scratch;
+  const double base = base_log_tflops(problem, target, scratch);
+  const double top = scores.empty() ? kUnserved : *std::ranges::max_element(scores);
   std::vector<double> tflops;
   tflops.reserve(scores.size());
   for (const double score : scores) {
@@ -193,7 +302,7 @@ std::vector<double> Model::predicted_tflops(const GemmProblem& problem, Target t
       continue;
     }
     const double claim = claimed_log_tflops(target, score, top, problem);
-    tflops.push_back(std::exp(best + forest.offset + forest.slope * claim));
+    tflops.push_back(std::exp(base + forest.offset + forest.slope * claim));
   }
   return tflops;
 }

@@ -10,7 +10,7 @@
 ///
 /// The file holds forests, formulas as text, configs with traits and serve rules, the training device and
 /// calibration: the catalogue and the rules of the program may change without breaking an old model. Bytes:
-/// docs/formats/ksf.md.
+/// docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -24,10 +24,9 @@
 
 #include "forest/forest.h"
 #include "select/confidence.h"
+#include "select/ready_family.h"
 
 namespace kscout {
-
-class Schema;
 
 /// What a forest was trained to predict.
 enum class Target : std::uint8_t {
@@ -82,15 +81,24 @@ class Model {
   /// The bytes of the `.ksf` file: equal models give equal bytes.
   std::string bytes() const;
 
-  const ModelData& data() const noexcept { return data_; }
-  const Device& device() const noexcept { return data_.families.front().device; }
-  std::string_view provider() const noexcept { return data_.families.front().provider; }
-  Target default_target() const noexcept { return data_.targets.front().target; }
+  const ModelData& data() const noexcept;
+  const Device& device() const noexcept { return data().families.front().device; }
+  std::string_view provider() const noexcept { return data().families.front().provider; }
+  Target default_target() const noexcept { return data().targets.front().target; }
   bool has(Target target) const noexcept;
 
   /// The family of a signature (accumulate aside: reading C too changes no choice here); null when not
   /// trained.
   const Family* family(const Signature& signature) const noexcept;
+
+  /// The same, made ready to be asked.
+  const ReadyFamily* ready(const Signature& signature) const noexcept;
+
+  /// Fills `best` with the configs of highest score that serve and are allowed (empty: all), best first; ties
+  /// keep family order. How many: 0 also when the schema cannot describe the problem. The model has the
+  /// target. Allocates only when `scratch` is smaller than this family needs.
+  std::size_t rank(const ReadyFamily& family, const GemmProblem& problem, Target target,
+                   std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
 
   /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
   /// rule keeps from the problem get -infinity. Throws unsupported when there is no family, invalid_argument
@@ -118,12 +126,19 @@ class Model {
   std::optional<std::uint32_t> static_instead(const Family& family, double confidence) const noexcept;
 
  private:
+  struct Ready;
   const TargetForest& forest_of(Target target) const;
-  std::vector<double> score_rows(const GemmProblem& problem, const ConfigTable& configs,
-                                 std::span<const Traits> traits, const TargetForest& forest) const;
+  /// Scores of rows; the schema can describe the problem.
+  static void score_rows(const Schema::Rows& rows, const GemmProblem& problem, const TargetForest& forest,
+                         AskScratch& scratch);
+  /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
+  double base_log_tflops(const GemmProblem& problem, Target target, AskScratch& scratch) const;
 
-  ModelData data_;
+  std::shared_ptr<const Ready> ready_;
 };
+
+/// The device a model was trained on, without the rest of the model. Throws as Model::load does.
+Device model_device(const std::filesystem::path& folder_or_file);
 
 /// ln TFLOPS that a score (higher is better) claims before calibration: absolute for tflops, latency and
 /// bandwidth, against the best config for relative, against `top_score` for rank.

@@ -298,23 +298,10 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   return family;
 }
 
-/// What choosing from a family will do is done once: each config has a name, the rules compile, the schema
-/// takes these configs.
-void check_usable(const Family& family, const Schema& schema) {
-  const Signature& s = family.signature;
+/// A config without a name could be chosen, but not told.
+void check_names(const Family& family) {
   const Provider& of = provider(family.provider);
-  for (std::size_t i = 0; i < family.configs.size(); ++i) of.print(s, family.configs[i]);
-  GemmProblem problem = make_gemm(1, 1, 1);
-  problem.dtype_a = s.dtype_a;
-  problem.dtype_b = s.dtype_b;
-  problem.dtype_c = s.dtype_c;
-  problem.dtype_acc = s.dtype_acc;
-  problem.layout = s.layout;
-  problem.epilogue = s.epilogue;
-  problem.accumulate = s.accumulate;
-  std::vector<std::uint8_t> serves;
-  serving_configs(family, problem, serves);
-  Schema::Rows(schema, family.device, family.configs, family.traits);
+  for (std::size_t i = 0; i < family.configs.size(); ++i) of.print(family.signature, family.configs[i]);
 }
 
 TargetForest read_target(Sections& sections, const Json& json) {
@@ -376,7 +363,7 @@ ModelData read_data(std::string_view bytes) {
   ModelData data;
   data.schema = read_schema(sections, meta);
   data.families = read_families(sections, meta, configs, space);
-  for (const Family& family : data.families) check_usable(family, *data.schema);
+  for (const Family& family : data.families) check_names(family);
   for (const Json& json : list_at(meta, "targets")) data.targets.push_back(read_target(sections, json));
   const Json& best = member(meta, "best_tflops");
   if (!best.is_null()) {
@@ -393,21 +380,21 @@ ModelData read_data(std::string_view bytes) {
 }  // namespace
 
 std::string Model::bytes() const {
-  const Union all = unite(data_.families);
+  const Union all = unite(data().families);
   SectionPool pool;
   pool.add(KsfKind::configs, table_bytes(config_table(all.configs)));
   Json meta;
-  meta["provider"] = data_.families.front().provider;
+  meta["provider"] = data().families.front().provider;
   meta["op"] = std::string(word(all.configs.space().op));
-  meta["rules"] = data_.families.front().rules;
+  meta["rules"] = data().families.front().rules;
   meta["device"] = record_json(device());
-  meta["fingerprint"] = data_.fingerprint;
+  meta["fingerprint"] = data().fingerprint;
   meta["axes"] = axes_json(all.configs.space());
   meta["traits"] = Json::array();
   for (const auto name : field_names<Traits>()) meta["traits"].push_back(std::string(name));
   meta["families"] = Json::array();
-  for (std::size_t i = 0; i < data_.families.size(); ++i) {
-    const Family& family = data_.families[i];
+  for (std::size_t i = 0; i < data().families.size(); ++i) {
+    const Family& family = data().families[i];
     KsfTable<std::uint32_t> members{1, static_cast<std::uint32_t>(all.members[i].size()), all.members[i]};
     Json json;
     json["signature"] = record_json(family.signature);
@@ -417,19 +404,19 @@ std::string Model::bytes() const {
     json["serves"] = rules_json(family.serves);
     meta["families"].push_back(std::move(json));
   }
-  meta["schema_hash"] = hash_digits(data_.schema->hash());
-  pool.add(KsfKind::schema, data_.schema->text());
+  meta["schema_hash"] = hash_digits(data().schema->hash());
+  pool.add(KsfKind::schema, data().schema->text());
   meta["targets"] = Json::array();
-  for (const TargetForest& target : data_.targets) {
+  for (const TargetForest& target : data().targets) {
     meta["targets"].push_back({{"target", std::string(word(target.target))},
                                {"forest", pool.add(KsfKind::forest, forest_bytes(target.forest))},
                                {"offset", target.offset},
                                {"slope", target.slope}});
   }
   meta["best_tflops"] = nullptr;
-  if (data_.best_tflops.tree_count() > 0) {
-    meta["best_tflops"] = {{"forest", pool.add(KsfKind::forest, forest_bytes(data_.best_tflops))},
-                           {"features", data_.best_features}};
+  if (data().best_tflops.tree_count() > 0) {
+    meta["best_tflops"] = {{"forest", pool.add(KsfKind::forest, forest_bytes(data().best_tflops))},
+                           {"features", data().best_features}};
   }
   meta["confidence"] = confidence_json(data().confidence);
   pool.add(KsfKind::meta, meta.dump(-1, ' ', false, Json::error_handler_t::replace));
@@ -449,7 +436,11 @@ Model Model::parse(std::string_view bytes) {
   }
 }
 
-Model Model::load(const std::filesystem::path& folder_or_file) {
+namespace {
+
+/// Calls `read` with the bytes of a model; errors name the file.
+template <class Read>
+auto read_model_file(const std::filesystem::path& folder_or_file, Read&& read) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
   const auto file = folder ? folder_or_file / "model.ksf" : folder_or_file;
@@ -461,10 +452,28 @@ Model Model::load(const std::filesystem::path& folder_or_file) {
   }
   const std::string bytes = read_file(file);
   try {
-    return parse(bytes);
+    return read(bytes);
   } catch (const Error& error) {
     throw Error(error.code(), fmt::format("{}: {}", file.string(), error.what()));
   }
+}
+
+}  // namespace
+
+Model Model::load(const std::filesystem::path& folder_or_file) {
+  return read_model_file(folder_or_file, parse);
+}
+
+Device model_device(const std::filesystem::path& folder_or_file) {
+  return read_model_file(folder_or_file, [](std::string_view bytes) {
+    Sections sections(bytes);
+    try {
+      const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
+      return record_from_json<Device>(member(meta, "device"), ".ksf: device");
+    } catch (const nlohmann::json::exception& error) {
+      fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
+    }
+  });
 }
 
 }  // namespace kscout

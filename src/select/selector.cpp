@@ -1,207 +1,233 @@
-#include <algorithm>
-#include <cmath>
-#include <numeric>
+#include <functional>
+#include <mutex>
+
+#include <fmt/format.h>
 
 #include <kscout/provider.h>
 #include <kscout/selector.h>
+#include <kscout/version.h>
 
 #include "core/fail.h"
-#include "select/analytic.h"
-#include "select/model.h"
+#include "core/log.h"
+#include "select/chain.h"
+#include "select/decision_cache.h"
+#include "select/published.h"
 
 namespace kscout {
 
 namespace {
 
-/// What a link of the chain says about the configs of a family.
-struct Opinion {
-  std::shared_ptr<const Family> family;
-  std::vector<double> scores;   ///< higher is better; -infinity = cannot take the problem
-  std::vector<double> tflops;   ///< predicted, NaN = cannot tell
-  std::vector<double> time_us;  ///< the same
-  ChoiceSource source = ChoiceSource::fallback;
-};
+/// 690 kB: more problems than a network asks for.
+constexpr std::size_t kCachedDecisions = 2048;
 
-constexpr double kUnserved = -std::numeric_limits<double>::infinity();
-bool usable(double score) { return score > kUnserved; }
+/// Finds and reads the model of a selector; nothing when it works without one.
+using ModelSource = std::function<std::optional<LoadedModel>()>;
 
-Target target_of(By by) {
-  switch (by) {
-    case By::tflops:
-      return Target::tflops;
-    case By::latency:
-      return Target::latency;
-    default:
-      return Target::bandwidth;
+std::optional<LoadedModel> no_model() { return std::nullopt; }
+
+/// Throws unsupported when the model may not answer for the request's device.
+LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest& request) {
+  Model model = Model::load(path);
+  const Device& trained = model.device();
+  if (const auto refusal = device_refusal(trained, request.device, request.devices); !refusal.empty()) {
+    fail(Errc::unsupported, "model {} cannot answer for '{}': {}; tune on that device, or allow more devices",
+         path.string(), request.device.name, refusal);
   }
+  std::string warning = foreign_device_warning(trained, request.device);
+  return {std::move(model), path, std::move(warning)};
 }
 
-/// Positions of the best `count` usable scores; ties keep family order.
-std::vector<std::size_t> best_of(const std::vector<double>& scores, std::size_t count) {
-  std::vector<std::size_t> order;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (usable(scores[i])) order.push_back(i);
+/// The request that a model's own families stand for.
+SelectorRequest request_of(const Model& model) {
+  const Family& family = model.data().families.front();
+  return {family.provider, family.device, family.rules, DevicePolicy::exact};
+}
+
+void tell_model(Log& log, const Chain& chain) {
+  if (!chain.model()) {
+    log.line("no model: analytic costs");
+    return;
   }
-  const std::size_t kept = std::min(count, order.size());
-  const auto better = [&](std::size_t a, std::size_t b) {
-    return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
-  };
-  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(kept), order.end(), better);
-  order.resize(kept);
-  return order;
+  log.line(
+      fmt::format("model {} of device {}", chain.model()->path.string(), chain.model()->model.device().name));
+  if (!chain.model()->warning.empty()) log.line("warning: " + chain.model()->warning);
+}
+
+/// The decisions that hold for a request; none when nobody names a file.
+std::vector<StoredDecision> stored_decisions(const SelectorRequest& request) {
+  const std::filesystem::path file =
+      request.db.empty() ? std::filesystem::path(environment("KSCOUT_DB")) : request.db;
+  if (file.empty()) return {};
+  return DecisionDb(file).read(
+      DecisionOrigin{device_identity(request.device), request.driver, KSCOUT_VERSION});
+}
+
+std::unique_ptr<const Chain> make_chain(const ChainBase& base, std::optional<LoadedModel> model) {
+  const auto log = Log::from_environment();
+  const auto stored = stored_decisions(base.request);
+  auto chain = std::make_unique<const Chain>(base, std::move(model), stored, log);
+  if (log && !stored.empty()) {
+    log->line(fmt::format("db: {} decisions, {} passed over", chain->decisions().size(),
+                          chain->decisions().passed_over()));
+  }
+  if (log) tell_model(*log, *chain);
+  return chain;
 }
 
 }  // namespace
 
 struct Selector::Impl {
-  std::optional<Model> model;
-  std::filesystem::path model_path;
-  Analytic analytic;
+  Impl(ChainBase of, ModelSource from, std::optional<LoadedModel> model)
+      : base(std::move(of)), source(std::move(from)), chain(make_chain(base, std::move(model))) {
+    use_cache = !chain.read()->switches().off(ChoiceSource::cache);
+  }
+  Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
+      : Impl(ChainBase{of, families_by_rules(of)}, std::move(from), std::move(model)) {}
 
-  explicit Impl(const SelectorRequest& request) : analytic(request) {}
-  Impl(Device device, std::function<Family(const Signature&)> make)
-      : analytic(std::move(device), std::move(make)) {}
-
-  /// The model's opinion; nothing when it was not trained for such problems or none of its configs can take
-  /// this one.
-  std::optional<Opinion> ask_model(const GemmProblem& problem, By by) const {
-    if (!model) return std::nullopt;
-    const Family* const family = model->family(signature_of(problem));
-    if (!family) return std::nullopt;
-    const Target target = by == By::best ? model->default_target() : target_of(by);
-    Opinion opinion;
-    opinion.family = {std::shared_ptr<const void>(), family};  // owned by the model
-    opinion.scores.resize(family->configs.size());
-    model->score(problem, target, opinion.scores);
-    if (std::ranges::none_of(opinion.scores, usable)) return std::nullopt;
-    opinion.tflops = model->predicted_tflops(problem, target, opinion.scores);
-    for (const double tflops : opinion.tflops) opinion.time_us.push_back(time_us_of(problem, tflops));
-    opinion.source = ChoiceSource::model;
-    return opinion;
+  SelectStatus select(const GemmProblem& problem, By by, Choice& choice) noexcept {
+    const DecisionCache::Key key = cache.key(problem, by);
+    if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
+    return decide(problem, by, key, choice);
   }
 
-  /// Analytic costs, configs of unknown cost last; when all are unknown, the default config and then family
-  /// order.
-  Opinion ask_analytic(const GemmProblem& problem) const {
-    Opinion opinion;
-    opinion.family = analytic.family(signature_of(problem));
-    const auto time_us = analytic.time_us(*opinion.family, problem);
-    std::vector<std::uint8_t> serves;
-    serving_configs(*opinion.family, problem, serves);
-    opinion.scores.assign(time_us.size(), kUnserved);
-    opinion.tflops.resize(time_us.size());
-    opinion.time_us = time_us;
-    for (std::size_t i = 0; i < time_us.size(); ++i) {
-      opinion.tflops[i] = flop_count(problem) / time_us[i] * 1e-6;
-      if (serves[i] == 0) continue;
-      const bool known = !std::isnan(time_us[i]);
-      if (known) opinion.source = ChoiceSource::analytic;
-      const double untold = i == opinion.family->default_config ? 0.5 : 1;
-      opinion.scores[i] = known ? -time_us[i] : -untold * std::numeric_limits<double>::max();
+  SelectStatus decide(const GemmProblem& problem, By by, const DecisionCache::Key& key,
+                      Choice& choice) noexcept {
+    Choice decided;
+    std::size_t count = 0;
+    const SelectStatus status = rank(problem, by, std::span(&decided, 1), count);
+    if (status != SelectStatus::ok) return status;
+    cache.add(key, decided);
+    choice = decided;
+    return status;
+  }
+
+  SelectStatus rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count) noexcept {
+    try {
+      const auto reader = chain.read();
+      return reader->rank(problem, by, best, count, reader.scratch());
+    } catch (...) {  // no memory for one more thread
+      return SelectStatus::failed;
     }
-    return opinion;
   }
 
-  bool has(By by) const { return !model || by == By::best || model->has(target_of(by)); }
-
-  /// What the first link says that can answer. Throws as Selector::rank.
-  Opinion ask(const GemmProblem& problem, By by) const {
-    check(problem);
-    auto opinion = ask_model(problem, by);
-    if (!opinion) opinion = ask_analytic(problem);
-    if (std::ranges::any_of(opinion->scores, usable)) return *std::move(opinion);
-    fail(Errc::unsupported, "{}: none of the {} configs of {} can take it", print(problem),
-         opinion->scores.size(), opinion->family->provider);
+  /// Throws unless ok.
+  void need(SelectStatus status, const GemmProblem& problem, By by) const {
+    if (status != SelectStatus::ok) chain.read()->explain(status, problem, by);
   }
 
-  Choice describe(const GemmProblem& problem, const Opinion& opinion, std::size_t index) const {
-    Choice choice;
-    choice.config = opinion.family->configs[index];
-    choice.score = opinion.scores[index];
-    choice.source = choice.decided_by = opinion.source;
-    choice.tflops = opinion.tflops[index];
-    choice.time_us = opinion.time_us[index];
-    choice.gb_s = least_bytes(problem) / choice.time_us * 1e-3;
-    return choice;
+  void reload() {
+    const std::lock_guard lock(reloading);
+    publish(make_chain(base, source()));
   }
 
-  /// Fills `best` with the best configs of an opinion; how many.
-  std::size_t fill(const GemmProblem& problem, const Opinion& opinion, std::span<Choice> best) const {
-    // One more than asked: the last one's margin needs its follower.
-    const auto order = best_of(opinion.scores, best.size() + 1);
-    const std::size_t count = std::min(best.size(), order.size());
-    for (std::size_t i = 0; i < count; ++i) {
-      best[i] = describe(problem, opinion, order[i]);
-      if (i + 1 < order.size()) best[i].margin = opinion.time_us[order[i + 1]] / best[i].time_us - 1;
-    }
-    return count;
+  void refresh() {
+    const std::lock_guard lock(reloading);
+    auto model = chain.read()->model();  // a copy: it shares what it holds
+    publish(make_chain(base, std::move(model)));
   }
+
+  void publish(std::unique_ptr<const Chain> next) {
+    const bool cached = !next->switches().off(ChoiceSource::cache);
+    chain.replace(std::move(next));
+    // Whoever reads the new generation finds the new chain; decisions of the old one have the old generation.
+    cache.clear();
+    use_cache = cached;
+  }
+
+  const ChainBase base;
+  const ModelSource source;
+  Published<Chain, AskScratch> chain;
+  DecisionCache cache{kCachedDecisions};
+  std::atomic<bool> use_cache = true;
+  std::mutex reloading;
 };
 
-Selector::Selector(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Selector Selector::load(const std::filesystem::path& path) {
-  Model model = Model::load(path);
-  const Family& family = model.data().families.front();
-  auto impl = std::make_shared<Impl>(SelectorRequest{family.provider, family.device, family.rules});
-  impl->model.emplace(std::move(model));
-  impl->model_path = path;
-  return Selector(std::move(impl));
+  LoadedModel loaded{Model::load(path), path, {}};
+  const SelectorRequest request = request_of(loaded.model);
+  const ModelSource source = [path, request] { return load_model(path, request); };
+  return Selector(std::make_shared<Impl>(request, source, std::move(loaded)));
+}
+
+Selector Selector::load(const std::filesystem::path& path, const SelectorRequest& request) {
+  const ModelSource source = [path, request] { return load_model(path, request); };
+  return Selector(std::make_shared<Impl>(request, source, source()));
 }
 
 Selector Selector::analytic(const SelectorRequest& request) {
-  return Selector(std::make_shared<Impl>(request));
+  return Selector(std::make_shared<Impl>(request, no_model, no_model()));
 }
 
-Selector Selector::analytic(Device device, std::function<Family(const Signature&)> make) {
-  return Selector(std::make_shared<Impl>(std::move(device), std::move(make)));
+Selector Selector::analytic(SelectorRequest request, std::function<Family(const Signature&)> make) {
+  request.provider.clear();
+  request.rules.clear();
+  return Selector(std::make_shared<Impl>(ChainBase{request, std::move(make)}, no_model, no_model()));
 }
 
 Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
-  const auto found = find_model(op, dtype, request.device);
-  return found ? load(*found) : analytic(request);
+  const ModelSource source = [=]() -> std::optional<LoadedModel> {
+    const auto found = find_model(op, dtype, request.device, request.devices);
+    if (!found) return std::nullopt;
+    return load_model(*found, request);
+  };
+  return Selector(std::make_shared<Impl>(request, source, source()));
 }
 
-const std::filesystem::path& Selector::model_path() const noexcept { return impl_->model_path; }
-const Device& Selector::device() const noexcept { return impl_->analytic.device(); }
-
-std::size_t Selector::rank(const GemmProblem& problem, std::span<Choice> best, By by) const {
-  return impl_->fill(problem, impl_->ask(problem, by), best);
-}
-
-std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
-  const Opinion opinion = impl_->ask(problem, by);
-  std::vector<Choice> best(std::min(count, opinion.scores.size()));
-  best.resize(impl_->fill(problem, opinion, best));
-  return best;
+SelectStatus Selector::try_select(const GemmProblem& problem, Choice& choice, By by) const noexcept {
+  return impl_->select(problem, by, choice);
 }
 
 Choice Selector::select(const GemmProblem& problem, By by) const {
   Choice choice;
-  rank(problem, std::span(&choice, 1), by);
+  impl_->need(impl_->select(problem, by, choice), problem, by);
   return choice;
 }
 
 SelectStatus Selector::try_rank(const GemmProblem& problem, std::span<Choice> best, std::size_t& count,
                                 By by) const noexcept {
-  try {
-    count = rank(problem, best, by);
-    return SelectStatus::ok;
-  } catch (const Error& error) {
-    if (!impl_->has(by)) return SelectStatus::bad_order;
-    return error.code() == Errc::invalid_argument ? SelectStatus::bad_problem : SelectStatus::unserved;
-  } catch (...) {
-    return SelectStatus::failed;
-  }
+  return impl_->rank(problem, by, best, count);
 }
 
-SelectStatus Selector::try_select(const GemmProblem& problem, Choice& choice, By by) const noexcept {
+std::size_t Selector::rank(const GemmProblem& problem, std::span<Choice> best, By by) const {
   std::size_t count = 0;
-  return try_rank(problem, std::span(&choice, 1), count, by);
+  impl_->need(impl_->rank(problem, by, best, count), problem, by);
+  return count;
+}
+
+std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
+  constexpr std::size_t kFirstRoom = 64;
+  std::vector<Choice> best(std::min(count, kFirstRoom));
+  std::size_t found = rank(problem, best, by);
+  while (found == best.size() && found < count) {  // there may be more
+    best.resize(std::min(count, 4 * best.size()));
+    found = rank(problem, best, by);
+  }
+  best.resize(found);
+  return best;
 }
 
 std::string Selector::name(const GemmProblem& problem, const Choice& choice) {
   return config_name(signature_of(problem), choice.config);
 }
+
+void Selector::reload() { impl_->reload(); }
+void Selector::refresh() { impl_->refresh(); }
+CacheStatistics Selector::cache_statistics() const noexcept { return impl_->cache.statistics(); }
+void Selector::clear_cache() noexcept { impl_->cache.clear(); }
+
+std::filesystem::path Selector::model_path() const {
+  const auto reader = impl_->chain.read();
+  return reader->model() ? reader->model()->path : std::filesystem::path();
+}
+
+std::vector<std::string> Selector::warnings() const {
+  const auto reader = impl_->chain.read();
+  if (!reader->model() || reader->model()->warning.empty()) return {};
+  return {reader->model()->warning};
+}
+
+const Device& Selector::device() const noexcept { return impl_->base.request.device; }
 
 }  // namespace kscout

@@ -136,11 +136,12 @@ TEST(Family, SaysWhyAConfigIsOut) {
 TEST(Family, ServesRulesAreAskedPerProblem) {
   const FamilyFile file = parse_family(kFamily, "toy.toml", kSpace);
   const auto configs = enumerate_configs(file, request("small"), nullptr);
-  ServeRules rules(std::span(&file.rules[2], 1), configs, std::vector<Traits>(4), Device{});
+  const ServeRules rules(std::span(&file.rules[2], 1), configs, std::vector<Traits>(4), Device{});
+  ServeRules::Scratch scratch;
   std::vector<std::uint8_t> serves(4, 7);
-  rules.ask(make_gemm(3, 1, 1), serves);
+  rules.ask(make_gemm(3, 1, 1), serves, scratch);
   EXPECT_EQ(serves, (std::vector<std::uint8_t>{1, 1, 0, 0}));
-  rules.ask(make_gemm(4, 1, 1), serves);
+  rules.ask(make_gemm(4, 1, 1), serves, scratch);
   EXPECT_EQ(serves, (std::vector<std::uint8_t>{1, 1, 1, 1}));
 }
 

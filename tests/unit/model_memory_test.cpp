@@ -42,8 +42,8 @@ TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
     const Signature trained = Model::load(file).data().families.front().signature;
     const GemmProblem problem = make_gemm(64, 1000, 1000, trained.dtype_a, trained.layout);
     const HeapWatch watch;
-    const Selector selector = Selector::load(file);
-    EXPECT_EQ(selector.select(problem).source, ChoiceSource::model);
+    const Model model = Model::load(file);
+    EXPECT_TRUE(model.family(signature_of(problem)));
     EXPECT_GT(watch.live(), size / 4) << "the model is not on the heap: count what holds it";
     EXPECT_LE(watch.live(), 4 * size);
     EXPECT_LE(watch.peak(), 4 * size) << "while loading";

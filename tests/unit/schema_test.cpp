@@ -277,7 +277,7 @@ TEST(AnalyticTime, IsPositiveForEverySizeAndUnknownWithoutATile) {
 TEST(AnalyticTime, IsTheFeatureOfTheSchema) {
   const std::vector<Traits> traits = {tiled(2, 2), tiled(1, 1), tiled(4, 1)};
   std::vector<double> us(3);
-  analytic_times_us(make_gemm(100, 200, 300), cpu(), table_of(3), traits, us);
+  analytic_schema().evaluate(make_gemm(100, 200, 300), cpu(), table_of(3), traits, us);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(us[i], feature("analytic_time_us", make_gemm(100, 200, 300), cpu(), traits[i]));
   }

@@ -1,39 +1,17 @@
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
-
-#include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
-#include "core/files.h"
 #include "family/serve_rules.h"
 #include "select/analytic.h"
-#include "support/toy_model.h"
+#include "support/models_folder.h"
 
 namespace kscout {
 namespace {
 
-namespace fs = std::filesystem;
-
-class SelectorTest : public testing::Test {
- protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("kscout_selector_" + std::to_string(getpid()));
-    fs::create_directories(folder_ / "empty");
-    setenv("KSCOUT_MODEL_PATH", (folder_ / "empty").c_str(), 1);
-    setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
-    install(folder_ / "model", toy::model());
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  static void install(const fs::path& folder, const Model& model) {
-    fs::create_directories(folder);
-    write_file_atomically(folder / "model.ksf", model.bytes());
-  }
-  fs::path folder_;
-};
+using SelectorTest = toy::ModelsFolder;
 
 TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
   const Model model = toy::model();
@@ -56,8 +34,16 @@ TEST_F(SelectorTest, ModelAnswersWithItsOwnScores) {
     EXPECT_GE(ranked[i].score, ranked[i + 1].score);
     EXPECT_EQ(ranked[i].margin, ranked[i + 1].time_us / ranked[i].time_us - 1);
   }
-  EXPECT_EQ(selector.select(p).config, ranked[0].config);
-  EXPECT_EQ(selector.select(p).margin, ranked[0].margin);
+  const Choice choice = selector.select(p), again = selector.select(p);
+  EXPECT_EQ(choice.config, ranked[0].config);
+  EXPECT_EQ(choice.margin, ranked[0].margin);
+  EXPECT_EQ(choice.source, ChoiceSource::model);
+  EXPECT_EQ(again.source, ChoiceSource::cache);
+  EXPECT_EQ(again.decided_by, ChoiceSource::model);
+  EXPECT_EQ(again.config, choice.config);
+  EXPECT_EQ(again.margin, choice.margin);
+  EXPECT_EQ(again.time_us, choice.time_us);
+  EXPECT_EQ(again.score, choice.score);
   EXPECT_EQ(selector.rank(p, 3).size(), 3u);
   std::array<Choice, 3> best;
   EXPECT_EQ(selector.rank(p, best), 3u);
@@ -96,18 +82,21 @@ TEST_F(SelectorTest, AnalyticAnswersWhereTheModelDoesNot) {
   const auto ranked = selector.rank(other_layout, 4);
   EXPECT_EQ(ranked[0].source, ChoiceSource::analytic);
 
-  const Analytic analytic({"native", toy::device(), "tiny"});
-  const auto family = analytic.family(signature_of(other_layout));
-  const auto time_us = analytic.time_us(*family, other_layout);
-  ServeRules rules(family->serves, family->configs, family->traits, family->device);
+  const Analytic analytic(families_by_rules({.device = toy::device(), .rules = "tiny"}));
+  const Analytic::Entry& entry = analytic.entry(signature_of(other_layout));
+  const Family* const family = &entry.family;
+  std::vector<double> time_us(family->configs.size());
+  analytic_schema().evaluate(other_layout, family->device, family->configs, family->traits, time_us);
+  const ServeRules rules(family->serves, family->configs, family->traits, family->device);
+  ServeRules::Scratch scratch;
   std::vector<std::uint8_t> serves(family->configs.size());
-  rules.ask(other_layout, serves);
+  rules.ask(other_layout, serves, scratch);
   double least_us = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < serves.size(); ++i) {
     if (serves[i] != 0) least_us = std::min(least_us, time_us[i]);
   }
   EXPECT_EQ(ranked[0].time_us, least_us);
-  EXPECT_EQ(analytic.family(signature_of(other_layout)), family) << "enumerated once";
+  EXPECT_EQ(&analytic.entry(signature_of(other_layout)), &entry) << "enumerated once";
 
   // A model none of whose configs can take the problem leaves it to the next link.
   ModelData data = toy::model().data();
@@ -119,7 +108,7 @@ TEST_F(SelectorTest, AnalyticAnswersWhereTheModelDoesNot) {
 TEST_F(SelectorTest, DefaultConfigAnswersWhenCostsAreUnknown) {
   Device bare = toy::device();
   bare.max_clock_mhz = 0;  // what some virtual machines report
-  const SelectorRequest request{"native", bare, "tiny"};
+  const SelectorRequest request{.device = bare, .rules = "tiny"};
   const Choice choice = Selector::analytic(request).select(make_gemm(512, 512, 512));
   EXPECT_EQ(choice.source, ChoiceSource::fallback);
   const Family family = enumerate({"native", signature_of(make_gemm(1, 1, 1)), bare, "tiny", ""});
@@ -144,7 +133,7 @@ TEST_F(SelectorTest, ModelsAreFoundInOrder) {
   const std::string name = model_folder_name(Op::gemm, DType::fp32, toy::device());
   EXPECT_EQ(name, "gemm_fp32_epyc-7763");
   EXPECT_EQ(find_model(Op::gemm, DType::fp32, toy::device()), std::nullopt);
-  const SelectorRequest request{"native", toy::device(), "tiny"};
+  const SelectorRequest request{.device = toy::device(), .rules = "tiny"};
   EXPECT_EQ(Selector::find(Op::gemm, DType::fp32, request).select(make_gemm(64, 64, 64)).source,
             ChoiceSource::analytic);
 

@@ -1,0 +1,137 @@
+/// \file
+/// `kscout db`: decisions that applications found by timing, in the file that they share.
+#include <chrono>
+#include <iostream>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kscout/provider.h>
+#include <kscout/version.h>
+
+#include "core/fail.h"
+#include "core/field_json.h"
+#include "core/files.h"
+#include "options.h"
+#include "select/decision_db.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct DbOptions {
+  std::string file, device = "auto", driver, in, out;
+  double older_than_days = 0;
+  Format format = Format::text;
+
+  DecisionDb db() const {
+    return DecisionDb(file.empty() ? default_decision_db() : std::filesystem::path(file));
+  }
+  DecisionOrigin origin() const { return {device_identity(find_device(device)), driver, KSCOUT_VERSION}; }
+};
+
+std::int64_t seconds_now() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+void list(const DbOptions& options) {
+  std::vector<std::string> columns;
+  for_each_field<StoredDecision>([&](const auto& field) { columns.emplace_back(field.name); });
+  columns.emplace_back("holds");
+  Table table(std::move(columns));
+  const DecisionOrigin here = options.origin();
+  for (const StoredDecision& one : options.db().read()) {
+    auto cells = field_cells(one);
+    cells.push_back(flag(one.origin() == here));
+    table.add_row(std::move(cells));
+  }
+  table.print(options.format);
+}
+
+void export_decisions(const DbOptions& options) {
+  auto json = nlohmann::ordered_json::array();
+  for (const StoredDecision& one : options.db().read()) json.push_back(record_json(one));
+  const std::string text = json.dump(1) + "\n";
+  options.out.empty() ? void(std::cout << text) : write_file_atomically(options.out, text);
+}
+
+/// A decision that nobody could use is refused here, where somebody reads the message.
+void check(const StoredDecision& one) {
+  const GemmProblem problem = parse_problem(one.problem);
+  parse_config_name(one.config);
+  if (print(problem) != one.problem) {
+    fail(Errc::corrupt_data, "problem '{}' is written '{}'", one.problem, print(problem));
+  }
+  if (!(one.time_us > 0)) fail(Errc::corrupt_data, "{}: time_us is {}", one.problem, one.time_us);
+}
+
+void import_decisions(const DbOptions& options) {
+  std::vector<StoredDecision> decisions;
+  try {
+    for (const auto& json : nlohmann::ordered_json::parse(read_file(options.in))) {
+      decisions.push_back(record_from_json<StoredDecision>(json, options.in));
+      check(decisions.back());
+    }
+  } catch (const nlohmann::json::exception& error) {
+    fail(Errc::corrupt_data, "{}: {}", options.in, error.what());
+  }
+  options.db().put(decisions);
+  fmt::print("{} decisions\n", decisions.size());
+}
+
+void prune(const DbOptions& options) {
+  const bool by_age = options.older_than_days > 0;
+  const auto age_s = static_cast<std::int64_t>(options.older_than_days * 86400);
+  const std::size_t removed = options.db().prune(options.origin(), by_age ? seconds_now() - age_s : 0);
+  fmt::print("{} removed\n", removed);
+}
+
+CLI::App* add_action(CLI::App& verb, const std::shared_ptr<DbOptions>& options, const char* name,
+                     const char* help, void (*run)(const DbOptions&)) {
+  CLI::App* const action = verb.add_subcommand(name, help);
+  action->add_option("--db", options->file, "the file (default: decisions.sqlite beside the user's models)");
+  action->callback([options, run] { run(*options); });
+  return action;
+}
+
+}  // namespace
+
+void setup_db(CLI::App& verb) {
+  const auto options = std::make_shared<DbOptions>();
+  verb.require_subcommand(1);
+  const auto add_origin = [&](CLI::App* action) {
+    action->add_option("--device", options->device, "the device of now: a preset's name, or auto")
+        ->capture_default_str();
+    action->add_option("--driver", options->driver, "the driver of now; empty for cpu");
+  };
+  CLI::App* const listing =
+      add_action(verb, options, "list", "decisions; holds: made on this device by this version", list);
+  add_origin(listing);
+  add_format_option(*listing, options->format);
+  CLI::App* const exporting = add_action(verb, options, "export", "all decisions as JSON", export_decisions);
+  exporting->add_option("--out", options->out, "file to write (default: stdout)");
+  CLI::App* const importing =
+      add_action(verb, options, "import", "adds decisions from a file that export wrote", import_decisions);
+  importing->add_option("file", options->in, "JSON")->required();
+  CLI::App* const pruning = add_action(
+      verb, options, "prune",
+      "removes what another version of the library, or another driver of this device, has measured", prune);
+  add_origin(pruning);
+  pruning->add_option("--older-than", options->older_than_days, "also what is older than this many days")
+      ->check(CLI::Range(0.0, 1e6));
+  verb.footer(
+      "Applications write decisions when first-use refinement is on (docs/selecting.md), and read them with\n"
+      "KSCOUT_DB or SelectorRequest::db.\n\n"
+      "Examples\n"
+      "  kscout db list\n"
+      "  kscout db export --out decisions.json\n"
+      "  kscout db prune --older-than 90\n\n"
+      "exit status: 0 done, 2 wrong arguments, 4 file failure");
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// What a running application is told about decisions when it asks: the environment variable KSCOUT_LOG.
+///
+///     const std::shared_ptr<Log> log = Log::from_environment();   // null: nobody asks
+///     if (log) log->line(fmt::format("model {}", path));
+///
+/// KSCOUT_LOG=stderr, or the name of a file to which lines are added; several processes may share it.
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace kscout {
+
+class Log {
+ public:
+  /// Null when KSCOUT_LOG is not set or empty. Throws device_failure when the file cannot be opened.
+  static std::shared_ptr<Log> from_environment();
+  /// `target`: "stderr" or a file.
+  explicit Log(const std::string& target);
+  ~Log();
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+
+  /// Writes "kscout: TEXT\n" at once. A line that cannot be written is lost.
+  void line(std::string_view text) noexcept;
+
+ private:
+  int file_;
+  bool owned_;
+};
+
+/// The value of an environment variable; empty when it is not set.
+std::string environment(const char* name);
+
+}  // namespace kscout

@@ -1,0 +1,239 @@
+#include "select/chain.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+namespace {
+
+NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedModel>& model) {
+  if (!model) return {request.provider, request.device, {}, request.rules};
+  return {std::string(model->model.provider()), request.device, model->model.data().families, request.rules};
+}
+
+/// A family of one config. Serve rules are those of the model's family, else of whoever makes families.
+Family family_of_one(const ChainBase& base, const Model* model, const NamedConfig& named) {
+  const Family* const known = model ? model->family(named.signature) : nullptr;
+  Family family = known ? *known : base.families(named.signature);
+  family.signature = named.signature;
+  family.configs = ConfigTable(*named.config.space);
+  family.configs.push_back(named.config);
+  family.traits = {provider(family.provider).traits(named.signature, named.config, family.device)};
+  family.default_config = 0;
+  return family;
+}
+
+Choice choice_of(const GemmProblem& problem, const KernelConfig& config, const Ranked& ranked,
+                 ChoiceSource source) {
+  Choice choice;
+  choice.config = config;
+  choice.score = ranked.score;
+  choice.tflops = ranked.tflops;
+  choice.time_us = ranked.time_us;
+  choice.gb_s = least_bytes(problem) / ranked.time_us * 1e-3;
+  choice.source = choice.decided_by = source;
+  return choice;
+}
+
+}  // namespace
+
+std::optional<Target> target_of(By by) noexcept {
+  switch (by) {
+    case By::tflops:
+      return Target::tflops;
+    case By::latency:
+      return Target::latency;
+    case By::bandwidth:
+      return Target::bandwidth;
+    case By::best:
+      break;
+  }
+  return std::nullopt;
+}
+
+Chain::Chain(const ChainBase& base, std::optional<LoadedModel> model,
+             std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
+    : model_(std::move(model)),
+      switches_(Switches::from_environment(names_of(base.request, model_))),
+      decisions_(switches_.off(ChoiceSource::db) ? std::span<const StoredDecision>() : decisions,
+                 names_of(base.request, model_).provider, switches_.disabled),
+      analytic_(base.families, switches_.disabled, !switches_.off(ChoiceSource::analytic)),
+      log_(std::move(log)) {
+  if (model_) {
+    for (const Family& family : model_->model.data().families) {
+      allowed_.push_back(allowed_configs(family, switches_.disabled));
+    }
+  }
+  for (const NamedConfig& named : switches_.forced) make_forced_ready(base, named);
+}
+
+void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
+  auto forced = std::make_unique<Forced>();
+  try {
+    forced->family = family_of_one(base, model_ ? &model_->model : nullptr, named);
+  } catch (const Error& error) {  // no kernels for its types in this library: it is another selector's
+    if (error.code() != Errc::unsupported) throw;
+    return;
+  }
+  forced->ready.emplace(forced->family);
+  if (log_) log_->line("KSCOUT_FORCE: " + config_name(named.signature, named.config));
+  forced_.push_back(std::move(forced));
+}
+
+const ReadyFamily* Chain::forced(const GemmProblem& problem, AskScratch& scratch) const {
+  for (const auto& forced : forced_) {
+    if (!same_but_accumulate(forced->family.signature, signature_of(problem))) continue;
+    if (forced->ready->serving(problem, {}, scratch)[0] != 0) return &*forced->ready;
+  }
+  return nullptr;
+}
+
+std::optional<Chain::Opinion> Chain::ask_model(const GemmProblem& problem, By by, std::size_t count,
+                                               AskScratch& scratch) const {
+  if (!model_ || switches_.off(ChoiceSource::model)) return std::nullopt;
+  const Model& model = model_->model;
+  const ReadyFamily* const family = model.ready(signature_of(problem));
+  if (!family) return std::nullopt;
+  const Target target = target_of(by).value_or(model.default_target());
+  const std::size_t looked_at = model.data().confidence ? std::max(count, Confidence::top) : count;
+  Opinion opinion{.family = family, .ranked = {}, .source = ChoiceSource::model};
+  opinion.ranked = rank_family(opinion, problem, target, looked_at, scratch);
+  if (opinion.ranked.empty()) return std::nullopt;
+  judge(opinion, problem, target, scratch);
+  return opinion;
+}
+
+std::span<Ranked> Chain::rank_family(const Opinion& opinion, const GemmProblem& problem, Target target,
+                                     std::size_t count, AskScratch& scratch) const {
+  const Model& model = model_->model;
+  const ReadyFamily& family = *opinion.family;
+  const auto position = static_cast<std::size_t>(&family.family() - model.data().families.data());
+  scratch.ranked.resize(std::min(count, family.size()));
+  const std::size_t found = model.rank(family, problem, target, allowed_[position], scratch.ranked, scratch);
+  return std::span(scratch.ranked).first(found);
+}
+
+void Chain::judge(Opinion& opinion, const GemmProblem& problem, Target target, AskScratch& scratch) const {
+  const Model& model = model_->model;
+  std::array<double, Confidence::top> tflops{};
+  const std::size_t count = std::min(tflops.size(), opinion.ranked.size());
+  for (std::size_t i = 0; i < count; ++i) tflops[i] = opinion.ranked[i].tflops;
+  opinion.confidence = model.confidence(problem, target, std::span(tflops).first(count));
+  const auto fixed = model.static_instead(opinion.family->family(), opinion.confidence);
+  if (!fixed) return;
+  const auto place_in = [&](std::span<Ranked> ranked) {
+    return std::ranges::find(ranked, *fixed, &Ranked::config);
+  };
+  if (place_in(opinion.ranked) ==
+      opinion.ranked.end()) {  // far behind: its prediction stands in the whole ranking
+    opinion.ranked = rank_family(opinion, problem, target, opinion.family->size(), scratch);
+  }
+  const auto place = place_in(opinion.ranked);
+  if (place == opinion.ranked.end()) return;  // it cannot take the problem
+  place->score = std::nextafter(opinion.ranked[0].score, std::numeric_limits<double>::infinity());
+  std::rotate(opinion.ranked.begin(), place, place + 1);
+  opinion.confidence = model.data().confidence->floor_probability;
+}
+
+std::optional<Chain::Opinion> Chain::ask_analytic(const GemmProblem& problem, std::size_t count,
+                                                  AskScratch& scratch) const {
+  const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
+  if (!entry.ready) return std::nullopt;
+  scratch.ranked.resize(std::min(count, entry.ready->size()));
+  Opinion opinion{.family = &*entry.ready, .ranked = {}};
+  const std::size_t found = analytic_.rank(entry, problem, scratch.ranked, scratch, opinion.source);
+  if (found == 0) return std::nullopt;
+  opinion.ranked = std::span(scratch.ranked).first(found);
+  return opinion;
+}
+
+SelectStatus Chain::try_rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+                             AskScratch& scratch) const {
+  const auto target = target_of(by);
+  if (target && model_ && !switches_.off(ChoiceSource::model) && !model_->model.has(*target)) {
+    return SelectStatus::bad_order;
+  }
+  const std::size_t heads = fill_heads(problem, best, scratch);
+  if (heads > 0 && heads == best.size()) {
+    count = heads;
+    return SelectStatus::ok;
+  }
+  // One more than there is room for: the last one's margin needs its follower. Heads take room, and are
+  // passed over when the ranking comes to them.
+  auto opinion = ask_model(problem, by, best.size() + 1, scratch);
+  if (!opinion) opinion = ask_analytic(problem, best.size() + 1, scratch);
+  if (!opinion && heads == 0) return SelectStatus::unserved;
+  const auto ranked = opinion ? opinion->ranked : std::span<Ranked>();
+  std::size_t filled = heads;
+  for (std::size_t i = 0; i < ranked.size() && filled < best.size(); ++i) {
+    const KernelConfig& config = opinion->family->config(ranked[i].config);
+    if (std::ranges::find(best.first(heads), config, &Choice::config) != best.begin() + heads) continue;
+    best[filled] = choice_of(problem, config, ranked[i], opinion->source);
+    if (i == 0) best[filled].confidence = opinion->confidence;
+    if (i + 1 < ranked.size()) best[filled].margin = ranked[i + 1].time_us / ranked[i].time_us - 1;
+    ++filled;
+  }
+  count = filled;
+  return SelectStatus::ok;
+}
+
+std::size_t Chain::fill_heads(const GemmProblem& problem, std::span<Choice> best, AskScratch& scratch) const {
+  if (best.empty()) return 0;
+  std::size_t heads = 0;
+  if (const ReadyFamily* const first = forced(problem, scratch)) {
+    constexpr double kUnknown = Choice::unknown;
+    best[heads++] =
+        choice_of(problem, first->config(0), {0, kUnknown, kUnknown, kUnknown}, ChoiceSource::forced);
+  }
+  const Choice* const timed = decisions_.find(problem);
+  if (timed && heads < best.size() && (heads == 0 || timed->config != best[0].config)) best[heads++] = *timed;
+  return heads;
+}
+
+SelectStatus Chain::rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+                         AskScratch& scratch) const noexcept {
+  if (!is_valid(problem)) return SelectStatus::bad_problem;
+  try {
+    const SelectStatus status = try_rank(problem, by, best, count, scratch);
+    if (log_ && status == SelectStatus::ok && count > 0) tell(problem, best[0]);
+    return status;
+  } catch (...) {  // memory, when something is made ready
+    return SelectStatus::failed;
+  }
+}
+
+void Chain::tell(const GemmProblem& problem, const Choice& choice) const noexcept {
+  try {
+    log_->line(fmt::format("{} -> {} ({}, {:.4g} us)", print(problem),
+                           config_name(signature_of(problem), choice.config), word(choice.decided_by),
+                           choice.time_us));
+  } catch (...) {  // a line that cannot be formed is lost
+  }
+}
+
+void Chain::explain(SelectStatus status, const GemmProblem& problem, By by) const {
+  check(problem);
+  if (status == SelectStatus::bad_order) {
+    std::string names;
+    for (const auto& has : model_->model.data().targets) {
+      names += (names.empty() ? "" : ", ") + std::string(word(has.target));
+    }
+    fail(Errc::invalid_argument, "the model was not trained for {}; it has {}", word(by), names);
+  }
+  if (status == SelectStatus::failed) throw std::bad_alloc();
+  const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
+  if (entry.error) throw Error(*entry.error);
+  fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}", print(problem),
+       entry.ready->size(), entry.family.provider,
+       switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)");
+}
+
+}  // namespace kscout

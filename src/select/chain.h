@@ -1,0 +1,104 @@
+#pragma once
+/// \file
+/// The links that may answer, in their order, over one model and one environment: what a selector shows to
+/// its threads, and replaces as a whole.
+///
+///     const Chain chain({request, families_by_rules(request)}, std::move(model), stored_decisions(request), log);
+///     Choice best[3];
+///     std::size_t count = 0;
+///     if (chain.rank(problem, By::best, best, count, scratch) == SelectStatus::ok) ...
+///
+/// Forced configs (KSCOUT_FORCE) come first, then what was timed for the problem, then the model's ranking;
+/// where it cannot answer, the analytic cost; where that is unknown, the family's default config.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <kscout/selector.h>
+
+#include "core/log.h"
+#include "select/analytic.h"
+#include "select/decision_table.h"
+#include "select/model.h"
+#include "select/switches.h"
+
+namespace kscout {
+
+/// A model and where it came from.
+struct LoadedModel {
+  Model model;
+  std::filesystem::path path;
+  std::string warning;  ///< when it was trained on another device
+};
+
+/// What a selector answers for without a model.
+struct ChainBase {
+  SelectorRequest request;  ///< provider and rules are empty when `families` is a kernel library
+  FamilySource families;
+};
+
+class Chain {
+ public:
+  /// Reads the environment. Throws what Switches::from_environment throws.
+  Chain(const ChainBase& base, std::optional<LoadedModel> model, std::span<const StoredDecision> decisions,
+        std::shared_ptr<Log> log);
+
+  /// Fills `best`, best first; ties keep family order. `count` is written when it returns ok. Allocates only
+  /// when a signature is new or `scratch` is smaller than needed.
+  SelectStatus rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+                    AskScratch& scratch) const noexcept;
+
+  /// Throws the error behind a status that is not ok.
+  [[noreturn]] void explain(SelectStatus status, const GemmProblem& problem, By by) const;
+
+  const std::optional<LoadedModel>& model() const noexcept { return model_; }
+  const Switches& switches() const noexcept { return switches_; }
+  const DecisionTable& decisions() const noexcept { return decisions_; }
+  Log* log() const noexcept { return log_.get(); }
+
+ private:
+  /// A forced config as a family of its own.
+  struct Forced {
+    Family family;
+    std::optional<ReadyFamily> ready;
+  };
+
+  /// What a link says, best first; in memory of the scratch.
+  struct Opinion {
+    const ReadyFamily* family = nullptr;
+    std::span<Ranked> ranked;
+    double confidence = Choice::unknown;  ///< in the first
+    ChoiceSource source = ChoiceSource::fallback;
+  };
+
+  void make_forced_ready(const ChainBase& base, const NamedConfig& named);
+  const ReadyFamily* forced(const GemmProblem& problem, AskScratch& scratch) const;
+  /// Fills `best` with what answers whatever the links say; how many.
+  std::size_t fill_heads(const GemmProblem& problem, std::span<Choice> best, AskScratch& scratch) const;
+  SelectStatus try_rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+                        AskScratch& scratch) const;
+  std::optional<Opinion> ask_model(const GemmProblem& problem, By by, std::size_t count,
+                                   AskScratch& scratch) const;
+  std::span<Ranked> rank_family(const Opinion& opinion, const GemmProblem& problem, Target target,
+                                std::size_t count, AskScratch& scratch) const;
+  /// How sure the model is of its first; where it is less sure than its floor, the config that is best on
+  /// average comes first.
+  void judge(Opinion& opinion, const GemmProblem& problem, Target target, AskScratch& scratch) const;
+  std::optional<Opinion> ask_analytic(const GemmProblem& problem, std::size_t count,
+                                      AskScratch& scratch) const;
+  void tell(const GemmProblem& problem, const Choice& choice) const noexcept;
+
+  std::optional<LoadedModel> model_;
+  Switches switches_;
+  DecisionTable decisions_;
+  Analytic analytic_;
+  std::vector<std::vector<std::uint8_t>> allowed_;  ///< by family of the model
+  std::vector<std::unique_ptr<const Forced>> forced_;
+  std::shared_ptr<Log> log_;
+};
+
+/// What a By asks of a model; nothing for best, which is the model's default.
+std::optional<Target> target_of(By by) noexcept;
+
+}  // namespace kscout

@@ -1,0 +1,203 @@
+#include "select/decision_db.h"
+
+#include <memory>
+
+#include <sqlite3.h>
+
+#include <kscout/selector.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/files.h"
+#include "core/hash.h"
+
+namespace kscout {
+namespace {
+
+constexpr int kVersion = 1, kBusyMs = 2000;
+
+constexpr const char* kCreate =
+    "CREATE TABLE IF NOT EXISTS decision ("
+    "problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
+    "version TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, timed INTEGER NOT NULL, at INTEGER NOT "
+    "NULL, "
+    "PRIMARY KEY (problem, device, driver, version)) WITHOUT ROWID";
+
+enum class Access { read, write };
+
+/// One connection; statements are prepared, bound, stepped and finished here.
+class Connection {
+ public:
+  Connection(const std::filesystem::path& file, Access access) : file_(file.string()) {
+    const int flags =
+        access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+    sqlite3* opened = nullptr;
+    const int result = sqlite3_open_v2(file_.c_str(), &opened, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+    db_.reset(opened);
+    expect(result);
+    sqlite3_busy_timeout(db_.get(), kBusyMs);
+  }
+
+  void run(const std::string& sql) {
+    expect(sqlite3_exec(db_.get(), sql.c_str(), nullptr, nullptr, nullptr));
+  }
+
+  std::int64_t number(const char* sql) {
+    std::int64_t value = 0;
+    rows(
+        sql, [](sqlite3_stmt*) {}, [&](sqlite3_stmt* row) { value = sqlite3_column_int64(row, 0); });
+    return value;
+  }
+
+  /// Runs a statement with its texts and numbers bound by `bind`; calls `each` for every row.
+  template <class Bind, class Each>
+  void rows(const char* sql, Bind&& bind, Each&& each) {
+    sqlite3_stmt* prepared = nullptr;
+    expect(sqlite3_prepare_v2(db_.get(), sql, -1, &prepared, nullptr));
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(prepared, sqlite3_finalize);
+    bind(prepared);
+    int step = sqlite3_step(prepared);
+    for (; step == SQLITE_ROW; step = sqlite3_step(prepared)) each(prepared);
+    if (step != SQLITE_DONE) expect(step);
+  }
+
+  std::size_t changes() { return static_cast<std::size_t>(sqlite3_changes(db_.get())); }
+
+ private:
+  void expect(int result) {
+    if (result == SQLITE_OK) return;
+    const char* const because = db_ ? sqlite3_errmsg(db_.get()) : sqlite3_errstr(result);
+    const int kind = result & 0xff;
+    const bool damaged = kind == SQLITE_NOTADB || kind == SQLITE_CORRUPT;
+    fail(damaged ? Errc::corrupt_data : Errc::device_failure, "decisions {}: {}", file_, because);
+  }
+
+  struct Close {
+    void operator()(sqlite3* db) const noexcept { sqlite3_close(db); }
+  };
+  std::string file_;
+  std::unique_ptr<sqlite3, Close> db_;
+};
+
+void check_version(Connection& db, const std::filesystem::path& file) {
+  const std::int64_t version = db.number("PRAGMA user_version");
+  if (version <= kVersion) return;
+  fail(Errc::unsupported, "decisions {}: version {}, this library reads up to {}", file.string(), version,
+       kVersion);
+}
+
+Connection open_to_write(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
+  Connection db(file, Access::write);
+  check_version(db, file);
+  db.run("BEGIN IMMEDIATE");  // before anything is read: two writers wait for each other instead of failing
+  db.run(kCreate);
+  db.run(fmt::format("PRAGMA user_version = {}", kVersion));
+  return db;
+}
+
+/// Binds a value to the next parameter.
+class Binder {
+ public:
+  explicit Binder(sqlite3_stmt* statement) : statement_(statement) {}
+  Binder& operator()(const std::string& text) {
+    sqlite3_bind_text(statement_, ++position_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+    return *this;
+  }
+  Binder& operator()(double value) {
+    value == value ? sqlite3_bind_double(statement_, ++position_, value)
+                   : sqlite3_bind_null(statement_, ++position_);
+    return *this;
+  }
+  Binder& operator()(std::int64_t value) {
+    sqlite3_bind_int64(statement_, ++position_, value);
+    return *this;
+  }
+
+ private:
+  sqlite3_stmt* statement_;
+  int position_ = 0;
+};
+
+void read_column(sqlite3_stmt* row, int column, std::string& to) {
+  const auto* const text = sqlite3_column_text(row, column);
+  const auto size = static_cast<std::size_t>(sqlite3_column_bytes(row, column));
+  to.assign(reinterpret_cast<const char*>(text), text ? size : 0);
+}
+void read_column(sqlite3_stmt* row, int column, double& to) {
+  const bool known = sqlite3_column_type(row, column) != SQLITE_NULL;
+  to = known ? sqlite3_column_double(row, column) : std::numeric_limits<double>::quiet_NaN();
+}
+void read_column(sqlite3_stmt* row, int column, std::int64_t& to) { to = sqlite3_column_int64(row, column); }
+
+/// "problem, config, ...": the columns in the order of the fields.
+std::string columns() { return fmt::format("{}", fmt::join(field_names<StoredDecision>(), ", ")); }
+
+}  // namespace
+
+void DecisionDb::put(std::span<const StoredDecision> decisions) const {
+  Connection db = open_to_write(file_);
+  const std::string sql =
+      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
+  for (const StoredDecision& one : decisions) {
+    db.rows(
+        sql.c_str(),
+        [&](sqlite3_stmt* statement) {
+          Binder bind(statement);
+          for_each_field<StoredDecision>([&](const auto& field) { bind(one.*field.member); });
+        },
+        [](sqlite3_stmt*) {});
+  }
+  db.run("COMMIT");
+}
+
+std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>& of) const {
+  std::vector<StoredDecision> found;
+  if (is_absent(file_)) return found;
+  Connection db(file_, Access::read);
+  check_version(db, file_);
+  if (db.number("SELECT count(*) FROM sqlite_master WHERE name = 'decision'") == 0) return found;
+  const std::string sql = fmt::format("SELECT {} FROM decision {} ORDER BY problem, device, driver, version",
+                                      columns(), of ? "WHERE device = ? AND driver = ? AND version = ?" : "");
+  db.rows(
+      sql.c_str(),
+      [&](sqlite3_stmt* statement) {
+        Binder bind(statement);
+        if (of) bind(of->device)(of->driver)(of->version);
+      },
+      [&](sqlite3_stmt* row) {
+        int column = 0;
+        StoredDecision& one = found.emplace_back();
+        for_each_field<StoredDecision>(
+            [&](const auto& field) { read_column(row, column++, one.*field.member); });
+      });
+  return found;
+}
+
+std::size_t DecisionDb::prune(const DecisionOrigin& now, std::int64_t before) const {
+  if (is_absent(file_)) return 0;
+  Connection db = open_to_write(file_);
+  db.rows(
+      "DELETE FROM decision WHERE version <> ? OR (device = ? AND driver <> ?) OR at < ?",
+      [&](sqlite3_stmt* statement) {
+        Binder bind(statement);
+        bind(now.version)(now.device)(now.driver)(before);
+      },
+      [](sqlite3_stmt*) {});
+  const std::size_t removed = db.changes();
+  db.run("COMMIT");
+  return removed;
+}
+
+std::string device_identity(const Device& device) {
+  std::string facts;
+  for_each_field<Device>([&](const auto& field) {
+    facts += fmt::format("{}={}\n", field.name, field_text(device.*field.member));
+  });
+  return fmt::format("{}/{}", device.name, hash_digits(text_hash(facts)).substr(0, 8));
+}
+
+std::filesystem::path default_decision_db() { return user_model_folder().parent_path() / "decisions.sqlite"; }
+
+}  // namespace kscout

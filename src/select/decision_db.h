@@ -1,0 +1,91 @@
+#pragma once
+/// \file
+/// What was found out by timing problems once, in an SQLite file that processes share.
+///
+///     DecisionDb db(default_decision_db());
+///     db.put({.problem = print(problem), .config = name, .device = ..., .time_us = 12.5, .timed = 3});
+///     for (const StoredDecision& one : db.read()) ...
+///
+/// A connection is opened for each call and closed after it, so that processes may fork and share the file;
+/// no call stands on a hot path. Columns: docs/formats/decisions.md.
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <kscout/device.h>
+#include <kscout/fields.h>
+
+namespace kscout {
+
+/// Where a timing holds. Another device, driver or version of the library makes it stale.
+struct DecisionOrigin {
+  std::string device;   ///< device_identity()
+  std::string driver;   ///< of the backend; empty for cpu
+  std::string version;  ///< of the library
+  bool operator==(const DecisionOrigin&) const = default;
+};
+
+/// The fastest of the configs that were timed for a problem.
+struct StoredDecision {
+  std::string problem;  ///< one-line form, weight 1
+  std::string config;   ///< its name
+  std::string device, driver, version;
+  double time_us = std::numeric_limits<double>::quiet_NaN();
+  double next_us = std::numeric_limits<double>::quiet_NaN();  ///< of the second fastest; NaN: only one
+  std::int64_t timed = 0;                                     ///< configs that took part
+  std::int64_t at = 0;                                        ///< seconds since 1970
+
+  DecisionOrigin origin() const { return {device, driver, version}; }
+};
+template <>
+struct Fields<StoredDecision> {
+  using T = StoredDecision;
+  static constexpr auto list = std::tuple{
+      Field{"problem", &T::problem, "1", "what was asked"},
+      Field{"config", &T::config, "1", "name of the fastest config that was timed"},
+      Field{"device", &T::device, "1", "name and facts of the device"},
+      Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
+      Field{"version", &T::version, "1", "version of the library"},
+      Field{"time_us", &T::time_us, "us", "median time of the config"},
+      Field{"next_us", &T::next_us, "us", "median time of the second fastest"},
+      Field{"timed", &T::timed, "1", "configs that were timed"},
+      Field{"at", &T::at, "s", "when, since 1970-01-01 UTC"},
+  };
+};
+
+class DecisionDb {
+ public:
+  /// Opens nothing.
+  explicit DecisionDb(std::filesystem::path file) : file_(std::move(file)) {}
+  const std::filesystem::path& file() const noexcept { return file_; }
+
+  /// Adds decisions in one transaction; one of the same problem and origin is replaced. Creates file and
+  /// folder. This and the following throw device_failure (also when another process holds the file for
+  /// longer than 2 s), corrupt_data when the file is no such database, unsupported when it is of a newer
+  /// version.
+  void put(std::span<const StoredDecision> decisions) const;
+  void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
+
+  /// All of them, or those of an origin, ordered by problem, device, driver and version. An absent file holds
+  /// none.
+  std::vector<StoredDecision> read(const std::optional<DecisionOrigin>& of = {}) const;
+
+  /// Removes what `now` makes stale (another version; on its device another driver) and what is older than
+  /// `before` (seconds since 1970). How many.
+  std::size_t prune(const DecisionOrigin& now, std::int64_t before) const;
+
+ private:
+  std::filesystem::path file_;
+};
+
+/// "zen3-2c/1a2b3c4d": the name and a hash of all facts, so that machines of one name are told apart.
+std::string device_identity(const Device& device);
+
+/// Beside the user's models: $XDG_DATA_HOME/kscout/decisions.sqlite or
+/// ~/.local/share/kscout/decisions.sqlite.
+std::filesystem::path default_decision_db();
+
+}  // namespace kscout

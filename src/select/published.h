@@ -1,0 +1,99 @@
+#pragma once
+/// \file
+/// A value that may be replaced while threads read it: readers take no lock, wait for nobody, and allocate
+/// only when more of them read at once than ever before.
+///
+///     Published<Chain, AskScratch> chain(std::make_unique<Chain>(...));
+///     {
+///       const auto reader = chain.read();        // the value stays until the reader goes
+///       use(*reader, reader.scratch());          // memory that no other reader has meanwhile
+///     }
+///     chain.replace(std::make_unique<Chain>(...));  // returns when nobody reads the old one; frees it
+///
+/// Method: hazard pointers (M. Michael, IEEE TPDS 2004). Each reader sits on a seat where it writes which
+/// value it reads; who replaces the value waits until no seat names the old one.
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace kscout {
+
+template <class T, class Scratch>
+class Published {
+  struct alignas(64) Seat {
+    std::atomic<bool> taken = true;
+    std::atomic<const T*> reads = nullptr;
+    Scratch scratch;
+    Seat* next = nullptr;
+  };
+
+ public:
+  class Reader {
+   public:
+    explicit Reader(const Published& from) : seat_(from.take_seat()) {
+      // What was written on the seat before the value was seen current cannot be freed any more.
+      value_ = from.value_.load();
+      for (const T* seen = nullptr; seen != value_;) {
+        seen = value_;
+        seat_->reads.store(seen);
+        value_ = from.value_.load();
+      }
+    }
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    ~Reader() {
+      seat_->reads.store(nullptr, std::memory_order_release);
+      seat_->taken.store(false, std::memory_order_release);
+    }
+    const T& operator*() const noexcept { return *value_; }
+    const T* operator->() const noexcept { return value_; }
+    Scratch& scratch() const noexcept { return seat_->scratch; }
+
+   private:
+    Seat* seat_;
+    const T* value_;
+  };
+
+  explicit Published(std::unique_ptr<const T> value) : value_(value.release()) {}
+  Published(const Published&) = delete;
+  Published& operator=(const Published&) = delete;
+  ~Published() {
+    delete value_.load();
+    for (Seat* seat = first_.load(); seat;) delete std::exchange(seat, seat->next);
+  }
+
+  /// Throws bad_alloc when there is no seat free and no memory for another.
+  Reader read() const { return Reader(*this); }
+
+  /// Returns when the old value is freed: a thread must not call it while it reads.
+  void replace(std::unique_ptr<const T> value) {
+    const std::lock_guard lock(replacing_);
+    const std::unique_ptr<const T> old(value_.exchange(value.release()));
+    for (const Seat* seat = first_.load(); seat; seat = seat->next) {
+      while (seat->reads.load() == old.get()) std::this_thread::yield();
+    }
+  }
+
+ private:
+  Seat* take_seat() const {
+    for (Seat* seat = first_.load(std::memory_order_acquire); seat; seat = seat->next) {
+      if (!seat->taken.load(std::memory_order_relaxed) &&
+          !seat->taken.exchange(true, std::memory_order_acquire)) {
+        return seat;
+      }
+    }
+    auto* const seat = new Seat;  // lives as long as this
+    seat->next = first_.load(std::memory_order_relaxed);
+    while (!first_.compare_exchange_weak(seat->next, seat)) {
+    }
+    return seat;
+  }
+
+  std::atomic<const T*> value_;
+  mutable std::atomic<Seat*> first_ = nullptr;  ///< a list that only grows in front
+  std::mutex replacing_;
+};
+
+}  // namespace kscout

@@ -1,0 +1,62 @@
+#include "select/ready_family.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace kscout {
+
+std::uint64_t FastForest::next_id() noexcept {
+  static std::atomic<std::uint64_t> next = 1;
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
+
+FactoredForest::Scratch& AskScratch::of(const FastForest& forest) {
+  for (OfForest& known : forests_) {
+    if (known.id == forest.id) return known.scratch;
+  }
+  OfForest made{forest.id, FactoredForest::Scratch(forest.forest)};
+  if (forests_.size() < kForests) return forests_.emplace_back(std::move(made)).scratch;
+  OfForest& given_up = forests_[oldest_++ % kForests];
+  given_up = std::move(made);
+  return given_up.scratch;
+}
+
+ReadyFamily::ReadyFamily(const Family& family)
+    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {
+  configs_.reserve(family.configs.size());
+  for (std::size_t i = 0; i < family.configs.size(); ++i) configs_.push_back(family.configs[i]);
+}
+
+std::span<const std::uint8_t> ReadyFamily::serving(const GemmProblem& problem,
+                                                   std::span<const std::uint8_t> allowed,
+                                                   AskScratch& scratch) const {
+  scratch.serves.resize(size());
+  rules_.ask(problem, scratch.serves, scratch.rules);
+  for (std::size_t i = 0; i < allowed.size(); ++i) scratch.serves[i] &= allowed[i];
+  return scratch.serves;
+}
+
+std::size_t keep_best(std::span<const double> scores, std::span<const std::uint8_t> serves,
+                      std::span<Ranked> best) noexcept {
+  if (best.empty()) return 0;
+  // A heap of the best so far with the worst of them in front.
+  const auto better = [](const Ranked& a, const Ranked& b) {
+    return a.score != b.score ? a.score > b.score : a.config < b.config;
+  };
+  const auto begin = best.begin();
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    if (serves[i] == 0) continue;
+    if (count == best.size()) {
+      if (!(scores[i] > best[0].score)) continue;  // an equal score stands later in the family
+      std::pop_heap(begin, best.end(), better);
+      --count;
+    }
+    best[count++] = {.config = static_cast<std::uint32_t>(i), .score = scores[i]};
+    std::push_heap(begin, begin + static_cast<std::ptrdiff_t>(count), better);
+  }
+  std::sort_heap(begin, begin + static_cast<std::ptrdiff_t>(count), better);
+  return count;
+}
+
+}  // namespace kscout

@@ -1,0 +1,135 @@
+#include "select/switches.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "core/fail.h"
+#include "core/log.h"
+#include "core/names.h"
+#include "family/family_file.h"
+
+namespace kscout {
+namespace {
+
+constexpr ChoiceSource kSwitchable[] = {ChoiceSource::cache, ChoiceSource::db, ChoiceSource::model,
+                                        ChoiceSource::analytic};
+
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin < list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// Names that a message may suggest: those of the families, else of fp32 in every layout by the rule set.
+std::vector<std::string> suggestions(const NameSpace& names) {
+  std::vector<std::string> all;
+  const auto add = [&](const Family& family) {
+    for (std::size_t i = 0; i < family.configs.size(); ++i) all.push_back(family.name(i));
+  };
+  for (const Family& family : names.families) add(family);
+  if (!all.empty() || names.provider.empty()) return all;
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    try {
+      add(enumerate({.provider = names.provider,
+                     .signature = signature_of(make_gemm(1, 1, 1, DType::fp32, layout)),
+                     .device = names.device,
+                     .rules = names.rules,
+                     .filter = {}}));
+    } catch (const Error&) {  // nothing to suggest there
+    }
+  }
+  return all;
+}
+
+[[noreturn]] void fail_unknown(const char* variable, const std::string& name, const NameSpace& names,
+                               const std::string& because) {
+  auto known = suggestions(names);
+  if (std::string_view(variable) == "KSCOUT_DISABLE") {
+    for (const ChoiceSource link : kSwitchable) known.emplace_back(word(link));
+  }
+  const auto near = nearest_word(name, views(known));
+  fail(Errc::invalid_argument, "{}: unknown config '{}'{}: {}", variable, name,
+       near ? fmt::format("; did you mean '{}'?", *near) : "", because);
+}
+
+bool in_families(const NamedConfig& named, std::span<const Family> families) {
+  return std::ranges::any_of(families, [&](const Family& family) {
+    if (!same_but_accumulate(family.signature, named.signature)) return false;
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      if (family.configs[i] == named.config) return true;
+    }
+    return false;
+  });
+}
+
+/// The legal rule that keeps a config out; empty when none does.
+std::string illegal_because(const NamedConfig& named, const NameSpace& names) {
+  for (const Rule& rule : why_not({.provider = names.provider,
+                          .signature = named.signature,
+                          .device = names.device,
+                          .rules = rule_set_names(names.provider, named.signature.op).front(),
+                          .filter = {}},
+                                  named.config)) {
+    if (rule.kind == RuleKind::legal) return fmt::format("rule {}: {}", rule.name, rule.because);
+  }
+  return {};
+}
+
+/// The config of a name; nothing when it is not for this selector.
+std::optional<NamedConfig> named_config(const char* variable, const std::string& name,
+                                        const NameSpace& names) {
+  NamedConfig named;
+  try {
+    named = parse_config_name(name);
+  } catch (const Error& error) {
+    fail_unknown(variable, name, names, error.what());
+  }
+  if (names.provider.empty()) return named;
+  if (named.config.space->provider != names.provider) return std::nullopt;
+  if (in_families(named, names.families)) return named;
+  if (const std::string because = illegal_because(named, names); !because.empty()) {
+    fail_unknown(variable, name, names, because);
+  }
+  return named;
+}
+
+}  // namespace
+
+bool same_but_accumulate(Signature a, const Signature& b) noexcept {
+  a.accumulate = b.accumulate;
+  return a == b;
+}
+
+Switches Switches::from_environment(const NameSpace& names) {
+  Switches switches;
+  for (const std::string& name : parts_of(environment("KSCOUT_FORCE"))) {
+    if (const auto named = named_config("KSCOUT_FORCE", name, names)) switches.forced.push_back(*named);
+  }
+  for (const std::string& name : parts_of(environment("KSCOUT_DISABLE"))) {
+    const auto link = std::ranges::find(kSwitchable, name, [](ChoiceSource of) { return word(of); });
+    if (link != std::end(kSwitchable)) {
+      switches.links_off |= 1U << static_cast<int>(*link);
+    } else if (const auto named = named_config("KSCOUT_DISABLE", name, names)) {
+      switches.disabled.push_back(*named);
+    }
+  }
+  return switches;
+}
+
+std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled) {
+  std::vector<std::uint8_t> allowed;
+  for (const NamedConfig& named : disabled) {
+    if (!same_but_accumulate(family.signature, named.signature)) continue;
+    allowed.resize(family.configs.size(), 1);
+    for (std::size_t i = 0; i < allowed.size(); ++i) {
+      if (family.configs[i] == named.config) allowed[i] = 0;
+    }
+  }
+  return allowed;
+}
+
+}  // namespace kscout

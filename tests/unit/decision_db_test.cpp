@@ -1,0 +1,168 @@
+// Decisions that were found by timing: kept in a file, shared by processes, answered by a selector.
+#include "select/decision_db.h"
+
+#include <functional>
+
+#include <sys/wait.h>
+
+#include <kscout/error.h>
+#include <kscout/provider.h>
+#include <kscout/selector.h>
+#include <kscout/version.h>
+
+#include "support/models_folder.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+using DecisionDbTest = toy::ModelsFolder;
+
+Errc error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  ADD_FAILURE() << "no error";
+  return Errc::not_found;
+}
+
+StoredDecision decision(const GemmProblem& problem, std::size_t config, double time_us = 10) {
+  return {.problem = print(problem),
+          .config = toy::family().name(config),
+          .device = device_identity(toy::device()),
+          .driver = "",
+          .version = KSCOUT_VERSION,
+          .time_us = time_us,
+          .next_us = 1.25 * time_us,
+          .timed = 3,
+          .at = 1'700'000'000};
+}
+
+TEST_F(DecisionDbTest, KeepsOneDecisionPerProblemAndOrigin) {
+  const DecisionDb db(folder_ / "new" / "folder" / "decisions.sqlite");
+  EXPECT_TRUE(db.read().empty()) << "an absent file holds none";
+  const GemmProblem p = make_gemm(1, 2, 3), q = make_gemm(4, 5, 6);
+  StoredDecision other_driver = decision(p, 3);
+  other_driver.driver = "560.1";
+  other_driver.next_us = std::nan("");
+  db.put(std::array{decision(q, 1), decision(p, 2), other_driver});
+  db.put(decision(p, 4, 5));
+  const auto all = db.read();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_TRUE(fields_equal(all[0], decision(p, 4, 5))) << "replaced";
+  EXPECT_TRUE(fields_equal(all[1], other_driver));
+  EXPECT_TRUE(fields_equal(all[2], decision(q, 1)));
+  EXPECT_EQ(db.read(decision(p, 0).origin()).size(), 2u);
+}
+
+TEST_F(DecisionDbTest, PruneRemovesWhatIsStale) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  const GemmProblem p = make_gemm(1, 2, 3);
+  StoredDecision old_version = decision(p, 1), old_driver = decision(p, 1), elsewhere = decision(p, 1);
+  old_version.version = "0.0.1";
+  old_driver.driver = "1";
+  elsewhere.device = "h200/01234567";
+  elsewhere.driver = "1";
+  StoredDecision old = decision(make_gemm(7, 7, 7), 1);
+  old.at = 1;
+  const DecisionOrigin now = decision(p, 1).origin();
+  db.put(std::array{decision(p, 1), old_version, old_driver, elsewhere, old});
+  EXPECT_EQ(db.prune(now, 0), 2u);
+  EXPECT_EQ(db.prune(now, 1'000'000), 1u);
+  const auto left = db.read();
+  ASSERT_EQ(left.size(), 2u);
+  EXPECT_EQ(left[1].device, elsewhere.device) << "whether its driver is stale only that device knows";
+}
+
+TEST_F(DecisionDbTest, BadFilesAreErrors) {
+  write_file_atomically(folder_ / "text", std::string(5000, 'x'));
+  EXPECT_EQ(error_of([&] { DecisionDb(folder_ / "text").read(); }), Errc::corrupt_data);
+  EXPECT_EQ(error_of([&] { DecisionDb(folder_ / "text").put(decision(make_gemm(1, 1, 1), 0)); }),
+            Errc::corrupt_data);
+  EXPECT_EQ(error_of([&] { DecisionDb(folder_ / "text" / "below").put(decision(make_gemm(1, 1, 1), 0)); }),
+            Errc::device_failure);
+}
+
+TEST_F(DecisionDbTest, ProcessesMayWriteAtOnce) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  constexpr int kProcesses = 4, kEach = 8;
+  std::vector<pid_t> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    const pid_t child = fork();
+    if (child == 0) {
+      bool right = true;
+      try {
+        for (int i = 0; i < kEach; ++i) db.put(decision(make_gemm(process + 1, i + 1, 1), 0));
+      } catch (...) {
+        right = false;
+      }
+      _exit(right ? 0 : 1);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  EXPECT_EQ(db.read().size(), std::size_t{kProcesses} * kEach);
+}
+
+TEST_F(DecisionDbTest, SelectorsAnswerWithWhatHoldsHere) {
+  const fs::path file = folder_ / "decisions.sqlite";
+  const DecisionDb db(file);
+  const GemmProblem p = make_gemm(96, 128, 256), q = make_gemm(97, 128, 256), r = make_gemm(98, 128, 256);
+  const auto plain = Selector::load(folder_ / "model").rank(p, 12);
+  const KernelConfig last = plain.back().config;
+  StoredDecision timed = decision(p, 0), stale = decision(q, 0), unknown = decision(r, 0);
+  timed.config = config_name(signature_of(p), last);
+  stale.version = "0.0.1";
+  unknown.config = "native_gemm_of_a_later_time";
+  db.put(std::array{timed, stale, unknown});
+
+  SelectorRequest request{.device = toy::device(), .rules = "tiny"};
+  request.db = file;
+  Selector selector = Selector::load(folder_ / "model", request);
+  const Choice choice = selector.select(p);
+  EXPECT_EQ(choice.source, ChoiceSource::db);
+  EXPECT_EQ(choice.config, last);
+  EXPECT_EQ(choice.time_us, 10);
+  EXPECT_EQ(choice.tflops, flop_count(p) / 10 * 1e-6);
+  EXPECT_DOUBLE_EQ(choice.margin, 0.25);
+  EXPECT_EQ(selector.select(p).decided_by, ChoiceSource::db);
+  EXPECT_EQ(selector.select(p).source, ChoiceSource::cache);
+  EXPECT_EQ(selector.select(p, By::tflops).decided_by, ChoiceSource::db);
+  EXPECT_EQ(selector.select(q).source, ChoiceSource::model);
+  EXPECT_EQ(selector.select(r).source, ChoiceSource::model);
+  const auto ranked = selector.rank(p, 12);
+  ASSERT_EQ(ranked.size(), plain.size());
+  EXPECT_EQ(ranked[0].config, last);
+  for (std::size_t i = 1; i < ranked.size(); ++i) EXPECT_EQ(ranked[i].config, plain[i - 1].config);
+
+  db.put(decision(q, 5));
+  EXPECT_EQ(selector.select(q).decided_by, ChoiceSource::model) << "the file is read at start and on refresh";
+  selector.refresh();
+  EXPECT_EQ(selector.select(q).source, ChoiceSource::db);
+  EXPECT_EQ(selector.select(q).config, toy::family().configs[5]);
+  EXPECT_EQ(selector.select(r).source, ChoiceSource::model);
+
+  setenv("KSCOUT_DISABLE", "db", 1);
+  selector.refresh();
+  EXPECT_EQ(selector.select(q).source, ChoiceSource::model);
+  unsetenv("KSCOUT_DISABLE");
+  setenv("KSCOUT_DB", file.c_str(), 1);
+  EXPECT_EQ(Selector::load(folder_ / "model").select(q).source, ChoiceSource::db);
+  unsetenv("KSCOUT_DB");
+
+  Device other = toy::device();
+  other.max_clock_mhz += 1;
+  request.device = other;
+  EXPECT_EQ(Selector::load(folder_ / "model", request).select(p).source, ChoiceSource::model)
+      << "a device of the same name with other facts";
+}
+
+}  // namespace
+}  // namespace kscout

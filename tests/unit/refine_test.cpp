@@ -1,0 +1,126 @@
+// First-use refinement: contenders timed in turn on the caller's problem.
+#include "dispatch/refine.h"
+
+#include <array>
+#include <map>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/registry.h>
+
+#include "measure/clock.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+#include "support/models_folder.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Refine = toy::ModelsFolder;
+
+/// A backend whose kernels take a known time: the config's mr, in tens of microseconds. 0: it refuses.
+class Clockwork final : public Backend {
+ public:
+  class Kernel final : public Launch {
+   public:
+    Kernel(Clockwork& of, std::int32_t tens) : of_(of), tens_(tens) {}
+    std::size_t workspace_bytes() const noexcept override { return 128; }
+    void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+      ++of_.runs[tens_];
+      EXPECT_NE(workspace, nullptr);
+      *static_cast<float*>(buffers.c) = 1;
+      for (const auto end = now_ns() + tens_ * 10'000; now_ns() < end;) {
+      }
+    }
+
+   private:
+    Clockwork& of_;
+    std::int32_t tens_;
+  };
+
+  std::string_view name() const noexcept override { return "clockwork"; }
+  std::string_view provider() const noexcept override { return "native"; }
+  Family family(const Signature&, std::string_view) override { return toy::family(); }
+  const Device& device() override { return device_; }
+  std::string refusal(const GemmProblem&, const KernelConfig&) override { return {}; }
+  std::unique_ptr<Launch> prepare(const GemmProblem&, const KernelConfig& config) override {
+    if (config["mr"] == 0) throw Error(Errc::unsupported, "no");
+    return std::make_unique<Kernel>(*this, config["mr"]);
+  }
+
+  std::map<std::int32_t, int> runs;
+
+ private:
+  Device device_ = toy::device();
+};
+
+std::vector<Choice> of_tens(std::initializer_list<std::int32_t> tens) {
+  std::vector<Choice> choices;
+  for (const std::int32_t one : tens) {
+    choices.emplace_back().config = toy::family().configs[0];
+    choices.back().config.set("mr", one);
+  }
+  return choices;
+}
+
+TEST(FirstUse, FindsTheFastestAndLeavesTheCallersResultAlone) {
+  Clockwork backend;
+  float a = 1, b = 1, c = 7;
+  const auto choices = of_tens({40, 0, 10, 900, 20});
+  const auto refined =
+      fastest_on(backend, make_gemm(1, 1, 1), choices, {.a = &a, .b = &b, .c = &c}, {.seconds = 0.05});
+  ASSERT_TRUE(refined);
+  EXPECT_EQ(refined->fastest, 2u);
+  EXPECT_GE(refined->time_us, 100);
+  EXPECT_GE(refined->next_us, 200);
+  EXPECT_EQ(refined->timed, 3u) << "one cannot be made ready, one is hopeless";
+  EXPECT_EQ(backend.runs[900], 1);
+  EXPECT_EQ(backend.runs[40], backend.runs[10]) << "in turn";
+  EXPECT_EQ(c, 7);
+}
+
+TEST(FirstUse, KeepsTheBudgetAndThePredictionWhenItCannotTell) {
+  Clockwork backend;
+  float a = 1, b = 1, c = 0;
+  const GemmBuffers buffers{.a = &a, .b = &b, .c = &c};
+  const GemmProblem p = make_gemm(1, 1, 1);
+  EXPECT_FALSE(fastest_on(backend, p, of_tens({10}), buffers, {})) << "nothing to compare";
+  EXPECT_FALSE(fastest_on(backend, p, of_tens({10, 0}), buffers, {}));
+  EXPECT_FALSE(fastest_on(backend, p, of_tens({400, 300}), buffers, {.seconds = 0.008}))
+      << "room for one round only";
+  EXPECT_LE(backend.runs[400] + backend.runs[300], 4) << "budget and two runs of each";
+}
+
+TEST_F(Refine, DispatcherTimesOnceAndOthersReadIt) {
+  const fs::path file = folder_ / "decisions.sqlite";
+  const DispatchPolicy policy{.rules = "tiny", .refine = {.top = 3, .seconds = 0.2, .db = file}};
+  GemmProblem problem = make_gemm(48, 40, 56);
+  problem.accumulate = true;
+  GemmOperands operands;
+  operands.make(problem, 3);
+  const GemmReference reference(problem, operands);
+  Registry cpu;
+  cpu.add(backend("cpu"));
+
+  Dispatcher dispatcher(cpu, policy);
+  operands.reset_c();
+  const Solution first = dispatcher.run(problem, operands.buffers());
+  EXPECT_LE(reference.check(operands.c()).error, 1) << "the timed runs left C alone";
+  const auto kept = DecisionDb(file).read();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].problem, print(problem));
+  EXPECT_EQ(kept[0].config, Selector::name(problem, first.choice));
+  EXPECT_EQ(kept[0].time_us, first.choice.time_us);
+  EXPECT_EQ(first.choice.source, ChoiceSource::db);
+  operands.reset_c();
+  EXPECT_EQ(dispatcher.run(problem, operands.buffers()).choice.time_us, first.choice.time_us) << "timed once";
+  EXPECT_LE(reference.check(operands.c()).error, 1);
+  const Solution other = Dispatcher(cpu, policy).get_solution(problem);
+  EXPECT_EQ(other.choice.source, ChoiceSource::db);
+  EXPECT_EQ(other.choice.config, first.choice.config);
+}
+
+}  // namespace
+}  // namespace kscout
