@@ -28,6 +28,10 @@ namespace kscout::cli {
 
 namespace {
 
+/// Seconds, not minutes: more problems measured are worth more than each measured without noise.
+constexpr Protocol kThrifty{
+    .patience = 1, .race = 1.3, .contender = 1.15, .contenders = 12, .tight_budget_us = 5e4};
+
 namespace fs = std::filesystem;
 
 struct TuneOptions {
@@ -74,7 +78,7 @@ std::vector<GemmProblem> problems_to_measure(const TuneOptions& options) {
 
 SweepReport sweep_for(const TuneOptions& options, const fs::path& folder, const Device& device) {
   const SweepPlan plan = make_plan(problems_to_measure(options),
-                                   {.rules = options.rules, .seed = options.seed}, device, Protocol{});
+                                   {.rules = options.rules, .seed = options.seed}, device, kThrifty);
   fmt::print(stderr, "kscout tune: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
              plan.configs.size(), options.rules, plan.problems.size(), options.budget_s);
   return watched_sweep(plan, {.folder = folder, .worker = default_worker(), .budget_s = options.budget_s},

@@ -24,6 +24,7 @@ struct Protocol {
   CacheState cache = CacheState::warm;
   std::int32_t warmup = 1;         ///< calls before the first timed one, besides the verified call
   std::int32_t repeat = 0;         ///< > 0: exactly this many samples each, no races, no contenders
+  double patience = 8;             ///< waits for a steady machine, at most this times the time of the calls
   double coarse_target = 0.05;     ///< pass 1: relative half width of the median's confidence interval
   double coarse_budget_us = 3e4;   ///< pass 1: time for the samples of one config
   double hopeless = 2;             ///< pass 1: first run slower than this times the best: raced out
@@ -42,6 +43,7 @@ struct Fields<Protocol> {
       Field{"cache", &T::cache, "1", "cache state before each run"},
       Field{"warmup", &T::warmup, "calls", "untimed calls before the samples"},
       Field{"repeat", &T::repeat, "samples", "fixed number of samples; 0 = adaptive"},
+      Field{"patience", &T::patience, "1", "longest waits for a steady machine over the time of the calls"},
       Field{"coarse_target", &T::coarse_target, "1", "pass 1: half width of the interval over the median"},
       Field{"coarse_budget_us", &T::coarse_budget_us, "us", "pass 1: time for one config"},
       Field{"hopeless", &T::hopeless, "1", "pass 1: raced out after one run slower than this times the best"},

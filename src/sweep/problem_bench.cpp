@@ -17,10 +17,7 @@ constexpr double kMostCalls = 256;    // of one batch
 constexpr double kLongUs = 500;       // calls this long need no warm-up call: they warm the caches themselves
 constexpr double kBelievedUs = 5000;  // a first call this long is believed when it is hopeless,
 constexpr double kFirstCall = 1.5;    // also if caches and a neighbour cost it this factor
-// Waiting for a steady machine: as long as all is well it costs little; on a machine that never rests, at
-// most this many times the time of the calls themselves.
-constexpr std::int64_t kPatiencePerCall = 8;
-constexpr std::int64_t kMostPatienceNs = 2'000'000'000;
+constexpr std::int64_t kMostPatienceNs = 2'000'000'000;  // what calm moments may save up for waiting
 constexpr std::size_t kCoarseLeast = 2, kCoarseMost = 5;
 constexpr std::size_t kDisturbedLeast = 4;  // nobody is raced out on fewer samples of a disturbed machine
 constexpr std::size_t kTightLeast = 6, kTightMost = 41;  // 6 = fewest samples with a 95 % interval
@@ -66,7 +63,9 @@ void ProblemBench::open(const GemmProblem& problem) {
 
 void ProblemBench::called(std::int64_t took_ns) noexcept {
   spent_.kernels += took_ns;
-  patience_ns_ = std::min(patience_ns_ + kPatiencePerCall * took_ns, kMostPatienceNs);
+  patience_ns_ =
+      std::min(patience_ns_ + static_cast<std::int64_t>(protocol_.patience * static_cast<double>(took_ns)),
+               kMostPatienceNs);
 }
 
 double ProblemBench::call_us(Launch& launch) {
