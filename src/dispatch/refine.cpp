@@ -114,17 +114,6 @@ std::optional<Refined> fastest_on(Backend& backend, const GemmProblem& problem,
   return verdict(contenders);
 }
 
-Choice timed_choice(const GemmProblem& problem, const Choice& choice, const Refined& refined) {
-  Choice timed;
-  timed.config = choice.config;
-  timed.time_us = refined.time_us;
-  timed.tflops = flop_count(problem) / refined.time_us * 1e-6;
-  timed.gb_s = least_bytes(problem) / refined.time_us * 1e-3;
-  timed.margin = refined.next_us / refined.time_us - 1;
-  timed.source = timed.decided_by = ChoiceSource::db;
-  return timed;
-}
-
 StoredDecision decision_of(const GemmProblem& problem, const Choice& choice, const Refined& refined,
                            const Device& device) {
   GemmProblem identity = problem;

@@ -43,9 +43,6 @@ std::optional<Refined> fastest_on(Backend& backend, const GemmProblem& problem,
                                   std::span<const Choice> contenders, const GemmBuffers& buffers,
                                   const RefineBudget& budget);
 
-/// The choice with what was measured in the place of what was predicted.
-Choice timed_choice(const GemmProblem& problem, const Choice& choice, const Refined& refined);
-
 /// What a file of decisions keeps of it, as found now by this version of the library.
 StoredDecision decision_of(const GemmProblem& problem, const Choice& choice, const Refined& refined,
                            const Device& device);

@@ -10,6 +10,7 @@
 #include "dispatch/exhaustive.h"
 #include "dispatch/padding.h"
 #include "dispatch/refine.h"
+#include "select/decision_table.h"
 
 namespace kscout {
 
@@ -142,13 +143,9 @@ std::optional<Solution> Solver::measured(const Form& form) {
   }
   std::optional<Solution> answer;
   if (const auto fastest = fastest_config(form.problem, candidates, {})) {
-    Choice choice;
-    choice.config = candidates[fastest->index].config;
-    choice.time_us = fastest->time_us;
-    choice.tflops = flop_count(form.problem) / fastest->time_us * 1e-6;
-    choice.gb_s = least_bytes(form.problem) / fastest->time_us * 1e-3;
-    choice.source = choice.decided_by = ChoiceSource::db;
-    answer = Solution{choice, candidates[fastest->index].backend, form};
+    const TimedCandidate& candidate = candidates[fastest->index];
+    const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, Choice::unknown);
+    answer = Solution{choice, candidate.backend, form};
   }
   return measured_.emplace(form.problem, answer).first->second;
 }
@@ -198,7 +195,8 @@ void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solu
   const auto choices = contenders(problem, solution);
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
   if (!refined) return;
-  solution.choice = timed_choice(problem, choices[refined->fastest], *refined);
+  solution.choice =
+      timed_choice(problem, choices[refined->fastest].config, refined->time_us, refined->next_us);
   if (policy_.refine.db.empty()) return;
   try {
     DecisionDb(policy_.refine.db)

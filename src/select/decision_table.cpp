@@ -7,20 +7,16 @@
 #include "select/switches.h"
 
 namespace kscout {
-namespace {
-
-Choice choice_of(const StoredDecision& stored, const GemmProblem& problem, const KernelConfig& config) {
+Choice timed_choice(const GemmProblem& problem, const KernelConfig& config, double time_us, double next_us) {
   Choice choice;
   choice.config = config;
-  choice.time_us = stored.time_us;
-  choice.tflops = flop_count(problem) / stored.time_us * 1e-6;
-  choice.gb_s = least_bytes(problem) / stored.time_us * 1e-3;
-  choice.margin = stored.next_us / stored.time_us - 1;
+  choice.time_us = time_us;
+  choice.tflops = flop_count(problem) / time_us * 1e-6;
+  choice.gb_s = least_bytes(problem) / time_us * 1e-3;
+  choice.margin = next_us / time_us - 1;
   choice.source = choice.decided_by = ChoiceSource::db;
   return choice;
 }
-
-}  // namespace
 
 DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
                              std::span<const NamedConfig> disabled) {
@@ -34,7 +30,7 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
         return one.config == named.config && same_but_accumulate(one.signature, named.signature);
       });
       if (ours && !excluded) {
-        choices_.emplace(problem, choice_of(stored, problem, named.config));
+        choices_.emplace(problem, timed_choice(problem, named.config, stored.time_us, stored.next_us));
         continue;
       }
     } catch (const Error&) {  // written by a program with other names

@@ -19,6 +19,10 @@
 
 namespace kscout {
 
+/// The choice that a timing decided: `time_us` of the config, `next_us` of the one that follows it (NaN =
+/// unknown, then so is the margin).
+Choice timed_choice(const GemmProblem& problem, const KernelConfig& config, double time_us, double next_us);
+
 class DecisionTable {
  public:
   DecisionTable() = default;
