@@ -10,6 +10,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "support/random_gemm.h"
+#include "support/share.h"
 
 namespace kscout {
 namespace {
@@ -89,7 +90,7 @@ TEST_P(CpuGemm, MatchesFloat64OnRandomProblems) {
   const auto [isa, kind] = GetParam();
   if (!machine_has(isa))
     GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < share_of(400); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     Rng rng(seed);
     const GemmProblem p = random_problem(rng);

@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// How many random cases a build tries.
+///
+///     for (std::uint64_t seed = 0; seed < share_of(400); ++seed) ...   // 100 under a sanitizer
+#include <cstdint>
+
+#ifndef KSCOUT_TEST_SHARE
+#define KSCOUT_TEST_SHARE 1
+#endif
+
+namespace kscout::test {
+
+/// All of them; under a sanitizer, where each is ten times slower and only memory and threads are watched, a
+/// quarter.
+constexpr std::uint64_t share_of(std::uint64_t count) {
+  return (count + KSCOUT_TEST_SHARE - 1) / KSCOUT_TEST_SHARE;
+}
+
+}  // namespace kscout::test
