@@ -96,163 +96,10 @@ std::string_view claim_text(Target target) {
   return "score";
 }
 
-constexpr std::string_view kSizes = R"(
-inline double flop_count(const Problem& p) {
-  return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
-         static_cast<double>(p.batch);
+/// A part that is the same in all headers: src/export/<name>-inl.h.
+std::string_view fixed_text(std::string_view name) {
+  return embedded_file(fmt::format("src/export/{}-inl.h", name));
 }
-inline double least_bytes(const Problem& p) {
-  const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
-  const auto bytes = [](DType type) { return element_bytes[static_cast<int>(type)]; };
-  const double c_bytes = m * n * bytes(p.dtype_c) * (p.accumulate ? 2 : 1);
-  return static_cast<double>(p.batch) * (m * k * bytes(p.dtype_a) + k * n * bytes(p.dtype_b) + c_bytes);
-}
-)";
-
-constexpr std::string_view kFamilyType = R"(
-// Which configs may serve a signature. Config i has the name names[i] and the axes configs[i * axis_count + axis].
-struct Family {
-  DType dtype_a, dtype_b, dtype_c, dtype_acc;
-  Layout layout;
-  Epilogue epilogue;
-  bool accumulate;
-  int size;            // number of configs
-  int default_config;  // what runs when nothing better is known
-  int static_config;   // best on average: chosen below confidence_floor
-  const char* const* names;
-  const std::int32_t* configs;
-  const double* feature_values;  // what the formulas of features read of each config
-  const double* rule_values;     // the same for the rules
-  int rule_values_count;
-  void (*rules_of_problem)(const Problem&, double*);
-  bool (*serves)(const double*, const double*);
-};
-)";
-
-constexpr std::string_view kSelect = R"(
-// The family for a problem; null when the model was not trained for its types and layout. Whether C is read too
-// changes no choice: a family of the other kind serves as well.
-inline const Family* family_of(const Problem& p) {
-  for (const bool accumulate : {p.accumulate, !p.accumulate}) {
-    for (const Family& f : families) {
-      if (f.dtype_a == p.dtype_a && f.dtype_b == p.dtype_b && f.dtype_c == p.dtype_c &&
-          f.dtype_acc == p.dtype_acc && f.layout == p.layout && f.epilogue == p.epilogue &&
-          f.accumulate == accumulate) {
-        return &f;
-      }
-    }
-  }
-  return nullptr;
-}
-
-// Calls use(config, score) for each config that can take the problem, in family order; higher is better.
-template <class Use>
-inline void each_score(const Problem& p, const Family& f, Use&& use) {
-  if (!is_described(p)) return;
-  double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
-  features_of_problem(p, q);
-  f.rules_of_problem(p, rule_q);
-  for (int i = 0; i < f.size; ++i) {
-    if (!f.serves(rule_q, f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count)) continue;
-    features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
-    use(i, score_sign * score_forest.predict(row));
-  }
-}
-
-// Writes one score per config of the family; -infinity: cannot take the problem.
-inline void score(const Problem& p, const Family& f, double* scores) {
-  for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
-  each_score(p, f, [scores](int i, double score) { scores[i] = score; });
-}
-
-// What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes it.
-struct Choice {
-  int config = -1;                     // position in the family
-  const char* name = nullptr;          // of the kernel
-  const std::int32_t* axes = nullptr;  // axis_count values, in the order of axis_names
-  double score = unknown;
-  double tflops = unknown;      // predicted
-  double time_us = unknown;     // predicted
-  double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
-};
-
-// The best config of a problem whose sizes make sense (none negative, batch at least 1); of equal scores the first.
-// Allocates nothing; may run in many threads at once.
-inline Choice select(const Problem& p) {
-  Choice choice;
-  const Family* const f = family_of(p);
-  if (!f) return choice;
-  Best best;
-  double static_score = -infinity;
-  each_score(p, *f, [&](int i, double score) {
-    best.add(i, score);
-    if (i == f->static_config) static_score = score;
-  });
-  if (best.count == 0) return choice;
-  choice.config = best.config[0];
-  double own_score = choice.score = best.score[0];
-  choice.confidence = confidence_of(p, best);
-  if (choice.confidence < confidence_floor && static_score > -infinity) {
-    choice.config = f->static_config;
-    own_score = static_score;
-    choice.score = std::nextafter(best.score[0], infinity);  // it comes first
-    choice.confidence = static_confidence;
-  }
-  choice.name = f->names[choice.config];
-  choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
-  choice.tflops = predicted_tflops(p, own_score, best.score[0]);
-  const double flops = flop_count(p);
-  if (flops > 0 && choice.tflops > 0) choice.time_us = flops / choice.tflops * 1e-6;
-  return choice;
-}
-)";
-
-/// The highest scores, as many as confidence looks at.
-constexpr std::string_view kBest = R"(
-// The highest scores met so far, best first; of equal ones the first stays first.
-struct Best {
-  double score[most_ranked];
-  int config[most_ranked];
-  int count = 0;
-
-  void add(int of, double value) {
-    int at = count;
-    while (at > 0 && value > score[at - 1]) --at;
-    if (at == most_ranked) return;
-    if (count < most_ranked) ++count;
-    for (int i = count - 1; i > at; --i) {
-      score[i] = score[i - 1];
-      config[i] = config[i - 1];
-    }
-    score[at] = value;
-    config[at] = of;
-  }
-};
-)";
-
-constexpr std::string_view kConfidence = R"(
-// The probability that the first of a ranking is within 3 % of the best config.
-inline double confidence_of(const Problem& p, const Best& best) {
-  if (best.count < 2) return 1;
-  const auto log_tflops = [&](int i) { return std::log(predicted_tflops(p, best.score[i], best.score[0])); };
-  const auto gap_to = [&](int place) {
-    const double gap = log_tflops(0) - log_tflops((place < best.count ? place : best.count) - 1);
-    return std::log((gap < 0 ? 0.0 : gap) + confidence_least_gap);
-  };
-  const std::int64_t sizes[] = {p.m, p.n, p.k, p.batch};
-  const double gaps[] = {gap_to(2), gap_to(3), gap_to(most_ranked)};
-  double log_odds = confidence_bias, octaves_beyond = 0;
-  for (int i = 0; i < 3; ++i) log_odds += confidence_weight[i] * gaps[i];
-  for (int i = 0; i < 4; ++i) {
-    const double size = std::log2(static_cast<double>(sizes[i] < 1 ? 1 : sizes[i]));
-    const double low = confidence_low[i], high = confidence_high[i];
-    const double held = size < low ? low : high < size ? high : size;
-    octaves_beyond += std::fabs(size - held);
-    log_odds += confidence_weight[3 + i] * held;
-  }
-  return 1 / (1 + std::exp(-log_odds)) * std::exp2(-octaves_beyond);
-}
-)";
 
 /// Puts the parts of a header together in the order in which they need each other.
 class HeaderWriter {
@@ -265,14 +112,15 @@ class HeaderWriter {
     std::string families = families_text(features);
     std::string out = head(name_space);
     out += fmt::format("namespace {} {{\n\n", name_space);
-    out += embedded_file("src/export/runtime-inl.h");
+    out += fixed_text("runtime");
     out += "\n" + cpp_problem_types();
     std::vector<double> bytes;
     for (std::size_t type = 0; type < EnumWords<DType>::words.size(); ++type) {
       bytes.push_back(bytes_per_element(static_cast<DType>(type)));
     }
     out += "\n// Bytes of one element of each type.\n" + cpp_array("double", "element_bytes", bytes);
-    out += kSizes;
+    out += "\n";
+    out += fixed_text("sizes");
     out +=
         "\n// Formulas: what the problem alone decides is computed once (q), what a config alone decides is "
         "a "
@@ -287,10 +135,12 @@ class HeaderWriter {
     out += fmt::format("inline constexpr double score_sign = {};\n",
                        target_.target == Target::latency ? "-1.0" : "1.0");
     out += speed_text();
-    out += kFamilyType;
+    out += "\n";
+    out += fixed_text("family");
     out += families;
     out += confidence_text();
-    out += kSelect;
+    out += "\n";
+    out += fixed_text("select");
     out += fmt::format("\n}}  // namespace {}\n", name_space);
     return out;
   }
@@ -400,9 +250,11 @@ class HeaderWriter {
   }
 
   std::string confidence_text() const {
-    static_assert(Confidence::first_size == 3 && Confidence::sizes == 4, "kConfidence spells the inputs out");
+    static_assert(Confidence::first_size == 3 && Confidence::sizes == 4,
+                  "confidence-inl.h spells the inputs out");
     std::string out = fmt::format("inline constexpr int most_ranked = {};\n", Confidence::top);
-    out += kBest;
+    out += "\n";
+    out += fixed_text("best");
     const Confidence* const of = confidence();
     const auto constant = [&](std::string_view name, double value) {
       out += fmt::format("inline constexpr double {} = {};\n", name, cpp_number(value));
@@ -416,7 +268,8 @@ class HeaderWriter {
     out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
     out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
     out += cpp_array("double", "confidence_high", std::span<const double>(of->high));
-    out += kConfidence;
+    out += "\n";
+    out += fixed_text("confidence");
     return out;
   }
 

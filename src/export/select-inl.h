@@ -1,0 +1,76 @@
+// The family for a problem; null when the model was not trained for its types and layout. Whether C is read
+// too changes no choice: a family of the other kind serves as well.
+inline const Family* family_of(const Problem& p) {
+  for (const bool accumulate : {p.accumulate, !p.accumulate}) {
+    for (const Family& f : families) {
+      if (f.dtype_a == p.dtype_a && f.dtype_b == p.dtype_b && f.dtype_c == p.dtype_c &&
+          f.dtype_acc == p.dtype_acc && f.layout == p.layout && f.epilogue == p.epilogue &&
+          f.accumulate == accumulate) {
+        return &f;
+      }
+    }
+  }
+  return nullptr;
+}
+
+// Calls use(config, score) for each config that can take the problem, in family order; higher is better.
+template <class Use>
+inline void each_score(const Problem& p, const Family& f, Use&& use) {
+  if (!is_described(p)) return;
+  double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
+  features_of_problem(p, q);
+  f.rules_of_problem(p, rule_q);
+  for (int i = 0; i < f.size; ++i) {
+    if (!f.serves(rule_q, f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count)) continue;
+    features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
+    use(i, score_sign * score_forest.predict(row));
+  }
+}
+
+// Writes one score per config of the family; -infinity: cannot take the problem.
+inline void score(const Problem& p, const Family& f, double* scores) {
+  for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
+  each_score(p, f, [scores](int i, double score) { scores[i] = score; });
+}
+
+// What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes
+// it.
+struct Choice {
+  int config = -1;                     // position in the family
+  const char* name = nullptr;          // of the kernel
+  const std::int32_t* axes = nullptr;  // axis_count values, in the order of axis_names
+  double score = unknown;
+  double tflops = unknown;      // predicted
+  double time_us = unknown;     // predicted
+  double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
+};
+
+// The best config of a problem whose sizes make sense (none negative, batch at least 1); of equal scores the
+// first. Allocates nothing; may run in many threads at once.
+inline Choice select(const Problem& p) {
+  Choice choice;
+  const Family* const f = family_of(p);
+  if (!f) return choice;
+  Best best;
+  double static_score = -infinity;
+  each_score(p, *f, [&](int i, double score) {
+    best.add(i, score);
+    if (i == f->static_config) static_score = score;
+  });
+  if (best.count == 0) return choice;
+  choice.config = best.config[0];
+  double own_score = choice.score = best.score[0];
+  choice.confidence = confidence_of(p, best);
+  if (choice.confidence < confidence_floor && static_score > -infinity) {
+    choice.config = f->static_config;
+    own_score = static_score;
+    choice.score = std::nextafter(best.score[0], infinity);  // it comes first
+    choice.confidence = static_confidence;
+  }
+  choice.name = f->names[choice.config];
+  choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
+  choice.tflops = predicted_tflops(p, own_score, best.score[0]);
+  const double flops = flop_count(p);
+  if (flops > 0 && choice.tflops > 0) choice.time_us = flops / choice.tflops * 1e-6;
+  return choice;
+}
