@@ -125,8 +125,8 @@ void setup_db(CLI::App& verb) {
   pruning->add_option("--older-than", options->older_than_days, "also what is older than this many days")
       ->check(CLI::Range(0.0, 1e6));
   verb.footer(
-      "Applications write decisions when first-use refinement is on (docs/selecting.md), and read them with\n"
-      "KSCOUT_DB or SelectorRequest::db.\n\n"
+      "Applications write decisions when DispatchPolicy::db names a file (first-use refinement, exhaustive\n"
+      "searches; docs/selecting.md), and read them with it, KSCOUT_DB or SelectorRequest::db.\n\n"
       "Examples\n"
       "  kscout db list\n"
       "  kscout db export --out decisions.json\n"

@@ -10,10 +10,11 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "dispatch/interleaved.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "measure/operands.h"
+#include "measure/rounds.h"
+#include "measure/steady_samples.h"
 #include "measure/verify.h"
 #include "options.h"
 #include "table.h"
@@ -69,7 +70,7 @@ KernelConfig default_config(const RunOptions& options, const Registry& registry,
 }
 
 /// A config to run and who chose it, made ready.
-struct Candidate {
+struct ReadyConfig {
   std::string source;
   Solution solution;
   std::unique_ptr<Launch> launch;
@@ -78,12 +79,12 @@ struct Candidate {
 };
 
 /// The selector's choice, or what the command line names.
-std::vector<std::unique_ptr<Candidate>> candidates_of(const RunOptions& options, const GemmProblem& problem,
-                                                      Solver& solver) {
-  std::vector<std::unique_ptr<Candidate>> candidates;
+std::vector<std::unique_ptr<ReadyConfig>> candidates_of(const RunOptions& options, const GemmProblem& problem,
+                                                        Solver& solver) {
+  std::vector<std::unique_ptr<ReadyConfig>> candidates;
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
   for (const auto& name : names) {
-    auto one = std::make_unique<Candidate>();
+    auto one = std::make_unique<ReadyConfig>();
     if (name == "auto") {
       one->solution = solver.solve(problem);
       one->source = std::string(word(one->solution.choice.source));
@@ -101,7 +102,7 @@ std::vector<std::unique_ptr<Candidate>> candidates_of(const RunOptions& options,
   return candidates;
 }
 
-void verify(Candidate& one, GemmOperands& operands, const GemmReference& reference) {
+void verify(ReadyConfig& one, GemmOperands& operands, const GemmReference& reference) {
   one.workspace.resize(one.launch->workspace_bytes());
   operands.reset_c();
   one.launch->run(operands.buffers(), one.workspace.data());
@@ -116,38 +117,69 @@ struct Times {
   std::vector<double> run_us, copies_us;
 };
 
-Times time_candidates(std::vector<std::unique_ptr<Candidate>>& candidates, GemmOperands& operands,
+/// Something to time: a run of a launch, or its copies alone.
+struct Timed {
+  Launch* launch;
+  std::function<void()> call;
+  double expected_us = 0;
+};
+
+/// Medians in turn, none of which has to win: each gets `seconds`.
+std::vector<double> medians_us(std::vector<Timed>& all, double seconds) {
+  constexpr double kPatience = 1;
+  const RoundsRule rule{.most = 1000,
+                        .target = 0,
+                        .budget_us = seconds * 1e6 * static_cast<double>(all.size()),
+                        .rivals = false};
+  SteadySamples steady(kPatience);
+  const auto timed = time_in_rounds(all.size(), rule, [&](std::size_t i) {
+    Timed& one = all[i];
+    bool disturbed = false;
+    const TimedCalls batch = steady.take(
+        *one.launch, [&] { return timed_batch(one.call, one.expected_us); }, disturbed);
+    one.expected_us = batch.call_us;
+    return std::optional(batch);
+  });
+  std::vector<double> medians;
+  for (const TimedInRounds& one : timed) medians.push_back(one.summary.median);
+  return medians;
+}
+
+Times time_candidates(std::vector<std::unique_ptr<ReadyConfig>>& candidates, GemmOperands& operands,
                       double seconds) {
-  std::vector<std::function<void()>> calls;
-  std::vector<std::size_t> copies;  // by candidate: its call, or none
+  std::vector<Timed> all;
   for (const auto& candidate : candidates) {
-    Candidate& one = *candidate;
-    calls.emplace_back([&one, &operands] { one.launch->run(operands.buffers(), one.workspace.data()); });
+    ReadyConfig& one = *candidate;
+    const auto run = [&one, &operands] { one.launch->run(operands.buffers(), one.workspace.data()); };
+    all.push_back({one.launch.get(), run, timed_calls(run, 1).call_us});
   }
+  std::vector<std::size_t> copies;  // by candidate: their position, when it makes any
   for (const auto& candidate : candidates) {
-    Candidate& one = *candidate;
-    copies.push_back(calls.size());
+    ReadyConfig& one = *candidate;
+    copies.push_back(all.size());
     if (!one.solution.form.padded()) continue;
     auto& padded = dynamic_cast<PaddedLaunch&>(*one.launch);
-    calls.emplace_back(
-        [&one, &padded, &operands] { padded.run_copies(operands.buffers(), one.workspace.data()); });
+    const auto run = [&one, &padded, &operands] {
+      padded.run_copies(operands.buffers(), one.workspace.data());
+    };
+    all.push_back({&padded, run, timed_calls(run, 1).call_us});
   }
-  const auto summaries = time_interleaved(calls, seconds);
+  const auto medians = medians_us(all, seconds);
   Times times;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const bool padded = candidates[i]->solution.form.padded();
-    times.run_us.push_back(summaries[i].median);
-    times.copies_us.push_back(padded ? summaries[copies[i]].median : Choice::unknown);
+    times.run_us.push_back(medians[i]);
+    times.copies_us.push_back(padded ? medians[copies[i]] : Choice::unknown);
   }
   return times;
 }
 
-Table table_of(const GemmProblem& problem, const std::vector<std::unique_ptr<Candidate>>& candidates,
+Table table_of(const GemmProblem& problem, const std::vector<std::unique_ptr<ReadyConfig>>& candidates,
                const Times& times) {
   Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us", "backend", "padded",
                "as_run", "copies_us"});
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Candidate& one = *candidates[i];
+    const ReadyConfig& one = *candidates[i];
     const Solution& solution = one.solution;
     const bool direct = solution.form.problem == problem;
     table.add_row({text(Selector::name(solution.form.problem, solution.choice)), text(one.source),
@@ -203,6 +235,8 @@ void setup_run(CLI::App& verb) {
       ->capture_default_str();
   add_word_option(verb, "--fallback", options->policy.fallback,
                   "who answers when there is no model: analytic costs, or every config measured once");
+  verb.add_option("--db", options->policy.db,
+                  "file of decisions: what a search found is kept there, and answers the next time");
   verb.add_option("--seconds", options->seconds, "time to measure each config")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));

@@ -40,6 +40,7 @@ struct Solution {
 enum class Fallback : std::uint8_t {
   analytic,    ///< the least analytic cost: nothing runs
   exhaustive,  ///< every config that serves is verified and timed on operands of its own, once per problem
+               ///< and file of decisions
 };
 template <>
 struct EnumWords<Fallback> {
@@ -50,15 +51,17 @@ struct EnumWords<Fallback> {
 /// First-use refinement: the configs with the best predictions are timed on the caller's problem when it runs
 /// for the first time, and the fastest is used from then on (docs/selecting.md).
 struct Refinement {
-  std::size_t top = 0;            ///< configs that are timed; below 2: none
-  double seconds = 0.05;          ///< of timed rounds, once per problem
-  std::filesystem::path db = {};  ///< file in which decisions are kept and looked up; empty: in memory only
+  std::size_t top = 0;    ///< configs that are timed; below 2: none
+  double seconds = 0.05;  ///< of timed rounds, once per problem
 };
 
 struct DispatchPolicy {
   Fallback fallback = Fallback::analytic;
   std::string rules = "default";  ///< rule set that a fallback chooses from
   Refinement refine = {};
+  /// File in which what was found by timing (refinement, exhaustive searches) is kept and looked up; empty:
+  /// it lasts as long as the dispatcher. A selector that is given looks it up where its own request names it.
+  std::filesystem::path db = {};
 };
 
 /// Where a run takes place, and in whose memory.

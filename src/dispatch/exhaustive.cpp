@@ -1,130 +1,84 @@
 #include "dispatch/exhaustive.h"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <memory>
+#include <cmath>
 #include <vector>
 
 #include "core/fail.h"
-#include "dispatch/interleaved.h"
-#include "measure/clock.h"
-#include "measure/operands.h"
-#include "measure/stopping.h"
-#include "measure/verify.h"
 
 namespace kscout {
 
 namespace {
 
-constexpr double kHopeless = 3, kRace = 1.5;  ///< times the best so far: given up after one sample, after two
+/// A sweep's protocol for somebody who waits for the answer.
+constexpr Protocol kSearch{
+    .patience = 1, .coarse_budget_us = 2e3, .hopeless = 3, .contenders = 4, .tight_budget_us = 8e4};
 
-/// Operands, reference and workspace of one problem.
-class Arena {
- public:
-  explicit Arena(const GemmProblem& problem) : problem_(problem) {
-    operands_.make(problem, 1);
-    reference_ = std::make_unique<GemmReference>(problem, operands_);
-  }
-
-  /// Ready and right, or null.
-  std::unique_ptr<Launch> verified(const TimedCandidate& candidate) {
-    try {
-      auto launch = candidate.backend->prepare(problem_, candidate.config);
-      workspace_.resize(launch->workspace_bytes());
-      operands_.reset_c();
-      launch->run(operands_.buffers(), workspace_.data());
-      const bool right = reference_->check(operands_.c()).error <= 1 && operands_.damage().empty() &&
-                         workspace_.damage().empty();
-      if (!right) operands_.repair();
-      return right ? std::move(launch) : nullptr;
-    } catch (const Error&) {
-      return nullptr;
-    }
-  }
-
-  double call_us(Launch& launch) {
-    const std::int64_t begin = now_ns();
-    launch.run(operands_.buffers(), workspace_.data());
-    return static_cast<double>(now_ns() - begin) / 1e3;
-  }
-
-  GemmOperands& operands() { return operands_; }
-
- private:
-  GemmProblem problem_;
-  GemmOperands operands_;
-  std::unique_ptr<GemmReference> reference_;
-  GuardedBuffer workspace_{3};
-};
-
-struct Contender {
+struct Finished {
   std::size_t index;
   double time_us;
 };
 
-/// First pass: the coarse time of each right candidate that stayed in the race.
-std::vector<Contender> race(Arena& arena, std::span<const TimedCandidate> candidates,
-                            const SearchBudget& budget) {
-  std::vector<Contender> finished;
+void refuse_other_memory(std::span<const Candidate> candidates) {
+  for (const Candidate& one : candidates) {
+    if (&one.backend->memory() == &host_memory()) continue;
+    fail(Errc::unsupported, "backend {}: an exhaustive search measures operands in the CPU's memory only",
+         one.backend->name());
+  }
+}
+
+/// Whether its results can be verified here.
+bool can_open(ProblemBench& bench, const GemmProblem& problem) {
+  try {
+    bench.open(problem);
+    return true;
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) throw;
+    return false;
+  }
+}
+
+/// First pass: the coarse time of each right candidate that stayed in the race, fastest first.
+std::vector<Finished> race(ProblemBench& bench, std::span<const Candidate> candidates) {
+  std::vector<Finished> finished;
   double best_us = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const auto launch = arena.verified(candidates[i]);
-    if (!launch) continue;
-    Sampler sampler({.most = 11,
-                     .budget_us = budget.coarse_us,
-                     .best_us = best_us,
-                     .hopeless = kHopeless,
-                     .race = kRace});
-    do {
-      const double us = arena.call_us(*launch);
-      sampler.add(us, us);
-    } while (sampler.verdict() == Verdict::go_on);
-    if (sampler.verdict() == Verdict::raced) continue;
-    finished.push_back({i, sampler.summary().median});
-    best_us = std::min(best_us, finished.back().time_us);
+    const Measurement measured = bench.coarse(candidates[i], best_us).measured;
+    if (measured.status != Status::ok) continue;
+    finished.push_back({i, measured.time_us});
+    best_us = std::min(best_us, measured.time_us);
   }
-  std::ranges::stable_sort(finished, {}, &Contender::time_us);
+  std::ranges::stable_sort(finished, {}, &Finished::time_us);
   return finished;
 }
 
 }  // namespace
 
-std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const TimedCandidate> candidates,
-                                      const SearchBudget& budget) {
-  for (const TimedCandidate& one : candidates) {
-    if (&one.backend->memory() == &host_memory()) continue;
-    fail(Errc::unsupported, "backend {}: an exhaustive search measures operands in the CPU's memory only",
-         one.backend->name());
-  }
-  std::unique_ptr<Arena> arena;
-  try {
-    arena = std::make_unique<Arena>(problem);
-  } catch (const Error& error) {
-    if (error.code() == Errc::unsupported) return std::nullopt;
-    throw;
-  }
-  auto contenders = race(*arena, candidates, budget);
-  if (contenders.empty()) return std::nullopt;
-  contenders.resize(std::min(contenders.size(), budget.contenders));
+std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const Candidate> candidates) {
+  refuse_other_memory(candidates);
+  ProblemBench bench(kSearch, 1);
+  if (!can_open(bench, problem)) return std::nullopt;
+  auto finished = race(bench, candidates);
+  finished.resize(std::min(finished.size(), static_cast<std::size_t>(kSearch.contenders)));
+  std::vector<Candidate> contenders;
+  for (const Finished& one : finished) contenders.push_back(candidates[one.index]);
 
-  std::vector<std::unique_ptr<Launch>> launches;
-  std::size_t workspace_bytes = 0;
-  for (const Contender& one : contenders) {
-    launches.push_back(candidates[one.index].backend->prepare(problem, candidates[one.index].config));
-    workspace_bytes = std::max(workspace_bytes, launches.back()->workspace_bytes());
-  }
-  GuardedBuffer workspace(3);
-  workspace.resize(workspace_bytes);
-  std::vector<std::function<void()>> calls;
-  for (const auto& launch : launches) {
-    calls.emplace_back([&one = *launch, &operands = arena->operands(), &workspace] {
-      one.run(operands.buffers(), workspace.data());
-    });
-  }
-  const auto summaries = time_interleaved(calls, budget.final_seconds);
-  const auto best = std::ranges::min_element(summaries, {}, &SampleSummary::median);
-  return Fastest{contenders[static_cast<std::size_t>(best - summaries.begin())].index, best->median};
+  Fastest fastest;
+  bench.contenders(contenders, [&](std::size_t i, const Outcome& outcome) {
+    const Status status = outcome.measured.status;
+    const double time_us = outcome.measured.time_us;
+    if (status != Status::ok && status != Status::raced) return;
+    ++fastest.timed;
+    if (status == Status::ok && !(time_us >= fastest.time_us)) {  // also the first one
+      fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
+      fastest.time_us = time_us;
+      fastest.index = finished[i].index;
+    } else {
+      fastest.next_us = std::fmin(fastest.next_us, time_us);
+    }
+  });
+  if (std::isnan(fastest.time_us)) return std::nullopt;
+  return fastest;
 }
 
 }  // namespace kscout

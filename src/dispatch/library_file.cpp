@@ -1,22 +1,45 @@
 #include "dispatch/library_file.h"
 
 #include <cerrno>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 
 #include <dlfcn.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/field_text.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/log.h"
 
 namespace kscout {
 
 namespace {
 
-constexpr unsigned kProbeSeconds = 30;
+constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
+
+/// How long a library may take to load.
+double limit_seconds() {
+  constexpr double kDefault = 30, kMost = 86400;
+  const std::string text = environment(kLimitVariable);
+  if (text.empty()) return kDefault;
+  const auto seconds = parse_field<double>(kLimitVariable, text);
+  if (!(seconds > 0 && seconds <= kMost)) {
+    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMost);
+  }
+  return seconds;
+}
+
+/// SIGALRM after so long.
+void set_alarm(double seconds) {
+  const auto us = static_cast<std::int64_t>(std::ceil(seconds * 1e6));
+  const itimerval timer{.it_interval = {}, .it_value = {us / 1'000'000, us % 1'000'000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);
+}
 
 void check_checksum(const LibraryIndex& index) {
   if (is_absent(index.library)) {
@@ -34,11 +57,11 @@ kscout_kernel_library_get_function entry_of(void* handle) {
 
 /// In the child: everything that could crash before a kernel is called. What fails in order is told by the
 /// parent, which does the same again.
-[[noreturn]] void load_and_leave(const char* file, int done) {
+[[noreturn]] void load_and_leave(const char* file, double seconds, int done) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
     std::signal(signal, SIG_DFL);  // the program's own handlers are none of the child's business
   }
-  alarm(kProbeSeconds);
+  set_alarm(seconds);
   if (void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
     if (const auto get = entry_of(handle)) get();
   }
@@ -47,13 +70,13 @@ kscout_kernel_library_get_function entry_of(void* handle) {
 }
 
 /// How the child ended, in words.
-std::string ending(pid_t child) {
+std::string ending(pid_t child, double seconds) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) return "its loading process was lost";  // SIGCHLD ignored: somebody else reaped it
   }
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-    return fmt::format("loading it did not end within {} s", kProbeSeconds);
+    return fmt::format("loading it did not end within {} s ({} sets the limit)", seconds, kLimitVariable);
   }
   if (WIFSIGNALED(status)) return fmt::format("loading it crashed: {}", strsignal(WTERMSIG(status)));
   return fmt::format("loading it ended the process with code {}", WEXITSTATUS(status));
@@ -61,10 +84,11 @@ std::string ending(pid_t child) {
 
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
+  const double seconds = limit_seconds();
   int ends[2];
   if (pipe(ends) != 0) fail(Errc::device_failure, "{}: no pipe: {}", file, std::strerror(errno));
   const pid_t child = fork();
-  if (child == 0) load_and_leave(file.c_str(), ends[1]);
+  if (child == 0) load_and_leave(file.c_str(), seconds, ends[1]);
   close(ends[1]);
   char mark = 0;
   ssize_t got = 0;
@@ -74,7 +98,7 @@ void try_loading(const LibraryIndex& index) {
   }
   close(ends[0]);
   if (child < 0) fail(Errc::device_failure, "{}: cannot fork: {}", file, std::strerror(errno));
-  const std::string how = ending(child);
+  const std::string how = ending(child, seconds);
   if (got != 1) fail(Errc::device_failure, "{}: {}; rebuild it or remove its index", file, how);
 }
 

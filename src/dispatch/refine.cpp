@@ -1,24 +1,23 @@
 #include "dispatch/refine.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <memory>
 #include <vector>
 
 #include <kscout/error.h>
-#include <kscout/provider.h>
-#include <kscout/version.h>
 
 #include "measure/clock.h"
-#include "measure/samples.h"
+#include "measure/rounds.h"
+#include "measure/steady_samples.h"
 
 namespace kscout {
 namespace {
 
 constexpr double kHopeless = 3;  ///< times the first contender's untimed run
 constexpr std::size_t kLeastRounds = 3, kMostRounds = 101;
+constexpr double kPatience = 1;  ///< waits for a steady machine, at most this times the time of the calls
 
 /// Memory of a backend.
 class DeviceBytes {
@@ -38,8 +37,7 @@ class DeviceBytes {
 struct Contender {
   std::size_t position;
   std::unique_ptr<Launch> launch;
-  double first_us = 0;
-  std::vector<double> samples_us = {};
+  double expected_us = 0;
 };
 
 std::vector<Contender> made_ready(Backend& backend, const GemmProblem& problem,
@@ -60,30 +58,25 @@ std::size_t bytes_of_c(const GemmProblem& problem) {
       std::ceil(static_cast<double>(operand_elements(problem).c) * bytes_per_element(problem.dtype_c)));
 }
 
-double timed_us(Launch& launch, const GemmBuffers& buffers, void* workspace) {
-  const auto begin = now_ns();
-  launch.run(buffers, workspace);
-  return static_cast<double>(now_ns() - begin) / 1e3;
-}
-
 /// The one whose median is taken: the smallest that is surely below that of the first, else the first.
-Refined verdict(std::span<const Contender> contenders) {
-  std::vector<SampleSummary> summaries;
-  for (const Contender& one : contenders) summaries.push_back(summarise(one.samples_us));
+Fastest verdict(std::span<const Contender> contenders, std::span<const TimedInRounds> timed) {
+  const auto surely_faster = [&](const SampleSummary& one) { return one.high < timed[0].summary.low; };
   std::size_t best = 0;
-  for (std::size_t i = 1; i < summaries.size(); ++i) {
-    if (summaries[i].high < summaries[0].low && summaries[i].median < summaries[best].median) best = i;
+  for (std::size_t i = 1; i < timed.size(); ++i) {
+    const SampleSummary& one = timed[i].summary;
+    if (surely_faster(one) && one.median < timed[best].summary.median) best = i;
   }
-  double next_us = std::numeric_limits<double>::quiet_NaN();
-  for (std::size_t i = 0; i < summaries.size(); ++i) {
-    if (i != best) next_us = std::fmin(next_us, summaries[i].median);
+  Fastest fastest{
+      .index = contenders[best].position, .time_us = timed[best].summary.median, .timed = timed.size()};
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    if (i != best) fastest.next_us = std::fmin(fastest.next_us, timed[i].summary.median);
   }
-  return {contenders[best].position, summaries[best].median, next_us, contenders.size()};
+  return fastest;
 }
 
 }  // namespace
 
-std::optional<Refined> fastest_on(Backend& backend, const GemmProblem& problem,
+std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
                                   std::span<const Choice> choices, const GemmBuffers& buffers,
                                   const RefineBudget& budget) {
   if (&backend.memory() != &host_memory()) return std::nullopt;  // a clock here does not see a device's queue
@@ -97,37 +90,27 @@ std::optional<Refined> fastest_on(Backend& backend, const GemmProblem& problem,
   GemmBuffers own = buffers;
   own.c = c.data();
 
-  for (Contender& one : contenders) one.first_us = timed_us(*one.launch, own, workspace.data());
-  const double limit_us = kHopeless * contenders.front().first_us;
-  std::erase_if(contenders, [&](const Contender& one) { return one.first_us > limit_us; });
+  const auto call_of = [&](Contender& one) {
+    return [&one, &own, &workspace] { one.launch->run(own, workspace.data()); };
+  };
 
-  double left_us = budget.seconds * 1e6, round_us = 0;
-  for (std::size_t round = 0; round < kMostRounds && round_us <= left_us; ++round) {
-    round_us = 0;
-    for (Contender& one : contenders) {
-      one.samples_us.push_back(timed_us(*one.launch, own, workspace.data()));
-      round_us += one.samples_us.back();
-    }
-    left_us -= round_us;
-  }
-  if (contenders.front().samples_us.size() < kLeastRounds) return std::nullopt;
-  return verdict(contenders);
-}
+  for (Contender& one : contenders) one.expected_us = timed_calls(call_of(one), 1).call_us;
+  const double limit_us = kHopeless * contenders.front().expected_us;
+  std::erase_if(contenders, [&](const Contender& one) { return one.expected_us > limit_us; });
 
-StoredDecision decision_of(const GemmProblem& problem, const Choice& choice, const Refined& refined,
-                           const Device& device) {
-  GemmProblem identity = problem;
-  identity.weight = 1;
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return {.problem = print(identity),
-          .config = config_name(signature_of(problem), choice.config),
-          .device = device_identity(device),
-          .driver = "",
-          .version = KSCOUT_VERSION,
-          .time_us = refined.time_us,
-          .next_us = refined.next_us,
-          .timed = static_cast<std::int64_t>(refined.timed),
-          .at = std::chrono::duration_cast<std::chrono::seconds>(now).count()};
+  SteadySamples steady(kPatience);
+  const RoundsRule rule{.most = kMostRounds, .budget_us = budget.seconds * 1e6, .strict = true};
+  const auto timed = time_in_rounds(contenders.size(), rule, [&](std::size_t i) {
+    Contender& one = contenders[i];
+    const auto begin = now_ns();
+    bool disturbed = false;
+    TimedCalls batch = steady.take(
+        *one.launch, [&] { return timed_batch(call_of(one), one.expected_us); }, disturbed);
+    batch.all_us = static_cast<double>(now_ns() - begin) / 1e3;  // waits are part of the budget
+    return std::optional(batch);
+  });
+  if (timed.front().summary.count < kLeastRounds) return std::nullopt;
+  return verdict(contenders, timed);
 }
 
 }  // namespace kscout

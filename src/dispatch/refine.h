@@ -3,12 +3,14 @@
 /// First-use refinement: the configs with the best predictions, timed once on the caller's own problem.
 ///
 ///     const auto refined = fastest_on(backend, problem, contenders, buffers, {.seconds = 0.05});
-///     if (refined) use(contenders[refined->fastest]);      // nothing: the budget did not tell, keep the first
+///     if (refined) use(contenders[refined->index]);      // nothing: the budget did not tell, keep the first
 ///
 /// **What it costs.** Once per problem: each contender is made ready and runs once untimed, then all run in
-/// turn (A B C A B C ...) until the budget ends. A round starts only when the one before fits in what is
-/// left, so that the time is at most budget + two runs of every contender; those that take over three times
-/// as long as the first contender in the untimed round are left out of the rounds.
+/// turn (A B C A B C ...) until the first is known to 1 %, all others are surely slower, or the budget ends.
+/// A round starts only when the one before fits in what is left, so that the time is at most budget + two
+/// runs of every contender; up to half of the budget is spent on waiting for a machine that something else
+/// slows down. Those that take over three times as long as the first contender in the untimed round are left
+/// out of the rounds.
 ///
 /// **What it risks.** The first contender is what would have run anyway. Another is taken only when its
 /// interval of the median (95 %) ends below the first one's begin: noise changes nothing, and the choice is
@@ -20,7 +22,7 @@
 #include <kscout/backend.h>
 #include <kscout/selector.h>
 
-#include "select/decision_db.h"
+#include "dispatch/fastest.h"
 
 namespace kscout {
 
@@ -28,23 +30,12 @@ struct RefineBudget {
   double seconds = 0.05;  ///< of timed rounds
 };
 
-struct Refined {
-  std::size_t fastest = 0;  ///< position among the contenders
-  double time_us = 0;       ///< its median
-  double next_us = 0;       ///< the smallest median of the others; NaN when there is none
-  std::size_t timed = 0;    ///< contenders in the timed rounds
-};
-
 /// `contenders`, the most promising first: the backend accepts them. A and B are the caller's; C is memory of
 /// its own, so that the caller's C stays as it is. Nothing when fewer than two contenders can be made ready,
 /// when the budget allows no three rounds, or when the backend's operands are not in the CPU's memory. Throws
 /// device_failure.
-std::optional<Refined> fastest_on(Backend& backend, const GemmProblem& problem,
+std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
                                   std::span<const Choice> contenders, const GemmBuffers& buffers,
                                   const RefineBudget& budget);
-
-/// What a file of decisions keeps of it, as found now by this version of the library.
-StoredDecision decision_of(const GemmProblem& problem, const Choice& choice, const Refined& refined,
-                           const Device& device);
 
 }  // namespace kscout

@@ -51,10 +51,10 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
     chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider()),
                                             .device = backend.device(),
                                             .rules = policy_.rules,
-                                            .db = policy_.refine.db}));
+                                            .db = policy_.db}));
   }
   chain.push_back(Selector::analytic(
-      {.device = backend.device(), .db = policy_.refine.db},
+      {.device = backend.device(), .db = policy_.db},
       [&backend, rules = policy_.rules](const Signature& of) { return backend.family(of, rules); }));
   return found_.emplace(key, std::move(chain)).first->second;
 }
@@ -128,7 +128,7 @@ bool Solver::serves(Backend& backend, const GemmProblem& problem) {
 
 std::optional<Solution> Solver::measured(const Form& form) {
   if (const auto known = measured_.find(form.problem); known != measured_.end()) return known->second;
-  std::vector<TimedCandidate> candidates;
+  std::vector<Candidate> candidates;
   for (const auto& backend : registry_.backends()) {
     try {
       const Selector& selector = selectors(*backend, signature_of(form.problem)).back();
@@ -142,10 +142,11 @@ std::optional<Solution> Solver::measured(const Form& form) {
     }
   }
   std::optional<Solution> answer;
-  if (const auto fastest = fastest_config(form.problem, candidates, {})) {
-    const TimedCandidate& candidate = candidates[fastest->index];
-    const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, Choice::unknown);
+  if (const auto fastest = fastest_config(form.problem, candidates)) {
+    const Candidate& candidate = candidates[fastest->index];
+    const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, fastest->next_us);
     answer = Solution{choice, candidate.backend, form};
+    keep(form.problem, *answer, *fastest);
   }
   return measured_.emplace(form.problem, answer).first->second;
 }
@@ -195,12 +196,15 @@ void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solu
   const auto choices = contenders(problem, solution);
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
   if (!refined) return;
-  solution.choice =
-      timed_choice(problem, choices[refined->fastest].config, refined->time_us, refined->next_us);
-  if (policy_.refine.db.empty()) return;
+  solution.choice = timed_choice(problem, choices[refined->index].config, refined->time_us, refined->next_us);
+  keep(problem, solution, *refined);
+}
+
+void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) const {
+  if (policy_.db.empty()) return;
   try {
-    DecisionDb(policy_.refine.db)
-        .put(decision_of(problem, solution.choice, *refined, solution.backend->device()));
+    DecisionDb(policy_.db)
+        .put(decision_of(problem, solution.choice.config, fastest, solution.backend->device()));
   } catch (const Error& error) {  // the choice stands; others have to find it out themselves
     if (const auto log = Log::from_environment()) log->line(error.what());
   }

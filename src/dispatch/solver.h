@@ -16,6 +16,7 @@
 
 #include <kscout/dispatcher.h>
 
+#include "dispatch/fastest.h"
 #include "family/serve_rules.h"
 
 namespace kscout {
@@ -63,8 +64,10 @@ class Solver {
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family serves the problem. Microseconds, where selecting costs tens.
   bool serves(Backend& backend, const GemmProblem& problem);
-  /// The answer of an exhaustive search over one form, remembered; nothing when it finds none.
+  /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
   std::optional<Solution> measured(const Form& form);
+  /// Writes a timed solution to the policy's file of decisions, where there is one.
+  void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) const;
 
   /// The serves rules of one backend's family for one signature.
   struct Asked {

@@ -15,7 +15,7 @@
 
 #include <kscout/error.h>
 
-#include "sweep/problem_bench.h"
+#include "measure/problem_bench.h"
 
 namespace kscout {
 

@@ -14,8 +14,8 @@
 #include <map>
 #include <string>
 
+#include "measure/problem_bench.h"
 #include "sweep/plan.h"
-#include "sweep/problem_bench.h"
 
 namespace kscout {
 

@@ -89,7 +89,7 @@ TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
 class Worker {
  public:
   Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
-      : plan_(plan), bench_(backend, plan.protocol, plan.seed), talk_(talk) {}
+      : plan_(plan), backend_(backend), bench_(plan.protocol, plan.seed), talk_(talk) {}
 
   void work(const Assignment& assignment) {
     const TimeSpent before = bench_.spent();
@@ -123,24 +123,27 @@ class Worker {
     return {};
   }
 
+  Candidate candidate(std::uint32_t config) const { return {&backend_, plan_.configs.at(config)}; }
+
   void coarse(const Assignment& assignment) {
     double best_us = assignment.best_us;
     for (const auto config : assignment.configs) {
-      Outcome outcome = bench_.coarse(plan_.configs.at(config), best_us);
+      Outcome outcome = bench_.coarse(candidate(config), best_us);
       if (outcome.measured.status == Status::ok) best_us = std::min(best_us, outcome.measured.time_us);
       talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
     }
   }
 
   void contenders(const Assignment& assignment) {
-    std::vector<KernelConfig> configs;
-    for (const auto config : assignment.configs) configs.push_back(plan_.configs.at(config));
-    bench_.contenders(configs, [&](std::size_t i, const Outcome& outcome) {
+    std::vector<Candidate> candidates;
+    for (const auto config : assignment.configs) candidates.push_back(candidate(config));
+    bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
       talk_.say({.kind = Answer::Kind::row, .index = assignment.configs[i], .outcome = outcome});
     });
   }
 
   const SweepPlan& plan_;
+  Backend& backend_;
   ProblemBench bench_;
   Conversation& talk_;
   std::int64_t opened_ = -1;

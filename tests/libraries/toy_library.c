@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <kscout/kernel_library.h>
 
@@ -98,6 +99,12 @@ __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }
 #endif
 #if defined(TOY_EXITS)
 __attribute__((constructor)) static void leave(void) { _Exit(7); }
+#endif
+
+#if defined(TOY_HANGS)
+__attribute__((constructor)) static void hang(void) {
+  for (;;) pause();
+}
 #endif
 
 #if !defined(TOY_ABI)

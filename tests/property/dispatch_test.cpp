@@ -10,7 +10,9 @@
 #include "dispatch/library_index.h"
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
+#include "measure/operands.h"
 #include "support/random_gemm.h"
+#include "support/share.h"
 
 namespace kscout {
 namespace {
@@ -41,8 +43,8 @@ TEST(Padding, MatchesFloat64UnderEveryLayout) {
   Registry registry;
   registry.add_library(file);
   Dispatcher dispatcher(registry);
-  int direct = 0, padded = 0, taken_apart = 0;
-  for (std::uint64_t seed = 0; seed < 800; ++seed) {
+  std::uint64_t direct = 0, padded = 0, taken_apart = 0;
+  for (std::uint64_t seed = 0; seed < share_of(800); ++seed) {
     Rng rng(seed);
     GemmProblem p = random_problem(rng);
     if (pick(rng, 0, 4) == 0) p.batch = pick(rng, 4, 7);
@@ -61,9 +63,70 @@ TEST(Padding, MatchesFloat64UnderEveryLayout) {
     ++(solution.form.padded() ? padded : direct);
     taken_apart += solution.form.calls > 1;
   }
-  EXPECT_GT(direct, 10);
-  EXPECT_GT(padded, 500);
-  EXPECT_GT(taken_apart, 50);
+  EXPECT_GT(direct, share_of(10));
+  EXPECT_GT(padded, share_of(500));
+  EXPECT_GT(taken_apart, share_of(50));
+}
+
+/// Plain loops that add a bias, over all of the problem: no kernel of the tests' libraries has an epilogue.
+class BiasLaunch final : public Launch {
+ public:
+  explicit BiasLaunch(const GemmProblem& problem) : p_(problem) {}
+  std::size_t workspace_bytes() const noexcept override { return 0; }
+  void run(const GemmBuffers& buffers, void*, Stream) override {
+    const auto* const a = static_cast<const float*>(buffers.a);
+    const auto* const b = static_cast<const float*>(buffers.b);
+    const auto* const bias = static_cast<const float*>(buffers.bias);
+    const MatrixView view_of_a = view_a(p_), view_of_b = view_b(p_), view_of_c = view_c(p_);
+    for (std::int64_t item = 0; item < p_.batch; ++item) {
+      for (std::int64_t i = 0; i < p_.m; ++i) {
+        for (std::int64_t j = 0; j < p_.n; ++j) {
+          double sum = 0;
+          for (std::int64_t k = 0; k < p_.k; ++k)
+            sum += double{a[view_of_a.at(item, i, k)]} * b[view_of_b.at(item, k, j)];
+          float& c = static_cast<float*>(buffers.c)[view_of_c.at(item, i, j)];
+          const double old = buffers.beta != 0 ? buffers.beta * c : 0;
+          c = static_cast<float>(buffers.alpha * sum + old + bias[j]);
+        }
+      }
+    }
+  }
+
+ private:
+  GemmProblem p_;
+};
+
+TEST(Padding, ABiasIsPaddedWithItsColumns) {
+  constexpr double kMostFlop = 1e5;
+  int with_more_columns = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    Rng rng(seed);
+    GemmProblem p = random_problem(rng);
+    p.m = std::min<std::int64_t>(p.m, 9);
+    p.lda = p.ldb = p.ldc = 0;
+    p.epilogue = Epilogue::bias;
+    const Guarded bias(static_cast<std::size_t>(p.n), Guarded::Edge::behind);
+    std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
+    int tried = 0;
+    for (const Form& form : padded_forms(p)) {
+      if (flop_count(form.problem) > kMostFlop || ++tried > 12) break;
+      SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
+      const Operands x(p, rng, Guarded::Edge::behind);
+      const GemmBuffers buffers{.a = x.a.data(),
+                                .b = x.b.data(),
+                                .c = x.c.data(),
+                                .alpha = 0.5,
+                                .beta = p.accumulate ? -1.5 : 0.0,
+                                .bias = bias.data()};
+      const auto launch = padded_launch(p, form, std::make_unique<BiasLaunch>(form.problem), host_memory());
+      const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+      launch->run(buffers, workspace.data());
+      expect_product(p, buffers, x);
+      if (testing::Test::HasFatalFailure()) return;
+      with_more_columns += form.problem.n != p.n;
+    }
+  }
+  EXPECT_GT(with_more_columns, 100);
 }
 
 TEST(Padding, CopiesNoMoreThanItMust) {
@@ -123,7 +186,7 @@ GemmProblem extreme_problem(Rng& rng) {
 /// KSCOUT_DISPATCH_PROBLEMS sets how many; docs/dispatching.md tells of the longest run.
 TEST(Dispatch, RandomProblemsMatchFloat64) {
   const char* const asked = std::getenv("KSCOUT_DISPATCH_PROBLEMS");
-  const std::uint64_t problems = asked ? std::strtoull(asked, nullptr, 10) : 1000;
+  const std::uint64_t problems = asked ? std::strtoull(asked, nullptr, 10) : share_of(1000);
   Registry registry;
   registry.add(backend("cpu"));
   Dispatcher dispatcher(registry);

@@ -92,6 +92,7 @@ inline void expect_product(const GemmProblem& p, const GemmBuffers& buffers, con
   const LeadingDimensions ld = leading_dimensions(p);
   const std::int64_t batch_a = operand_elements(p).a / p.batch, batch_b = operand_elements(p).b / p.batch;
   const auto fresh = static_cast<const float*>(buffers.c);
+  const auto bias = static_cast<const float*>(buffers.bias);  // null: none is added
   for (std::int64_t batch = 0; batch < p.batch; ++batch) {
     for (std::int64_t i = 0; i < p.m; ++i) {
       const std::int64_t line = (batch * p.m + i) * ld.c;
@@ -105,10 +106,10 @@ inline void expect_product(const GemmProblem& p, const GemmBuffers& buffers, con
           magnitude += std::abs(product);
         }
         const double old = buffers.beta != 0 ? buffers.beta * x.before[line + j] : 0;
-        const double expected = buffers.alpha * sum + old;
-        const double tolerance =
-            static_cast<double>(p.k + 8) * 0x1p-24 * (std::abs(buffers.alpha) * magnitude + std::abs(old)) +
-            1e-30;
+        const double added = bias ? bias[j] : 0;
+        const double expected = buffers.alpha * sum + old + added;
+        const double magnitudes = std::abs(buffers.alpha) * magnitude + std::abs(old) + std::abs(added);
+        const double tolerance = static_cast<double>(p.k + 8) * 0x1p-24 * magnitudes + 1e-30;
         ASSERT_LE(std::abs(fresh[line + j] - expected), tolerance)
             << "C(" << i << ", " << j << ") of batch " << batch << " is " << fresh[line + j] << ", not "
             << expected;

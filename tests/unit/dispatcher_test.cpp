@@ -1,7 +1,9 @@
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,9 +15,13 @@
 
 #include "measure/operands.h"
 #include "measure/verify.h"
+#include "select/decision_db.h"
+#include "support/expect_error.h"
 
 namespace kscout {
 namespace {
+
+using test::expect_error;
 
 Dispatcher analytic_dispatcher() {
   Backend& cpu = backend("cpu");
@@ -48,16 +54,6 @@ TEST(Dispatcher, TellsWhoChose) {
   const Choice choice = dispatcher.get_solution(make_gemm(64, 64, 64)).choice;
   EXPECT_EQ(choice.source, ChoiceSource::analytic);
   EXPECT_EQ(parse_config_name(Selector::name(make_gemm(64, 64, 64), choice)).config, choice.config);
-}
-
-void expect_error(Errc code, std::string_view part, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error with '" << part << "'";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
-  }
 }
 
 TEST(Dispatcher, BetaNeedsAProblemThatAccumulates) {
@@ -226,10 +222,10 @@ TEST(Dispatcher, SelectingTouchesNoDevice) {
   EXPECT_GT(watched.touches, 0);
 }
 
-/// A dispatcher without a model: analytic costs choose, or a search.
-Dispatcher searching(WatchedBackend& watched) {
-  return {Selector::analytic({.device = watched.device(), .rules = "tiny"}), watched,
-          DispatchPolicy{.fallback = Fallback::exhaustive, .rules = "tiny"}};
+/// A dispatcher without a model: a search chooses, or a file of decisions.
+Dispatcher searching(WatchedBackend& watched, const std::filesystem::path& db = {}) {
+  return {Selector::analytic({.device = watched.device(), .rules = "tiny", .db = db}), watched,
+          DispatchPolicy{.fallback = Fallback::exhaustive, .rules = "tiny", .db = db}};
 }
 
 TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
@@ -254,6 +250,33 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
   watched.right = KernelConfig(provider("native").space(Op::gemm));  // nobody is right
   Dispatcher hopeless = searching(watched);
   EXPECT_EQ(hopeless.get_solution(problem).choice.source, ChoiceSource::analytic);
+}
+
+TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
+  const auto file =
+      std::filesystem::temp_directory_path() / fmt::format("kscout_searched_{}.sqlite", getpid());
+  WatchedBackend watched;
+  const GemmProblem problem = make_gemm(60, 61, 62);
+  const Solution found = searching(watched, file).get_solution(problem);
+  const int touches = watched.touches;
+  const Solution kept = searching(watched, file).get_solution(problem);
+  EXPECT_EQ(watched.touches, touches) << "another dispatcher measures nothing";
+  EXPECT_EQ(kept.choice.source, ChoiceSource::db);
+  EXPECT_EQ(kept.choice.config, found.choice.config);
+  EXPECT_EQ(kept.choice.time_us, found.choice.time_us);
+
+  const auto stored = DecisionDb(file).read();
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].problem, print(problem));
+  EXPECT_EQ(stored[0].time_us, found.choice.time_us);
+  EXPECT_GE(stored[0].timed, 1);
+  std::filesystem::remove(file);
+}
+
+TEST(Dispatcher, AFileThatCannotBeWrittenCostsNoAnswer) {
+  WatchedBackend watched;
+  EXPECT_EQ(searching(watched, "/proc/kscout/none.sqlite").get_solution(make_gemm(20, 21, 22)).choice.source,
+            ChoiceSource::db);
 }
 
 TEST(Registry, NamesTheRuleThatRefuses) {

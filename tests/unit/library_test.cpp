@@ -10,6 +10,7 @@
 
 #include "dispatch/library_backend.h"
 #include "libraries/toy_index.h"
+#include "support/expect_error.h"
 #include "support/heap.h"
 #include "support/random_gemm.h"
 
@@ -35,16 +36,6 @@ class Library : public testing::Test {
     return file;
   }
 };
-
-void expect_error(Errc code, std::string_view part, const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error with '" << part << "'";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
-  }
-}
 
 ordered_json good_index() { return toy::index(toy::library_file("toy_good")); }
 
@@ -202,6 +193,28 @@ struct BadLibrary {
   const char* says;
 };
 
+/// That a library can be selected from, and what comes of making one of its kernels ready.
+void expect_failure(const std::filesystem::path& index, Errc code, const char* says) {
+  const GemmProblem problem = make_gemm(8, 16, 16);
+  Registry registry;
+  registry.add_library(index);
+  Dispatcher dispatcher(registry);
+  EXPECT_NE(dispatcher.get_solution(problem).backend, nullptr) << "selecting needs no library";
+  expect_error(code, says, [&] { dispatcher.workspace_bytes(problem); });
+}
+
+TEST_F(Library, OneThatHangsEndsAtTheLimit) {
+  const auto index = write(toy::index(toy::library_file("toy_hangs")));
+  setenv("KSCOUT_LIBRARY_SECONDS", "0.05", 1);
+  expect_failure(index, Errc::device_failure,
+                 "did not end within 0.05 s (KSCOUT_LIBRARY_SECONDS sets the limit)");
+  setenv("KSCOUT_LIBRARY_SECONDS", "0", 1);
+  expect_failure(index, Errc::invalid_argument, "KSCOUT_LIBRARY_SECONDS='0': seconds, more than 0");
+  setenv("KSCOUT_LIBRARY_SECONDS", "soon", 1);
+  expect_failure(index, Errc::invalid_argument, "KSCOUT_LIBRARY_SECONDS='soon': not a number");
+  unsetenv("KSCOUT_LIBRARY_SECONDS");
+}
+
 TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
   const BadLibrary cases[] = {
       {"toy_no_symbol", Errc::corrupt_data, "exports no kscout_kernel_library_get"},
@@ -211,33 +224,25 @@ TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
       {"toy_exits", Errc::device_failure, "ended the process with code 7"},
       {"toy_cannot_open", Errc::device_failure, "there is no such device"},
   };
-  const GemmProblem problem = make_gemm(8, 16, 16);
-  const auto expect_failure = [&](const ordered_json& index, Errc code, const char* says) {
-    Registry registry;
-    registry.add_library(write(index));
-    Dispatcher dispatcher(registry);
-    EXPECT_NE(dispatcher.get_solution(problem).backend, nullptr) << "selecting needs no library";
-    expect_error(code, says, [&] { dispatcher.workspace_bytes(problem); });
-  };
   for (const BadLibrary& one : cases) {
     SCOPED_TRACE(one.library);
-    expect_failure(toy::index(toy::library_file(one.library)), one.code, one.says);
+    expect_failure(write(toy::index(toy::library_file(one.library))), one.code, one.says);
   }
   ordered_json index = good_index();
   index["library"] = "not_there.so";
-  expect_failure(index, Errc::not_found, "not_there.so is not there");
+  expect_failure(write(index), Errc::not_found, "not_there.so is not there");
 
   index = good_index();
   index["checksum"] = "fnv1a64:0123456789abcdef";
-  expect_failure(index, Errc::corrupt_data, "was written for fnv1a64:0123456789abcdef");
+  expect_failure(write(index), Errc::corrupt_data, "was written for fnv1a64:0123456789abcdef");
 
   index = good_index();
   index["kernels"][0]["kernel"] = "toy_rrc";
-  expect_failure(index, Errc::corrupt_data, "unknown kernel 'toy_rrc'; did you mean 'toy_");
+  expect_failure(write(index), Errc::corrupt_data, "unknown kernel 'toy_rrc'; did you mean 'toy_");
 
   write_file_atomically(folder / "text.so", "this is no shared object");
   index = toy::index(folder / "text.so");
-  expect_failure(index, Errc::corrupt_data, "cannot be loaded");
+  expect_failure(write(index), Errc::corrupt_data, "cannot be loaded");
 }
 
 TEST_F(Library, OfAnotherMachineCanBeListedNotRun) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numeric>
@@ -11,6 +12,7 @@
 #include "measure/elements.h"
 #include "measure/guarded_buffer.h"
 #include "measure/operands.h"
+#include "measure/rounds.h"
 #include "measure/samples.h"
 #include "measure/steadiness.h"
 #include "measure/stopping.h"
@@ -115,6 +117,68 @@ TEST(Stopping, AConfigThatWasFastOnceIsNotRacedOut) {
   slow.seen(40);
   slow.add(500, 500);
   EXPECT_EQ(slow.verdict(), Verdict::raced);
+}
+
+/// Invented calls: each takes its mean, give or take 5 %, in a pattern of its own; a sample takes what its
+/// call takes. 0: the call fails.
+struct Invented {
+  std::vector<double> means_us;
+  std::vector<std::size_t> order = {};
+
+  std::vector<TimedInRounds> time(const RoundsRule& rule) {
+    return time_in_rounds(means_us.size(), rule, [this](std::size_t i) -> std::optional<TimedCalls> {
+      order.push_back(i);
+      if (means_us[i] == 0) return std::nullopt;
+      const double us = means_us[i] * (0.95 + 0.05 * static_cast<double>((samples(i) + i) % 3));
+      return TimedCalls{us, us};
+    });
+  }
+  std::size_t samples(std::size_t of) const {
+    return static_cast<std::size_t>(std::ranges::count(order, of));
+  }
+};
+
+TEST(Rounds, CallsAreTakenInTurnAndEachGetsItsShare) {
+  Invented calls{{10, 30, 20}};
+  const auto timed = calls.time({.most = 50, .target = 0, .budget_us = 60 * 20, .rivals = false});
+  for (std::size_t i = 0; i < calls.order.size(); ++i) ASSERT_EQ(calls.order[i], i % 3);
+  EXPECT_NEAR(static_cast<double>(calls.samples(1)), 20, 2) << "the budget is for all together";
+  for (std::size_t i = 0; i < timed.size(); ++i) {
+    EXPECT_NEAR(timed[i].summary.median, calls.means_us[i], 0.05 * calls.means_us[i]);
+    EXPECT_EQ(timed[i].verdict, Verdict::spent);
+  }
+}
+
+TEST(Rounds, WhoCannotWinLeaves) {
+  constexpr Hurdle kHurdles[] = {{2, 1.5}};
+  Invented calls{{10, 10.2, 14, 16}};
+  const auto timed = calls.time({.most = 20, .target = 0, .hurdles = kHurdles});
+  EXPECT_EQ(timed[3].verdict, Verdict::raced);
+  EXPECT_EQ(calls.samples(3), 2u) << "misses the hurdle";
+  EXPECT_EQ(calls.samples(2), 6u) << "surely slower, as soon as six samples say so";
+  EXPECT_EQ(calls.samples(0), 20u);
+  EXPECT_EQ(calls.samples(1), 20u) << "cannot be told from the first";
+}
+
+TEST(Rounds, ATightMedianEndsItsTurns) {
+  const RoundsRule rule{.most = 20, .target = 0.06};
+  Invented calls{{10, 10}};
+  EXPECT_EQ(calls.time(rule)[0].verdict, Verdict::tight);
+  EXPECT_EQ(calls.samples(0), 6u);
+}
+
+TEST(Rounds, AStrictBudgetStartsNoRoundThatMayNotFit) {
+  Invented calls{{100, 50}};
+  const auto timed = calls.time({.target = 0, .budget_us = 700, .strict = true, .rivals = false});
+  EXPECT_EQ(timed[0].summary.count, 4u) << "also below the least number of samples";
+}
+
+TEST(Rounds, WhatFailsIsOutAndItsTimeDoesNotCount) {
+  Invented calls{{0, 10}};
+  const auto timed = calls.time({.most = 8, .target = 0});
+  EXPECT_EQ(timed[0].verdict, Verdict::go_on);
+  EXPECT_EQ(calls.samples(0), 1u);
+  EXPECT_EQ(calls.samples(1), 8u);
 }
 
 TEST(Affinity, RangesReadBack) {

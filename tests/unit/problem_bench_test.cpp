@@ -1,4 +1,4 @@
-#include "sweep/problem_bench.h"
+#include "measure/problem_bench.h"
 
 #include <cstring>
 #include <limits>
@@ -54,17 +54,17 @@ class ShakenBackend : public Backend {
 TEST(ProblemBench, TimesAreThoseOfTheMachineLeftAlone) {
   constexpr double kLimitUs = 1.6 * kCalmUs;
   ShakenBackend backend;
-  ProblemBench bench(backend, {}, 1);
+  ProblemBench bench({}, 1);
   bench.open(make_gemm(4, 4, 0));
-  const KernelConfig config(native_gemm_space);
+  const Candidate candidate{&backend, KernelConfig(native_gemm_space)};
   int calm = 0;
   for (int i = 0; i < 40; ++i) {
-    const Outcome outcome = bench.coarse(config, std::numeric_limits<double>::infinity());
+    const Outcome outcome = bench.coarse(candidate, std::numeric_limits<double>::infinity());
     ASSERT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
     calm += outcome.measured.time_us < kLimitUs;
   }
   EXPECT_GE(calm, 34);
-  const std::vector<KernelConfig> both(2, config);
+  const std::vector<Candidate> both(2, candidate);
   std::size_t answers = 0;
   bench.contenders(both, [&](std::size_t, const Outcome& outcome) {
     EXPECT_LT(outcome.measured.time_us, kLimitUs);  // medians of six samples and more
@@ -88,11 +88,11 @@ TEST(ProblemBench, AMachineThatNeverRestsIsMeasuredAllTheSame) {
       return std::make_unique<Waiting>(problem);
     }
   } backend;
-  ProblemBench bench(backend, {.coarse_target = 0}, 1);
+  ProblemBench bench({.coarse_target = 0}, 1);
   bench.open(make_gemm(4, 4, 0));
   bool noisy = false;
   for (int i = 0; i < 12; ++i) {
-    const Outcome outcome = bench.coarse(KernelConfig(native_gemm_space), 1e9);
+    const Outcome outcome = bench.coarse({&backend, KernelConfig(native_gemm_space)}, 1e9);
     ASSERT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
     noisy = noisy || outcome.measured.noisy;
   }

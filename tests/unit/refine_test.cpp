@@ -72,12 +72,13 @@ TEST(FirstUse, FindsTheFastestAndLeavesTheCallersResultAlone) {
   const auto refined =
       fastest_on(backend, make_gemm(1, 1, 1), choices, {.a = &a, .b = &b, .c = &c}, {.seconds = 0.05});
   ASSERT_TRUE(refined);
-  EXPECT_EQ(refined->fastest, 2u);
+  EXPECT_EQ(refined->index, 2u);
   EXPECT_GE(refined->time_us, 100);
   EXPECT_GE(refined->next_us, 200);
   EXPECT_EQ(refined->timed, 3u) << "one cannot be made ready, one is hopeless";
   EXPECT_EQ(backend.runs[900], 1);
-  EXPECT_EQ(backend.runs[40], backend.runs[10]) << "in turn";
+  EXPECT_GE(backend.runs[40], 7) << "in turn: once untimed, and in each round until it surely loses";
+  EXPECT_GE(backend.runs[10], backend.runs[40]);
   EXPECT_EQ(c, 7);
 }
 
@@ -95,7 +96,7 @@ TEST(FirstUse, KeepsTheBudgetAndThePredictionWhenItCannotTell) {
 
 TEST_F(Refine, DispatcherTimesOnceAndOthersReadIt) {
   const fs::path file = folder_ / "decisions.sqlite";
-  const DispatchPolicy policy{.rules = "tiny", .refine = {.top = 3, .seconds = 0.2, .db = file}};
+  const DispatchPolicy policy{.rules = "tiny", .refine = {.top = 3, .seconds = 0.2}, .db = file};
   GemmProblem problem = make_gemm(48, 40, 56);
   problem.accumulate = true;
   GemmOperands operands;

@@ -1,4 +1,4 @@
-#include "sweep/problem_bench.h"
+#include "measure/problem_bench.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,28 +7,22 @@
 #include <kscout/error.h>
 
 #include "measure/clock.h"
+#include "measure/rounds.h"
+#include "measure/stopping.h"
 
 namespace kscout {
 
 namespace {
 
-constexpr double kBatchUs = 20;       // a batch is at least this long: clock and call cost stay below 0.3 %
-constexpr double kMostCalls = 256;    // of one batch
 constexpr double kLongUs = 500;       // calls this long need no warm-up call: they warm the caches themselves
 constexpr double kBelievedUs = 5000;  // a first call this long is believed when it is hopeless,
 constexpr double kFirstCall = 1.5;    // also if caches and a neighbour cost it this factor
-constexpr std::int64_t kMostPatienceNs = 2'000'000'000;  // what calm moments may save up for waiting
 constexpr std::size_t kCoarseLeast = 2, kCoarseMost = 5;
 constexpr std::size_t kDisturbedLeast = 4;  // nobody is raced out on fewer samples of a disturbed machine
 constexpr std::size_t kTightLeast = 6, kTightMost = 41;  // 6 = fewest samples with a 95 % interval
 
-/// A contender that has `samples` and whose fastest is slower than `factor` times the fastest of all is out.
 /// Rounds of one problem lie tenths of a second apart when its calls are long: a contender is not lost to one
 /// bad moment.
-struct Hurdle {
-  std::size_t samples;
-  double factor;
-};
 constexpr Hurdle kHurdles[] = {{2, 1.5}, {4, 1.25}};
 
 void record(const SampleSummary& summary, Verdict verdict, bool disturbed, Measurement& m) {
@@ -61,63 +55,35 @@ void ProblemBench::open(const GemmProblem& problem) {
   reference_ = std::make_unique<GemmReference>(problem, operands_);
 }
 
-void ProblemBench::called(std::int64_t took_ns) noexcept {
-  spent_.kernels += took_ns;
-  patience_ns_ =
-      std::min(patience_ns_ + static_cast<std::int64_t>(protocol_.patience * static_cast<double>(took_ns)),
-               kMostPatienceNs);
-}
-
 double ProblemBench::call_us(Launch& launch) {
   const std::int64_t begin = now_ns();
   launch.run(operands_.buffers(), workspace_.data());
   const std::int64_t took = now_ns() - begin;
-  called(took);
+  steady_.called(took);
   return static_cast<double>(took) / 1e3;
 }
 
-ProblemBench::Batch ProblemBench::run_batch(Launch& launch, double expected_us) {
-  if (protocol_.cache == CacheState::cold) {
+TimedCalls ProblemBench::run_batch(Launch& launch, double expected_us) {
+  const bool cold = protocol_.cache == CacheState::cold;
+  if (cold) {
     const StopWatch watch(spent_.flushes);
     operands_.evict_from_caches();
   }
-  const double calls = protocol_.cache == CacheState::cold
-                           ? 1
-                           : std::clamp(std::ceil(kBatchUs / std::max(expected_us, 1e-3)), 1.0, kMostCalls);
   const GemmBuffers buffers = operands_.buffers();
-  const std::int64_t begin = now_ns();
-  for (int i = 0; i < static_cast<int>(calls); ++i) launch.run(buffers, workspace_.data());
-  const double all_us = static_cast<double>(now_ns() - begin) / 1e3;
-  return {all_us / calls, all_us};
+  const auto call = [&] { launch.run(buffers, workspace_.data()); };
+  return cold ? timed_calls(call, 1) : timed_batch(call, expected_us);
 }
 
-bool ProblemBench::wait_until_steady(Launch& launch) {
-  const std::int64_t begin = now_ns(), deadline = begin + patience_ns_;
-  bool steady = steadiness_.steady(launch.probe_us());
-  while (!steady && now_ns() < deadline) steady = steadiness_.steady(launch.probe_us());
-  const std::int64_t took = now_ns() - begin;
-  spent_.waits += took;
-  patience_ns_ -= took;
-  return steady;
+TimedCalls ProblemBench::sample(Launch& launch, double expected_us, bool& disturbed) {
+  return steady_.take(
+      launch, [&] { return run_batch(launch, expected_us); }, disturbed);
 }
 
-ProblemBench::Batch ProblemBench::sample(Launch& launch, double expected_us, bool& disturbed) {
-  Batch fastest{.call_us = std::numeric_limits<double>::infinity()};
-  for (;;) {
-    const bool steady_before = wait_until_steady(launch);
-    const Batch batch = run_batch(launch, expected_us);
-    const auto took = static_cast<std::int64_t>(batch.all_us * 1e3);
-    if (batch.call_us < fastest.call_us) fastest = batch;
-    const bool steady = steady_before && steadiness_.steady(launch.probe_us());
-    if (steady || patience_ns_ <= 0) {
-      called(took);
-      if (steady) return batch;
-      disturbed = true;
-      return fastest;
-    }
-    spent_.waits += took;
-    patience_ns_ -= took;
-  }
+TimeSpent ProblemBench::spent() const noexcept {
+  TimeSpent all = spent_;
+  all.kernels = steady_.called_ns();
+  all.waits = steady_.waited_ns();
+  return all;
 }
 
 std::string ProblemBench::damage() const {
@@ -182,7 +148,7 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
     return sampler.verdict() == Verdict::raced && disturbed && sampler.count() < kDisturbedLeast;
   };
   while (sampler.verdict() == Verdict::go_on || doubtful()) {
-    const Batch batch = sample(launch, expected_us, disturbed);
+    const TimedCalls batch = sample(launch, expected_us, disturbed);
     expected_us = batch.call_us;
     sampler.add(batch.call_us, batch.all_us);
   }
@@ -197,11 +163,11 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   }
 }
 
-Outcome ProblemBench::coarse(const KernelConfig& config, double best_us) {
+Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
   try {
     Outcome outcome;
     outcome.measured.cache = protocol_.cache;
-    const auto launch = backend_.prepare(problem_, config);
+    const auto launch = candidate.backend->prepare(problem_, candidate.config);
     double first_us = 0;
     if (verify(*launch, outcome, first_us)) time_coarsely(*launch, first_us, best_us, outcome);
     return outcome;
@@ -211,35 +177,20 @@ Outcome ProblemBench::coarse(const KernelConfig& config, double best_us) {
 }
 
 struct ProblemBench::Contender {
-  explicit Contender(const StoppingRule& rule) : sampler(rule) {}
-
   std::unique_ptr<Launch> launch;
-  Sampler sampler;
   double expected_us = 0;
   bool disturbed = false;
   Outcome outcome;
-  bool active = false;
-
-  void leave(Verdict verdict) {
-    record(sampler.summary(), verdict, disturbed, outcome.measured);
-    if (verdict == Verdict::raced) outcome.measured.status = Status::raced;
-    active = false;
-  }
 };
 
-std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<const KernelConfig> configs) {
-  const StoppingRule rule{.least = kTightLeast,
-                          .most = kTightMost,
-                          .target = protocol_.tight_target,
-                          .budget_us = std::numeric_limits<double>::infinity()};
+std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<const Candidate> candidates) {
   std::vector<Contender> all;
   std::size_t workspace = 0;
-  for (const KernelConfig& config : configs) {
-    Contender& one = all.emplace_back(rule);
+  for (const auto& [backend, config] : candidates) {
+    Contender& one = all.emplace_back();
     try {
-      one.launch = backend_.prepare(problem_, config);
+      one.launch = backend->prepare(problem_, config);
       workspace = std::max(workspace, one.launch->workspace_bytes());
-      one.active = true;
     } catch (const std::exception& error) {
       one.outcome = failed(error, 2, protocol_.cache);
     }
@@ -248,56 +199,41 @@ std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<
   return all;
 }
 
-double ProblemBench::sample_contender(Contender& one) {
+std::optional<TimedCalls> ProblemBench::sample_contender(Contender& one) {
+  if (!one.launch) return std::nullopt;
   try {
     // The config before this one left its own traces in the caches: one call makes them ours.
     if (protocol_.cache == CacheState::warm && one.expected_us < kLongUs)
       one.expected_us = call_us(*one.launch);
-    const Batch batch = sample(*one.launch, one.expected_us, one.disturbed);
+    const TimedCalls batch = sample(*one.launch, one.expected_us, one.disturbed);
     one.expected_us = batch.call_us;
-    one.sampler.add(batch.call_us, batch.all_us);
-    if (std::string text = damage(); !text.empty()) {
-      repair();
-      one.outcome = {{.status = Status::wrong}, std::move(text)};
-      one.active = false;
-    }
-    return batch.all_us;
+    std::string text = damage();
+    if (text.empty()) return batch;
+    repair();
+    one.outcome = {{.status = Status::wrong}, std::move(text)};
   } catch (const std::exception& error) {
     one.outcome = failed(error, 2, protocol_.cache);
-    one.active = false;
-    return 0;
   }
+  return std::nullopt;
 }
 
-void ProblemBench::contenders(std::span<const KernelConfig> configs,
+void ProblemBench::contenders(std::span<const Candidate> candidates,
                               const std::function<void(std::size_t, const Outcome&)>& answer) {
-  std::vector<Contender> all = prepare_contenders(configs);
-  double spent_us = 0;
-  for (std::size_t round = 1; std::ranges::any_of(all, &Contender::active); ++round) {
-    double fastest_us = std::numeric_limits<double>::infinity(), best_high = fastest_us;
-    for (Contender& one : all) {
-      if (!one.active) continue;
-      spent_us += sample_contender(one);
-      fastest_us = std::min(fastest_us, one.sampler.fastest());
-      if (round >= kTightLeast) best_high = std::min(best_high, one.sampler.summary().high);
-    }
-    const auto hurdle = std::ranges::find(kHurdles, round, &Hurdle::samples);
-    const bool over = round >= kTightLeast && spent_us >= protocol_.tight_budget_us;
-    for (Contender& one : all) {
-      if (!one.active) continue;
-      const Verdict verdict = one.sampler.verdict();
-      // Surely slower than another one: how much slower need not be known tightly.
-      const bool beaten = round >= kTightLeast && one.sampler.summary().low > best_high;
-      if (hurdle != std::end(kHurdles) && one.sampler.fastest() > hurdle->factor * fastest_us) {
-        one.leave(Verdict::raced);
-      } else if (verdict != Verdict::go_on || beaten || over) {
-        one.leave(verdict != Verdict::go_on ? verdict : Verdict::spent);
-      }
-    }
-  }
+  std::vector<Contender> all = prepare_contenders(candidates);
+  const RoundsRule rule{.least = kTightLeast,
+                        .most = kTightMost,
+                        .target = protocol_.tight_target,
+                        .budget_us = protocol_.tight_budget_us,
+                        .hurdles = kHurdles};
+  const auto timed =
+      time_in_rounds(all.size(), rule, [&](std::size_t i) { return sample_contender(all[i]); });
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].outcome.measured.pass = 2;
-    all[i].outcome.measured.cache = protocol_.cache;
+    Measurement& measured = all[i].outcome.measured;
+    if (timed[i].verdict != Verdict::go_on)
+      record(timed[i].summary, timed[i].verdict, all[i].disturbed, measured);
+    if (timed[i].verdict == Verdict::raced) measured.status = Status::raced;
+    measured.pass = 2;
+    measured.cache = protocol_.cache;
     answer(i, all[i].outcome);
   }
 }
