@@ -17,7 +17,7 @@ int main(void) {
   for (i = 0; i < K * N; ++i) b[i] = 2;
   kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
   kscout_buffers_init(&buffers, a, b, c);
-  if (kscout_dispatcher_make(NULL, KSCOUT_FALLBACK_ANALYTIC, NULL, &dispatcher) ||
+  if (kscout_dispatcher_make(NULL, NULL, &dispatcher) ||
       kscout_run(dispatcher, &problem, &buffers, &choice) ||
       kscout_config_name(&problem, &choice.config, name, sizeof name, NULL)) {
     fprintf(stderr, "%s\n", kscout_last_error());

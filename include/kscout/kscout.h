@@ -172,18 +172,57 @@ typedef struct kscout_choice {
 
 typedef struct kscout_selector kscout_selector;
 
-/// From a model folder or `.ksf` file.
-KSCOUT_API kscout_status kscout_selector_load(const char* model, kscout_selector** selector);
-/// The first model for the type and device on the search path, analytic costs when there is none. `device`
-/// NULL: this machine's CPU.
-KSCOUT_API kscout_status kscout_selector_find(int32_t dtype, const kscout_device* device,
+/// Which models may answer for a device that they were not trained on: none; those of the same architecture,
+/// instruction set and number of cores; any of the same kind. The last two with a warning.
+enum { KSCOUT_DEVICES_EXACT = 0, KSCOUT_DEVICES_SAME_ARCH = 1, KSCOUT_DEVICES_ANY = 2 };
+
+/// What a selector answers for. NULL in place of a request means what kscout_request_init sets.
+typedef struct kscout_request {
+  const kscout_device* device;  ///< NULL: this machine's CPU
+  const char* provider;         ///< NULL: "native"
+  const char* rules;            ///< what answers without a model chooses from this rule set; NULL: "default"
+  const char* db;      ///< file of decisions that were found by timing; NULL: that of KSCOUT_DB, else none
+  const char* driver;  ///< under which they must have been found; NULL: none, as on the CPU
+  int32_t devices;
+  int32_t reserved32;
+  int64_t reserved[6];
+} kscout_request;
+/// KSCOUT_DEVICES_SAME_ARCH, the rest NULL.
+KSCOUT_API void kscout_request_init(kscout_request* request);
+
+/// From a model folder or `.ksf` file. Without a request for the device that the model was trained on.
+KSCOUT_API kscout_status kscout_selector_load(const char* model, const kscout_request* request,
                                               kscout_selector** selector);
-/// Without a model. `provider` NULL: "native"; `rules` NULL: "default".
-KSCOUT_API kscout_status kscout_selector_analytic(const kscout_device* device, const char* provider,
-                                                  const char* rules, kscout_selector** selector);
+/// The first model for the type and device on the search path, analytic costs when there is none.
+KSCOUT_API kscout_status kscout_selector_find(int32_t dtype, const kscout_request* request,
+                                              kscout_selector** selector);
+/// Without a model.
+KSCOUT_API kscout_status kscout_selector_analytic(const kscout_request* request, kscout_selector** selector);
 KSCOUT_API void kscout_selector_free(kscout_selector* selector);
-/// Where the model was read from, "" without one. Lives as long as the selector.
-KSCOUT_API const char* kscout_selector_model(const kscout_selector* selector);
+
+/// Reads model, environment and file of decisions again, looking for a model as kscout_selector_find did.
+/// Threads that select meanwhile get answers of the old model or of the new one. On failure the old one
+/// stays.
+KSCOUT_API kscout_status kscout_selector_reload(kscout_selector* selector);
+/// The same without the model.
+KSCOUT_API kscout_status kscout_selector_refresh(kscout_selector* selector);
+/// Where the model was read from, "" without one; `size` and `needed` as for kscout_gemm_print.
+KSCOUT_API kscout_status kscout_selector_model(const kscout_selector* selector, char* path, size_t size,
+                                               size_t* needed);
+/// What a person should know of the model, such as the other device that it was trained on; "" when there is
+/// nothing.
+KSCOUT_API kscout_status kscout_selector_warning(const kscout_selector* selector, char* text, size_t size,
+                                                 size_t* needed);
+
+/// Counts of a selector's memory of decisions since it was made.
+typedef struct kscout_cache_statistics {
+  uint64_t hits, misses;
+  uint64_t evictions;  ///< decisions given up for room
+  int64_t reserved[5];
+} kscout_cache_statistics;
+KSCOUT_API kscout_status kscout_selector_cache(const kscout_selector* selector,
+                                               kscout_cache_statistics* statistics);
+KSCOUT_API kscout_status kscout_selector_clear_cache(kscout_selector* selector);
 
 /// The config to run.
 KSCOUT_API kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem,
@@ -211,14 +250,26 @@ enum { KSCOUT_FALLBACK_ANALYTIC = 0, KSCOUT_FALLBACK_EXHAUSTIVE = 1 };
 /// Problem and operands in, result out. May be shared by threads: calls run one after the other.
 typedef struct kscout_dispatcher kscout_dispatcher;
 
-/// Over everything in `registry`, which may be freed afterwards; NULL: kscout_registry_here. `rules` is what
-/// a fallback chooses from, NULL: "default". Opens no device.
-KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fallback,
-                                                const char* rules, kscout_dispatcher** dispatcher);
+/// How a dispatcher chooses. NULL in place of a policy means what kscout_policy_init sets.
+typedef struct kscout_policy {
+  int32_t fallback;
+  int32_t reserved32;
+  const char* rules;  ///< what a fallback chooses from; NULL: "default"
+  size_t refine_top;  ///< configs that are timed when a problem first runs (docs/selecting.md); below 2: none
+  double refine_seconds;  ///< of timed rounds, once per problem
+  const char* db;         ///< file in which what was found by timing is kept and looked up; NULL: none
+  int64_t reserved[6];
+} kscout_policy;
+/// Analytic costs, no refinement, refine_seconds 0.05, the rest NULL.
+KSCOUT_API void kscout_policy_init(kscout_policy* policy);
+
+/// Over everything in `registry`, which may be freed afterwards; NULL: kscout_registry_here. Opens no device.
+KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry, const kscout_policy* policy,
+                                                kscout_dispatcher** dispatcher);
 /// Runs what one selector chooses, on the backend of this name; NULL: "cpu". The selector may be freed
 /// afterwards.
 KSCOUT_API kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* backend,
-                                              kscout_dispatcher** dispatcher);
+                                              const kscout_policy* policy, kscout_dispatcher** dispatcher);
 KSCOUT_API void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
 
 /// Operands in the device's memory; C = alpha * A * B + beta * C. beta != 0 only when the problem

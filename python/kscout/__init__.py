@@ -4,13 +4,14 @@
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
     c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, rank_kernels.
+Problems: Gemm, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels.
 Execution: Registry, Dispatcher, Solution.
 Measurements: Dataset, train, evaluate, tune (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
 """
 
 from ._core import (
+    CacheStatistics,
     Choice,
     Config,
     Device,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _LATER = {"Dataset": "_lab", "evaluate": "_lab", "rank_kernels": "_ranking", "train": "_lab", "tune": "_lab"}
 
 __all__ = [
+    "CacheStatistics",
     "Choice",
     "Config",
     "CorruptData",

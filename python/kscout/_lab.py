@@ -114,6 +114,6 @@ def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
 def tune(budget: float = 120, **options: Any) -> dict[str, Any]:
     """Everything for this machine: measures for `budget` seconds, trains, evaluates on unseen sizes, installs the model.
 
-    `options` are those of `kscout tune`, with _ for -: rules, layouts, targets, folds, held_out, max_gflop, schema, seed, out.
+    `options` are those of `kscout tune`, with _ for -: rules, layout, targets, folds, held_out, max_gflop, schema, seed, out.
     """
     return _program.run("tune", *_program.flags(budget=budget, **options))

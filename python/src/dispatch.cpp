@@ -134,8 +134,12 @@ class RunnableRegistry {
 Dispatcher& dispatcher_of(Dispatcher& dispatcher) { return dispatcher; }
 Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatcher(); }
 
-DispatchPolicy policy_of(std::string_view fallback, std::string rules) {
-  return {.fallback = parse<Fallback>(fallback), .rules = std::move(rules)};
+DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size_t refine_top,
+                         double refine_seconds, const FileArgument& db) {
+  return {.fallback = parse<Fallback>(fallback),
+          .rules = std::move(rules),
+          .refine = {.top = refine_top, .seconds = refine_seconds},
+          .db = db.value_or(std::filesystem::path())};
 }
 
 NamedChoice choice_of(const Solution& solution) {
@@ -219,17 +223,24 @@ void bind_registry(nb::module_& module) {
       "    c = registry.matmul(a, b)\n\n"
       "Models are found as Selector.find does. Where there is none, `fallback` says who answers: 'analytic' "
       "costs, or "
-      "an 'exhaustive' search that times every config once per problem. Making a registry opens no device.");
+      "an 'exhaustive' search that times every config once per problem. With `refine_top` of 2 or more, so "
+      "many "
+      "of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the file "
+      "in "
+      "which what was found by timing is kept. Making a registry opens no device.");
   registry.def(
       "__init__",
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
-         std::string_view fallback, std::string rules) {
+         std::string_view fallback, std::string rules, std::size_t refine_top, double refine_seconds,
+         const FileArgument& db) {
         Registry here = Registry::here();
         for (const auto& index : libraries) here.add_library(index);
-        new (self) RunnableRegistry(std::move(here), policy_of(fallback, std::move(rules)));
+        new (self) RunnableRegistry(std::move(here),
+                                    policy_of(fallback, std::move(rules), refine_top, refine_seconds, db));
       },
       nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
-      nb::arg("fallback") = "analytic", nb::arg("rules") = "default");
+      nb::arg("fallback") = "analytic", nb::arg("rules") = "default", nb::arg("refine_top") = 0,
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none());
   registry.def_prop_ro(
       "backends",
       [](const RunnableRegistry& r) {
@@ -269,11 +280,13 @@ void bind_dispatcher(nb::module_& module) {
   dispatcher.def(
       "__init__",
       [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
-         std::string rules) {
-        new (self) Dispatcher(selector, backend(name), policy_of(fallback, std::move(rules)));
+         std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db) {
+        new (self) Dispatcher(selector, backend(name),
+                              policy_of(fallback, std::move(rules), refine_top, refine_seconds, db));
       },
       nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
-      nb::arg("rules") = "default");
+      nb::arg("rules") = "default", nb::arg("refine_top") = 0,
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none());
   bind_running(dispatcher);
 }
 

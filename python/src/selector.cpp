@@ -2,6 +2,8 @@
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <kscout/provider.h>
@@ -14,8 +16,13 @@ namespace kscout::python {
 
 namespace {
 
-SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules) {
-  return {.provider = std::move(provider), .device = device_of(device), .rules = std::move(rules)};
+SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules,
+                           std::string_view devices, const FileArgument& db) {
+  return {.provider = std::move(provider),
+          .device = device_of(device),
+          .rules = std::move(rules),
+          .devices = parse<DevicePolicy>(devices),
+          .db = db.value_or(std::filesystem::path())};
 }
 
 NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order) {
@@ -75,10 +82,23 @@ void bind_choice(nb::module_& module) {
   });
 }
 
+void bind_statistics(nb::module_& module) {
+  nb::class_<CacheStatistics> statistics(module, "CacheStatistics",
+                                         "Counts of a selector's memory of decisions since it was made.");
+  statistics.def_ro("hits", &CacheStatistics::hits, "Answers that were there.");
+  statistics.def_ro("misses", &CacheStatistics::misses, "Answers that had to be decided.");
+  statistics.def_ro("evictions", &CacheStatistics::evictions, "Decisions given up for room.");
+  statistics.def("__repr__", [](const CacheStatistics& s) {
+    return "<CacheStatistics hits=" + std::to_string(s.hits) + " misses=" + std::to_string(s.misses) +
+           " evictions=" + std::to_string(s.evictions) + ">";
+  });
+}
+
 }  // namespace
 
 void bind_selector(nb::module_& module) {
   bind_choice(module);
+  bind_statistics(module);
   nb::class_<Selector> selector(
       module, "Selector",
       "Problem in, ranked configs out, without running any. Safe to share by threads.\n\n"
@@ -86,25 +106,48 @@ void bind_selector(nb::module_& module) {
       "    choice = selector.select(Gemm(16, 4096, 4096))\n"
       "    choice.name, choice.time_us");
   selector.def_static(
-      "load", [](const std::filesystem::path& model) { return Selector::load(model); }, nb::arg("model"),
-      "From a model folder or `.ksf` file.");
+      "load",
+      [](const std::filesystem::path& model, const std::optional<DeviceArgument>& device, std::string rules,
+         std::string_view devices, const FileArgument& db) {
+        if (!device && !db) return Selector::load(model);
+        const DeviceArgument target = device ? *device : Selector::load(model).device();  // trained on
+        return Selector::load(model, request_of("native", target, std::move(rules), devices, db));
+      },
+      nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(), nb::arg("rules") = "default",
+      nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
+      "From a model folder or `.ksf` file; without `device` for the one that it was trained on. `devices` "
+      "says "
+      "which other devices' models may answer, with a warning: exact (none), same_arch or any. `db`: file of "
+      "decisions that were found by timing.");
   selector.def_static(
       "find",
       [](std::string_view dtype, std::string_view op, std::string provider, const DeviceArgument& device,
-         std::string rules) {
+         std::string rules, std::string_view devices, const FileArgument& db) {
         return Selector::find(parse<Op>(op), parse<DType>(dtype),
-                              request_of(std::move(provider), device, std::move(rules)));
+                              request_of(std::move(provider), device, std::move(rules), devices, db));
       },
       nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = "native",
-      nb::arg("device") = "auto", nb::arg("rules") = "default",
+      nb::arg("device") = "auto", nb::arg("rules") = "default", nb::arg("devices") = "same_arch",
+      nb::arg("db") = nb::none(),
       "The first model for the type and device on the search path, analytic costs when there is none.");
   selector.def_static(
       "analytic",
-      [](std::string provider, const DeviceArgument& device, std::string rules) {
-        return Selector::analytic(request_of(std::move(provider), device, std::move(rules)));
+      [](std::string provider, const DeviceArgument& device, std::string rules, const FileArgument& db) {
+        return Selector::analytic(request_of(std::move(provider), device, std::move(rules), "exact", db));
       },
       nb::kw_only(), nb::arg("provider") = "native", nb::arg("device") = "auto", nb::arg("rules") = "default",
-      "Without a model: analytic costs, then the rule set's default config.");
+      nb::arg("db") = nb::none(), "Without a model: analytic costs, then the rule set's default config.");
+  selector.def("reload", &Selector::reload, nb::call_guard<nb::gil_scoped_release>(),
+               "Reads model, environment and file of decisions again, looking for a model as find() did; "
+               "threads that select meanwhile get answers of the old model or of the new one.");
+  selector.def("refresh", &Selector::refresh, nb::call_guard<nb::gil_scoped_release>(),
+               "Reads the file of decisions and the environment again, not the model.");
+  selector.def("clear_cache", &Selector::clear_cache, "Forgets the decisions of before.");
+  selector.def_prop_ro("cache_statistics", &Selector::cache_statistics,
+                       "Hits, misses and evictions of the memory of decisions.");
+  selector.def_prop_ro(
+      "warnings", &Selector::warnings,
+      "What a person should know of the model, such as the other device that it was trained on.");
   selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best",
                "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for.");
   selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best",

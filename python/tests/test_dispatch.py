@@ -147,6 +147,14 @@ def test_a_dispatcher_runs_what_its_selector_chooses(model):
         Dispatcher(selector, fallback="analytc")
 
 
+def test_what_a_search_found_answers_the_next_time(tmp_path):
+    db, problem = tmp_path / "decisions.sqlite", Gemm(24, 32, 40)
+    searching = Dispatcher(Selector.analytic(rules="tiny"), rules="tiny", fallback="exhaustive", db=db)
+    found = searching.get_solution(problem).choice
+    kept = Selector.analytic(rules="tiny", db=db).select(problem)
+    assert kept.decided_by == "db" and (kept.name, kept.time_us) == (found.name, found.time_us)
+
+
 def test_threads_share_a_registry(registry):
     wrong = []
 

@@ -52,6 +52,42 @@ def test_refusals_are_of_their_class(model, tmp_path):
         Selector.analytic().select(Gemm(16, 16, 16, "bf16"))
 
 
+def test_decisions_are_remembered_and_counted(model):
+    selector = Selector.load(model)
+    first, again = selector.select(PROBLEM), selector.select(PROBLEM)
+    assert first.source == "model" and again.source == "cache" and again.config == first.config
+    counts = selector.cache_statistics
+    assert (counts.hits, counts.misses, counts.evictions) == (1, 1, 0)
+    for forget in selector.clear_cache, selector.reload, selector.refresh:
+        forget()
+        assert selector.select(PROBLEM).source == "model"
+        assert selector.select(PROBLEM).source == "cache"
+
+
+def test_a_model_that_is_replaced_is_read_again(model, tmp_path):
+    ours = tmp_path / "model.ksf"
+    ours.write_bytes((model / "model.ksf").read_bytes())
+    selector = Selector.load(ours)
+    before = selector.select(PROBLEM)
+    ours.write_bytes(b"half of a model")
+    with pytest.raises(kscout.CorruptData):
+        selector.reload()
+    assert selector.select(PROBLEM).config == before.config  # the old one stays
+    ours.write_bytes((model / "model.ksf").read_bytes())
+    selector.reload()
+    assert selector.select(PROBLEM).source == "model"
+
+
+def test_models_of_other_devices_answer_by_policy(model):
+    assert Selector.load(model).warnings == []
+    with pytest.raises(kscout.Unsupported, match="cannot answer for 'xeon-8480'"):
+        Selector.load(model, device="xeon-8480")
+    selector = Selector.load(model, device="xeon-8480", devices="any")
+    assert "xeon-8480" in selector.warnings[0] and selector.device.name == "xeon-8480"
+    with pytest.raises(kscout.InvalidArgument, match="unknown device policy 'all'"):
+        Selector.load(model, device="xeon-8480", devices="all")
+
+
 def test_threads_share_a_selector():
     selector = Selector.analytic()
     problems = [Gemm(m, 64, 32) for m in range(1, 40)]

@@ -2,6 +2,8 @@
 /// \file
 /// What the C functions share: exceptions become statuses, plain structs become the library's types.
 #include <cstddef>
+#include <span>
+#include <string>
 #include <string_view>
 
 #include <kscout/config.h>
@@ -35,6 +37,13 @@ T& required(T* pointer, std::string_view argument) {
   return *pointer;
 }
 
+/// Throws invalid_argument when a reserved field of a struct is in use; `init` sets them all to 0.
+void refuse_reserved(std::span<const std::int64_t> fields, std::int32_t field32, std::string_view what,
+                     std::string_view init);
+
+/// `text`, or what stands for NULL.
+inline std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
+
 /// The enumerator of a number; throws invalid_argument naming it and the words.
 template <WordEnum E>
 E enumerator(std::int32_t value);
@@ -60,7 +69,6 @@ struct kscout_device {
 };
 struct kscout_selector {
   kscout::Selector selector;
-  std::string model_path;
 };
 struct kscout_registry {
   kscout::Registry registry;

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include <kscout/error.h>
 
 #include "capi/capi.h"
@@ -12,13 +10,11 @@ namespace {
 static_assert(KSCOUT_FALLBACK_ANALYTIC == static_cast<int>(Fallback::analytic) &&
               KSCOUT_FALLBACK_EXHAUSTIVE + 1 == EnumWords<Fallback>::words.size());
 static_assert(sizeof(kscout_buffers) == 9 * 8 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_policy) == 2 * 4 + 4 * 8 + 6 * 8, "part of ABI version 1");
 
 const kscout_buffers& checked(const kscout_buffers* given) {
   const kscout_buffers& buffers = required(given, "buffers");
-  if (std::ranges::any_of(buffers.reserved, [](std::int64_t value) { return value != 0; })) {
-    throw Error(Errc::invalid_argument,
-                "a reserved field of the buffers is not 0; start with kscout_buffers_init");
-  }
+  refuse_reserved(buffers.reserved, 0, "buffers", "kscout_buffers_init");
   return buffers;
 }
 
@@ -28,6 +24,17 @@ GemmBuffers operands_of(const kscout_buffers& b) {
 
 RunOn place_of(const kscout_buffers& b) {
   return {.stream = {b.stream}, .workspace = b.workspace, .workspace_bytes = b.workspace_bytes};
+}
+
+DispatchPolicy policy_of(const kscout_policy* given) {
+  kscout_policy from;
+  kscout_policy_init(&from);
+  if (given) from = *given;
+  refuse_reserved(from.reserved, from.reserved32, "policy", "kscout_policy_init");
+  return {.fallback = enumerator<Fallback>(from.fallback),
+          .rules = text_or(from.rules, "default"),
+          .refine = {.top = from.refine_top, .seconds = from.refine_seconds},
+          .db = text_or(from.db, "")};
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
@@ -47,21 +54,27 @@ kscout_status kscout_registry_add_library(kscout_registry* registry, const char*
 
 void kscout_registry_free(kscout_registry* registry) { delete registry; }
 
-kscout_status kscout_dispatcher_make(const kscout_registry* registry, int32_t fallback, const char* rules,
+void kscout_policy_init(kscout_policy* policy) {
+  *policy = {};
+  policy->refine_seconds = Refinement{}.seconds;
+}
+
+kscout_status kscout_dispatcher_make(const kscout_registry* registry, const kscout_policy* policy,
                                      kscout_dispatcher** dispatcher) {
   return guarded([&] {
     refuse_null(dispatcher, "dispatcher");
-    DispatchPolicy policy{.fallback = enumerator<Fallback>(fallback), .rules = rules ? rules : "default"};
-    Dispatcher made(registry ? registry->registry : Registry::here(), std::move(policy));
+    DispatchPolicy how = policy_of(policy);
+    Dispatcher made(registry ? registry->registry : Registry::here(), std::move(how));
     *dispatcher = new kscout_dispatcher{std::move(made)};
   });
 }
 
 kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* name,
-                                   kscout_dispatcher** dispatcher) {
+                                   const kscout_policy* policy, kscout_dispatcher** dispatcher) {
   return guarded([&] {
     refuse_null(dispatcher, "dispatcher");
-    Dispatcher made(required(selector, "selector").selector, backend(name ? name : "cpu"));
+    const Selector& chooses = required(selector, "selector").selector;
+    Dispatcher made(chooses, backend(name ? name : "cpu"), policy_of(policy));
     *dispatcher = new kscout_dispatcher{std::move(made)};
   });
 }

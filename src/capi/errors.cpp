@@ -48,6 +48,14 @@ void refuse_null(const void* pointer, std::string_view argument) {
   if (!pointer) throw Error(Errc::invalid_argument, fmt::format("argument '{}' is NULL", argument));
 }
 
+void refuse_reserved(std::span<const std::int64_t> fields, std::int32_t field32, std::string_view what,
+                     std::string_view init) {
+  const auto used = [](std::int64_t value) { return value != 0; };
+  if (field32 == 0 && !std::ranges::any_of(fields, used)) return;
+  throw Error(Errc::invalid_argument,
+              fmt::format("a reserved field of the {} is not 0; start with {}", what, init));
+}
+
 void store_text(std::string_view from, char* to, std::size_t size, std::size_t* needed) {
   if (needed) *needed = from.size() + 1;
   if (size > 0) refuse_null(to, "text");

@@ -27,12 +27,24 @@ static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
 static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
-void refuse_reserved(const kscout_gemm& problem) {
-  const auto used = [](std::int64_t value) { return value != 0; };
-  if (problem.reserved32 != 0 || std::ranges::any_of(problem.reserved, used)) {
-    throw Error(Errc::invalid_argument,
-                "a reserved field of the problem is not 0; start with kscout_gemm_init");
-  }
+/// The members of a C problem and of the library's that mean the same, in pairs.
+template <class C, class Problem, class Pair>
+void each_pair(C& c, Problem& problem, const Pair& pair) {
+  pair(c.m, problem.m);
+  pair(c.n, problem.n);
+  pair(c.k, problem.k);
+  pair(c.batch, problem.batch);
+  pair(c.split_k, problem.split_k);
+  pair(c.lda, problem.lda);
+  pair(c.ldb, problem.ldb);
+  pair(c.ldc, problem.ldc);
+  pair(c.dtype_a, problem.dtype_a);
+  pair(c.dtype_b, problem.dtype_b);
+  pair(c.dtype_c, problem.dtype_c);
+  pair(c.dtype_acc, problem.dtype_acc);
+  pair(c.layout, problem.layout);
+  pair(c.epilogue, problem.epilogue);
+  pair(c.accumulate, problem.accumulate);
 }
 
 /// Whether `space` is one of this library's.
@@ -60,47 +72,28 @@ E enumerator(std::int32_t value) {
 }
 template DType enumerator<DType>(std::int32_t);
 template By enumerator<By>(std::int32_t);
+template DevicePolicy enumerator<DevicePolicy>(std::int32_t);
 template Fallback enumerator<Fallback>(std::int32_t);
 
 GemmProblem problem_of(const kscout_gemm* given) {
   const kscout_gemm& from = required(given, "problem");
-  refuse_reserved(from);
+  refuse_reserved(from.reserved, from.reserved32, "problem", "kscout_gemm_init");
   GemmProblem to;
-  to.m = from.m;
-  to.n = from.n;
-  to.k = from.k;
-  to.batch = from.batch;
-  to.split_k = from.split_k;
-  to.lda = from.lda;
-  to.ldb = from.ldb;
-  to.ldc = from.ldc;
-  to.dtype_a = enumerator<DType>(from.dtype_a);
-  to.dtype_b = enumerator<DType>(from.dtype_b);
-  to.dtype_c = enumerator<DType>(from.dtype_c);
-  to.dtype_acc = enumerator<DType>(from.dtype_acc);
-  to.layout = enumerator<Layout>(from.layout);
-  to.epilogue = enumerator<Epilogue>(from.epilogue);
-  to.accumulate = from.accumulate != 0;
+  each_pair(from, to, []<class V>(auto number, V& value) {
+    if constexpr (WordEnum<V>) {
+      value = enumerator<V>(number);
+    } else if constexpr (std::is_same_v<V, bool>) {
+      value = number != 0;
+    } else {
+      value = number;
+    }
+  });
   return to;
 }
 
 void store(const GemmProblem& from, kscout_gemm& to) noexcept {
   to = {};
-  to.m = from.m;
-  to.n = from.n;
-  to.k = from.k;
-  to.batch = from.batch;
-  to.split_k = from.split_k;
-  to.lda = from.lda;
-  to.ldb = from.ldb;
-  to.ldc = from.ldc;
-  to.dtype_a = static_cast<std::int32_t>(from.dtype_a);
-  to.dtype_b = static_cast<std::int32_t>(from.dtype_b);
-  to.dtype_c = static_cast<std::int32_t>(from.dtype_c);
-  to.dtype_acc = static_cast<std::int32_t>(from.dtype_acc);
-  to.layout = static_cast<std::int32_t>(from.layout);
-  to.epilogue = static_cast<std::int32_t>(from.epilogue);
-  to.accumulate = from.accumulate;
+  each_pair(to, from, []<class N>(N& number, auto value) { number = static_cast<N>(value); });
 }
 
 KernelConfig config_of(const kscout_config* given) {

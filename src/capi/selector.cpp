@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include <kscout/error.h>
 
 #include "capi/capi.h"
@@ -15,17 +17,35 @@ static_assert(KSCOUT_BY_BEST == static_cast<int>(By::best) &&
 static_assert(KSCOUT_SOURCE_CACHE == static_cast<int>(ChoiceSource::cache) &&
               KSCOUT_SOURCE_MODEL == static_cast<int>(ChoiceSource::model) &&
               KSCOUT_SOURCE_DEFAULT == static_cast<int>(ChoiceSource::fallback) &&
-              KSCOUT_SOURCE_FORCED + 1 >= EnumWords<ChoiceSource>::words.size());
+              KSCOUT_SOURCE_FORCED + 1 == EnumWords<ChoiceSource>::words.size());
+static_assert(KSCOUT_DEVICES_EXACT == static_cast<int>(DevicePolicy::exact) &&
+              KSCOUT_DEVICES_SAME_ARCH == static_cast<int>(DevicePolicy::same_arch) &&
+              KSCOUT_DEVICES_ANY + 1 == EnumWords<DevicePolicy>::words.size());
 static_assert(sizeof(kscout_choice) == sizeof(kscout_config) + 6 * 8 + 2 * 4 + 6 * 8,
               "part of ABI version 1");
+static_assert(sizeof(kscout_request) == 5 * 8 + 2 * 4 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_cache_statistics) == 8 * 8, "part of ABI version 1");
 
-Device device_or_here(const kscout_device* device) { return device ? device->device : detect_cpu(); }
+SelectorRequest request_of(const kscout_request* given) {
+  kscout_request from;
+  kscout_request_init(&from);
+  if (given) from = *given;
+  refuse_reserved(from.reserved, from.reserved32, "request", "kscout_request_init");
+  return {.provider = text_or(from.provider, "native"),
+          .device = from.device ? from.device->device : detect_cpu(),
+          .rules = text_or(from.rules, "default"),
+          .devices = enumerator<DevicePolicy>(from.devices),
+          .db = text_or(from.db, ""),
+          .driver = text_or(from.driver, "")};
+}
 
-std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
-
-kscout_selector* new_handle(Selector selector) {
-  std::string path = selector.model_path().string();
-  return new kscout_selector{std::move(selector), std::move(path)};
+/// Makes a selector for a handle.
+template <class Make>
+kscout_status new_handle(kscout_selector** selector, const Make& make) {
+  return guarded([&] {
+    refuse_null(selector, "selector");
+    *selector = new kscout_selector{make()};
+  });
 }
 
 }  // namespace
@@ -55,33 +75,62 @@ const char* kscout_source_word(int32_t source) {
              : words[static_cast<std::size_t>(source)].data();
 }
 
-kscout_status kscout_selector_load(const char* model, kscout_selector** selector) {
-  return guarded(
-      [&] { required(selector, "selector") = new_handle(Selector::load(&required(model, "model"))); });
+void kscout_request_init(kscout_request* request) {
+  *request = {};
+  request->devices = KSCOUT_DEVICES_SAME_ARCH;
 }
 
-kscout_status kscout_selector_find(int32_t dtype, const kscout_device* device, kscout_selector** selector) {
-  return guarded([&] {
-    refuse_null(selector, "selector");
-    *selector =
-        new_handle(Selector::find(Op::gemm, enumerator<DType>(dtype), {.device = device_or_here(device)}));
+kscout_status kscout_selector_load(const char* model, const kscout_request* request,
+                                   kscout_selector** selector) {
+  return new_handle(selector, [&] {
+    const char* const path = &required(model, "model");
+    return request ? Selector::load(path, request_of(request)) : Selector::load(path);
   });
 }
 
-kscout_status kscout_selector_analytic(const kscout_device* device, const char* provider, const char* rules,
-                                       kscout_selector** selector) {
-  return guarded([&] {
-    refuse_null(selector, "selector");
-    *selector = new_handle(Selector::analytic({.provider = text_or(provider, "native"),
-                                               .device = device_or_here(device),
-                                               .rules = text_or(rules, "default")}));
-  });
+kscout_status kscout_selector_find(int32_t dtype, const kscout_request* request, kscout_selector** selector) {
+  return new_handle(selector,
+                    [&] { return Selector::find(Op::gemm, enumerator<DType>(dtype), request_of(request)); });
+}
+
+kscout_status kscout_selector_analytic(const kscout_request* request, kscout_selector** selector) {
+  return new_handle(selector, [&] { return Selector::analytic(request_of(request)); });
 }
 
 void kscout_selector_free(kscout_selector* selector) { delete selector; }
 
-const char* kscout_selector_model(const kscout_selector* selector) {
-  return selector ? selector->model_path.c_str() : "";
+kscout_status kscout_selector_reload(kscout_selector* selector) {
+  return guarded([&] { required(selector, "selector").selector.reload(); });
+}
+
+kscout_status kscout_selector_refresh(kscout_selector* selector) {
+  return guarded([&] { required(selector, "selector").selector.refresh(); });
+}
+
+kscout_status kscout_selector_model(const kscout_selector* selector, char* path, size_t size,
+                                    size_t* needed) {
+  return guarded(
+      [&] { store_text(required(selector, "selector").selector.model_path().string(), path, size, needed); });
+}
+
+kscout_status kscout_selector_warning(const kscout_selector* selector, char* text, size_t size,
+                                      size_t* needed) {
+  return guarded([&] {
+    const auto warnings = required(selector, "selector").selector.warnings();
+    store_text(fmt::format("{}", fmt::join(warnings, "; ")), text, size, needed);
+  });
+}
+
+kscout_status kscout_selector_cache(const kscout_selector* selector, kscout_cache_statistics* statistics) {
+  return guarded([&] {
+    refuse_null(statistics, "statistics");
+    const CacheStatistics now = required(selector, "selector").selector.cache_statistics();
+    *statistics = {.hits = now.hits, .misses = now.misses, .evictions = now.evictions, .reserved = {}};
+  });
+}
+
+kscout_status kscout_selector_clear_cache(kscout_selector* selector) {
+  return guarded([&] { required(selector, "selector").selector.clear_cache(); });
 }
 
 kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,

@@ -109,20 +109,66 @@ static void test_selection(const kscout_selector* selector) {
   CHECK_FAILS(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice), KSCOUT_INVALID_ARGUMENT, "m=-1");
 }
 
+static void test_cache(kscout_selector* selector) {
+  kscout_cache_statistics before, after;
+  kscout_gemm problem;
+  kscout_choice choice;
+  kscout_gemm_init(&problem, 24, 40, 56, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_RCR);
+  CHECK(kscout_selector_clear_cache(selector) == KSCOUT_OK);
+  CHECK(kscout_selector_cache(selector, &before) == KSCOUT_OK);
+  CHECK(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice) == KSCOUT_OK);
+  CHECK(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice) == KSCOUT_OK);
+  CHECK(choice.source == KSCOUT_SOURCE_CACHE);
+  CHECK(kscout_selector_cache(selector, &after) == KSCOUT_OK);
+  CHECK(after.hits == before.hits + 1 && after.misses == before.misses + 1);
+  CHECK(kscout_selector_reload(selector) == KSCOUT_OK);
+  CHECK(kscout_select(selector, &problem, KSCOUT_BY_BEST, &choice) == KSCOUT_OK);
+  CHECK(choice.source != KSCOUT_SOURCE_CACHE);
+  CHECK(kscout_selector_refresh(selector) == KSCOUT_OK);
+  CHECK_FAILS(kscout_selector_reload(NULL), KSCOUT_INVALID_ARGUMENT, "'selector' is NULL");
+  CHECK_FAILS(kscout_selector_cache(selector, NULL), KSCOUT_INVALID_ARGUMENT, "'statistics' is NULL");
+}
+
+/* A model for another device: refused or used with a warning, by the policy. */
+static void test_requests(const char* model) {
+  kscout_selector* selector = NULL;
+  kscout_device* device = NULL;
+  kscout_request request;
+  char text[1024] = "";
+  CHECK(kscout_device_find("xeon-8480", &device) == KSCOUT_OK);
+  kscout_request_init(&request);
+  request.device = device;
+  CHECK_FAILS(kscout_selector_load(model, &request, &selector), KSCOUT_UNSUPPORTED, "cannot answer for");
+  request.devices = KSCOUT_DEVICES_ANY;
+  CHECK(kscout_selector_load(model, &request, &selector) == KSCOUT_OK);
+  CHECK(kscout_selector_warning(selector, text, sizeof text, NULL) == KSCOUT_OK &&
+        strstr(text, "xeon-8480") != NULL);
+  kscout_selector_free(selector);
+  request.devices = 3;
+  CHECK_FAILS(kscout_selector_load(model, &request, &selector), KSCOUT_INVALID_ARGUMENT, "device policy=3");
+  request.devices = KSCOUT_DEVICES_EXACT;
+  request.reserved[2] = 1;
+  CHECK_FAILS(kscout_selector_analytic(&request, &selector), KSCOUT_INVALID_ARGUMENT, "kscout_request_init");
+  kscout_device_free(device);
+}
+
 static void test_selectors(const char* model, const char* broken_model) {
   kscout_selector *loaded = NULL, *analytic = NULL, *found = NULL, *none = NULL;
-  CHECK(kscout_selector_load(model, &loaded) == KSCOUT_OK);
-  CHECK(strcmp(kscout_selector_model(loaded), model) == 0);
-  CHECK(kscout_selector_analytic(NULL, NULL, NULL, &analytic) == KSCOUT_OK);
-  CHECK(strcmp(kscout_selector_model(analytic), "") == 0);
+  char path[1024] = "";
+  CHECK(kscout_selector_load(model, NULL, &loaded) == KSCOUT_OK);
+  CHECK(kscout_selector_model(loaded, path, sizeof path, NULL) == KSCOUT_OK && strcmp(path, model) == 0);
+  CHECK(kscout_selector_analytic(NULL, &analytic) == KSCOUT_OK);
+  CHECK(kscout_selector_model(analytic, path, sizeof path, NULL) == KSCOUT_OK && strcmp(path, "") == 0);
   CHECK(kscout_selector_find(KSCOUT_DTYPE_FP32, NULL, &found) == KSCOUT_OK);
   if (failures == 0) {
     test_selection(loaded);
     test_selection(analytic);
     test_selection(found);
+    test_cache(loaded);
+    test_requests(model);
   }
-  CHECK_FAILS(kscout_selector_load("no/such/model", &none), KSCOUT_NOT_FOUND, "no/such/model");
-  CHECK_FAILS(kscout_selector_load(broken_model, &none), KSCOUT_CORRUPT_DATA, broken_model);
+  CHECK_FAILS(kscout_selector_load("no/such/model", NULL, &none), KSCOUT_NOT_FOUND, "no/such/model");
+  CHECK_FAILS(kscout_selector_load(broken_model, NULL, &none), KSCOUT_CORRUPT_DATA, broken_model);
   CHECK_FAILS(kscout_selector_find(77, NULL, &none), KSCOUT_INVALID_ARGUMENT, "dtype=77");
   CHECK(none == NULL);
   kscout_selector_free(loaded);
@@ -179,20 +225,27 @@ static void test_dispatchers(const char* not_an_index) {
   kscout_registry* registry = NULL;
   kscout_dispatcher *all = NULL, *made = NULL, *chosen = NULL;
   kscout_selector* selector = NULL;
+  kscout_policy policy;
+  kscout_request request;
+  kscout_policy_init(&policy);
+  policy.rules = "tiny";
+  kscout_request_init(&request);
+  request.rules = "tiny";
   CHECK(kscout_registry_here(&registry) == KSCOUT_OK);
-  CHECK(kscout_dispatcher_make(registry, KSCOUT_FALLBACK_ANALYTIC, "tiny", &made) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_make(registry, &policy, &made) == KSCOUT_OK);
   CHECK_FAILS(kscout_registry_add_library(registry, not_an_index), KSCOUT_CORRUPT_DATA, not_an_index);
   kscout_registry_free(registry); /* the dispatcher keeps what it needs */
-  CHECK(kscout_dispatcher_make(NULL, KSCOUT_FALLBACK_ANALYTIC, NULL, &all) == KSCOUT_OK);
-  CHECK(kscout_selector_analytic(NULL, NULL, "tiny", &selector) == KSCOUT_OK);
-  CHECK(kscout_dispatcher_of(selector, NULL, &chosen) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_make(NULL, NULL, &all) == KSCOUT_OK);
+  CHECK(kscout_selector_analytic(&request, &selector) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_of(selector, NULL, NULL, &chosen) == KSCOUT_OK);
   kscout_selector_free(selector); /* and of this, too */
   if (made && all && chosen) {
     test_running(made);
     test_running(all);
     test_running(chosen);
   }
-  CHECK_FAILS(kscout_dispatcher_make(NULL, 7, NULL, &made), KSCOUT_INVALID_ARGUMENT, "fallback=7");
+  policy.fallback = 7;
+  CHECK_FAILS(kscout_dispatcher_make(NULL, &policy, &all), KSCOUT_INVALID_ARGUMENT, "fallback=7");
   CHECK_FAILS(kscout_workspace_bytes(NULL, NULL, NULL), KSCOUT_INVALID_ARGUMENT, "NULL");
   kscout_dispatcher_free(made);
   kscout_dispatcher_free(all);
