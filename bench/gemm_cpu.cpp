@@ -76,7 +76,7 @@ std::vector<GemmProblem> coverage_problems(bool quick) {
   std::vector<GemmProblem> problems = bench_problems(true);
   const auto append = [&](const std::string& set, std::size_t count) {
     for (const GemmProblem& p : make_problem_set(
-             {.set = set, .layouts = layouts, .max_flops = 2e9, .max_bytes = 1e8, .count = count})) {
+             {.set = set, .layouts = layouts, .max_gflop = 2, .max_bytes = 1e8, .count = count})) {
       problems.push_back(p);
     }
   };

@@ -74,8 +74,7 @@ int main(int argc, char** argv) {
     PlanRequest request;
     request.rules = arguments.rules;
     request.max_problems = arguments.problems;
-    const auto problems =
-        make_problem_set({.set = "random", .max_flops = 1e9 * arguments.max_gflop, .count = 400});
+    const auto problems = make_problem_set({.set = "random", .max_gflop = arguments.max_gflop, .count = 400});
     const SweepPlan plan = make_plan(problems, request, detect_cpu(), protocol);
 
     std::string folder = (std::filesystem::temp_directory_path() / "kscout_bench_sweep_XXXXXX").string();

@@ -64,7 +64,7 @@ void add_counts(Table& table, const std::vector<GemmProblem>& problems, E (*fami
 
 void describe_problems(const std::vector<GemmProblem>& problems, Format format) {
   if (problems.empty())
-    fail(Errc::invalid_argument, "no problem is left to describe; raise --max-flops or --max-bytes");
+    fail(Errc::invalid_argument, "no problem is left to describe; raise --max-gflop or --max-bytes");
   const auto gather = [&](auto&& of) {
     std::vector<double> values;
     for (const auto& problem : problems) values.push_back(static_cast<double>(of(problem)));
@@ -182,7 +182,7 @@ void setup_problems(CLI::App& verb) {
                     }
                   });
   verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
-  verb.add_option("--max-flops", request.max_flops, "leave out what takes more operations");
+  verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations");
   verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together");
   verb.add_option("--count", request.count,
                   "keep so many sizes, drawn by --seed (random: how many to make, 200)");
@@ -198,7 +198,7 @@ void setup_problems(CLI::App& verb) {
   add_format_option(verb, options->format);
   options->family.add_to(verb, false);
   verb.footer(
-      "Example: kscout problems llm --max-flops 1e10 --layout rcr,rrr --describe\n"
+      "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
       "         kscout problems --file mine.csv --unserved --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --unserved.");
   verb.callback([options] { run(*options); });

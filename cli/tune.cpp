@@ -47,12 +47,12 @@ struct TuneOptions {
 /// Largest problems that a budget can afford, so that it pays for a hundred problems or more: a config's run
 /// on the largest takes about 1/2000 of a short budget.
 struct Affordable {
-  double flops, bytes;
+  double gflop, bytes;
 };
 Affordable affordable(const TuneOptions& options) {
   const double minutes = options.budget_s / 60;
   const double gflop = options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * minutes, 0.1, 20.0);
-  return {gflop * 1e9, std::clamp(24e6 * minutes, 16e6, 1e9)};
+  return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
 }
 
 /// Random sizes and shapes of language models, as many as the budget could ever measure; the sweep takes them
@@ -67,7 +67,7 @@ std::vector<GemmProblem> problems_to_measure(const TuneOptions& options) {
     const bool random = std::string_view(set) == "random";
     const auto some = make_problem_set({.set = set,
                                         .layouts = layouts,
-                                        .max_flops = largest.flops,
+                                        .max_gflop = largest.gflop,
                                         .max_bytes = largest.bytes,
                                         .count = random ? count : count / 3,
                                         .seed = options.seed});
@@ -138,7 +138,7 @@ void setup_tune(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", options->rules, "rule set to choose from")->capture_default_str();
-  verb.add_option("--layouts", options->layouts, "layouts to measure, parted by commas")
+  verb.add_option("--layout", options->layouts, "layouts to measure, parted by commas")
       ->delimiter(',')
       ->default_str("rcr,rrr");
   verb.add_option("--targets", options->targets,

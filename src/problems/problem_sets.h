@@ -2,7 +2,7 @@
 /// \file
 /// Named sets of problems to measure, train on and report.
 ///
-///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_flops = 1e10});
+///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_gflop = 10});
 ///     auto [train, held_out] = split_by_sizes(problems, 0.2, /*seed=*/1);
 ///
 /// The same request gives the same problems, in the same order, on every machine.
@@ -35,7 +35,7 @@ struct ProblemSetRequest {
   std::vector<Layout> layouts =
       {};  ///< each size in each of these; empty: rcr, for "file" those that stand there
   std::vector<std::string> models = {};  ///< for "llm": only these; empty = all
-  double max_flops = std::numeric_limits<double>::infinity();
+  double max_gflop = std::numeric_limits<double>::infinity();
   double max_bytes = std::numeric_limits<double>::infinity();  ///< of A, B and C together
   std::size_t count =
       0;  ///< keep so many sizes, drawn by `seed`; 0 = all. `random`: how many to make (0 = 200)

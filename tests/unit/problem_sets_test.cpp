@@ -10,9 +10,12 @@
 
 #include "core/field_text.h"
 #include "problems/shape_family.h"
+#include "support/expect_error.h"
 
 namespace kscout {
 namespace {
+
+using test::expect_error;
 
 std::vector<GemmProblem> generate(std::string set) { return make_problem_set({.set = std::move(set)}); }
 
@@ -31,16 +34,6 @@ std::uint64_t fingerprint(const std::vector<GemmProblem>& problems) {
     for (const char c : print(problem) + "\n") hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
   return hash;
-}
-
-void expect_error(Errc code, std::string_view part, auto&& action) {
-  try {
-    action();
-    ADD_FAILURE() << "no error; expected '" << part << "'";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
-  }
 }
 
 TEST(CkSets, HaveThePublishedCounts) {
@@ -103,16 +96,16 @@ TEST(LlmSet, AddsTheCallsOfModelsThatShareAProduct) {
 }
 
 TEST(RandomSet, IsTheSameEverywhere) {
-  const auto problems = make_problem_set({.set = "random", .max_flops = 1e10, .count = 300, .seed = 7});
+  const auto problems = make_problem_set({.set = "random", .max_gflop = 10, .count = 300, .seed = 7});
   EXPECT_EQ(problems.size(), 300u);
   EXPECT_EQ(fingerprint(problems), 11418522761092936200u);
-  EXPECT_NE(fingerprint(make_problem_set({.set = "random", .max_flops = 1e10, .count = 300, .seed = 8})),
+  EXPECT_NE(fingerprint(make_problem_set({.set = "random", .max_gflop = 10, .count = 300, .seed = 8})),
             fingerprint(problems));
 }
 
 TEST(RandomSet, KeepsItsBounds) {
   const ProblemSetRequest request{
-      .set = "random", .max_flops = 1e9, .max_bytes = 1e7, .count = 500, .min_size = 3, .max_size = 3000};
+      .set = "random", .max_gflop = 1, .max_bytes = 1e7, .count = 500, .min_size = 3, .max_size = 3000};
   std::set<std::string> distinct;
   std::size_t few_rows = 0;
   for (const auto& problem : make_problem_set(request)) {
@@ -138,7 +131,7 @@ TEST(Request, LimitsLayoutsAndSamplesOfSizes) {
   const ProblemSetRequest request{.set = "ck_wide",
                                   .dtype = DType::fp16,
                                   .layouts = {Layout::rcr, Layout::rrr},
-                                  .max_flops = 1e9,
+                                  .max_gflop = 1,
                                   .count = 40,
                                   .seed = 3};
   const auto problems = make_problem_set(request);
@@ -208,7 +201,7 @@ TEST(ReadProblems, FileSetKeepsOrReplacesLayouts) {
   std::ofstream(path) << "gemm:4x5x6:fp32:ccr\ngemm:400x500x600:fp32:rrr\n";
   EXPECT_EQ(make_problem_set({.set = "file", .file = path})[0].layout, Layout::ccr);
   const auto limited =
-      make_problem_set({.set = "file", .file = path, .layouts = {Layout::rcr}, .max_flops = 1e6});
+      make_problem_set({.set = "file", .file = path, .layouts = {Layout::rcr}, .max_gflop = 1e-3});
   ASSERT_EQ(limited.size(), 1u);
   EXPECT_EQ(limited[0], make_gemm(4, 5, 6));
 }
