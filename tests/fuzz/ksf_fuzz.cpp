@@ -4,25 +4,14 @@
 
 using namespace kscout;
 
-namespace {
-
-const std::string& good() {
+const std::string& fuzz::good_ksf() {
   static const std::string file = toy::model().bytes();
   return file;
 }
 
-}  // namespace
-
-#ifdef KSCOUT_FUZZ
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                                               unsigned seed) {
-  return fuzz::mutate_ksf(data, size, max_size, seed, good());
-}
-#endif
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    toy::exercise(Model::parse(fuzz::ksf_input(data, size, good())));
+    toy::exercise(Model::parse(fuzz::ksf_input(data, size)));
   } catch (const Error&) {  // the documented answer to damage
   }
   return 0;

@@ -22,10 +22,13 @@ extern "C" std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size, st
 
 namespace kscout::fuzz {
 
-inline std::string ksf_input(const std::uint8_t* data, std::size_t size, const std::string& good) {
+/// The good file: each fuzzer has its own.
+const std::string& good_ksf();
+
+inline std::string ksf_input(const std::uint8_t* data, std::size_t size) {
   std::string file(reinterpret_cast<const char*>(data), size);
   if (file.starts_with("\x89KSF")) return file;
-  file = good;
+  file = good_ksf();
   for (std::size_t i = 0; i + 4 <= size; i += 4) {
     const std::size_t at =
         (data[i] | std::size_t{data[i + 1]} << 8 | std::size_t{data[i + 2]} << 16) % file.size();
@@ -84,10 +87,9 @@ inline void change_sections(std::vector<KsfSection>& sections, std::mt19937& rng
 
 /// libFuzzer's changes to one section, or ours to its numbers and to the list of sections, packed and sealed
 /// again; one time in eight a change to the raw file with only size and checksum made right.
-inline std::size_t mutate_ksf(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed,
-                              const std::string& good) {
+inline std::size_t mutate_ksf(std::uint8_t* data, std::size_t size, std::size_t max_size, unsigned seed) {
   std::mt19937 rng(seed);
-  std::string file = ksf_input(data, size, good);
+  std::string file = ksf_input(data, size);
   std::vector<KsfSection> sections;
   try {
     for (const KsfView& view : unpack_ksf(file))
@@ -109,3 +111,11 @@ inline std::size_t mutate_ksf(std::uint8_t* data, std::size_t size, std::size_t 
 #endif
 
 }  // namespace kscout::fuzz
+
+#ifdef KSCOUT_FUZZ
+// A fuzzer has one source, which includes this.
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
+                                               unsigned seed) {
+  return kscout::fuzz::mutate_ksf(data, size, max_size, seed);
+}
+#endif

@@ -8,9 +8,7 @@
 
 using namespace kscout;
 
-namespace {
-
-const std::string& good() {
+const std::string& fuzz::good_ksf() {
   static const std::string file = [] {
     const auto forest = [](const toy::RandomForestOptions& options) {
       return forest_bytes(toy::RandomForest(options, options.trees).forest());
@@ -26,6 +24,8 @@ const std::string& good() {
   return file;
 }
 
+namespace {
+
 void read_forest(std::string_view bytes) {
   const Forest forest = parse_forest(bytes);
   if (forest_bytes(forest) != bytes) std::abort();  // nothing is read that is not kept
@@ -37,16 +37,9 @@ void read_forest(std::string_view bytes) {
 
 }  // namespace
 
-#ifdef KSCOUT_FUZZ
-extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t max_size,
-                                               unsigned seed) {
-  return fuzz::mutate_ksf(data, size, max_size, seed, good());
-}
-#endif
-
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    const std::string file = fuzz::ksf_input(data, size, good());
+    const std::string file = fuzz::ksf_input(data, size);
     for (const KsfView& section : unpack_ksf(file)) {
       try {
         if (section.kind == KsfKind::forest) read_forest(section.bytes);

@@ -9,9 +9,12 @@
 #include <kscout/error.h>
 
 #include "features/catalogue.h"
+#include "support/expect_error.h"
 
 namespace kscout {
 namespace {
+
+using test::expect_error;
 
 constexpr Axis kAxes[] = {{"x", "1", "any"}};
 constexpr ConfigSpace kSpace{"test", Op::gemm, kAxes};
@@ -63,16 +66,6 @@ double feature(std::string_view id, const GemmProblem& problem, const Device& de
   std::vector<double> row(schema.size());
   schema.evaluate(problem, device, KernelConfig(kSpace), traits, row);
   return row[schema.index(id)];
-}
-
-void expect_error(Errc code, std::string_view part, auto&& action) {
-  try {
-    action();
-    ADD_FAILURE() << "no error; expected '" << part << "'";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
-  }
 }
 
 SchemaData small_schema() {

@@ -5,28 +5,18 @@
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
+#include "support/expect_error.h"
 #include "support/models_folder.h"
 
 namespace kscout {
 namespace {
 
+using test::expect_error;
+
 namespace fs = std::filesystem;
 
 using SwitchesTest = toy::ModelsFolder;
 using FindModelTest = toy::ModelsFolder;
-
-void expect_error(Errc code, std::initializer_list<std::string_view> parts,
-                  const std::function<void()>& call) {
-  try {
-    call();
-    ADD_FAILURE() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code) << error.what();
-    for (const auto part : parts) {
-      EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
-    }
-  }
-}
 
 std::string toy_name(std::size_t config, Layout layout = Layout::rcr) {
   return toy::family(layout).name(config);
