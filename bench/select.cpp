@@ -21,6 +21,7 @@
 #include "core/quantile.h"
 #include "features/schema.h"
 #include "forest/factored.h"
+#include "select_cached.h"
 #include "select_models.h"
 #include "train/lightgbm.h"
 
@@ -241,6 +242,7 @@ int run(bool only_prepare, double seconds, const std::filesystem::path& folder) 
     if (i == 1) results += fmt::format("RESULT select.cold_us_4608 {:.1f} us\n", cold);
   }
   print_costs(files[0]);
+  results += measure_cached();
   fmt::print("\n{}", results);
   return 0;
 }

@@ -25,6 +25,7 @@ MEANING = {
     "evaluate.worst_shape_family_mean": "the same mean in the worst of the four families by M",
     "evaluate.top3": "the same, best of the model's first three, mean",
     "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
+    "select.cached_ns": "choice for a problem that was asked before, 64 problems in use, median",
     "forest.start_to_first_choice_ms": "start of a program to its first choice, model of 500 x 31 and 1,014 configs",
     "forest.load_ms": "reading that model, every check included",
     "forest.load_vs_lightgbm": "LightGBM's time to read the same trees over ours for the whole model",

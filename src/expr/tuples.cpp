@@ -1,10 +1,12 @@
 #include "expr/tuples.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 
 #include "core/fail.h"
+#include "core/hash.h"
 #include "expr/operations.h"
 
 namespace kscout::expr {
@@ -20,14 +22,20 @@ std::uint32_t rounded(std::size_t values) {
 /// Rows agree when both keys do.
 Partition refine(std::span<const std::uint64_t> one, std::span<const std::uint64_t> other) {
   Partition to;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> classes;
+  to.class_of.reserve(one.size());
+  std::vector<std::uint32_t> class_at(std::bit_ceil(2 * one.size() + 1),
+                                      kOne);  // by hash, next place when taken
   for (std::uint32_t row = 0; row < one.size(); ++row) {
-    const auto [found, added] = classes.try_emplace({one[row], other[row]}, to.classes);
-    if (added) {
-      ++to.classes;
+    const auto here = [&](std::uint32_t known) {
+      return one[to.example[known]] == one[row] && other[to.example[known]] == other[row];
+    };
+    std::size_t at = words_hash(std::array{one[row], other[row]});
+    while (class_at[at &= class_at.size() - 1] != kOne && !here(class_at[at])) ++at;
+    if (class_at[at] == kOne) {
+      class_at[at] = to.classes++;
       to.example.push_back(row);
     }
-    to.class_of.push_back(found->second);
+    to.class_of.push_back(class_at[at]);
   }
   return to;
 }

@@ -60,6 +60,9 @@ class TupleProgram {
   /// The coarsest partition that refines those of all wanted formulas.
   Partition common_partition() const;
 
+  /// Gives back what tells rows apart, for who needs values only: partitions() is empty afterwards.
+  void forget_rows() noexcept { partitions_ = {}; }
+
   /// Inputs that a call gives, in the order of Program::inputs().
   std::size_t changing() const noexcept { return changing_.size(); }
   void evaluate(std::span<const double> changing, Scratch& scratch) const noexcept;

@@ -32,6 +32,8 @@ class Schema::Factored {
   };
 
   const expr::TupleProgram& features() const noexcept { return features_.program; }
+  /// features().partitions() is empty afterwards.
+  void forget_rows() noexcept { features_.program.forget_rows(); }
   /// False when a requirement of the schema does not hold for the problem.
   bool evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept;
 

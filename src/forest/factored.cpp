@@ -37,7 +37,9 @@ FactoredForest::FactoredForest(const Forest& forest, Schema::Factored features, 
       row_of_(std::move(rows.row_of)),
       first_(std::move(rows.first)),
       configs_(std::move(rows.configs)),
-      sliced_(forest, rows.sliced, best) {}
+      sliced_(forest, rows.sliced, best) {
+  features_.forget_rows();  // the sliced forest has them in its own form
+}
 
 FactoredForest::Rows FactoredForest::make_rows(const Schema::Factored& features, std::size_t feature_count,
                                                std::span<const std::uint8_t> wanted) {

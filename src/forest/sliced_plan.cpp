@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 constexpr double kDoubleStep = 0x1p-52;
-constexpr std::uint64_t kMostBuckets =
-    4096;  ///< of a column: 16 KiB, of which a problem's values touch little
+/// Buckets of a column: 16 KiB at most, of which a problem's values touch little.
+constexpr std::uint64_t kMostBuckets = 4096, kBucketsPerThreshold = 16;
 
 /// Whose answers to a question differ, and when they are known.
 enum class Answers : std::uint8_t {
@@ -44,14 +44,15 @@ class Planner {
 
   void run() {
     check_rows();
-    plan_partitions();
     number_questions();
     answer_fixed_questions();
     plan_columns();
+    plan_partitions();
     for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
     plan_cuts();
     round_leaves();
     order_trees();
+    give_back_spare_memory();
   }
 
  private:
@@ -72,41 +73,18 @@ class Planner {
         fail(Errc::invalid_argument, "sliced forest: partition {} of {}", feature.partition,
              rows_.partitions.size());
       }
-      if (!feature.fixed.empty() && feature.fixed.size() != classes(feature)) {
+      if (!feature.fixed.empty() && feature.fixed.size() != classes_of(feature.partition)) {
         fail(Errc::invalid_argument, "sliced forest: {} fixed values for {} classes", feature.fixed.size(),
-             classes(feature));
+             classes_of(feature.partition));
       }
     }
   }
 
-  std::size_t classes(const SlicedFeature& feature) const {
-    if (feature.partition == SlicedFeature::one_value) return 1;
-    const auto& classes = rows_.partitions[feature.partition];
-    return classes.empty() ? 0 : *std::ranges::max_element(classes) + std::size_t{1};
+  static std::uint32_t classes(const std::vector<std::uint32_t>& class_of) {
+    return class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
   }
-
-  // plan.partitions, most_classes
-  void plan_partitions() {
-    for (const auto& class_of : rows_.partitions) {
-      SlicedPartition to;
-      to.classes = class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
-      if (to.classes * plan_.words <= 4 * plan_.rows) {
-        to.vectors.resize(lines_of(to.classes * plan_.words));
-        std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
-        for (std::size_t row = 0; row < class_of.size(); ++row) {
-          words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
-        }
-      } else {
-        to.first.assign(to.classes + 1, 0);
-        for (const std::uint32_t c : class_of) ++to.first[c + 1];
-        std::partial_sum(to.first.begin(), to.first.end(), to.first.begin());
-        to.rows.resize(class_of.size());
-        auto next = to.first;
-        for (std::uint32_t row = 0; row < class_of.size(); ++row) to.rows[next[class_of[row]]++] = row;
-      }
-      plan_.most_classes = std::max<std::size_t>(plan_.most_classes, to.classes);
-      plan_.partitions.push_back(std::move(to));
-    }
+  std::uint32_t classes_of(std::uint32_t partition) const {
+    return partition == SlicedFeature::one_value ? 1 : classes(rows_.partitions[partition]);
   }
 
   /// A node's question. What does not change the answer is left out, so that questions meet.
@@ -150,32 +128,37 @@ class Planner {
   // answers_, plan.fixed_vector, fixed_bits
   void answer_fixed_questions() {
     plan_.fixed_vector.assign(questions_.size(), kNone);
-    std::vector<std::uint64_t> vector(plan_.words);
+    std::vector<std::uint8_t> left, before;  // by class; those of the last fixed vector
     for (std::size_t q = 0; q < questions_.size(); ++q) {
       const SlicedFeature& feature = rows_.features[questions_[q].feature];
-      const bool one = feature.partition == SlicedFeature::one_value;
       if (feature.fixed.empty()) {
-        answers_.push_back(one ? Answers::by_call : Answers::by_row);
+        answers_.push_back(feature.partition == SlicedFeature::one_value ? Answers::by_call
+                                                                         : Answers::by_row);
         continue;
       }
-      std::ranges::fill(vector, 0);
-      std::size_t left = 0;
-      for (std::size_t row = 0; row < plan_.rows; ++row) {
-        const std::size_t row_class = one ? 0 : rows_.partitions[feature.partition][row];
-        if (!goes_left(q, feature.fixed[row_class])) continue;
-        vector[row / 64] |= std::uint64_t{1} << (row % 64);
-        ++left;
-      }
-      answers_.push_back(left == plan_.rows ? Answers::all_left
-                         : left == 0        ? Answers::all_right
-                                            : Answers::fixed);
-      if (answers_.back() == Answers::fixed) plan_.fixed_vector[q] = add_fixed_vector(vector);
+      left.clear();
+      for (const double value : feature.fixed) left.push_back(goes_left(q, value) ? 1 : 0);
+      const bool any_right = std::ranges::find(left, 0) != left.end();
+      const bool any_left = std::ranges::find(left, 1) != left.end();
+      answers_.push_back(!any_right ? Answers::all_left : !any_left ? Answers::all_right : Answers::fixed);
+      if (answers_.back() != Answers::fixed) continue;
+      // Thresholds between which no value lies ask the same.
+      const bool same = q > 0 && plan_.fixed_vector[q - 1] != kNone && left == before &&
+                        questions_[q - 1].feature == questions_[q].feature;
+      plan_.fixed_vector[q] =
+          same ? plan_.fixed_vector[q - 1] : add_fixed_vector(left, rows_.partitions[feature.partition]);
+      std::swap(left, before);
     }
   }
 
-  std::uint32_t add_fixed_vector(const std::vector<std::uint64_t>& vector) {
+  /// The rows of the classes that go left.
+  std::uint32_t add_fixed_vector(const std::vector<std::uint8_t>& left,
+                                 const std::vector<std::uint32_t>& class_of) {
     plan_.fixed_bits.resize(lines_of((plan_.fixed_vectors + 1) * plan_.words));
-    std::ranges::copy(vector, plan_.fixed_bits.data()->words + plan_.fixed_vectors * plan_.words);
+    std::uint64_t* const to = plan_.fixed_bits.data()->words + plan_.fixed_vectors * plan_.words;
+    for (std::size_t row = 0; row < class_of.size(); ++row) {
+      to[row / 64] |= std::uint64_t{left[class_of[row]]} << (row % 64);
+    }
     return static_cast<std::uint32_t>(plan_.fixed_vectors++);
   }
 
@@ -195,10 +178,13 @@ class Planner {
         plan_.columns.push_back(column);
       }
       ++plan_.columns.back().questions;
-      if (answers_[q] == Answers::by_row) ++plan_.most_vectors;
     }
     for (SlicedColumn& column : plan_.columns) {
-      if (!(column.decision & Decision::categorical)) plan_buckets(column);
+      const bool categorical = column.decision & Decision::categorical;
+      if (!categorical) plan_buckets(column);
+      // One value fewer than classes can part them: thresholds without a value between them ask the same.
+      const std::uint32_t parts = classes_of(column.partition) - 1;
+      plan_.most_vectors += categorical ? column.questions * (parts > 0) : std::min(column.questions, parts);
     }
   }
 
@@ -224,8 +210,9 @@ class Planner {
       return static_cast<std::uint64_t>(keys.back() >> shift) -
              static_cast<std::uint64_t>(keys[low] >> shift) + 1;
     };
+    const std::uint64_t most = std::min(kMostBuckets, kBucketsPerThreshold * keys.size());
     int shift = 0;
-    while (buckets(shift) > kMostBuckets) ++shift;
+    while (buckets(shift) > most) ++shift;
     column.bucket_shift = shift;
     column.buckets = static_cast<std::uint32_t>(buckets(shift));
     column.first_bucket = keys[low] >> shift;
@@ -239,6 +226,35 @@ class Planner {
       plan_.bucket_rank.push_back(before);
       before += held[b];
       column.bucket_thresholds = std::max(column.bucket_thresholds, held[b]);
+    }
+  }
+
+  // plan.partitions, most_classes: those that columns use
+  void plan_partitions() {
+    plan_.partitions.resize(rows_.partitions.size());
+    for (const SlicedColumn& column : plan_.columns) {
+      if (column.partition == SlicedFeature::one_value) continue;
+      SlicedPartition& to = plan_.partitions[column.partition];
+      if (to.classes == 0) plan_partition(rows_.partitions[column.partition], to);
+      plan_.most_classes = std::max<std::size_t>(plan_.most_classes, to.classes);
+    }
+  }
+
+  void plan_partition(const std::vector<std::uint32_t>& class_of, SlicedPartition& to) {
+    to.classes = classes(class_of);
+    if (to.classes * plan_.words <= 4 * plan_.rows) {
+      to.vectors.resize(lines_of(to.classes * plan_.words));
+      std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
+      for (std::size_t row = 0; row < class_of.size(); ++row) {
+        words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
+      }
+    } else {
+      to.first.assign(to.classes + 1, 0);
+      for (const std::uint32_t c : class_of) ++to.first[c + 1];
+      std::partial_sum(to.first.begin(), to.first.end(), to.first.begin());
+      to.rows.resize(class_of.size());
+      auto next = to.first;
+      for (std::uint32_t row = 0; row < class_of.size(); ++row) to.rows[next[class_of[row]]++] = row;
     }
   }
 
@@ -396,6 +412,14 @@ class Planner {
     }
     std::ranges::stable_sort(plan_.order, std::greater{},
                              [&](std::uint32_t t) { return plan_.trees[t].planes; });
+  }
+
+  /// A vector that grew holds up to twice what it needs.
+  void give_back_spare_memory() {
+    const auto shrink = [](auto&... of) { (of.shrink_to_fit(), ...); };
+    shrink(plan_.trees, plan_.order, plan_.nodes, plan_.leaf_value, plan_.alive, plan_.columns);
+    shrink(plan_.padded_threshold, plan_.bucket_rank, plan_.set_first, plan_.set_words, plan_.fixed_bits);
+    shrink(plan_.cut_word, plan_.keep_left, plan_.keep_right);
   }
 
   struct Cut {

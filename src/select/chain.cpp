@@ -174,7 +174,7 @@ SelectStatus Chain::try_rank(const GemmProblem& problem, By by, std::span<Choice
   const auto ranked = opinion ? opinion->ranked : std::span<Ranked>();
   std::size_t filled = heads;
   for (std::size_t i = 0; i < ranked.size() && filled < best.size(); ++i) {
-    const KernelConfig& config = opinion->family->config(ranked[i].config);
+    const KernelConfig config = opinion->family->config(ranked[i].config);
     if (std::ranges::find(best.first(heads), config, &Choice::config) != best.begin() + heads) continue;
     best[filled] = choice_of(problem, config, ranked[i], opinion->source);
     if (i == 0) best[filled].confidence = opinion->confidence;

@@ -1,141 +1,126 @@
 #include "select/decision_cache.h"
 
+#include <algorithm>
 #include <bit>
-#include <cstring>
+#include <utility>
 
 #include "core/hash.h"
+#include "core/thread_number.h"
 
 namespace kscout {
 namespace {
 
 constexpr double Choice::*kNumberOf[] = {&Choice::time_us, &Choice::tflops,     &Choice::gb_s,
                                          &Choice::margin,  &Choice::confidence, &Choice::score};
+constexpr std::size_t kNumbers = std::size(kNumberOf);
+static_assert(kNumbers == std::tuple_size_v<decltype(KeptDecision::number)>);
 
-std::uint64_t signed_word(std::int64_t value) noexcept { return static_cast<std::uint64_t>(value); }
-
-/// The small fields of a call, a byte each.
-std::uint64_t types_of(const GemmProblem& p, By by) noexcept {
-  const std::array<std::uint8_t, 8> bytes = {
-      static_cast<std::uint8_t>(p.dtype_a),    static_cast<std::uint8_t>(p.dtype_b),
-      static_cast<std::uint8_t>(p.dtype_c),    static_cast<std::uint8_t>(p.dtype_acc),
-      static_cast<std::uint8_t>(p.layout),     static_cast<std::uint8_t>(p.epilogue),
-      static_cast<std::uint8_t>(p.accumulate), static_cast<std::uint8_t>(by)};
-  return std::bit_cast<std::uint64_t>(bytes);
+KeptDecision decision_of(const Choice& choice, const KernelConfig* config) noexcept {
+  KeptDecision decision{config, {}, static_cast<std::uint64_t>(choice.decided_by)};
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    decision.number[i] = std::bit_cast<std::uint64_t>(choice.*kNumberOf[i]);
+  }
+  return decision;
 }
 
-/// Never 0, which means empty.
-std::uint64_t tag_of(std::uint64_t hash) noexcept { return hash | 1; }
-
-std::size_t axis_words(const ConfigSpace& space) noexcept { return (space.axes.size() + 1) / 2; }
-
-/// A small number of the calling thread; threads share one past the number of counters.
-std::size_t thread_number() noexcept {
-  static std::atomic<std::size_t> next = 0;
-  thread_local const std::size_t number = next.fetch_add(1, std::memory_order_relaxed);
-  return number;
+void put(const KeptDecision& decision, Choice& choice) noexcept {
+  choice.config = *decision.config;
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    choice.*kNumberOf[i] = std::bit_cast<double>(decision.number[i]);
+  }
+  choice.source = ChoiceSource::cache;
+  choice.decided_by = static_cast<ChoiceSource>(decision.link);
 }
 
 }  // namespace
 
-DecisionCache::DecisionCache(std::size_t entries) : sets_(std::bit_ceil((entries + kWays - 1) / kWays)) {}
+DecisionCache::DecisionCache(const Tables& tables) : places_(tables) {
+  table_[0] = std::make_unique<DecisionSets>(places_[0]);
+  made_ = 1;
+}
+DecisionCache::~DecisionCache() = default;
 
-DecisionCache::Key DecisionCache::key(const GemmProblem& p, By by) const noexcept {
-  return {{signed_word(p.m), signed_word(p.n), signed_word(p.k), signed_word(p.batch), signed_word(p.split_k),
-           signed_word(p.lda), signed_word(p.ldb), signed_word(p.ldc), types_of(p, by),
-           generation_.load(std::memory_order_acquire)}};
+DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcept {
+  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t all = bits(p.m | p.n | p.k | p.batch | p.split_k | p.lda | p.ldb | p.ldc);
+  const std::uint64_t types = bits(p.dtype_a) | bits(p.dtype_b) << 8 | bits(p.dtype_c) << 16 |
+                              bits(p.dtype_acc) << 24 | bits(p.layout) << 32 | bits(p.epilogue) << 40 |
+                              bits(p.accumulate) << 48 | bits(by) << 56;
+  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+  const std::array<std::uint64_t, 6> word = {bits(p.m) | bits(p.n) << 32,
+                                             bits(p.k) | bits(p.batch) << 32,
+                                             bits(p.lda) | bits(p.ldb) << 32,
+                                             bits(p.ldc) | bits(p.split_k) << 32,
+                                             types,
+                                             all >> 32 == 0 ? generation : 0};
+  return {word, words_hash(word)};
 }
 
-bool DecisionCache::find(const Key& key, Choice& choice) noexcept {
-  const std::uint64_t hash = words_hash(key.word);
-  Set& set = set_of(hash);
-  for (std::size_t way = 0; way < kWays; ++way) {
-    if (set.tag[way].load(std::memory_order_relaxed) != tag_of(hash)) continue;
-    if (!read(set.slot[way], key, choice)) continue;
-    // Written only when it changes: a line that many threads read stays in all their caches.
-    if (set.used[way].load(std::memory_order_relaxed) == 0) set.used[way].store(1, std::memory_order_relaxed);
-    counters().hits.fetch_add(1, std::memory_order_relaxed);
+bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept {
+  KeptDecision decision;
+  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) {  // the largest first
+    if (!table_[t]->find(key, decision)) continue;
+    put(decision, choice);
+    count(&Counters::hits);
     return true;
   }
-  counters().misses.fetch_add(1, std::memory_order_relaxed);
+  count(&Counters::misses);
   return false;
 }
 
-void DecisionCache::add(const Key& key, const Choice& choice) noexcept {
-  const std::uint64_t hash = words_hash(key.word);
-  Set& set = set_of(hash);
-  std::size_t way = 0;  // of the same key, else an empty one, else one that is given up
-  while (way < kWays && set.tag[way].load(std::memory_order_relaxed) != tag_of(hash)) ++way;
-  if (way == kWays) {
-    way = 0;
-    while (way < kWays && set.tag[way].load(std::memory_order_relaxed) != 0) ++way;
+void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
+  if (key.generation() == 0) return;  // too large a problem for a key
+  const KernelConfig* const config = configs_.keep(choice.config);
+  if (!config) return;
+  const KeptDecision decision = decision_of(choice, config);
+  const std::size_t made = made_.load(std::memory_order_acquire);
+  for (std::size_t t = 0; t < made; ++t) {
+    if (table_[t]->update(key, decision)) return;
   }
-  if (way == kWays) {
-    way = slot_to_give_up(set);
-    counters().evictions.fetch_add(1, std::memory_order_relaxed);
+  for (std::size_t t = 0; t < made; ++t) {
+    if (table_[t]->add(key, decision)) return;
   }
-  if (!write(set.slot[way], key, choice)) return;
-  set.used[way].store(0, std::memory_order_relaxed);  // until it is found: what is asked once goes first
-  set.tag[way].store(tag_of(hash), std::memory_order_relaxed);
+  if (add_table()) {
+    table_[made_.load(std::memory_order_acquire) - 1]->add(key, decision);
+    return;
+  }
+  count(&Counters::evictions);
+  // Each table gives up as many as its share of all places.
+  std::size_t t = 0, place = (key.hash >> 8) % places();
+  for (; t + 1 < made && place >= table_[t]->places(); ++t) place -= table_[t]->places();
+  table_[t]->replace_one(key, decision);
 }
 
-std::size_t DecisionCache::slot_to_give_up(Set& set) noexcept {
-  std::size_t way = 0;
-  for (std::size_t looked = 0; looked < 2 * kWays; ++looked) {  // the second round finds erased marks
-    way = set.hand.fetch_add(1, std::memory_order_relaxed) % kWays;
-    if (set.used[way].exchange(0, std::memory_order_relaxed) == 0) break;
+/// False when all are made, when another thread is making one, or without memory.
+bool DecisionCache::add_table() noexcept {
+  if (adding_.exchange(true, std::memory_order_acquire)) return false;
+  const std::size_t made = made_.load(std::memory_order_relaxed);
+  try {
+    if (made < table_.size() && places_[made] > 0) {
+      table_[made] = std::make_unique<DecisionSets>(places_[made]);
+      made_.store(made + 1, std::memory_order_release);
+    }
+  } catch (const std::bad_alloc&) {  // it goes on with what it has
   }
-  return way;
+  const bool added = made_.load(std::memory_order_relaxed) > made;
+  adding_.store(false, std::memory_order_release);
+  return added;
 }
 
-// The reader's loads are acquire, so that the second look at the version comes after all of them; the
-// writer's stores are release, so that whoever sees one of them sees the odd version before it.
-
-bool DecisionCache::read(const Slot& slot, const Key& key, Choice& choice) noexcept {
-  const std::uint64_t version = slot.version.load(std::memory_order_acquire);
-  if (version & 1) return false;
-  for (std::size_t i = 0; i < key.word.size(); ++i) {
-    if (slot.key[i].load(std::memory_order_acquire) != key.word[i]) return false;
-  }
-  Choice found;
-  found.config.space = std::bit_cast<const ConfigSpace*>(slot.space.load(std::memory_order_acquire));
-  found.source = ChoiceSource::cache;
-  found.decided_by = static_cast<ChoiceSource>(slot.link.load(std::memory_order_acquire));
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    found.*kNumberOf[i] = std::bit_cast<double>(slot.number[i].load(std::memory_order_acquire));
-  }
-  // The space is a constant of the program, also when it belongs to a decision that is being overwritten;
-  // with a version that has not changed it is this one's.
-  const std::size_t words = found.config.space ? axis_words(*found.config.space) : 0;
-  for (std::size_t i = 0; i < words; ++i) {
-    const std::uint64_t two = slot.axes[i].load(std::memory_order_acquire);
-    std::memcpy(&found.config.value[2 * i], &two, sizeof two);
-  }
-  if (slot.version.load(std::memory_order_relaxed) != version) return false;
-  choice = found;
-  return true;
+std::size_t DecisionCache::places() const noexcept {
+  std::size_t sum = 0;
+  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) sum += table_[t]->places();
+  return sum;
 }
 
-bool DecisionCache::write(Slot& slot, const Key& key, const Choice& choice) noexcept {
-  std::uint64_t version = slot.version.load(std::memory_order_relaxed);
-  if ((version & 1) || !slot.version.compare_exchange_strong(version, version + 1)) return false;
-  const auto put = [](Word& word, std::uint64_t value) { word.store(value, std::memory_order_release); };
-  for (std::size_t i = 0; i < key.word.size(); ++i) put(slot.key[i], key.word[i]);
-  put(slot.space, std::bit_cast<std::uint64_t>(choice.config.space));
-  put(slot.link, static_cast<std::uint64_t>(choice.decided_by));
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    put(slot.number[i], std::bit_cast<std::uint64_t>(choice.*kNumberOf[i]));
+void DecisionCache::count(Word Counters::*counter) noexcept {
+  const std::size_t number = std::min(thread_number(), kCounters - 1);
+  Word& word = counters_[number].*counter;
+  if (number == kCounters - 1) {
+    word.fetch_add(1, std::memory_order_relaxed);
+  } else {  // nobody else writes it
+    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
-  for (std::size_t i = 0; i < axis_words(*choice.config.space); ++i) {
-    std::uint64_t two;
-    std::memcpy(&two, &choice.config.value[2 * i], sizeof two);
-    put(slot.axes[i], two);
-  }
-  slot.version.store(version + 2, std::memory_order_release);
-  return true;
-}
-
-DecisionCache::Counters& DecisionCache::counters() noexcept {
-  return counters_[thread_number() % counters_.size()];
 }
 
 CacheStatistics DecisionCache::statistics() const noexcept {

@@ -22,10 +22,7 @@ FactoredForest::Scratch& AskScratch::of(const FastForest& forest) {
 }
 
 ReadyFamily::ReadyFamily(const Family& family)
-    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {
-  configs_.reserve(family.configs.size());
-  for (std::size_t i = 0; i < family.configs.size(); ++i) configs_.push_back(family.configs[i]);
-}
+    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {}
 
 std::span<const std::uint8_t> ReadyFamily::serving(const GemmProblem& problem,
                                                    std::span<const std::uint8_t> allowed,

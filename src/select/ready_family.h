@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A family made ready to be asked by many threads: serve rules compiled, configs as rows.
+/// A family made ready to be asked by many threads: serve rules compiled.
 ///
 ///     const ReadyFamily ready(family);
 ///     AskScratch scratch;                                    // one per thread
@@ -67,8 +67,8 @@ class ReadyFamily {
   explicit ReadyFamily(const Family& family);
 
   const Family& family() const noexcept { return *family_; }
-  std::size_t size() const noexcept { return configs_.size(); }
-  const KernelConfig& config(std::size_t i) const noexcept { return configs_[i]; }
+  std::size_t size() const noexcept { return rules_.configs(); }
+  KernelConfig config(std::size_t i) const noexcept { return family_->configs[i]; }
 
   /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
   /// exclude; in memory of `scratch`.
@@ -77,7 +77,6 @@ class ReadyFamily {
 
  private:
   const Family* family_;
-  std::vector<KernelConfig> configs_;
   ServeRules rules_;
 };
 

@@ -17,9 +17,6 @@ namespace kscout {
 
 namespace {
 
-/// 690 kB: more problems than a network asks for.
-constexpr std::size_t kCachedDecisions = 2048;
-
 /// Finds and reads the model of a selector; nothing when it works without one.
 using ModelSource = std::function<std::optional<LoadedModel>()>;
 
@@ -85,13 +82,12 @@ struct Selector::Impl {
       : Impl(ChainBase{of, families_by_rules(of)}, std::move(from), std::move(model)) {}
 
   SelectStatus select(const GemmProblem& problem, By by, Choice& choice) noexcept {
-    const DecisionCache::Key key = cache.key(problem, by);
+    const DecisionKey key = cache.key(problem, by);
     if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
     return decide(problem, by, key, choice);
   }
 
-  SelectStatus decide(const GemmProblem& problem, By by, const DecisionCache::Key& key,
-                      Choice& choice) noexcept {
+  SelectStatus decide(const GemmProblem& problem, By by, const DecisionKey& key, Choice& choice) noexcept {
     Choice decided;
     std::size_t count = 0;
     const SelectStatus status = rank(problem, by, std::span(&decided, 1), count);
@@ -137,7 +133,7 @@ struct Selector::Impl {
   const ChainBase base;
   const ModelSource source;
   Published<Chain, AskScratch> chain;
-  DecisionCache cache{kCachedDecisions};
+  DecisionCache cache;
   std::atomic<bool> use_cache = true;
   std::mutex reloading;
 };

@@ -1,5 +1,7 @@
 #include "select/decision_cache.h"
 
+#include <algorithm>
+#include <barrier>
 #include <bit>
 #include <random>
 #include <thread>
@@ -7,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/hash.h"
+#include "core/thread_number.h"
 #include "support/toy.h"
 
 namespace kscout {
@@ -28,6 +31,8 @@ Choice choice_of(std::int32_t number) {
   return choice;
 }
 
+DecisionCache::Tables one_table(std::size_t places) { return {places, 0, 0}; }
+
 void expect_same(const Choice& found, const Choice& kept) {
   EXPECT_EQ(found.config, kept.config);
   for (double Choice::*field : {&Choice::time_us, &Choice::tflops, &Choice::gb_s, &Choice::margin,
@@ -39,7 +44,7 @@ void expect_same(const Choice& found, const Choice& kept) {
 }
 
 TEST(DecisionCache, KeepsWholeDecisions) {
-  DecisionCache cache(64);
+  DecisionCache cache(one_table(64));
   Choice kept = choice_of(7);
   kept.confidence = Choice::unknown;
   kept.decided_by = ChoiceSource::analytic;
@@ -61,7 +66,7 @@ TEST(DecisionCache, KeepsWholeDecisions) {
 }
 
 TEST(DecisionCache, KeyHoldsEveryFieldOfAProblemsIdentity) {
-  const DecisionCache cache(4);
+  const DecisionCache cache(one_table(4));
   const GemmProblem problem = make_gemm(10, 20, 30);
   const auto key = cache.key(problem, By::best);
   for_each_field<GemmProblem>([&](const auto& field) {
@@ -79,37 +84,119 @@ TEST(DecisionCache, KeyHoldsEveryFieldOfAProblemsIdentity) {
 }
 
 TEST(DecisionCache, GivesUpWhatIsNotUsed) {
-  DecisionCache cache(256);
+  DecisionCache cache(one_table(256));
   const auto key = [&](std::int64_t m) { return cache.key(make_gemm(m, 64, 64), By::best); };
   const int often = 1'000'000;
   cache.add(key(often), choice_of(1));
   Choice found;
   for (int i = 0; i < 20'000; ++i) {
-    cache.add(key(i), choice_of(i));
+    cache.add(key(i), choice_of(i % 100));
     ASSERT_TRUE(cache.find(key(often), found)) << "a decision in use went after " << i;
   }
-  EXPECT_GE(cache.statistics().evictions, 20'000u - cache.entries());
+  EXPECT_GE(cache.statistics().evictions, 20'000u - cache.places());
   std::size_t kept = 0;
   for (int i = 0; i < 20'000; ++i) kept += cache.find(key(i), found) ? 1 : 0;
-  EXPECT_GE(kept, cache.entries() * 9 / 10) << "memory stays in use";
+  EXPECT_GE(kept, cache.places() * 9 / 10) << "memory stays in use";
 }
 
-TEST(DecisionCache, SpreadsSizesAsTheyCome) {
-  // As many decisions as there are places, of sizes with few different bits. A set of four places loses what
-  // comes fifth: were the sets drawn by lot, 80.5 % would stay.
-  DecisionCache cache(2048);
+/// Problems whose sizes have few different bits, as networks ask them.
+std::vector<GemmProblem> regular_problems(std::int64_t rows, std::int64_t columns, std::int64_t depths) {
   std::vector<GemmProblem> problems;
-  for (std::int64_t m = 1; m <= 32; ++m) {
-    for (std::int64_t n = 1; n <= 8; ++n) {
-      for (std::int64_t k = 1; k <= 8; ++k) problems.push_back(make_gemm(m, 512 * n, 4096 * k));
+  for (std::int64_t m = 1; m <= rows; ++m) {
+    for (std::int64_t n = 1; n <= columns; ++n) {
+      for (std::int64_t k = 1; k <= depths; ++k) problems.push_back(make_gemm(m, 512 * n, 4096 * k));
     }
   }
-  ASSERT_EQ(problems.size(), cache.entries());
+  return problems;
+}
+
+/// How many problems are found after each was added once.
+std::size_t kept(DecisionCache& cache, const std::vector<GemmProblem>& problems) {
   for (const auto& p : problems) cache.add(cache.key(p, By::best), choice_of(1));
-  std::size_t kept = 0;
   Choice found;
-  for (const auto& p : problems) kept += cache.find(cache.key(p, By::best), found) ? 1 : 0;
-  EXPECT_GE(kept, 1580u);
+  return static_cast<std::size_t>(std::ranges::count_if(
+      problems, [&](const GemmProblem& p) { return cache.find(cache.key(p, By::best), found); }));
+}
+
+TEST(DecisionCache, HoldsAllOf4096Problems) {
+  DecisionCache cache;
+  EXPECT_EQ(cache.places(), 512u) << "little memory while little is kept";
+  EXPECT_EQ(kept(cache, regular_problems(64, 8, 8)), 4096u);
+  EXPECT_EQ(cache.statistics().evictions, 0u);
+  EXPECT_EQ(cache.statistics().misses, 0u);
+}
+
+TEST(DecisionCache, LosesFewWhenFull) {
+  DecisionCache cache;
+  const auto problems = regular_problems(64, 10, 8);
+  const std::size_t found = kept(cache, problems);
+  ASSERT_EQ(problems.size(), cache.places());
+  EXPECT_GE(found, 4967u) << "at most 3 % of as many problems as there are places may miss";
+}
+
+TEST(DecisionCache, ForgottenDecisionsMakeRoom) {
+  DecisionCache cache(one_table(512));
+  const auto problems = regular_problems(8, 8, 6);
+  for (int round = 0; round < 20; ++round) {
+    EXPECT_EQ(kept(cache, problems), problems.size());
+    cache.clear();
+  }
+  EXPECT_EQ(cache.statistics().evictions, 0u);
+}
+
+TEST(DecisionCache, NeverKeepsASizeThatFitsNoKey) {
+  DecisionCache cache(one_table(64));
+  Choice found;
+  for (std::int64_t GemmProblem::*size : {&GemmProblem::m, &GemmProblem::lda, &GemmProblem::split_k}) {
+    for (const std::int64_t value : {std::int64_t{1} << 32, (std::int64_t{1} << 32) + 1, std::int64_t{-1}}) {
+      GemmProblem problem = make_gemm(1, 1, 1);
+      problem.*size = value;
+      const auto key = cache.key(problem, By::best);
+      cache.add(key, choice_of(1));
+      EXPECT_FALSE(cache.find(key, found));
+    }
+  }
+  GemmProblem largest = make_gemm(0xffffffff, 1, 1);
+  cache.add(cache.key(largest, By::best), choice_of(1));
+  EXPECT_TRUE(cache.find(cache.key(largest, By::best), found));
+}
+
+TEST(ConfigPool, KeepsEachConfigOnceUntilItIsFull) {
+  ConfigPool pool;
+  std::vector<const KernelConfig*> at;
+  constexpr std::size_t kMost = ConfigPool::kBlock * ConfigPool::kBlocks;
+  for (std::size_t i = 0; i < kMost; ++i)
+    at.push_back(pool.keep(choice_of(static_cast<std::int32_t>(i)).config));
+  for (std::size_t i = 0; i < kMost; i += 37) {
+    const KernelConfig config = choice_of(static_cast<std::int32_t>(i)).config;
+    EXPECT_EQ(*at[i], config);
+    EXPECT_EQ(pool.keep(config), at[i]);
+  }
+  EXPECT_EQ(pool.size(), kMost);
+  EXPECT_EQ(pool.keep(choice_of(kMost).config), nullptr);
+}
+
+TEST(ThreadNumber, IsOfOneRunningThread) {
+  constexpr std::size_t kThreads = kThreadNumbers + 8;
+  for (int round = 0; round < 2; ++round) {  // those of the first round are free again
+    std::array<std::atomic<int>, kThreadNumbers + 1> threads_of = {};
+    std::barrier all_have_one(kThreads);
+    std::vector<std::thread> threads;
+    for (std::size_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&] {
+        const std::size_t number = thread_number();
+        ++threads_of.at(number);
+        all_have_one.arrive_and_wait();
+        EXPECT_EQ(thread_number(), number);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    int single = 0;
+    for (std::size_t n = 0; n < kThreadNumbers; ++n) single += threads_of[n];
+    for (std::size_t n = 0; n < kThreadNumbers; ++n) EXPECT_LE(threads_of[n], 1);
+    EXPECT_GE(single, static_cast<int>(kThreadNumbers) - 1) << "all but the one of this test's own thread";
+    EXPECT_EQ(threads_of[kThreadNumbers], static_cast<int>(kThreads) - single);
+  }
 }
 
 TEST(WordsHash, EveryBitReachesEveryBit) {
@@ -132,7 +219,7 @@ TEST(WordsHash, EveryBitReachesEveryBit) {
 }
 
 TEST(DecisionCache, ThreadsNeverSeeHalfADecision) {
-  DecisionCache cache(8);  // few places: every one is overwritten all the time
+  DecisionCache cache(one_table(8));  // few places: every one is overwritten all the time
   constexpr int kThreads = 8, kRounds = 20'000, kProblems = 24;
   std::atomic<std::uint64_t> wrong = 0;
   std::vector<std::thread> threads;

@@ -34,7 +34,7 @@ class ModelMemory : public testing::Test {
   std::vector<fs::path> files_;
 };
 
-TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
+TEST_F(ModelMemory, OfASelectorThatHasAnsweredIsAtMostFourTimesTheFile) {
   ASSERT_GE(files_.size(), 2u);
   for (const auto& file : files_) {
     SCOPED_TRACE(file);
@@ -42,11 +42,11 @@ TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
     const Signature trained = Model::load(file).data().families.front().signature;
     const GemmProblem problem = make_gemm(64, 1000, 1000, trained.dtype_a, trained.layout);
     const HeapWatch watch;
-    const Model model = Model::load(file);
-    EXPECT_TRUE(model.family(signature_of(problem)));
+    const Selector selector = Selector::load(file);
+    EXPECT_EQ(selector.select(problem).source, ChoiceSource::model);
     EXPECT_GT(watch.live(), size / 4) << "the model is not on the heap: count what holds it";
     EXPECT_LE(watch.live(), 4 * size);
-    EXPECT_LE(watch.peak(), 4 * size) << "while loading";
+    EXPECT_LE(watch.peak(), 4 * size) << "while it was made";
   }
 }
 
