@@ -1,8 +1,7 @@
 // Operations over columns value by value; and which instruction set to take.
 #include <utility>
 
-#include <hwy/targets.h>
-
+#include "core/instruction_set.h"
 #include "expr/column_kernels.h"
 #include "expr/operations.h"
 
@@ -41,12 +40,12 @@ const ColumnOperations kScalarColumns = scalar_columns(std::make_index_sequence<
 
 const ColumnOperations& best_column_operations() noexcept {
 #if defined(__x86_64__)
-  const auto supported = hwy::SupportedTargets();
-  if (supported & HWY_AVX3) {
+  const InstructionSet best = best_instruction_set();
+  if (best == InstructionSet::avx512) {
     static const ColumnOperations avx512 = completed(kAvx512Columns);
     return avx512;
   }
-  if (supported & HWY_AVX2) {
+  if (best == InstructionSet::avx2) {
     static const ColumnOperations avx2 = completed(kAvx2Columns);
     return avx2;
   }

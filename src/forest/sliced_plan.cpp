@@ -99,12 +99,17 @@ class Planner {
 
   // questions_, question_of_
   void number_questions() {
-    std::vector<std::uint32_t> nodes(forest_.threshold.size());
-    std::iota(nodes.begin(), nodes.end(), 0u);
-    std::ranges::sort(nodes, {}, [&](std::uint32_t node) { return question_at(node).key(); });
+    struct Node {
+      Question question;
+      std::size_t node;
+    };
+    std::vector<Node> nodes;
+    nodes.reserve(forest_.threshold.size());
+    for (std::size_t node = 0; node < forest_.threshold.size(); ++node)
+      nodes.push_back({question_at(node), node});
+    std::ranges::sort(nodes, {}, [](const Node& node) { return node.question.key(); });
     question_of_.resize(nodes.size());
-    for (const std::uint32_t node : nodes) {
-      const Question question = question_at(node);
+    for (const auto& [question, node] : nodes) {
       if (questions_.empty() || questions_.back().key() != question.key()) questions_.push_back(question);
       question_of_[node] = static_cast<std::uint32_t>(questions_.size() - 1);
     }

@@ -3,6 +3,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "core/instruction_set.h"
 #include "forest/sliced-inl.h"
 #include "forest/sliced_call-inl.h"
 
@@ -13,9 +14,8 @@ const SlicedKernels kSlicedScalar = {"scalar", HWY_NAMESPACE::kLanes, HWY_NAMESP
 
 const SlicedKernels& best_sliced_kernels() noexcept {
 #if defined(__x86_64__)
-  const auto supported = hwy::SupportedTargets();
-  if (supported & HWY_AVX3) return kSlicedAvx512;
-  if (supported & HWY_AVX2) return kSlicedAvx2;
+  if (best_instruction_set() == InstructionSet::avx512) return kSlicedAvx512;
+  if (best_instruction_set() == InstructionSet::avx2) return kSlicedAvx2;
 #endif
   return kSlicedScalar;
 }

@@ -10,6 +10,7 @@
 #include "backend/cpu/probe.h"
 #include "backend/cpu/thread_pool.h"
 #include "core/fail.h"
+#include "core/instruction_set.h"
 
 namespace kscout {
 
@@ -159,18 +160,14 @@ Backend& cpu_backend() {
 void pin_cpu_threads(bool pinned) { pool().pin(pinned); }
 
 bool machine_has(NativeIsa isa) noexcept {
-#if defined(__x86_64__)
   switch (isa) {
     case NativeIsa::avx2:
-      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-             __builtin_cpu_supports("bmi2");
+      return best_instruction_set() >= InstructionSet::avx2;
     case NativeIsa::avx512:
-      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw");
+      return best_instruction_set() >= InstructionSet::avx512;
     case NativeIsa::scalar:
       return true;
   }
-#endif
   return isa == NativeIsa::scalar;
 }
 

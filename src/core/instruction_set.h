@@ -1,0 +1,17 @@
+#pragma once
+/// \file
+/// Which of the instruction sets that code is compiled for this processor has.
+///
+///     if (best_instruction_set() >= InstructionSet::avx2) ...
+#include <cstdint>
+
+namespace kscout {
+
+/// Each contains those before it. avx2 means FMA and bit manipulation (BMI 1 and 2) as well; avx512 the
+/// parts F, BW, CD, DQ and VL.
+enum class InstructionSet : std::uint8_t { scalar, avx2, avx512 };
+
+/// Asks the processor once: in virtual machines the question costs tens of microseconds.
+InstructionSet best_instruction_set() noexcept;
+
+}  // namespace kscout
