@@ -87,7 +87,7 @@ TimeSpent ProblemBench::spent() const noexcept {
 }
 
 std::string ProblemBench::damage() const {
-  if (const std::string text = operands_.damage(); !text.empty()) return text;
+  if (std::string text = operands_.damage(); !text.empty()) return text;
   if (const std::string text = workspace_.damage(); !text.empty()) return "the workspace was written " + text;
   return {};
 }
