@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <kscout/backend.h>
 #include <kscout/device.h>
+#include <kscout/error.h>
 
 #include "core/field_text.h"
 #include "options.h"
@@ -60,16 +62,43 @@ Table facts_table(const Device& device) {
   return table;
 }
 
+/// The GPU that backend cuda uses; null when there is none, with the reason where one was looked for in vain.
+Backend* gpu(std::string& why) {
+  try {
+    Backend& found = backend("cuda");
+    found.device();
+    return &found;
+  } catch (const Error& error) {
+    why = error.what();
+    return nullptr;
+  }
+}
+
 void print_all(Format format) {
   const Device here = detect_cpu();
+  std::string no_gpu;
+  Backend* const cuda = gpu(no_gpu);
   if (format == Format::json) {
-    nlohmann::ordered_json out{{"detected", device_json(here)}, {"presets", nlohmann::ordered_json::array()}};
+    nlohmann::ordered_json out{{"detected", device_json(here)}};
+    out["gpu"] = cuda ? device_json(cuda->device()) : nlohmann::ordered_json();
+    out["versions"] = cuda ? nlohmann::ordered_json(cuda->versions()) : nlohmann::ordered_json::object();
+    out["presets"] = nlohmann::ordered_json::array();
     for (const auto& name : device_preset_names()) out["presets"].push_back(device_json(device_preset(name)));
     fmt::print("{}\n", out.dump(2));
     return;
   }
   fmt::print("detected (unknown facts are left out)\n\n");
   facts_table(here).print(format);
+  if (cuda) {
+    fmt::print("\ngpu, for --backend cuda\n\n");
+    facts_table(cuda->device()).print(format);
+    fmt::print("\n");
+    Table versions({"version", "value"});
+    for (const auto& [name, value] : cuda->versions()) versions.add_row({text(name), text(value)});
+    versions.print(format);
+  } else {
+    fmt::print("\nno gpu: {}\n", no_gpu);
+  }
   fmt::print("\npresets, for --device\n\n");
   Table table({"name", "kind", "arch", "cores", "model"});
   for (const auto& name : device_preset_names()) {

@@ -11,7 +11,9 @@
 #include <kscout/provider.h>
 #include <kscout/version.h>
 
+#include "backend/cuda/harvest.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "dispatch/library_backend.h"
 #include "family/family_file.h"
 #include "options.h"
@@ -27,6 +29,14 @@ struct KernelsOptions {
   std::string filter_file;
   std::string why;
   std::string export_json;
+  std::vector<std::string> harvest;
+  std::string out;
+  HarvestOptions harvesting;
+  const CLI::Option* layout = nullptr;
+  /// The one that was asked for, if any was.
+  std::vector<Layout> layouts() const {
+    return layout->count() > 0 ? std::vector{family.layout} : std::vector<Layout>{};
+  }
   std::string backend;
   LibraryOptions libraries;
   bool list = false, count = false, refusals = false, rule_sets = false, list_libraries = false;
@@ -122,7 +132,8 @@ void print_count(const Family& family, const EnumerationReport& report, Format f
 /// How many candidates each rule was the first to refuse, with the rule's reason.
 void print_refusals(const FamilyRequest& request, const EnumerationReport& report, std::size_t admitted,
                     Format format) {
-  const std::vector<Rule>& rules = family_file(request.provider, request.signature.op).rules;
+  const RuleSource source = find_rules(request.provider, request.signature.op, request.rules);
+  const std::vector<Rule>& rules = source.file->rules;
   Table table({"rule", "kind", "refused", "because"});
   const auto add = [&](std::string_view rule, std::string_view kind, std::size_t count,
                        std::string_view because) {
@@ -144,10 +155,10 @@ void print_refusals(const FamilyRequest& request, const EnumerationReport& repor
 void print_rule_sets(const KernelsOptions& options) {
   FamilyRequest request = request_of(options);
   Table table({"rules", "configs", "help"});
-  const FamilyFile& file = family_file(request.provider, request.signature.op);
-  for (const RuleSet& set : file.rule_sets) {
+  const RuleSource source = find_rules(request.provider, request.signature.op, request.rules);
+  for (const RuleSet& set : source.file->rule_sets) {
     request.rules = set.name;
-    const std::size_t configs = enumerate_configs(file, request, nullptr).size();
+    const std::size_t configs = enumerate_configs(*source.file, request, nullptr).size();
     table.add_row({text(set.name), number(static_cast<std::int64_t>(configs)), text(set.help)});
   }
   table.print(options.format);
@@ -239,7 +250,25 @@ Family library_family(const KernelsOptions& options) {
   return registry.backend(options.backend).family(options.family.signature(), options.family.rules);
 }
 
+/// Asks the library on this machine's GPU which algorithms it has, and writes them as rule sets.
+void print_harvest(const KernelsOptions& options) {
+  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
+  const std::vector<GemmProblem> problems =
+      problems_of(options.harvest, options.family.dtype, options.layouts());
+  const std::vector<Harvest> found = harvest(problems, options.harvesting);
+  create_file_atomically(options.out, rule_set_text(found));
+  Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
+  const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
+  for (const Harvest& one : found) {
+    table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
+                   text(word(one.signature.epilogue)), count(one.problems), count(one.suggested.size()),
+                   count(one.widened.size()), count(one.refused)});
+  }
+  table.print(options.format);
+}
+
 void run_kernels(const KernelsOptions& options) {
+  if (!options.harvest.empty()) return print_harvest(options);
   if (options.list_libraries) return print_libraries(options);
   if (!options.backend.empty()) {
     const Family family = library_family(options);
@@ -252,8 +281,10 @@ void run_kernels(const KernelsOptions& options) {
   const FamilyRequest request = request_of(options);
   EnumerationReport report;
   if (options.refusals) {
-    const FamilyFile& file = family_file(request.provider, request.signature.op);
-    const std::size_t admitted = enumerate_configs(file, request, &report).size();
+    const RuleSource source = find_rules(request.provider, request.signature.op, request.rules);
+    FamilyRequest of_set = request;
+    of_set.rules = source.set;
+    const std::size_t admitted = enumerate_configs(*source.file, of_set, &report).size();
     return print_refusals(request, report, admitted, options.format);
   }
   const Family family = enumerate(request, &report);
@@ -274,6 +305,7 @@ void run_kernels(const KernelsOptions& options) {
 void setup_kernels(CLI::App& verb) {
   const auto options = std::make_shared<KernelsOptions>();
   options->family.add_to(verb);
+  options->layout = verb.get_option("--layout");
   verb.add_option("--filter-file", options->filter_file,
                   "a file with such a formula; both given: both must hold");
   auto* list = verb.add_flag("--list", options->list,
@@ -291,6 +323,16 @@ void setup_kernels(CLI::App& verb) {
       verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");
   auto* backend = verb.add_option("--backend", options->backend,
                                   "what this backend can execute: cpu or a kernel library's name");
+  auto* harvested = verb.add_option(
+      "--harvest", options->harvest,
+      "ask cuBLASLt on this machine's GPU which algorithms it has for these problems (sets or "
+      "files), and write them to --out as rule sets");
+  verb.add_option("--out", options->out, "file for --harvest; then --rules FILE.toml takes it");
+  verb.add_option("--widen", options->harvesting.widen,
+                  "--harvest: most algorithms beside the suggested ones, per signature")
+      ->capture_default_str();
+  for (CLI::Option* alone : {list, count, why, refusals, sets, file, libraries, backend})
+    harvested->excludes(alone);
   for (CLI::Option* alone : {why, refusals, sets, file}) libraries->excludes(alone), backend->excludes(alone);
   libraries->excludes(list)->excludes(count)->excludes(backend);
   count->excludes(list);
@@ -304,6 +346,7 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --provider ck_tile --device gfx942 --dtype bf16 --count \\\n"
       "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
+      "  kscout kernels --harvest llm --dtype bf16 --out h200.toml\n"
       "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"
       "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments,\n"
       "3 no config is left, 4 file failure");

@@ -6,7 +6,8 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
-#include "core/names.h"
+#include "family/family_file.h"
+#include "problems/problem_sets.h"
 
 namespace kscout::cli {
 
@@ -102,9 +103,23 @@ Registry LibraryOptions::registry() const {
   return registry;
 }
 
+std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts) {
+  std::vector<GemmProblem> problems;
+  for (const std::string& source : sources) {
+    ProblemSetRequest request{.set = source, .dtype = dtype, .layouts = layouts};
+    if (std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos) {
+      request.set = "file";
+      request.file = source;
+    }
+    const auto more = make_problem_set(request);
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  return problems;
+}
+
 void check_rules(const std::string& provider, Op op, const std::string& rules) {
-  const auto known = rule_set_names(provider, op);
-  parse_word("rule set", rules, views(known));
+  find_rules(provider, op, rules);
 }
 
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,

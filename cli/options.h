@@ -76,6 +76,11 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
+/// The problems of sets and files, as written: a source is a set's name, or a file (whatever exists as one,
+/// or looks like a path). Without layouts: rcr for sets, for files what stands there.
+std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts);
+
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);
 

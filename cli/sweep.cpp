@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "options.h"
 #include "problems/problem_sets.h"
@@ -18,16 +19,17 @@ namespace kscout::cli {
 
 namespace {
 
-constexpr double kDefaultMaxGflop = 2;
+constexpr double kCpuMaxGflop = 2;  // what a CPU of a few cores measures in a moment
 
 struct SweepVerb {
-  PlanRequest plan{.max_gflop = kDefaultMaxGflop};
+  PlanRequest plan{.provider = "", .max_gflop = -1};
   Protocol protocol;
   SweepOptions sweep;
   std::vector<std::string> problems;
   std::vector<std::string> layouts;
   DType dtype = DType::fp32;
   std::string out, status, shard = "1/1", worker;
+  int workers = 0;  ///< 0: as many as there are GPUs, or 1
   bool dry_run = false;
   Format format = Format::text;
 };
@@ -35,26 +37,29 @@ struct SweepVerb {
 // ------------------------------------------------------------------------------------------------- what to
 // measure
 
-/// A set's name, or a file: whatever exists as one, or looks like a path.
-std::vector<GemmProblem> read_source(const std::string& source, const SweepVerb& options) {
-  ProblemSetRequest request{.set = source, .dtype = options.dtype};
-  if (std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos) {
-    request.set = "file";
-    request.file = source;
-  }
-  for (const auto& layout : options.layouts) request.layouts.push_back(parse<Layout>(layout));
-  return make_problem_set(request);
-}
-
 SweepPlan plan_of(const SweepVerb& options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
-  std::vector<GemmProblem> problems;
-  for (const auto& source : options.problems) {
-    const auto more = read_source(source, options);
-    problems.insert(problems.end(), more.begin(), more.end());
-  }
-  return make_plan(merge_equal(problems), options.plan, detect_cpu(), options.protocol);
+  std::vector<Layout> layouts;
+  for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
+  const auto problems = problems_of(options.problems, options.dtype, layouts);
+  Backend& backend = kscout::backend(options.plan.backend);
+  PlanRequest request = options.plan;
+  if (request.provider.empty()) request.provider = backend.provider();
+  if (request.max_gflop < 0) request.max_gflop = backend.device().kind == DeviceKind::cpu ? kCpuMaxGflop : 0;
+  SweepPlan plan = make_plan(merge_equal(problems), request, backend.device(), options.protocol);
+  plan.provenance.merge(backend.versions());
+  return plan;
+}
+
+/// GPUs are not shared: two workers on one would time each other's kernels.
+int workers_of(const SweepVerb& options) {
+  if (options.plan.backend != "cuda") return std::max(options.workers, 1);
+  const int gpus = cuda_device_count();
+  if (options.workers > gpus)
+    fail(Errc::invalid_argument, "--workers {}: {} GPU{} here, and each worker needs one", options.workers,
+         gpus, gpus == 1 ? " is" : "s are");
+  return options.workers > 0 ? options.workers : gpus;
 }
 
 void read_shard(const std::string& text, SweepOptions& sweep) {
@@ -83,6 +88,19 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
 // -------------------------------------------------------------------------------------------------------
 // results
 
+/// Shares of what the workers did.
+std::string spent_text(const TimeSpent& spent) {
+  const auto all =
+      static_cast<double>(spent.kernels + spent.flushes + spent.verify + spent.operands + spent.waits);
+  const auto percent = [&](std::int64_t part) {
+    return 100 * static_cast<double>(part) / std::max(all, 1.0);
+  };
+  return fmt::format(
+      "kernels {:.0f} %, flushes {:.0f} %, verification {:.0f} %, operands {:.0f} %, waits {:.0f} %",
+      percent(spent.kernels), percent(spent.flushes), percent(spent.verify), percent(spent.operands),
+      percent(spent.waits));
+}
+
 void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
   const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   if (format == Format::json) {
@@ -97,6 +115,9 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
       out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
     }
     out["reasons"] = status.reasons;
+    if (const auto& clocks = status.clocks_mhz; !clocks.empty())
+      out["clock_mhz"] = {
+          {"min", clocks.front()}, {"median", clocks[clocks.size() / 2]}, {"max", clocks.back()}};
     if (report) {
       out["session"] = {{"rows", report->progress.rows},
                         {"seconds", report->progress.elapsed_s},
@@ -117,11 +138,16 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
   }
   facts.add_row({text("contender_rows"), as_number(status.contender_rows)});
   facts.add_row({text("noisy"), as_number(status.noisy)});
+  if (const auto& clocks = status.clocks_mhz; !clocks.empty()) {
+    facts.add_row({text("clock_mhz"), text(fmt::format("{:.0f} to {:.0f}, median {:.0f}", clocks.front(),
+                                                       clocks.back(), clocks[clocks.size() / 2]))});
+  }
   if (report) {
     facts.add_row({text("session_rows"), as_number(report->progress.rows)});
     facts.add_row({text("session_s"), number(report->progress.elapsed_s, 4)});
     facts.add_row({text("rows_per_s"), number(report->rows_per_s, 4)});
     facts.add_row({text("overhead"), number(report->overhead, 3)});
+    facts.add_row({text("spent"), text(spent_text(report->spent))});
   }
   const std::string ended = report ? report->ended : status.last_end;
   facts.add_row({text("ended"), text(ended.empty() ? "not in order (running, or killed)" : ended)});
@@ -143,6 +169,7 @@ void run(SweepVerb& options) {
   if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
   read_shard(options.shard, options.sweep);
   const SweepPlan plan = plan_of(options);
+  options.sweep.workers = workers_of(options);
   if (options.dry_run) return print_dry_run(plan, options);
   if (options.out.empty())
     fail(Errc::invalid_argument, "where to? give --out DIR (a folder, made if absent)");
@@ -170,9 +197,12 @@ void setup_sweep(CLI::App& verb) {
       ->delimiter(',');
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  verb.add_option("--backend", options->plan.backend, "what runs the kernels")->capture_default_str();
-  verb.add_option("--provider", options->plan.provider, "who describes the kernels")->capture_default_str();
-  verb.add_option("--rules", options->plan.rules, "rule set")->capture_default_str();
+  verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda")
+      ->capture_default_str();
+  verb.add_option("--provider", options->plan.provider, "who describes the kernels")
+      ->default_str("the backend's");
+  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout kernels --harvest)")
+      ->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,
                   "per problem, spread evenly over the family; 0 = all")
@@ -181,7 +211,8 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
                   "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
-      ->capture_default_str();
+      ->default_str("2 on a CPU, 0 on a GPU")
+      ->check(CLI::NonNegativeNumber);
   verb.add_option("--seed", options->plan.seed, "of operands and of the order of problems and configs")
       ->capture_default_str();
 
@@ -205,8 +236,9 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--timeout", sweep.item_limit_s, "seconds that one config may take")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  verb.add_option("--workers", sweep.workers, "processes that measure, each on its share of the CPUs")
-      ->capture_default_str()
+  verb.add_option("--workers", options->workers,
+                  "processes that measure, each on its share of the CPUs or on a GPU of its own")
+      ->default_str("1, or one per GPU")
       ->check(CLI::Range(1, 26));
   verb.add_option("--shard", options->shard,
                   "measure part i of n of the problems, e.g. 2/4; one folder may hold all parts")
@@ -224,6 +256,7 @@ void setup_sweep(CLI::App& verb) {
       "examples\n"
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
+      "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
       "  kscout sweep --status sweep\n\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
       "arguments,\n"

@@ -11,6 +11,7 @@
 /// prepare(): name, device facts and refusals come from files, presets and queries that need no open device,
 /// so that a program may list and select in a process that forks, or in one that never runs anything.
 #include <cstddef>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,6 +24,7 @@
 namespace kscout {
 
 struct Family;
+class Instruments;
 
 /// Operands in the memory of the backend's device, of the sizes operand_elements(problem) tells.
 /// C = alpha * A * B + beta * C; beta != 0 only when the problem accumulates. C is not read when beta is 0.
@@ -32,7 +34,9 @@ struct GemmBuffers {
   void* c = nullptr;
   double alpha = 1;
   double beta = 0;
-  const void* bias = nullptr;  ///< n elements, when the epilogue adds one
+  const void* bias = nullptr;     ///< n elements, when the epilogue adds one
+  const void* scale_a = nullptr;  ///< 8-bit floats: one fp32 by which A is multiplied; null = 1
+  const void* scale_b = nullptr;
 };
 
 /// A queue of work on a device: a cudaStream_t or a hipStream_t; null is the device's own queue. The queue of
@@ -79,6 +83,12 @@ class KSCOUT_API Memory {
   virtual void release(void* memory) noexcept = 0;
   /// In the order of the stream; allocates nothing and waits for nothing. Throws device_failure.
   virtual void copy(const MatrixCopy& copy, Stream stream) = 0;
+  /// Every byte becomes `value`, in the order of the stream. Throws device_failure.
+  virtual void set(void* to, std::byte value, std::size_t bytes, Stream stream) = 0;
+  /// From and to the program's own memory; both wait until the stream has come that far and the bytes are
+  /// there. Throw device_failure.
+  virtual void read(void* to_host, const void* from, std::size_t bytes, Stream stream) = 0;
+  virtual void write(void* to, const void* from_host, std::size_t bytes, Stream stream) = 0;
 };
 /// The memory of the CPU.
 KSCOUT_API Memory& host_memory() noexcept;
@@ -94,8 +104,12 @@ class KSCOUT_API Backend {
   virtual Family family(const Signature& signature, std::string_view rules) = 0;
   /// Where operands and workspaces are.
   virtual Memory& memory() { return host_memory(); }
+  /// What measuring needs of the device besides (src/measure/instruments.h).
+  virtual Instruments& instruments();
   /// Facts of the device that run() uses.
   virtual const Device& device() = 0;
+  /// Versions of driver and libraries behind it, by name: what a measurement's provenance keeps.
+  virtual std::map<std::string, std::string> versions() { return {}; }
   /// Why this config cannot run this problem here (rule or missing instruction set); empty when it can.
   virtual std::string refusal(const GemmProblem& problem, const KernelConfig& config) = 0;
   /// Opens the device when that has not happened yet. Throws unsupported with refusal()'s text or what the
@@ -103,7 +117,8 @@ class KSCOUT_API Backend {
   virtual std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) = 0;
 };
 
-/// "cpu"; throws invalid_argument naming the nearest backend, unsupported when it is not on this machine.
+/// "cpu" or "cuda"; throws invalid_argument naming the nearest backend, unsupported when it is not on this
+/// machine.
 KSCOUT_API Backend& backend(std::string_view name);
 /// Those that this build and machine have.
 KSCOUT_API std::span<const std::string_view> backend_names() noexcept;

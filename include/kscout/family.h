@@ -41,7 +41,7 @@ struct FamilyRequest {
   std::string provider = "native";
   Signature signature;
   Device device;
-  std::string rules = "default";  ///< a rule set of the provider and op
+  std::string rules = "default";  ///< a rule set of the provider and op, or FILE.toml[:SET] with further ones
   std::string filter;             ///< further formula over c., d., s.; empty admits all
 };
 
@@ -69,9 +69,9 @@ struct EnumerationReport {
   std::size_t candidates = 0;
 };
 
-/// Throws invalid_argument (unknown provider, rule set or filter name), unsupported (no family file for the
-/// signature, or the rules admit no config). Order: blocks of the rule set as written, axes in space
-/// order, first varies slowest.
+/// Throws invalid_argument (unknown provider, rule set or filter name), not_found (a file of rules),
+/// unsupported (no family file for the signature, or the rules admit no config). Order: blocks of the rule
+/// set as written, axes in space order, first varies slowest.
 KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
 
 /// The rule sets of a provider and op, smallest first.

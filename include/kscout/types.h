@@ -19,6 +19,9 @@ enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32,
 enum class Layout : std::uint8_t { rcr, rrr, crr, ccr };
 /// What is applied to C before it is stored.
 enum class Epilogue : std::uint8_t { none, bias, relu, gelu, bias_relu, bias_gelu };
+constexpr bool has_bias(Epilogue epilogue) noexcept {
+  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_gelu;
+}
 
 /// The words of an enum in the order of its values, and what the enum is called in messages.
 template <class E>

@@ -34,6 +34,16 @@ class HostMemory final : public Memory {
       }
     }
   }
+
+  void set(void* to, std::byte value, std::size_t bytes, Stream) override {
+    std::memset(to, std::to_integer<int>(value), bytes);
+  }
+  void read(void* to_host, const void* from, std::size_t bytes, Stream) override {
+    std::memcpy(to_host, from, bytes);
+  }
+  void write(void* to, const void* from_host, std::size_t bytes, Stream) override {
+    std::memcpy(to, from_host, bytes);
+  }
 };
 
 }  // namespace

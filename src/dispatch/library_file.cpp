@@ -1,15 +1,10 @@
 #include "dispatch/library_file.h"
 
-#include <cerrno>
-#include <cmath>
-#include <csignal>
-#include <cstring>
+#include <string>
 
 #include <dlfcn.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include "core/child_process.h"
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
@@ -34,13 +29,6 @@ double limit_seconds() {
   return seconds;
 }
 
-/// SIGALRM after so long.
-void set_alarm(double seconds) {
-  const auto us = static_cast<std::int64_t>(std::ceil(seconds * 1e6));
-  const itimerval timer{.it_interval = {}, .it_value = {us / 1'000'000, us % 1'000'000}};
-  setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
 void check_checksum(const LibraryIndex& index) {
   if (is_absent(index.library)) {
     fail(Errc::not_found, "{}: its library {} is not there", index.file.string(), index.library.string());
@@ -55,51 +43,18 @@ kscout_kernel_library_get_function entry_of(void* handle) {
   return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
 }
 
-/// In the child: everything that could crash before a kernel is called. What fails in order is told by the
-/// parent, which does the same again.
-[[noreturn]] void load_and_leave(const char* file, double seconds, int done) {
-  for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
-    std::signal(signal, SIG_DFL);  // the program's own handlers are none of the child's business
-  }
-  set_alarm(seconds);
-  if (void* const handle = dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
-    if (const auto get = entry_of(handle)) get();
-  }
-  const char mark = 1;
-  _exit(write(done, &mark, 1) == 1 ? 0 : 1);
-}
-
-/// How the child ended, in words.
-std::string ending(pid_t child, double seconds) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return "its loading process was lost";  // SIGCHLD ignored: somebody else reaped it
-  }
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) {
-    return fmt::format("loading it did not end within {} s ({} sets the limit)", seconds, kLimitVariable);
-  }
-  if (WIFSIGNALED(status)) return fmt::format("loading it crashed: {}", strsignal(WTERMSIG(status)));
-  return fmt::format("loading it ended the process with code {}", WEXITSTATUS(status));
-}
-
+/// Everything that could crash before a kernel is called. What fails in order is told by the same steps here.
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
-  const double seconds = limit_seconds();
-  int ends[2];
-  if (pipe(ends) != 0) fail(Errc::device_failure, "{}: no pipe: {}", file, std::strerror(errno));
-  const pid_t child = fork();
-  if (child == 0) load_and_leave(file.c_str(), seconds, ends[1]);
-  close(ends[1]);
-  char mark = 0;
-  ssize_t got = 0;
-  if (child > 0) {
-    do got = read(ends[0], &mark, 1);
-    while (got < 0 && errno == EINTR);
-  }
-  close(ends[0]);
-  if (child < 0) fail(Errc::device_failure, "{}: cannot fork: {}", file, std::strerror(errno));
-  const std::string how = ending(child, seconds);
-  if (got != 1) fail(Errc::device_failure, "{}: {}; rebuild it or remove its index", file, how);
+  const ChildResult loaded = in_child(limit_seconds(), [&] {
+    if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      if (const auto get = entry_of(handle)) get();
+    }
+    return std::string("loaded");
+  });
+  if (loaded.failure.empty()) return;
+  fail(Errc::device_failure, "{}: loading it {}{}; rebuild it or remove its index", file, loaded.failure,
+       loaded.timed_out ? fmt::format(" ({} sets the limit)", kLimitVariable) : "");
 }
 
 void check_library(const LibraryIndex& index, const kscout_kernel_library* library) {

@@ -20,10 +20,6 @@ bool whole_bytes(const GemmProblem& p) {
                              [](DType dtype) { return bytes_per_element(dtype) >= 1; });
 }
 
-bool has_bias(Epilogue epilogue) {
-  return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_gelu;
-}
-
 double view_bytes(const MatrixView& view) {
   return static_cast<double>(view.rows) * static_cast<double>(view.columns) * bytes_per_element(view.dtype);
 }

@@ -130,20 +130,27 @@ class Enumerator {
  private:
   /// Binds one axis, then asks the rules that this makes answerable. The first step binds nothing.
   struct Step {
-    std::size_t axis = 0;
+    std::uint32_t binds = 0;  ///< bits of axes
+    std::size_t axis = 0;     ///< of `values`
     const std::vector<AxisValue>* values = nullptr;
+    const ConfigBlock* rows = nullptr;       ///< instead of values: the block's rows
     std::unique_ptr<BoundProgram> computed;  ///< values that are formulas, in the order of the list
     std::vector<std::size_t> rules;
     std::unique_ptr<BoundProgram> asked;
     std::size_t stands_for = 1;  ///< candidates that one row after this step becomes
+
+    std::size_t length() const { return values ? values->size() : rows ? rows->rows.size() : 1; }
   };
 
   void enumerate_block(const ConfigBlock& block) {
     block_ = &block;
-    plan(block);
     Batch start;
     start.values.resize(file_.space->axes.size());
     start.positions.resize(file_.space->axes.size());
+    if (!block.when.empty() &&
+        !admits(BoundProgram({{"when", block.when}}, scope_, request_).evaluate(start)[0]))
+      return;
+    plan(block);
     found_.clear();
     found_order_.clear();
     ask(steps_.front(), start);
@@ -160,8 +167,14 @@ class Enumerator {
     std::vector<std::uint32_t> needed;
     for (const auto& values : block.values) needed.push_back(needs(values));
     std::uint32_t bound = 0;
-    in_space_order_ = true;
-    while (steps_.size() <= axes) {
+    in_space_order_ = block.rows.empty();
+    if (!block.rows.empty()) {
+      Step& step = steps_.emplace_back();
+      step.rows = &block;
+      for (const std::size_t axis : block.row_axes) step.binds |= 1u << axis;
+      bound = step.binds;
+    }
+    for (std::size_t left = axes - block.row_axes.size(); left > 0; --left) {
       const std::size_t axis = next_axis(block, needed, bound);
       in_space_order_ = in_space_order_ && axis + 1 == steps_.size();
       bound |= 1u << axis;
@@ -171,7 +184,7 @@ class Enumerator {
     std::size_t product = 1;
     for (std::size_t i = steps_.size(); i-- > 0;) {
       steps_[i].stands_for = product;
-      const std::size_t length = steps_[i].values ? steps_[i].values->size() : 1;
+      const std::size_t length = steps_[i].length();
       if (product > kMostCandidates / length)
         fail(Errc::corrupt_data, "{}: more than 2^62 candidates", block.where);
       product *= length;
@@ -204,6 +217,7 @@ class Enumerator {
 
   void add_step(std::size_t axis, const std::vector<AxisValue>& values) {
     Step& step = steps_.emplace_back();
+    step.binds = 1u << axis;
     step.axis = axis;
     step.values = &values;
     std::vector<expr::Formula> formulas;
@@ -218,7 +232,7 @@ class Enumerator {
     for (std::size_t rule = 0; rule < rules_.size(); ++rule) {
       std::size_t place = 0;
       for (std::size_t i = 1; i < steps_.size(); ++i) {
-        if (rule_axes_[rule] >> steps_[i].axis & 1) place = i;
+        if (rule_axes_[rule] & steps_[i].binds) place = i;
       }
       steps_[place].rules.push_back(rule);
     }
@@ -235,7 +249,7 @@ class Enumerator {
   void descend(std::size_t depth, const Batch& batch) {
     if (depth == steps_.size()) return keep(batch);
     Step& step = steps_[depth];
-    const std::size_t rows = std::max<std::size_t>(1, kPieceRows / step.values->size());
+    const std::size_t rows = std::max<std::size_t>(1, kPieceRows / step.length());
     for (std::size_t first = 0; first < batch.rows; first += rows) {
       Batch next = multiply(step, batch, first, std::min(rows, batch.rows - first));
       ask(step, next);
@@ -261,14 +275,19 @@ class Enumerator {
       computed = step.computed->evaluate(piece);
     }
     Batch next;
-    const auto& list = *step.values;
-    next.rows = count * list.size();
+    const std::size_t length = step.length();
+    next.rows = count * length;
     next.values.resize(batch.values.size());
     next.positions.resize(batch.positions.size());
     for (std::size_t axis = 0; axis < batch.values.size(); ++axis) {
-      repeat(batch.values[axis], next.values[axis], list.size());
-      if (!in_space_order_) repeat(batch.positions[axis], next.positions[axis], list.size());
+      repeat(batch.values[axis], next.values[axis], length);
+      if (!in_space_order_) repeat(batch.positions[axis], next.positions[axis], length);
     }
+    if (step.rows) {
+      bind_rows(*step.rows, count, next);
+      return next;
+    }
+    const auto& list = *step.values;
     auto& column = next.values[step.axis];
     column.reserve(next.rows);
     for (std::size_t row = 0; row < count; ++row) {
@@ -282,6 +301,19 @@ class Enumerator {
       }
     }
     return next;
+  }
+
+  /// Each of `count` rows with every row of the block.
+  static void bind_rows(const ConfigBlock& block, std::size_t count, Batch& next) {
+    for (std::size_t i = 0; i < block.row_axes.size(); ++i) {
+      const std::size_t axis = block.row_axes[i];
+      for (std::size_t row = 0; row < count; ++row) {
+        for (std::size_t at = 0; at < block.rows.size(); ++at) {
+          next.values[axis].push_back(block.rows[at][i]);
+          next.positions[axis].push_back(static_cast<std::uint32_t>(at));
+        }
+      }
+    }
   }
 
   /// Drops the rows that a rule of the step refuses and counts them under the first such rule.
@@ -359,12 +391,26 @@ class Enumerator {
   ConfigTable configs_;
 };
 
+/// The axes on which the config differs from the nearest of the block's rows.
+std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const KernelConfig& config) {
+  std::vector<std::size_t> fewest = block.row_axes;
+  for (const auto& row : block.rows) {
+    std::vector<std::size_t> outside;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] != config[block.row_axes[i]]) outside.push_back(block.row_axes[i]);
+    }
+    if (outside.size() < fewest.size()) fewest = std::move(outside);
+  }
+  return fewest;
+}
+
 /// The axes whose value is not in the block's list.
 std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyRequest& request,
                                       const ConfigBlock& block, const KernelConfig& config) {
   const expr::Scope scope = family_scope(*file.space, file.formulas, false);
-  std::vector<std::size_t> outside;
+  std::vector<std::size_t> outside = axes_outside_rows(block, config);
   for (std::size_t axis = 0; axis < file.space->axes.size(); ++axis) {
+    if (std::ranges::find(block.row_axes, axis) != block.row_axes.end()) continue;
     const bool inside = std::ranges::any_of(block.values[axis], [&](const AxisValue& value) {
       if (value.formula.empty()) return value.number == config[axis];
       BoundProgram program({{"value", value.formula}}, scope, request);
@@ -381,6 +427,7 @@ std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
   std::string text = fmt::format("nearest block {}:", block.where);
   for (const std::size_t axis : axes) {
     std::vector<std::string> listed;
+    if (block.values[axis].empty()) listed.emplace_back("its configs");
     for (const AxisValue& value : block.values[axis]) {
       listed.push_back(value.formula.empty() ? axis_value_text(file.space->axes[axis], value.number)
                                              : value.formula);
@@ -416,14 +463,19 @@ std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& reques
   std::vector<std::size_t> fewest;
   const ConfigBlock* nearest = nullptr;
   for (const ConfigBlock& block : set.blocks) {
+    if (!block.when.empty()) {
+      BoundProgram holds({{"when", block.when}}, family_scope(*file.space, file.formulas, false), request);
+      if (!admits(holds.evaluate(config)[0])) continue;
+    }
     auto outside = axes_outside(file, request, block, config);
     if (outside.empty()) return refusing;
     if (nearest && outside.size() >= fewest.size()) continue;
     nearest = &block;
     fewest = std::move(outside);
   }
-  refusing.push_back(
-      {"rule set " + set.name, RuleKind::worth, "", outside_sentence(file, *nearest, fewest, config)});
+  refusing.push_back({"rule set " + set.name, RuleKind::worth, "",
+                      nearest ? outside_sentence(file, *nearest, fewest, config)
+                              : "none of its blocks is for this signature and device"});
   return refusing;
 }
 

@@ -49,15 +49,18 @@ std::string Family::name(std::size_t config) const {
   return kscout::provider(provider).print(signature, configs[config]);
 }
 
-Family enumerate(const FamilyRequest& request, EnumerationReport* report) {
-  const Provider& by = provider(request.provider);
-  const FamilyFile& file = family_file(request.provider, request.signature.op);
+Family enumerate(const FamilyRequest& asked, EnumerationReport* report) {
+  const Provider& by = provider(asked.provider);
+  const RuleSource source = find_rules(asked.provider, asked.signature.op, asked.rules);
+  const FamilyFile& file = *source.file;
+  FamilyRequest request = asked;
+  request.rules = source.set;
   EnumerationReport own;
   EnumerationReport& counts = report ? *report : own;
   Family family{.provider = request.provider,
                 .signature = request.signature,
                 .device = request.device,
-                .rules = request.rules,
+                .rules = asked.rules,
                 .configs = enumerate_configs(file, request, &counts),
                 .traits = {},
                 .serves = {},
@@ -79,8 +82,11 @@ std::vector<std::string> rule_set_names(std::string_view provider_name, Op op) {
   return names;
 }
 
-std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config) {
-  return why_not_in(family_file(request.provider, request.signature.op), request, config);
+std::vector<Rule> why_not(const FamilyRequest& asked, const KernelConfig& config) {
+  const RuleSource source = find_rules(asked.provider, asked.signature.op, asked.rules);
+  FamilyRequest request = asked;
+  request.rules = source.set;
+  return why_not_in(*source.file, request, config);
 }
 
 void serving_configs(const Family& family, const GemmProblem& problem, std::vector<std::uint8_t>& serves) {

@@ -11,6 +11,7 @@
 
 #include "core/embedded.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/names.h"
 
 namespace kscout {
@@ -20,6 +21,19 @@ namespace {
 class Reader {
  public:
   Reader(std::string_view file, const ConfigSpace& space) : file_(file), space_(space) {}
+
+  /// Rule sets only, behind those of a family.
+  FamilyFile read_more(const toml::table& root, const FamilyFile& family) {
+    family_ = family;
+    check_keys(root, "key of a file of rule sets", {"provider", "op", "rule_set"});
+    check_identity(root, "provider", space_.provider);
+    check_identity(root, "op", word(space_.op));
+    scope_ = family_scope(space_, family_.formulas, false);
+    const toml::node* const sets = root.get("rule_set");
+    if (sets == nullptr) complain(root, "no [rule_set.NAME] is given");
+    read_rule_sets(table_of(*sets, "rule_set"));
+    return std::move(family_);
+  }
 
   FamilyFile read(const toml::table& root) {
     family_.space = &space_;
@@ -146,6 +160,8 @@ class Reader {
   void read_rule_sets(const toml::table& table) {
     for (const auto& [name, node] : as_written(table)) {
       const toml::table& set = table_of(*node, "rule_set." + name);
+      if (std::ranges::find(family_.rule_sets, name, &RuleSet::name) != family_.rule_sets.end())
+        complain(set, fmt::format("rule set '{}' is there already", name));
       check_keys(set, "key of a rule set", {"help", "extends", "default_config", "block"});
       family_.rule_sets.push_back(read_rule_set(name, set));
     }
@@ -194,11 +210,22 @@ class Reader {
     block.values.resize(space_.axes.size());
     std::vector<std::string_view> names;
     for (const Axis& axis : space_.axes) names.push_back(axis.name);
-    check_keys(table, "axis", names);
+    std::vector<std::string_view> keys = names;
+    keys.insert(keys.end(), {"when", "axes", "configs"});
+    check_keys(table, "axis", keys);
     if (common_) check_keys(*common_, "axis", names);
+    if (const auto* node = table.get("when")) {
+      block.when = text_of(*node, "when");
+      compile(*node, {"when", block.when}, scope_);
+    }
+    if (const auto* node = table.get("axes")) read_rows(*node, table, block);
     for (std::size_t i = 0; i < space_.axes.size(); ++i) {
       const Axis& axis = space_.axes[i];
       const toml::node* node = table.get(axis.name);
+      if (std::ranges::find(block.row_axes, i) != block.row_axes.end()) {
+        if (node) complain(*node, fmt::format("axis '{}' has its values in 'configs'", axis.name));
+        continue;
+      }
       if (node == nullptr && common_) node = common_->get(axis.name);
       if (node == nullptr) {
         complain(table, fmt::format("a block of rule set '{}' leaves out axis '{}'", set, axis.name));
@@ -206,6 +233,37 @@ class Reader {
       block.values[i] = read_values(axis, *node);
     }
     return block;
+  }
+
+  /// axes = [names], configs = [[values], ...]
+  void read_rows(const toml::node& axes, const toml::table& table, ConfigBlock& block) {
+    for (const toml::node& one : array_of(axes, "axes")) {
+      std::vector<std::string_view> names;
+      for (const Axis& axis : space_.axes) names.push_back(axis.name);
+      const auto position = find_word(text_of(one, "axes"), names);
+      if (!position) complain(one, unknown_name_message("axis", text_of(one, "axes"), names));
+      if (!block.row_axes.empty() && *position <= block.row_axes.back())
+        complain(one, fmt::format("axis '{}' is not behind the one before it in the config space",
+                                  space_.axes[*position].name));
+      block.row_axes.push_back(*position);
+    }
+    const toml::node* const configs = table.get("configs");
+    if (configs == nullptr) complain(table, "a block with 'axes' has no 'configs'");
+    for (const toml::node& config : array_of(*configs, "configs")) {
+      const toml::array& values = array_of(config, "a config");
+      if (values.size() != block.row_axes.size())
+        complain(config, fmt::format("{} values for {} axes", values.size(), block.row_axes.size()));
+      std::vector<std::int32_t>& row = block.rows.emplace_back();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        std::vector<AxisValue> one;
+        read_value(space_.axes[block.row_axes[i]], values[i], one);
+        if (one.size() != 1 || !one.front().formula.empty())
+          complain(values[i], "a config holds one number or word per axis");
+        row.push_back(one.front().number);
+      }
+    }
+    if (block.rows.empty() || block.row_axes.empty())
+      complain(*configs, "'axes' and 'configs' are not empty");
   }
 
   std::vector<AxisValue> read_values(const Axis& axis, const toml::node& node) {
@@ -281,12 +339,28 @@ const RuleSet& FamilyFile::rule_set(std::string_view wanted) const {
   return rule_sets[index_of_word("rule set", wanted, names)];
 }
 
-FamilyFile parse_family(std::string_view toml, std::string_view file, const ConfigSpace& space) {
+namespace {
+
+/// Parses TOML; what is no TOML is told with file and line.
+template <class F>
+FamilyFile parse_with(std::string_view text, std::string_view file, F&& read) {
   try {
-    return Reader(file, space).read(toml::parse(toml, file));
+    return read(toml::parse(text, file));
   } catch (const toml::parse_error& error) {
     fail(Errc::corrupt_data, "{}:{}: {}", file, error.source().begin.line, error.description());
   }
+}
+
+}  // namespace
+
+FamilyFile parse_family(std::string_view text, std::string_view file, const ConfigSpace& space) {
+  return parse_with(text, file, [&](const toml::table& root) { return Reader(file, space).read(root); });
+}
+
+FamilyFile add_rule_sets(const FamilyFile& family, std::string_view text, std::string_view file) {
+  return parse_with(text, file, [&](const toml::table& root) {
+    return Reader(file, *family.space).read_more(root, family);
+  });
 }
 
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
@@ -302,6 +376,21 @@ const FamilyFile& family_file(std::string_view provider_name, Op op) {
          word(op), file);
   }
   return files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
+}
+
+RuleSource find_rules(std::string_view provider_name, Op op, std::string_view rules) {
+  const FamilyFile& family = family_file(provider_name, op);
+  const std::size_t end = rules.find(".toml");
+  if (end == std::string_view::npos) {
+    return {{std::shared_ptr<const FamilyFile>(), &family}, family.rule_set(rules).name};
+  }
+  const std::string path(rules.substr(0, end + 5));
+  const std::string_view rest = rules.substr(path.size());
+  const auto file = std::make_shared<const FamilyFile>(add_rule_sets(family, read_file(path), path));
+  if (rest.empty()) return {file, file->rule_sets.back().name};
+  if (!rest.starts_with(':'))
+    fail(Errc::invalid_argument, "rules '{}': write FILE.toml or FILE.toml:SET", rules);
+  return {file, file->rule_set(rest.substr(1)).name};
 }
 
 }  // namespace kscout

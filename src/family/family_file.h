@@ -5,6 +5,7 @@
 ///     const FamilyFile& file = family_file("native", Op::gemm);   // parsed once, kept
 ///     const RuleSet& set = file.rule_set("default");
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,9 +23,13 @@ struct AxisValue {
   std::string formula;  ///< when not empty, decides the number for each candidate
 };
 
-/// A product of value lists, one list per axis of the space.
+/// A product of value lists, one list per axis of the space; or explicit rows over some axes (`rows`), each
+/// with the product of the others.
 struct ConfigBlock {
-  std::vector<std::vector<AxisValue>> values;
+  std::vector<std::vector<AxisValue>> values;   ///< of an axis of `row_axes`: empty
+  std::vector<std::size_t> row_axes;            ///< ascending
+  std::vector<std::vector<std::int32_t>> rows;  ///< one value per axis of row_axes
+  std::string when;   ///< formula over d. and s.: the block exists where it holds; empty: everywhere
   std::string where;  ///< "families/native_gemm.toml:12"
 };
 
@@ -57,6 +62,19 @@ FamilyFile parse_family(std::string_view toml, std::string_view file, const Conf
 
 /// The embedded file of a provider and op. Throws unsupported when there is none.
 const FamilyFile& family_file(std::string_view provider, Op op);
+
+/// The same with further rule sets from a file that holds nothing else (besides `provider` and `op`); they
+/// may extend those of the family. Throws as parse_family.
+FamilyFile add_rule_sets(const FamilyFile& family, std::string_view toml, std::string_view file);
+
+/// What a request's `rules` names: a rule set of the embedded family; or FILE.toml, the last rule set of a
+/// file for add_rule_sets, or FILE.toml:SET.
+struct RuleSource {
+  std::shared_ptr<const FamilyFile> file;
+  std::string set;
+};
+/// Throws invalid_argument naming the nearest rule set, not_found for a file.
+RuleSource find_rules(std::string_view provider, Op op, std::string_view rules);
 
 /// enumerate() on a given file: what tests call with families of their own. `request.provider` is not read.
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,

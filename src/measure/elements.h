@@ -3,6 +3,7 @@
 /// Element types in memory as doubles and back: what operands are filled and read with.
 ///
 ///     with_element(problem.dtype_a, [&]<class E>() { double x = E::load(data, i); });
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -88,8 +89,43 @@ struct Float16 {
   }
 };
 
-/// Calls fn.template operator()<Element>() for the element type of `dtype`; throws unsupported for fp8, bf8
-/// and int4, which nothing here can fill or read yet.
+/// 8 bits as the Open Compute Project defines them ("OFP8", revision 1.0): 4 or 5 bits of exponent. E4M3 has
+/// no infinity and one NaN per sign; what is too large becomes the largest value, as tensor cores store it.
+template <int mantissa_bits, int bias, bool has_infinity>
+struct Float8 {
+  static constexpr double round_off = 1.0 / (1 << (mantissa_bits + 1));
+  using stored = std::uint8_t;
+  static constexpr int kMantissa = 1 << mantissa_bits;
+  static constexpr int kLargest = has_infinity ? 0x7B : 0x7E;  ///< bits of the largest finite value
+
+  static double load(const void* data, std::int64_t i) noexcept {
+    const int bits = static_cast<const std::uint8_t*>(data)[i];
+    const int size = bits & 0x7F, exponent = size / kMantissa, mantissa = size % kMantissa;
+    const double sign = (bits & 0x80) ? -1 : 1;
+    if (has_infinity && size == kLargest + 1) return sign * std::numeric_limits<double>::infinity();
+    if (size > kLargest) return std::nan("");
+    if (exponent == 0) return sign * std::ldexp(mantissa, 1 - bias - mantissa_bits);
+    return sign * std::ldexp(kMantissa + mantissa, exponent - bias - mantissa_bits);
+  }
+  static void store(void* data, std::int64_t i, double value) noexcept {
+    int bits = 0x7F;
+    if (!std::isnan(value)) {
+      int exponent = 0;
+      std::frexp(value, &exponent);  // |value| in [2^(exponent-1), 2^exponent)
+      const int shift = std::max(exponent - 1, 1 - bias) - mantissa_bits;
+      // A carry out of rounding, and the leading one of a normal number, add to the exponent's bits.
+      const double steps = std::nearbyint(std::ldexp(std::abs(value), -shift));
+      bits = static_cast<int>(
+          std::min(steps + (shift + mantissa_bits + bias - 1.0) * kMantissa, static_cast<double>(kLargest)));
+    }
+    static_cast<std::uint8_t*>(data)[i] = static_cast<std::uint8_t>(bits | (std::signbit(value) ? 0x80 : 0));
+  }
+};
+using Float8E4M3 = Float8<3, 7, false>;
+using Float8E5M2 = Float8<2, 15, true>;
+
+/// Calls fn.template operator()<Element>() for the element type of `dtype`; throws unsupported for int4,
+/// which nothing here can fill or read yet.
 template <class F>
 decltype(auto) with_element(DType dtype, F&& fn) {
   switch (dtype) {
@@ -103,6 +139,10 @@ decltype(auto) with_element(DType dtype, F&& fn) {
       return fn.template operator()<Float16>();
     case DType::bf16:
       return fn.template operator()<BFloat16>();
+    case DType::fp8:
+      return fn.template operator()<Float8E4M3>();
+    case DType::bf8:
+      return fn.template operator()<Float8E5M2>();
     case DType::int32:
       return fn.template operator()<Int32>();
     case DType::int8:
@@ -110,9 +150,11 @@ decltype(auto) with_element(DType dtype, F&& fn) {
     default:
       break;
   }
-  fail(Errc::unsupported,
-       "operands of dtype {} cannot be made or verified; use fp64, fp32, tf32, fp16, bf16, int32 or int8",
-       word(dtype));
+  fail(
+      Errc::unsupported,
+      "operands of dtype {} cannot be made or verified; use fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32 or "
+      "int8",
+      word(dtype));
 }
 
 }  // namespace kscout

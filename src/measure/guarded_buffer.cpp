@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-
-#include <sys/mman.h>
 
 #include "core/fail.h"
 
@@ -21,7 +18,7 @@ constexpr std::size_t kPage = 4096;
 GuardedBuffer::~GuardedBuffer() { release(); }
 
 void GuardedBuffer::release() noexcept {
-  if (mapping_) munmap(mapping_, mapped_);
+  if (mapping_) device_.unmap(mapping_, mapped_);
   mapping_ = nullptr;
   mapped_ = 0;
 }
@@ -33,30 +30,24 @@ void GuardedBuffer::resize(std::size_t bytes) {
     // Twice the old size at least: a new mapping costs a page fault per page all over again.
     const std::size_t wanted = std::max(needed, 2 * mapped_);
     release();
-    void* const memory = mmap(nullptr, wanted, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-      fail(Errc::device_failure, "a buffer of {} bytes: {}", bytes, std::strerror(errno));
-    }
-    mapping_ = static_cast<std::byte*>(memory);
+    mapping_ = device_.map(wanted);
     mapped_ = wanted;
   } else if (read_only_) {
-    mprotect(mapping_, mapped_, PROT_READ | PROT_WRITE);
+    device_.protect(mapping_, mapped_, false);
   }
   read_only_ = false;
   payload_ = mapping_ + front;
   size_ = bytes;
-  std::fill_n(payload_ - kGuardBytes, kGuardBytes, kPaint);
-  std::fill_n(payload_ + size_, kGuardBytes, kPaint);
+  device_.memory().set(payload_ - kGuardBytes, kPaint, kGuardBytes, {});
+  device_.memory().set(payload_ + size_, kPaint, kGuardBytes, {});
 }
 
-void GuardedBuffer::poison() noexcept {
-  if (size_ > 0) std::memset(payload_, 0xFF, size_);
+void GuardedBuffer::poison() {
+  if (size_ > 0) device_.memory().set(payload_, std::byte{0xFF}, size_, {});
 }
 
 void GuardedBuffer::make_read_only() {
-  if (mprotect(mapping_, mapped_, PROT_READ) != 0) {
-    fail(Errc::device_failure, "cannot protect a buffer: {}", std::strerror(errno));
-  }
+  device_.protect(mapping_, mapped_, true);
   read_only_ = true;
 }
 
@@ -68,14 +59,14 @@ std::string GuardedBuffer::damage() const {
     return zone;
   }();
   const auto changed = [](std::byte b) { return b != kPaint; };
-  const std::byte* const end = payload_ + size_;
-  if (std::memcmp(end, clean.data(), kGuardBytes) != 0) {
-    return fmt::format("{} bytes past its end", std::find_if(end, end + kGuardBytes, changed) - end);
+  std::array<std::byte, kGuardBytes> zone;
+  device_.memory().read(zone.data(), payload_ + size_, kGuardBytes, {});
+  if (std::memcmp(zone.data(), clean.data(), kGuardBytes) != 0) {
+    return fmt::format("{} bytes past its end", std::ranges::find_if(zone, changed) - zone.begin());
   }
-  const std::byte* const begin = payload_ - kGuardBytes;
-  if (std::memcmp(begin, clean.data(), kGuardBytes) != 0) {
-    return fmt::format("{} bytes before its start",
-                       payload_ - std::find_if(begin, begin + kGuardBytes, changed));
+  device_.memory().read(zone.data(), payload_ - kGuardBytes, kGuardBytes, {});
+  if (std::memcmp(zone.data(), clean.data(), kGuardBytes) != 0) {
+    return fmt::format("{} bytes before its start", zone.end() - std::ranges::find_if(zone, changed));
   }
   return {};
 }

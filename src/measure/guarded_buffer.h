@@ -10,16 +10,20 @@
 #include <cstdint>
 #include <string>
 
+#include "measure/instruments.h"
+
 namespace kscout {
 
-/// A payload between two painted zones of kGuardBytes. Starts at a multiple of 64 bytes; `stagger` moves the
-/// start by that many KiB + cache lines within its page, so that several buffers do not compete for the same
-/// sets of the first-level cache. Memory grows and is reused; not copyable.
+/// A payload between two painted zones of kGuardBytes. Aligned as the device wants it; `stagger` moves the
+/// start by that many Instruments::stagger() within its page, so that several buffers do not compete for the
+/// same sets of the first-level cache. Lies in the memory of the instruments' device, which data() points
+/// into. Memory grows and is reused; not copyable.
 class GuardedBuffer {
  public:
   static constexpr std::size_t kGuardBytes = 4096;
 
-  explicit GuardedBuffer(int stagger = 0) : stagger_(static_cast<std::size_t>(stagger) * (1024 + 64)) {}
+  explicit GuardedBuffer(int stagger = 0, Instruments& device = host_instruments())
+      : device_(device), stagger_(static_cast<std::size_t>(stagger) * device.stagger()) {}
   ~GuardedBuffer();
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
@@ -28,8 +32,8 @@ class GuardedBuffer {
   /// device_failure when the system has no such memory.
   void resize(std::size_t bytes);
   /// Fills the payload with 0xFF: a NaN in every floating type.
-  void poison() noexcept;
-  /// From now on (until resize) any write to the buffer ends the process by SIGSEGV.
+  void poison();
+  /// From now on (until resize) any write to the buffer ends the process, where the device can do that.
   void make_read_only();
 
   std::byte* data() noexcept { return payload_; }
@@ -41,6 +45,7 @@ class GuardedBuffer {
  private:
   void release() noexcept;
 
+  Instruments& device_;
   std::size_t stagger_;
   std::byte* mapping_ = nullptr;
   std::size_t mapped_ = 0;

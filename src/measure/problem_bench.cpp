@@ -56,11 +56,9 @@ void ProblemBench::open(const GemmProblem& problem) {
 }
 
 double ProblemBench::call_us(Launch& launch) {
-  const std::int64_t begin = now_ns();
-  launch.run(operands_.buffers(), workspace_.data());
-  const std::int64_t took = now_ns() - begin;
-  steady_.called(took);
-  return static_cast<double>(took) / 1e3;
+  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), 1);
+  steady_.called(static_cast<std::int64_t>(us * 1e3));
+  return us;
 }
 
 TimedCalls ProblemBench::run_batch(Launch& launch, double expected_us) {
@@ -69,14 +67,16 @@ TimedCalls ProblemBench::run_batch(Launch& launch, double expected_us) {
     const StopWatch watch(spent_.flushes);
     operands_.evict_from_caches();
   }
-  const GemmBuffers buffers = operands_.buffers();
-  const auto call = [&] { launch.run(buffers, workspace_.data()); };
-  return cold ? timed_calls(call, 1) : timed_batch(call, expected_us);
+  const double calls = cold ? 1 : calls_of_batch(device_.batch_us(), expected_us);
+  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), static_cast<int>(calls));
+  return {us, us * calls};
 }
 
 TimedCalls ProblemBench::sample(Launch& launch, double expected_us, bool& disturbed) {
-  return steady_.take(
+  const TimedCalls taken = steady_.take(
       launch, [&] { return run_batch(launch, expected_us); }, disturbed);
+  if (device_.slowed()) disturbed = true;
+  return taken;
 }
 
 TimeSpent ProblemBench::spent() const noexcept {
@@ -131,7 +131,7 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   if (fixed || first_us < kLongUs) {
     for (int i = 0; i < protocol_.warmup; ++i) expected_us = std::min(expected_us, call_us(launch));
     // The first calls of a short kernel say little about the next ones (sleeping threads, branches to learn).
-    if (expected_us < kBatchUs) expected_us = run_batch(launch, expected_us).call_us;
+    if (expected_us < device_.batch_us()) expected_us = run_batch(launch, expected_us).call_us;
   }
   Sampler sampler({.fixed = static_cast<std::size_t>(protocol_.repeat),
                    .least = kCoarseLeast,

@@ -23,7 +23,7 @@
 
 namespace kscout {
 
-/// What can be measured: a config on a backend, whose operands are in the CPU's memory.
+/// What can be measured: a config on a backend.
 struct Candidate {
   Backend* backend;
   KernelConfig config;
@@ -45,8 +45,14 @@ struct TimeSpent {
 
 class ProblemBench {
  public:
-  ProblemBench(const Protocol& protocol, std::uint64_t seed)
-      : protocol_(protocol), seed_(seed), steady_(protocol.patience) {}
+  /// `device`: the instruments of the candidates' backends, which share them.
+  ProblemBench(const Protocol& protocol, std::uint64_t seed, Instruments& device = host_instruments())
+      : device_(device),
+        protocol_(protocol),
+        seed_(seed),
+        operands_(device),
+        workspace_(3, device),
+        steady_(protocol.patience) {}
 
   /// Throws as GemmOperands::make.
   void open(const GemmProblem& problem);
@@ -78,12 +84,13 @@ class ProblemBench {
   std::optional<TimedCalls> sample_contender(Contender& one);
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
 
+  Instruments& device_;
   Protocol protocol_;
   std::uint64_t seed_;
   GemmProblem problem_;
   GemmOperands operands_;
   std::unique_ptr<GemmReference> reference_;
-  GuardedBuffer workspace_{3};
+  GuardedBuffer workspace_;
   SteadySamples steady_;
   TimeSpent spent_;  ///< without calls and waits, which steady_ counts
 };

@@ -1,11 +1,11 @@
 #include "measure/verify.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <set>
-#include <tuple>
+#include <span>
 
 #include "measure/elements.h"
 
@@ -15,8 +15,9 @@ namespace {
 
 constexpr double kMostProducts = 1 << 19;  // up to here every element is compared: below a millisecond
 constexpr int kRandomElements = 12;
-constexpr double kSlack = 8;       // unit round-offs of a sum that are allowed
-constexpr double kStoreSlack = 2;  // unit round-offs of a stored element that are allowed
+constexpr int kRandomNonlinear = 200;  // where rows cannot be checked
+constexpr double kSlack = 8;           // unit round-offs of a sum that are allowed
+constexpr double kStoreSlack = 2;      // unit round-offs of a stored element that are allowed
 
 double difference_over(double got, double expected, double tolerance) {
   const double difference = std::abs(got - expected);
@@ -25,169 +26,128 @@ double difference_over(double got, double expected, double tolerance) {
   return difference / tolerance;
 }
 
-/// Sums of eight lanes: fixed order, and the compiler may use vectors for it.
-struct Lanes {
-  std::array<double, 8> lane{};
-  double total() const {
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-  }
-};
-
-/// sum line[i] * x[i].
-template <class E>
-double dot(const typename E::stored* line, const double* x, std::int64_t count) {
-  Lanes sum;
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (std::size_t l = 0; l < 8; ++l)
-      sum.lane[l] += E::load(line + i, static_cast<std::int64_t>(l)) * x[i + static_cast<std::int64_t>(l)];
-  }
-  for (; i < count; ++i) sum.lane[0] += E::load(line, i) * x[i];
-  return sum.total();
+double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
 }
 
-template <class E>
-double sum_of_squares(const typename E::stored* line, std::int64_t count) {
-  Lanes sum;
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (std::size_t l = 0; l < 8; ++l) {
-      const double value = E::load(line + i, static_cast<std::int64_t>(l));
-      sum.lane[l] += value * value;
-    }
-  }
-  for (; i < count; ++i) sum.lane[0] += E::load(line, i) * E::load(line, i);
-  return sum.total();
-}
+double norm(std::span<const double> a) { return std::sqrt(dot(a, a)); }
 
-/// One batch item times a vector: M v per row, and per row the sum of (M_rc v_c)^2 when squares are wanted
-/// with the vector, or of M_rc^2 without.
-struct Product {
-  std::vector<double> value, squares;
-};
-
-template <class E>
-Product multiply(const MatrixView& view, const void* data, std::int64_t item, const std::vector<double>& x,
-                 bool scale_squares) {
-  Product out{std::vector<double>(static_cast<std::size_t>(view.rows)),
-              std::vector<double>(static_cast<std::size_t>(view.rows))};
-  const auto* const base = static_cast<const typename E::stored*>(data) + item * view.batch_stride;
-  for (std::int64_t l = 0; l < view.lines(); ++l) {
-    const auto* const line = base + l * view.leading;
-    const auto at = static_cast<std::size_t>(l);
-    if (view.row_major) {
-      out.value[at] = dot<E>(line, x.data(), view.columns);
-      if (!scale_squares) {
-        out.squares[at] = sum_of_squares<E>(line, view.columns);
-        continue;
-      }
-      Lanes sum;
-      for (std::int64_t c = 0; c < view.columns; ++c) {
-        const double value = E::load(line, c) * x[static_cast<std::size_t>(c)];
-        sum.lane[static_cast<std::size_t>(c & 7)] += value * value;
-      }
-      out.squares[at] = sum.total();
-    } else {
-      const double scale = x[at], square_scale = scale_squares ? scale * scale : 1;
-      for (std::int64_t r = 0; r < view.rows; ++r) {
-        const double value = E::load(line, r);
-        out.value[static_cast<std::size_t>(r)] += scale * value;
-        out.squares[static_cast<std::size_t>(r)] += square_scale * (value * value);
-      }
-    }
-  }
+std::vector<double> gather(const GemmOperands& operands, DType dtype, const void* data,
+                           const std::vector<std::int64_t>& indices) {
+  std::vector<double> out(indices.size());
+  operands.device().gather(dtype, data, indices, out);
   return out;
 }
 
-Product multiply(const MatrixView& view, const void* data, std::int64_t item, const std::vector<double>& x,
-                 bool scale_squares) {
-  return with_element(view.dtype, [&]<class E>() { return multiply<E>(view, data, item, x, scale_squares); });
+std::vector<double> row_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+                           std::int64_t item, std::int64_t row) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t c = 0; c < view.columns; ++c) indices.push_back(view.at(item, row, c));
+  return gather(operands, view.dtype, data, indices);
 }
 
-std::vector<double> row_of(const MatrixView& view, const void* data, std::int64_t item, std::int64_t row) {
-  std::vector<double> out(static_cast<std::size_t>(view.columns));
-  with_element(view.dtype, [&]<class E>() {
-    for (std::int64_t c = 0; c < view.columns; ++c)
-      out[static_cast<std::size_t>(c)] = E::load(data, view.at(item, row, c));
-  });
-  return out;
+std::vector<double> column_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+                              std::int64_t item, std::int64_t column) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t r = 0; r < view.rows; ++r) indices.push_back(view.at(item, r, column));
+  return gather(operands, view.dtype, data, indices);
 }
 
-std::vector<double> column_of(const MatrixView& view, const void* data, std::int64_t item,
-                              std::int64_t column) {
-  std::vector<double> out(static_cast<std::size_t>(view.rows));
-  with_element(view.dtype, [&]<class E>() {
-    for (std::int64_t r = 0; r < view.rows; ++r)
-      out[static_cast<std::size_t>(r)] = E::load(data, view.at(item, r, column));
-  });
-  return out;
-}
-
-double load(const MatrixView& view, const void* data, std::int64_t index) {
-  return with_element(view.dtype, [&]<class E>() { return E::load(data, index); });
+/// A batch item, row after row.
+std::vector<double> item_of(const GemmOperands& operands, const MatrixView& view, const void* data,
+                            std::int64_t item) {
+  std::vector<std::int64_t> indices;
+  for (std::int64_t r = 0; r < view.rows; ++r) {
+    for (std::int64_t c = 0; c < view.columns; ++c) indices.push_back(view.at(item, r, c));
+  }
+  return gather(operands, view.dtype, data, indices);
 }
 
 double round_off(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off; });
 }
 
+/// Unit round-off of sums of k products (verify.h, "Tolerance").
+double sum_round_off(const GemmProblem& problem) {
+  const double own = round_off(problem.dtype_acc);
+  const bool matrix_unit =
+      own > 0 && bytes_per_element(problem.dtype_a) < bytes_per_element(problem.dtype_acc);
+  if (!matrix_unit && problem.dtype_a != DType::tf32) return own;
+  const double root = std::sqrt(std::max(1.0, static_cast<double>(problem.k)));
+  const double few_bits = bytes_per_element(problem.dtype_a) <= 1 ? 0x1p-13 / root : 0;
+  return own * (1 + root / 32) + few_bits;
+}
+
+bool is_linear(Epilogue epilogue) { return epilogue == Epilogue::none || epilogue == Epilogue::bias; }
+
+/// The tanh form of GELU, as GPU libraries compute it.
+double gelu(double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }
+
+double activated(Epilogue epilogue, double x) {
+  switch (epilogue) {
+    case Epilogue::relu:
+    case Epilogue::bias_relu:
+      return std::max(x, 0.0);
+    case Epilogue::gelu:
+    case Epilogue::bias_gelu:
+      return gelu(x);
+    case Epilogue::none:
+    case Epilogue::bias:
+      break;
+  }
+  return x;
+}
+
 }  // namespace
 
 GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& operands)
-    : problem_(problem),
-      sum_round_off_(round_off(problem.dtype_acc)),
+    : device_(operands.device()),
+      problem_(problem),
+      sum_round_off_(sum_round_off(problem)),
       store_round_off_(round_off(problem.dtype_c)) {
   if (problem.m == 0 || problem.n == 0) return;
   if (flop_count(problem) / 2 + static_cast<double>(operand_elements(problem).c) <= kMostProducts) {
     add_all_elements(operands);
   } else {
     add_sampled_elements(operands);
-    add_row_checks(operands);
+    if (is_linear(problem.epilogue)) add_row_checks(operands);
   }
 }
 
-void GemmReference::add_element(const GemmOperands& operands, std::int64_t item, std::int64_t row,
-                                std::int64_t column) {
-  const auto a = row_of(view_a(problem_), operands.a(), item, row);
-  const auto b = column_of(view_b(problem_), operands.b(), item, column);
-  const double product = operands.alpha() * dot<Float64>(a.data(), b.data(), problem_.k);
-  const double norms = std::sqrt(sum_of_squares<Float64>(a.data(), problem_.k) *
-                                 sum_of_squares<Float64>(b.data(), problem_.k));
-  const MatrixView c = view_c(problem_);
-  const double added = operands.initial_c().empty()
-                           ? 0
-                           : operands.beta() * load(c, operands.initial_c().data(), c.at(item, row, column));
-  const double value = product + added;
-  const double tolerance =
-      kSlack * sum_round_off_ * norms + kStoreSlack * store_round_off_ * (std::abs(value) + std::abs(added));
-  elements_.push_back({item, row, column, value, tolerance});
+void GemmReference::add_element(const Place& place, double product, double norms, double read, double bias) {
+  const double before = product + read + bias;
+  const double value = activated(problem_.epilogue, before);
+  elements_.push_back({place.item, place.row, place.column, value,
+                       kSlack * sum_round_off_ * norms +
+                           kStoreSlack * store_round_off_ * (std::abs(before) + std::abs(read))});
+  places_.push_back(view_c(problem_).at(place.item, place.row, place.column));
 }
 
 void GemmReference::add_all_elements(const GemmOperands& operands) {
-  const auto rows = static_cast<std::size_t>(problem_.m), columns = static_cast<std::size_t>(problem_.n);
-  const MatrixView c = view_c(problem_);
+  const auto rows = static_cast<std::size_t>(problem_.m), columns = static_cast<std::size_t>(problem_.n),
+             depth = static_cast<std::size_t>(problem_.k);
+  const std::vector<double> bias = bias_of(operands);
+  MatrixView transposed_b = view_b(problem_);
+  std::swap(transposed_b.rows, transposed_b.columns);
+  transposed_b.row_major = !transposed_b.row_major;
   for (std::int64_t item = 0; item < problem_.batch; ++item) {
-    std::vector<std::vector<double>> a(rows), b(columns);
-    std::vector<double> norm_a(rows), norm_b(columns);
+    const auto a = item_of(operands, view_a(problem_), operands.a(), item);
+    const auto b = item_of(operands, transposed_b, operands.b(), item);
+    std::vector<double> read;
+    if (operands.initial_c()) read = item_of(operands, view_c(problem_), operands.initial_c(), item);
+    const auto line = [&](const std::vector<double>& of, std::size_t at) {
+      return std::span(of).subspan(at * depth, depth);
+    };
+    std::vector<double> norm_b(columns);
+    for (std::size_t j = 0; j < columns; ++j) norm_b[j] = norm(line(b, j));
     for (std::size_t i = 0; i < rows; ++i) {
-      a[i] = row_of(view_a(problem_), operands.a(), item, static_cast<std::int64_t>(i));
-      norm_a[i] = std::sqrt(sum_of_squares<Float64>(a[i].data(), problem_.k));
-    }
-    for (std::size_t j = 0; j < columns; ++j) {
-      b[j] = column_of(view_b(problem_), operands.b(), item, static_cast<std::int64_t>(j));
-      norm_b[j] = std::sqrt(sum_of_squares<Float64>(b[j].data(), problem_.k));
-    }
-    for (std::size_t i = 0; i < rows; ++i) {
+      const double norm_a = norm(line(a, i));
       for (std::size_t j = 0; j < columns; ++j) {
-        const auto row = static_cast<std::int64_t>(i), column = static_cast<std::int64_t>(j);
-        const double added =
-            operands.initial_c().empty()
-                ? 0
-                : operands.beta() * load(c, operands.initial_c().data(), c.at(item, row, column));
-        const double value = operands.alpha() * dot<Float64>(a[i].data(), b[j].data(), problem_.k) + added;
-        const double tolerance = kSlack * sum_round_off_ * norm_a[i] * norm_b[j] +
-                                 kStoreSlack * store_round_off_ * (std::abs(value) + std::abs(added));
-        elements_.push_back({item, row, column, value, tolerance});
+        add_element({item, static_cast<std::int64_t>(i), static_cast<std::int64_t>(j)},
+                    operands.alpha() * dot(line(a, i), line(b, j)), norm_a * norm_b[j],
+                    read.empty() ? 0 : operands.beta() * read[i * columns + j], bias.empty() ? 0 : bias[j]);
       }
     }
   }
@@ -195,7 +155,7 @@ void GemmReference::add_all_elements(const GemmOperands& operands) {
 
 void GemmReference::add_sampled_elements(const GemmOperands& operands) {
   const std::int64_t m = problem_.m, n = problem_.n;
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> places;
+  std::set<Place> places;
   const std::int64_t last = problem_.batch - 1;
   for (const std::int64_t row : {std::int64_t{0}, m - 1}) {
     for (const std::int64_t column : {std::int64_t{0}, n - 1}) places.insert({0, row, column});
@@ -209,8 +169,28 @@ void GemmReference::add_sampled_elements(const GemmOperands& operands) {
     random = mix_hash(random, 1);
     return static_cast<std::int64_t>(random % static_cast<std::uint64_t>(limit));
   };
-  for (int i = 0; i < kRandomElements; ++i) places.insert({below(problem_.batch), below(m), below(n)});
-  for (const auto& [item, row, column] : places) add_element(operands, item, row, column);
+  const int count = is_linear(problem_.epilogue) ? kRandomElements : kRandomNonlinear;
+  for (int i = 0; i < count; ++i) places.insert({below(problem_.batch), below(m), below(n)});
+  const std::vector<double> bias = bias_of(operands);
+  const MatrixView view = view_c(problem_);
+  for (const Place& place : places) {
+    const auto a = row_of(operands, view_a(problem_), operands.a(), place.item, place.row);
+    const auto b = column_of(operands, view_b(problem_), operands.b(), place.item, place.column);
+    double read = 0;
+    if (operands.initial_c()) {
+      read = operands.beta() * gather(operands, view.dtype, operands.initial_c(),
+                                      {view.at(place.item, place.row, place.column)})[0];
+    }
+    add_element(place, operands.alpha() * dot(a, b), norm(a) * norm(b), read,
+                bias.empty() ? 0 : bias[static_cast<std::size_t>(place.column)]);
+  }
+}
+
+std::vector<double> GemmReference::bias_of(const GemmOperands& operands) const {
+  if (!operands.bias()) return {};
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(problem_.n));
+  std::iota(indices.begin(), indices.end(), std::int64_t{0});
+  return gather(operands, problem_.dtype_c, operands.bias(), indices);
 }
 
 void GemmReference::add_row_checks(const GemmOperands& operands) {
@@ -224,24 +204,30 @@ void GemmReference::add_row_checks(const GemmOperands& operands) {
   // The reference itself sums in float64; its own round-off only shows beside exact integers.
   const double unit = sum_round_off_ + 0x1p-50;
   const double k = static_cast<double>(problem_.k);
-  rows_.reserve(static_cast<std::size_t>(problem_.batch * problem_.m));
-  for (std::int64_t item = 0; item < problem_.batch; ++item) {
-    const Product b = multiply(view_b(problem_), operands.b(), item, x_, true);
+  const auto items = static_cast<std::size_t>(problem_.batch), rows = static_cast<std::size_t>(problem_.m);
+  const Product b = device_.multiply(view_b(problem_), operands.b(), problem_.batch, x_, Squares::scaled);
+  const Product a = device_.multiply(view_a(problem_), operands.a(), problem_.batch, b.value, Squares::plain);
+  Product read;
+  if (operands.initial_c()) {
+    read = device_.multiply(view_c(problem_), operands.initial_c(), problem_.batch, x_, Squares::scaled);
+  }
+  const std::vector<double> bias = bias_of(operands);
+  const double bias_sum = bias.empty() ? 0 : dot(bias, x_), bias_size = bias.empty() ? 0 : norm(bias);
+  rows_.reserve(items * rows);
+  for (std::size_t item = 0; item < items; ++item) {
     double weighted = 0;  // sum_j x_j^2 |b_j|^2
-    for (const double square : b.squares) weighted += square;
-    const Product a = multiply(view_a(problem_), operands.a(), item, b.value, false);
-    Product added;
-    if (!operands.initial_c().empty()) {
-      added = multiply(view_c(problem_), operands.initial_c().data(), item, x_, true);
+    for (const double square : std::span(b.squares).subspan(item * static_cast<std::size_t>(problem_.k),
+                                                            static_cast<std::size_t>(problem_.k))) {
+      weighted += square;
     }
-    for (std::size_t i = 0; i < a.value.size(); ++i) {
+    for (std::size_t i = item * rows; i < (item + 1) * rows; ++i) {
       const double norms = std::sqrt(a.squares[i] * weighted);
       // An element of C has the size |a_i| |b_j| / sqrt(k): signs of its k products are random.
-      double stored = norms * std::min(1.0, 2 / std::sqrt(std::max(k, 1.0)));
-      double value = operands.alpha() * a.value[i];
-      if (!added.value.empty()) {
-        value += operands.beta() * added.value[i];
-        stored += operands.beta() * std::sqrt(added.squares[i]);
+      double stored = norms * std::min(1.0, 2 / std::sqrt(std::max(k, 1.0))) + bias_size;
+      double value = operands.alpha() * a.value[i] + bias_sum;
+      if (!read.value.empty()) {
+        value += operands.beta() * read.value[i];
+        stored += operands.beta() * std::sqrt(read.squares[i]);
       }
       rows_.push_back({value, kSlack * (unit * norms + store_round_off_ * stored)});
     }
@@ -256,26 +242,25 @@ Verification GemmReference::check(const void* c) const {
     worst.error = error;
     if (error > 1) worst.where = describe();
   };
-  with_element(view.dtype, [&]<class E>() {
-    for (const Element& e : elements_) {
-      const double got = E::load(c, view.at(e.item, e.row, e.column));
-      note(difference_over(got, e.value, e.tolerance), [&] {
-        return fmt::format("C({},{}) of batch item {} is {:.9g}, not {:.9g} (tolerance {:.2g})", e.row,
-                           e.column, e.item, got, e.value, e.tolerance);
-      });
-    }
-    for (std::size_t i = 0; i < rows_.size(); ++i) {
-      const auto item = static_cast<std::int64_t>(i) / problem_.m,
-                 row = static_cast<std::int64_t>(i) % problem_.m;
-      const auto* const line = static_cast<const typename E::stored*>(c) + view.at(item, row, 0);
-      const double got = dot<E>(line, x_.data(), problem_.n);
-      note(difference_over(got, rows_[i].value, rows_[i].tolerance), [&] {
-        return fmt::format(
-            "row {} of batch item {} is wrong: its checksum is {:.9g}, not {:.9g} (tolerance {:.2g})", row,
-            item, got, rows_[i].value, rows_[i].tolerance);
-      });
-    }
-  });
+  std::vector<double> got(places_.size());
+  device_.gather(view.dtype, c, places_, got);
+  for (std::size_t i = 0; i < elements_.size(); ++i) {
+    const Element& e = elements_[i];
+    note(difference_over(got[i], e.value, e.tolerance), [&] {
+      return fmt::format("C({},{}) of batch item {} is {:.9g}, not {:.9g} (tolerance {:.2g})", e.row,
+                         e.column, e.item, got[i], e.value, e.tolerance);
+    });
+  }
+  if (rows_.empty()) return worst;
+  const Product sums = device_.multiply(view, c, problem_.batch, x_, Squares::none);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    note(difference_over(sums.value[i], rows_[i].value, rows_[i].tolerance), [&] {
+      const auto rows = static_cast<std::size_t>(problem_.m);
+      return fmt::format(
+          "row {} of batch item {} is wrong: its checksum is {:.9g}, not {:.9g} (tolerance {:.2g})", i % rows,
+          i / rows, sums.value[i], rows_[i].value, rows_[i].tolerance);
+    });
+  }
   return worst;
 }
 

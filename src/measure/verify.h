@@ -18,6 +18,12 @@
 /// 8 u |a_i| |b_j|: 16 deviations for long sums, and no less than the worst case for k <= 8. Storing C adds
 /// 2 u_c times the size of an element (u_c: round-off of C's type). A row of Freivalds' check adds
 /// independent errors: the same with |b_j| replaced by sqrt(sum_j x_j^2 |b_j|^2).
+/// Matrix units add products of small types to an fp32 sum by cutting digits off, not by rounding (M. Fasi et
+/// al., "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021). Such errors point the same way: over the
+/// k/16 steps of a sum of size |a||b|/sqrt(k) they add up to about u sqrt(k)/12 |a_i| |b_j|, so u becomes
+/// u (1 + sqrt(k)/32) for these types. Products of 8-bit types are summed with 13 bits before they reach the
+/// fp32 sum: u becomes larger by 2^-13 / sqrt(k).
+/// Behind an epilogue that is not linear (relu, gelu) rows cannot be checked; more elements are.
 /// `error` is the largest |difference| / tolerance. Integers must be exact.
 #include <cstdint>
 #include <string>
@@ -36,14 +42,18 @@ struct Verification {
 
 class GemmReference {
  public:
-  /// Reads A, B and the initial C. At most about 1 ns per product a*b for small problems, 1 ns per element
-  /// of A and B for large ones.
+  /// Reads A, B, the initial C and the bias, which must live as long as their instruments do. On the CPU at
+  /// most about 1 ns per product a*b for small problems, 1 ns per element of A and B for large ones.
   GemmReference(const GemmProblem& problem, const GemmOperands& operands);
 
-  /// `c` has the layout of the problem's C.
+  /// `c` has the layout of the problem's C and lies where the operands lie.
   Verification check(const void* c) const;
 
  private:
+  struct Place {
+    std::int64_t item, row, column;
+    auto operator<=>(const Place&) const = default;
+  };
   struct Element {
     std::int64_t item, row, column;
     double value, tolerance;
@@ -52,16 +62,21 @@ class GemmReference {
     double value, tolerance;  ///< of C x
   };
 
-  void add_element(const GemmOperands& operands, std::int64_t item, std::int64_t row, std::int64_t column);
+  /// `read`: beta times what was in C; `norms`: |a_row| |b_column|.
+  void add_element(const Place& place, double product, double norms, double read, double bias);
   void add_all_elements(const GemmOperands& operands);
   void add_sampled_elements(const GemmOperands& operands);
   void add_row_checks(const GemmOperands& operands);
+  /// n numbers, or none.
+  std::vector<double> bias_of(const GemmOperands& operands) const;
 
+  Instruments& device_;
   GemmProblem problem_;
   double sum_round_off_, store_round_off_;
   std::vector<Element> elements_;
-  std::vector<double> x_;  ///< Freivalds' vector; empty when every element is compared
-  std::vector<Row> rows_;  ///< batch x m
+  std::vector<std::int64_t> places_;  ///< of elements_, as indices into C
+  std::vector<double> x_;             ///< Freivalds' vector; empty when every element is compared
+  std::vector<Row> rows_;             ///< batch x m
 };
 
 }  // namespace kscout

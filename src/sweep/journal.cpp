@@ -38,6 +38,7 @@ SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& sp
       if (row.reason >= 0) row.reason += first_reason;
       if (seen.insert(row.key).second) state.rows.push_back(row);
     }
+    state.clocks_mhz.insert(state.clocks_mhz.end(), contents.clocks_mhz.begin(), contents.clocks_mhz.end());
     for (const auto& [key, count] : contents.deaths) state.deaths[key] += count;
     if (contents.last_session > newest) {
       newest = contents.last_session;
@@ -55,6 +56,11 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
   table.configs = std::move(state.plan.configs);
   for (const auto& row : state.rows) table.rows.push_back({row.key.problem, row.key.config, row.measured});
   table.metadata = state.plan.provenance;
+  if (!state.clocks_mhz.empty()) {
+    const auto [low, high] = std::ranges::minmax(state.clocks_mhz);
+    table.metadata["clock_mhz_min"] = field_text(low);
+    table.metadata["clock_mhz_max"] = field_text(high);
+  }
   table.metadata["provider"] = state.plan.provider;
   table.metadata["backend"] = state.plan.backend;
   table.metadata["rules"] = state.plan.rules;

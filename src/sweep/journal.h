@@ -20,6 +20,7 @@ struct SweepState {
   std::vector<JournalRow> rows;      ///< at most one per key; of two shards' rows the first file's
   std::vector<std::string> reasons;  ///< what JournalRow::reason counts
   std::map<SweepKey, int> deaths;
+  std::vector<double> clocks_mhz;  ///< of the device, whenever a batch was done
   std::string last_end;  ///< how the newest session ended; empty while it runs or when it was killed
 };
 
@@ -27,7 +28,8 @@ struct SweepState {
 SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
 
 /// Everything measured. Metadata: provider, backend, rules, filter, seed, every protocol field as
-/// protocol.<name>, and the provenance of the manifest.
+/// protocol.<name>, the provenance of the manifest, and clock_mhz_min and clock_mhz_max where the device
+/// told.
 MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
 
 /// The journal of a shard: "journal.log", "journal-2of4.log".

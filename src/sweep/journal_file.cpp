@@ -99,6 +99,10 @@ class Parser {
         return intent(in);
       case 'D':
         return death(in);
+      case 'C':
+        in.letter();
+        out_.clocks_mhz.push_back(in.number<double>());
+        return;
       case 'T':
         out_.reasons.emplace_back(in.rest());
         return;
@@ -352,6 +356,8 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
   payload.erase(payload.find_last_not_of(',') + 1);
   append(payload);
 }
+
+void JournalWriter::clock(char lane, double mhz) { append(fmt::format("C{}{:.0f}", lane, mhz)); }
 
 void JournalWriter::death(char lane, std::uint32_t config) { append(fmt::format("D{}{}", lane, config)); }
 

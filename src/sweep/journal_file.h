@@ -45,6 +45,7 @@ struct JournalContents {
   std::map<SweepKey, int> deaths;  ///< how often a worker, or the machine, ended while this was running
   std::int64_t last_session = 0;   ///< unix time at which the newest session began
   std::string last_end;            ///< how the newest session ended: done, budget, ...; empty = it did not
+  std::vector<double> clocks_mhz;  ///< of the device, whenever a batch was done
   std::size_t good_bytes = 0;      ///< up to here lines are whole; behind it a torn tail
   std::size_t lines = 0;
 };
@@ -86,6 +87,8 @@ class JournalWriter {
   void row(char lane, std::uint32_t config, const Measurement& measured, const std::string& reason);
   /// The lane's worker ended while this config ran.
   void death(char lane, std::uint32_t config);
+  /// The device's clock when the lane's batch was done.
+  void clock(char lane, double mhz);
   void end(std::string_view how);
   /// Hands all lines to the system. When that fails (full disk) the file keeps whole lines only, and
   /// device_failure tells what to do. sync: also waits until they are on the disk.

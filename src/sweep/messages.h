@@ -31,6 +31,8 @@ struct Answer {
   std::uint32_t index = 0;  ///< config of a row, problem of done
   Outcome outcome = {};     ///< of a row
   TimeSpent spent = {};     ///< of done: since the previous done
+  double clock_mhz =
+      std::numeric_limits<double>::quiet_NaN();  ///< of done: the device's clock then; NaN = it does not say
   Errc code = Errc::device_failure;
 };
 

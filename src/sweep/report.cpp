@@ -1,5 +1,7 @@
 #include "sweep/report.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
 
 #include "sweep/queue.h"
@@ -24,6 +26,8 @@ SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup&
       WorkQueue(state.plan, measuring_order(state.plan), state.rows, state.deaths).problems_done();
   out.pairs = state.plan.pairs();
   out.last_end = state.last_end;
+  out.clocks_mhz = state.clocks_mhz;
+  std::ranges::sort(out.clocks_mhz);
   for (const auto& row : state.rows) {
     if (row.key.pass == 1) {
       ++out.rows;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "sweep/journal.h"
 
@@ -20,6 +21,7 @@ struct SweepStatus {
   std::size_t noisy = 0;           ///< ok rows whose interval stayed wide
   std::array<std::size_t, EnumWords<Status>::words.size()> by_status{};  ///< pass 1
   std::map<std::string, std::size_t> reasons;                            ///< why rows failed, with counts
+  std::vector<double> clocks_mhz = {};  ///< of the device, sorted; empty where it does not say
   std::string last_end;  ///< how the newest session ended; empty while it runs or when it was killed
 
   std::size_t count(Status status) const { return by_status[static_cast<std::size_t>(status)]; }

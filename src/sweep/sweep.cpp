@@ -158,7 +158,8 @@ class Sweep {
     lane.worker = std::make_unique<WorkerProcess>(
         options_.worker,
         std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(lane.cpus),
-                                 "--parent", std::to_string(getpid())},
+                                 "--device", std::to_string(lane.letter - 'a'), "--parent",
+                                 std::to_string(getpid())},
         options_.folder / "worker.log");
     lane.ready = false;
     lane.deadline_ns = now_ns() + static_cast<std::int64_t>(kStartLimitS * 1e9);
@@ -235,6 +236,7 @@ class Sweep {
         throw Error(answer.code, answer.outcome.reason);
       case Answer::Kind::done:
         add_spent(answer.spent);
+        if (std::isfinite(answer.clock_mhz)) journal_.clock(lane.letter, answer.clock_mhz);
         return true;
       case Answer::Kind::row:
         break;

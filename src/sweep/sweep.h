@@ -31,7 +31,7 @@ struct SweepProgress {
 struct SweepOptions {
   std::filesystem::path folder = {};
   std::filesystem::path worker = {};                          ///< the worker program
-  int workers = 1;                                            ///< each gets its share of the CPUs
+  int workers = 1;                                            ///< each gets its share of the CPUs, or a GPU
   double budget_s = std::numeric_limits<double>::infinity();  ///< stop after so long; run again to continue
   double item_limit_s = 10;   ///< a config that is silent for longer is killed: timeout
   int shard = 1, shards = 1;  ///< this process takes every shards-th problem, from the shard-th of the order

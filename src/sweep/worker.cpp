@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -20,8 +21,11 @@ namespace kscout {
 
 namespace {
 
+constexpr int kDeviceLost = 5;  // exit code
+
 struct Arguments {
   std::string folder, cpus;
+  int device = 0;
   pid_t parent = 0;
 };
 
@@ -31,6 +35,7 @@ Arguments parse_arguments(int argc, char** argv) {
     const std::string_view flag = argv[i];
     if (flag == "--sweep") out.folder = argv[i + 1];
     if (flag == "--cpus") out.cpus = argv[i + 1];
+    if (flag == "--device") out.device = std::atoi(argv[i + 1]);
     if (flag == "--parent") out.parent = std::atoi(argv[i + 1]);
   }
   if (out.folder.empty())
@@ -89,7 +94,10 @@ TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
 class Worker {
  public:
   Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
-      : plan_(plan), backend_(backend), bench_(plan.protocol, plan.seed), talk_(talk) {}
+      : plan_(plan),
+        backend_(backend),
+        bench_(plan.protocol, plan.seed, backend.instruments()),
+        talk_(talk) {}
 
   void work(const Assignment& assignment) {
     const TimeSpent before = bench_.spent();
@@ -104,8 +112,10 @@ class Worker {
     } else {
       contenders(assignment);
     }
-    talk_.say(
-        {.kind = Answer::Kind::done, .index = assignment.problem, .spent = minus(bench_.spent(), before)});
+    talk_.say({.kind = Answer::Kind::done,
+               .index = assignment.problem,
+               .spent = minus(bench_.spent(), before),
+               .clock_mhz = backend_.instruments().clock_mhz()});
   }
 
  private:
@@ -130,16 +140,25 @@ class Worker {
     for (const auto config : assignment.configs) {
       Outcome outcome = bench_.coarse(candidate(config), best_us);
       if (outcome.measured.status == Status::ok) best_us = std::min(best_us, outcome.measured.time_us);
-      talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+      say_row(config, std::move(outcome));
     }
   }
 
   void contenders(const Assignment& assignment) {
     std::vector<Candidate> candidates;
     for (const auto config : assignment.configs) candidates.push_back(candidate(config));
-    bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
-      talk_.say({.kind = Answer::Kind::row, .index = assignment.configs[i], .outcome = outcome});
-    });
+    bench_.contenders(
+        candidates, [&](std::size_t i, const Outcome& outcome) { say_row(assignment.configs[i], outcome); });
+  }
+
+  /// One config's outcome. A kernel that broke the device for this process ends the process before it is
+  /// told: the sweep books a death, as of any crash, and starts another worker.
+  void say_row(std::uint32_t config, Outcome outcome) {
+    if (outcome.measured.status == Status::crashed && !backend_.instruments().usable()) {
+      std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());
+      std::_Exit(kDeviceLost);
+    }
+    talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
   }
 
   const SweepPlan& plan_;
@@ -159,7 +178,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     // Before any thread exists: a backend's threads inherit it.
     if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus));
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
-    Backend& backend = parts.backend(plan.backend);
+    Backend& backend = parts.backend(plan.backend, arguments.device);
     Worker worker(plan, backend, talk);
     talk.say({.kind = Answer::Kind::ready});
     for (std::string line; talk.read_line(line);) worker.work(decode_assignment(line));

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The program that runs kernels for a sweep: `kscout-worker --sweep DIR --cpus 0-1 --parent PID`.
+/// The program that runs kernels for a sweep: `kscout-worker --sweep DIR --cpus 0-1 --device 0 --parent PID`.
 ///
 /// Reads assignments from standard input and answers on standard output (messages.h). Everything that a
 /// kernel or a driver prints goes to standard error. Ends when its input does, and with the process that
@@ -16,7 +16,8 @@ namespace kscout {
 
 /// What a worker may use. The product's own is {kscout::backend, provider_space}; tests bring faulty ones.
 struct WorkerParts {
-  std::function<Backend&(std::string_view name)> backend;
+  /// `device`: which one of several of its kind; workers count from 0.
+  std::function<Backend&(std::string_view name, int device)> backend;
   SpaceLookup space;
 };
 

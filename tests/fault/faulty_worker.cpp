@@ -45,7 +45,7 @@ class FaultyBackend : public Backend {
   Backend& real_;
 };
 
-Backend& faulty_backend(std::string_view name) {
+Backend& faulty_backend(std::string_view name, int) {
   static FaultyBackend faulty(backend(name));
   return faulty;
 }

@@ -179,7 +179,7 @@ TEST_F(SweepFaults, TwoWorkersShareTheProblems) {
 
 TEST_F(SweepFaults, ProblemsThatCannotBeMadeAreUnsupported) {
   const auto plan =
-      toy::plan({make_gemm(4, 4, 4, DType::fp8), make_gemm(4, 4, 4)}, {toy::config(Behaviour::good, 0)});
+      toy::plan({make_gemm(4, 4, 4, DType::int4), make_gemm(4, 4, 4)}, {toy::config(Behaviour::good, 0)});
   sweep(plan);
   EXPECT_EQ(first_pass(0).at(0).status, Status::unsupported);
   EXPECT_EQ(first_pass(1).at(0).status, Status::ok);

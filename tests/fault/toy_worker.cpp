@@ -2,5 +2,8 @@
 #include "sweep/worker.h"
 
 int main(int argc, char** argv) {
-  return kscout::run_worker(argc, argv, {kscout::toy::backend, kscout::toy::space});
+  const auto backend = [](std::string_view name, int) -> kscout::Backend& {
+    return kscout::toy::backend(name);
+  };
+  return kscout::run_worker(argc, argv, {backend, kscout::toy::space});
 }

@@ -88,7 +88,9 @@ TEST(Names, EveryFamilyReadsBack) {
   for (const auto name : provider_names()) {
     const Provider& by = provider(name);
     for (const Op op : by.ops()) {
-      const Device device = name == "native" ? detect_cpu() : device_preset("gfx942");
+      const Device device = name == "native"     ? detect_cpu()
+                            : name == "cublaslt" ? device_preset("h200")
+                                                 : device_preset("gfx942");
       for (const std::string& rules : rule_set_names(name, op)) {
         for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
           if (rules == "full" && layout != Layout::rcr) continue;  // tens of thousands: once is enough

@@ -65,6 +65,14 @@ TEST(Journal, RowsReadBack) {
   EXPECT_EQ(contents.last_end, "");
 }
 
+TEST(Journal, ClocksOfTheDeviceReadBack) {
+  std::vector<std::string> session = kSession;
+  session.insert(session.end(), {"Ca1980", "Ca1755"});
+  const auto contents = parse(join(session));
+  EXPECT_EQ(contents.clocks_mhz, (std::vector<double>{1980, 1755}));
+  EXPECT_EQ(contents.rows.size(), 4u);
+}
+
 TEST(Journal, EveryCutOfTheTailKeepsTheLinesBefore) {
   const std::string text = join(kSession);
   for (std::size_t bytes = 0; bytes <= text.size(); ++bytes) {

@@ -327,8 +327,8 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
       {"corrupt", damaged, Errc::corrupt_data, "checksum"},
       {"newer", newer, Errc::unsupported, "of a newer program; this one reads version"},
       {"older", older, Errc::unsupported, "of an older program; this one reads version"},
-      {"foreign provider", with_meta([](Json& m) { m["provider"] = "cublaslt"; }), Errc::unsupported,
-       "provider 'cublaslt' and op 'gemm', which this program does not have"},
+      {"foreign provider", with_meta([](Json& m) { m["provider"] = "cudnn"; }), Errc::unsupported,
+       "provider 'cudnn' and op 'gemm', which this program does not have"},
       {"foreign op", with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
        "native has no kernels for conv_fwd"},
   };

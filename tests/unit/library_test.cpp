@@ -247,14 +247,14 @@ TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
 
 TEST_F(Library, OfAnotherMachineCanBeListedNotRun) {
   ordered_json index = good_index();
-  index["backend"] = "cuda";
+  index["backend"] = "hip";
   index["device"] = "h200";
   Registry registry;
   Backend& backend = registry.add_library(write(index));
   EXPECT_EQ(backend.device().name, "h200");
   EXPECT_EQ(registry.kernels(signature_of(make_gemm(8, 16, 16))).size(), 1U);
   Dispatcher dispatcher(registry);
-  expect_error(Errc::unsupported, "backend cuda, which is not on this machine",
+  expect_error(Errc::unsupported, "backend hip, which is not on this machine",
                [&] { dispatcher.get_solution(make_gemm(8, 16, 16)); });
 }
 

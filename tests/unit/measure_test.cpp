@@ -338,7 +338,7 @@ TEST(Operands, GapsAreWatchedAndSeedsDecide) {
   EXPECT_NE(std::memcmp(one.a(), two.a(), 320), 0);
   static_cast<float*>(one.buffers().c)[10] = 0;
   EXPECT_EQ(one.damage(), "C was written between its lines, 32 bytes from its start");
-  EXPECT_THROW(two.make(parse_problem("gemm:8x8x8:fp8"), 1), Error);
+  EXPECT_THROW(two.make(parse_problem("gemm:8x8x8:int4"), 1), Error);
   EXPECT_THROW(two.make(make_gemm(1 << 24, 1 << 24, 1 << 10), 1), Error);
 }
 

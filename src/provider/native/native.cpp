@@ -1,8 +1,7 @@
 #include "provider/native/native.h"
 
 #include "core/fail.h"
-#include "core/field_text.h"
-#include "core/names.h"
+#include "provider/name_reader.h"
 
 namespace kscout {
 
@@ -48,48 +47,6 @@ std::string_view packs_word(bool a, bool b) {
   return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
 }
 
-/// Takes parts off the front of a name; errors quote the name and what was expected.
-struct NameReader {
-  std::string_view name, rest;
-
-  [[noreturn]] void bad(std::string_view expected) const {
-    fail(Errc::invalid_argument, "'{}' is no native kernel: expected {} at '{}'", name, expected, rest);
-  }
-  void literal(std::string_view text) {
-    if (!rest.starts_with(text)) bad(fmt::format("'{}'", text));
-    rest.remove_prefix(text.size());
-  }
-  bool optional(std::string_view text) {
-    if (!rest.starts_with(text)) return false;
-    rest.remove_prefix(text.size());
-    return true;
-  }
-  std::int32_t number(std::string_view what) {
-    const std::size_t length = std::min(rest.find_first_not_of("0123456789"), rest.size());
-    const std::string_view digits = rest.substr(0, length);
-    if (digits.empty() || (digits.size() > 1 && digits[0] == '0')) bad(what);
-    rest.remove_prefix(length);
-    return parse_field<std::int32_t>(what, digits);
-  }
-  /// The longest of `words` that stands here ("skinny_m" contains the separator).
-  std::int32_t word(std::string_view what, std::span<const std::string_view> words) {
-    std::int32_t best = -1;
-    std::size_t length = 0;
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      if (rest.starts_with(words[i]) && words[i].size() > length) {
-        best = static_cast<std::int32_t>(i);
-        length = words[i].size();
-      }
-    }
-    if (best < 0) {
-      const auto nearest = unknown_name_message(what, rest.substr(0, rest.find('_')), words);
-      fail(Errc::invalid_argument, "'{}' is no native kernel: {}", name, nearest);
-    }
-    rest.remove_prefix(length);
-    return best;
-  }
-};
-
 void check_signature(const Signature& s) {
   const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
   if (s.op != Op::gemm) fail(Errc::unsupported, "native has no kernels for {}; it has gemm", word(s.op));
@@ -131,7 +88,7 @@ class NativeProvider final : public Provider {
   }
 
   NamedConfig parse(std::string_view name) const override {
-    NameReader in{name, name};
+    NameReader in("native", name);
     NamedConfig result{{}, KernelConfig(native_gemm_space)};
     Signature& s = result.signature;
     KernelConfig& c = result.config;

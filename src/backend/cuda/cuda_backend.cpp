@@ -1,0 +1,207 @@
+#include "backend/cuda/cuda_backend.h"
+
+#include <cstring>
+
+#include <dlfcn.h>
+
+#include <kscout/family.h>
+
+#include "backend/cuda/cuda_instruments.h"
+#include "core/child_process.h"
+#include "core/fail.h"
+#include "measure/matrix_view.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout {
+
+namespace {
+
+using namespace cuda;
+
+constexpr unsigned kFactsSeconds =
+    60;  // a driver that was never used since the machine's start takes seconds
+
+int& chosen_device() {
+  static int ordinal = 0;
+  return ordinal;
+}
+
+/// A driver that is open already would not work in a child, and nothing is lost by asking it here.
+bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
+
+/// Facts of the chosen GPU, found in a child: plain bytes come back.
+const Facts& facts() {
+  static const Facts found = [] {
+    if (driver_is_loaded()) {
+      Facts of;
+      cuda::check(load_module(), load_module().facts(chosen_device(), &of));
+      return of;
+    }
+    const ChildResult asked = in_child(kFactsSeconds, [] {
+      try {
+        Facts of;
+        cuda::check(load_module(), load_module().facts(chosen_device(), &of));
+        return std::string(reinterpret_cast<const char*>(&of), sizeof of);
+      } catch (const Error& error) {
+        return std::string("!") + error.what();
+      }
+    });
+    if (!asked.failure.empty()) fail(Errc::device_failure, "asking the GPU's driver {}", asked.failure);
+    if (asked.output.starts_with('!') && asked.output.size() != sizeof(Facts))
+      fail(Errc::unsupported, "{}", asked.output.substr(1));
+    Facts of;
+    std::memcpy(&of, asked.output.data(), sizeof of);
+    return of;
+  }();
+  return found;
+}
+
+Algorithm algorithm_of(const CublasLtConfig& c) {
+  return {c.suggestion, c.algorithm, c.tile_m, c.tile_n, c.tile_k,    c.stages,   c.split_k,
+          c.reduction,  c.swizzle,   c.custom, c.inner,  c.cluster_m, c.cluster_n};
+}
+
+class CudaLaunch final : public Launch {
+ public:
+  CudaLaunch(Module& module, const GemmProblem& problem, const CublasLtConfig& config) : module_(module) {
+    if (problem.m == 0 || problem.n == 0) return;
+    check(module, module.matmul(shape_of(problem), algorithm_of(config), kCublasLtWorkspace, &matmul_));
+  }
+  ~CudaLaunch() override {
+    if (matmul_) matmul_->destroy();
+  }
+  CudaLaunch(const CudaLaunch&) = delete;
+  CudaLaunch& operator=(const CudaLaunch&) = delete;
+
+  std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    if (!matmul_) return;
+    const MatmulCall call{.a = buffers.a,
+                          .b = buffers.b,
+                          .c = buffers.c,
+                          .bias = buffers.bias,
+                          .scale_a = buffers.scale_a,
+                          .scale_b = buffers.scale_b,
+                          .alpha = buffers.alpha,
+                          .beta = buffers.beta,
+                          .workspace = workspace};
+    check(module_, matmul_->run(call, stream.handle));
+  }
+
+ private:
+  Module& module_;
+  Matmul* matmul_ = nullptr;  ///< null: C is empty
+};
+
+class CudaBackend final : public Backend {
+ public:
+  std::string_view name() const noexcept override { return "cuda"; }
+  std::string_view provider() const noexcept override { return "cublaslt"; }
+
+  Family family(const Signature& signature, std::string_view rules) override {
+    return enumerate({.provider = "cublaslt",
+                      .signature = signature,
+                      .device = device(),
+                      .rules = std::string(rules),
+                      .filter = {}});
+  }
+
+  Memory& memory() override { return gpu_memory(); }
+  Instruments& instruments() override { return gpu_instruments(); }
+
+  const Device& device() override {
+    static const Device here = describe(facts());
+    return here;
+  }
+  std::map<std::string, std::string> versions() override { return versions_of(facts()); }
+
+  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+    if (std::string why = cublaslt_unsupported(signature_of(problem)); !why.empty()) return why;
+    const CublasLtConfig c = CublasLtConfig::from(config);
+    if (!cublaslt_sums_in_accumulator(signature_of(problem), c.reduction))
+      return fmt::format("parts of K would be summed in {}, the problem asks for {}", word(problem.dtype_c),
+                         word(problem.dtype_acc));
+    if (problem.split_k == 1 && c.split_k > 1)
+      return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
+    if (problem.k == 0) return "k = 0: cuBLASLt takes products only";
+    return {};
+  }
+
+  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+    kscout::check(problem);
+    if (const std::string why = refusal(problem, config); !why.empty())
+      fail(Errc::unsupported, "{}: {}", print(problem), why);
+    const CublasLtConfig c = CublasLtConfig::from(config);
+    Module& module = open_module();
+    if (const int here = version_here(module); c.version != 0 && c.version != here) {
+      fail(Errc::unsupported,
+           "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
+           "with kscout "
+           "kernels --harvest",
+           c.version, here);
+    }
+    return std::make_unique<CudaLaunch>(module, problem, c);
+  }
+
+ private:
+  static int version_here(Module& module) {
+    static const int version = [&] {
+      Facts of;
+      cuda::check(module, module.facts(chosen_device(), &of));
+      return of.cublaslt_version;
+    }();
+    return version;
+  }
+};
+
+}  // namespace
+
+Backend& cuda_backend() {
+  static CudaBackend instance;
+  return instance;
+}
+
+void use_cuda_device(int ordinal) { chosen_device() = ordinal; }
+int used_cuda_device() { return chosen_device(); }
+
+int cuda_device_count() { return facts().devices; }
+
+namespace cuda {
+
+Module& open_module() {
+  Module& module = load_module();
+  static thread_local bool entered = false;  // the runtime keeps the current device for each thread
+  if (!entered) check(module, module.open(chosen_device()));
+  entered = true;
+  return module;
+}
+
+void check(Module& module, Answer answer) {
+  if (answer == Answer::done) return;
+  fail(answer == Answer::unsupported ? Errc::unsupported : Errc::device_failure, "{}", module.error());
+}
+
+MatmulShape shape_of(const GemmProblem& p) {
+  const LeadingDimensions ld = leading_dimensions(p);
+  return {.dtype_a = p.dtype_a,
+          .dtype_b = p.dtype_b,
+          .dtype_c = p.dtype_c,
+          .dtype_acc = p.dtype_acc,
+          .layout = p.layout,
+          .epilogue = p.epilogue,
+          .accumulate = p.accumulate,
+          .m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .batch = p.batch,
+          .lda = ld.a,
+          .ldb = ld.b,
+          .ldc = ld.c,
+          .stride_a = view_a(p).batch_stride,
+          .stride_b = view_b(p).batch_stride,
+          .stride_c = view_c(p).batch_stride};
+}
+
+}  // namespace cuda
+}  // namespace kscout

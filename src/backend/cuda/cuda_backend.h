@@ -1,0 +1,51 @@
+#pragma once
+/// \file
+/// Backend `cuda`: runs configs of provider `cublaslt` on an NVIDIA GPU.
+///
+/// Nothing of CUDA is loaded into a process before it makes the first config ready: device() and versions()
+/// ask the driver in a forked child, so that a program that lists, selects or forks workers has no GPU
+/// context.
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include <kscout/backend.h>
+
+#include "backend/cuda/module.h"
+
+namespace kscout {
+
+Backend& cuda_backend();
+
+/// Whether the module and a GPU's driver are here; empty when they are. Reads files only.
+std::string cuda_missing();
+
+/// Which GPU of those that the process sees backend `cuda` uses; 0 unless said before the first prepare().
+void use_cuda_device(int ordinal);
+int used_cuda_device();
+/// How many there are. Asks in a child process.
+int cuda_device_count();
+
+namespace cuda {
+
+/// libkscout_cuda.so: KSCOUT_CUDA_MODULE, beside the program, or in ../lib/kscout. Empty path when absent.
+std::filesystem::path module_file();
+/// Loaded once. Throws unsupported when it is not here, corrupt_data when it is of another version.
+Module& load_module();
+/// The same with the device open. Throws device_failure as well.
+Module& open_module();
+/// Throws unsupported or device_failure with the module's reason.
+void check(Module& module, Answer answer);
+
+/// The problem as the module takes it.
+MatmulShape shape_of(const GemmProblem& problem);
+
+/// A known model gets its preset's facts, so that what a laptop predicts for it and what its host predicts
+/// agree; the driver fills what the preset leaves open. A part of a GPU, or an unknown one, is described by
+/// the driver alone.
+Device describe(const Facts& facts);
+/// Fields of Measurement's provenance: driver, runtime, library.
+std::map<std::string, std::string> versions_of(const Facts& facts);
+
+}  // namespace cuda
+}  // namespace kscout

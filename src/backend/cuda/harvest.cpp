@@ -1,0 +1,234 @@
+#include "backend/cuda/harvest.h"
+
+#include <algorithm>
+#include <span>
+#include <unordered_set>
+
+#include "backend/cuda/cuda_backend.h"
+#include "core/fail.h"
+#include "core/hash.h"
+
+namespace kscout {
+
+namespace {
+
+using namespace cuda;
+
+constexpr std::size_t kChecked = 6;  // problems that a neighbour is shown to
+constexpr std::int32_t kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
+
+CublasLtConfig config_of(const Algorithm& a, std::int32_t version) {
+  return {version,   a.suggestion, a.id,      a.tile_m, a.tile_n, a.tile_k,    a.stages,
+          a.split_k, a.reduction,  a.swizzle, a.custom, a.inner,  a.cluster_m, a.cluster_n};
+}
+
+/// Collects the algorithms of one signature.
+class Harvester {
+ public:
+  Harvester(Module& module, std::vector<GemmProblem> problems, std::int32_t version,
+            const HarvestOptions& options)
+      : module_(module), problems_(std::move(problems)), version_(version), options_(options) {
+    for (const GemmProblem& problem : problems_) shapes_.push_back(shape_of(problem));
+    const std::size_t step = std::max<std::size_t>(1, shapes_.size() / kChecked);
+    for (std::size_t i = 0; i < shapes_.size() && shown_.size() < kChecked; i += step) shown_.push_back(i);
+  }
+
+  Harvest run() {
+    found_.signature = signature_of(problems_.front());
+    found_.problems = problems_.size();
+    ask_heuristic();
+    if (options_.widen > 0) widen();
+    return std::move(found_);
+  }
+
+ private:
+  void ask_heuristic() {
+    std::vector<Algorithm> list(static_cast<std::size_t>(options_.suggestions));
+    for (const MatmulShape& shape : shapes_) {
+      std::int32_t count = 0;
+      const Answer answer =
+          module_.suggest(shape, kCublasLtWorkspace, list.data(), options_.suggestions, &count);
+      if (answer == Answer::unsupported) continue;
+      cuda::check(module_, answer);
+      for (const Algorithm& one : std::span(list).first(static_cast<std::size_t>(count))) {
+        if (!add(one)) continue;
+        found_.suggested.push_back(config_of(one, version_));
+        seeds_.push_back(one);
+      }
+    }
+    if (seeds_.empty()) {
+      fail(Errc::unsupported, "cuBLASLt suggests no algorithm for any of {} problems like {}",
+           problems_.size(), print(problems_.front()));
+    }
+  }
+
+  void widen() {
+    std::vector<Algorithm> candidates;
+    std::int32_t ids[256];
+    std::int32_t count = 0;
+    cuda::check(module_, module_.algorithm_ids(shapes_.front(), ids, 256, &count));
+    for (const std::int32_t id : std::span(ids, static_cast<std::size_t>(count))) {
+      AlgorithmRanges ranges;
+      if (module_.ranges(shapes_.front(), id, &ranges) != Answer::done) continue;
+      bool suggested = false;
+      for (const Algorithm& seed : seeds_) {
+        if (seed.id != id) continue;
+        suggested = true;
+        add_neighbours(found_.signature, seed, ranges, candidates);
+      }
+      if (!suggested) add_stranger(id, ranges, candidates);
+    }
+    shuffle(candidates);
+    for (const Algorithm& one : candidates) {
+      if (found_.widened.size() == options_.widen) break;
+      if (!add(one)) continue;
+      if (accepted(one)) {
+        found_.widened.push_back(config_of(one, version_));
+      } else {
+        ++found_.refused;
+      }
+    }
+  }
+
+  /// Everything that differs from the seed in one attribute.
+  static void add_neighbours(const Signature& signature, const Algorithm& seed, const AlgorithmRanges& ranges,
+                             std::vector<Algorithm>& candidates) {
+    const auto with = [&](auto&& change) {
+      Algorithm other = seed;
+      change(other);
+      candidates.push_back(other);
+    };
+    for (const auto& tile : std::span(ranges.tiles, static_cast<std::size_t>(ranges.tile_count)))
+      with([&](Algorithm& a) { a.tile_m = tile.first, a.tile_n = tile.second; });
+    for (const auto& stage : std::span(ranges.stages, static_cast<std::size_t>(ranges.stage_count)))
+      with([&](Algorithm& a) { a.tile_k = stage.first, a.stages = stage.second; });
+    for (const auto& cluster : std::span(ranges.clusters, static_cast<std::size_t>(ranges.cluster_count)))
+      with([&](Algorithm& a) { a.cluster_m = cluster.first, a.cluster_n = cluster.second; });
+    for (std::int32_t custom = 0; custom <= ranges.most_custom; ++custom)
+      with([&](Algorithm& a) { a.custom = custom; });
+    for (std::int32_t swizzle = 0; swizzle <= ranges.most_swizzle; ++swizzle)
+      with([&](Algorithm& a) { a.swizzle = swizzle; });
+    if (!ranges.split_k) return;
+    for (const std::int32_t split : kSplits) {
+      for (const std::int32_t reduction : {0, 1, 2, 4}) {
+        if ((split > 1) != (reduction > 0) || (reduction & ranges.reductions) != reduction) continue;
+        if (!cublaslt_sums_in_accumulator(signature, reduction)) continue;
+        with([&](Algorithm& a) { a.split_k = split, a.reduction = reduction; });
+      }
+    }
+  }
+
+  static void add_stranger(std::int32_t id, const AlgorithmRanges& ranges,
+                           std::vector<Algorithm>& candidates) {
+    for (const auto& tile : std::span(ranges.tiles, static_cast<std::size_t>(ranges.tile_count))) {
+      for (const auto& stage : std::span(ranges.stages, static_cast<std::size_t>(ranges.stage_count))) {
+        Algorithm one{};
+        one.id = id;
+        one.tile_m = tile.first;
+        one.tile_n = tile.second;
+        one.tile_k = stage.first;
+        one.stages = stage.second;
+        one.split_k = 1;
+        candidates.push_back(one);
+      }
+    }
+  }
+
+  bool accepted(const Algorithm& one) {
+    return std::ranges::any_of(shown_, [&](std::size_t shape) {
+      Matmul* made = nullptr;
+      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != Answer::done) return false;
+      made->destroy();
+      return true;
+    });
+  }
+
+  bool add(const Algorithm& one) { return known_.insert(config_of(one, version_).kernel_config()).second; }
+
+  void shuffle(std::vector<Algorithm>& list) const {
+    std::uint64_t random = options_.seed;
+    for (std::size_t i = list.size(); i > 1; --i) {
+      random = mix_hash(random, i);
+      std::swap(list[i - 1], list[random % i]);
+    }
+  }
+
+  Module& module_;
+  std::vector<GemmProblem> problems_;
+  std::int32_t version_;
+  HarvestOptions options_;
+  std::vector<MatmulShape> shapes_;
+  std::vector<std::size_t> shown_;
+  std::vector<Algorithm> seeds_;
+  std::unordered_set<KernelConfig> known_;
+  Harvest found_;
+};
+
+/// Where a block holds: every field of the signature that decides which algorithms there are.
+std::string when_text(const Signature& s) {
+  return fmt::format(
+      "s.dtype_a == '{}' and s.dtype_b == '{}' and s.dtype_c == '{}' and s.layout == '{}' and s.epilogue == "
+      "'{}'",
+      word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.layout), word(s.epilogue));
+}
+
+std::string block_text(std::string_view set, const Signature& signature, std::int32_t version,
+                       const std::vector<CublasLtConfig>& configs) {
+  std::vector<std::string> names;
+  for (const Axis& axis : std::span(cublaslt_gemm_space.axes).subspan(2))
+    names.push_back(fmt::format("\"{}\"", axis.name));
+  std::string text = fmt::format(
+      "[[rule_set.{}.block]]\nwhen = \"{}\"\nversion = {}\nsuggestion = 0\naxes = [{}]\nconfigs = [\n", set,
+      when_text(signature), version, fmt::join(names, ", "));
+  for (const CublasLtConfig& config : configs) {
+    const KernelConfig values = config.kernel_config();
+    std::vector<std::string> row;
+    for (std::size_t i = 2; i < cublaslt_gemm_space.axes.size(); ++i) {
+      const Axis& axis = cublaslt_gemm_space.axes[i];
+      const std::string value = axis_value_text(axis, values[i]);
+      row.push_back(axis.words.empty() ? value : fmt::format("\"{}\"", value));
+    }
+    text += fmt::format("  [{}],\n", fmt::join(row, ", "));
+  }
+  return text + "]\n\n";
+}
+
+}  // namespace
+
+std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options) {
+  if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
+  Module& module = open_module();
+  const std::int32_t version = std::stoi(cuda_backend().versions().at("cublaslt_version"));
+  std::vector<Signature> signatures;
+  std::vector<Harvest> harvests;
+  for (const GemmProblem& first : problems) {
+    const Signature signature = signature_of(first);
+    if (std::ranges::find(signatures, signature) != signatures.end()) continue;
+    signatures.push_back(signature);
+    if (const std::string why = cublaslt_unsupported(signature); !why.empty())
+      fail(Errc::unsupported, "{}", why);
+    std::vector<GemmProblem> alike;
+    std::ranges::copy_if(problems, std::back_inserter(alike),
+                         [&](const GemmProblem& p) { return signature_of(p) == signature; });
+    harvests.push_back(Harvester(module, std::move(alike), version, options).run());
+  }
+  return harvests;
+}
+
+std::string rule_set_text(const std::vector<Harvest>& harvests) {
+  std::string text = "provider = \"cublaslt\"\nop = \"gemm\"\n\n";
+  const auto sets = [&](std::string_view name, std::string_view help, std::string_view extends,
+                        std::vector<CublasLtConfig> Harvest::*configs) {
+    text += fmt::format("[rule_set.{}]\nhelp = \"{}\"\nextends = \"{}\"\n\n", name, help, extends);
+    for (const Harvest& one : harvests) {
+      if (!(one.*configs).empty())
+        text += block_text(name, one.signature, one.suggested.front().version, one.*configs);
+    }
+  };
+  sets("harvested", "algorithms that the library's heuristic named for some problem", "default",
+       &Harvest::suggested);
+  sets("widened", "and those around them that the library takes", "harvested", &Harvest::widened);
+  return text;
+}
+
+}  // namespace kscout

@@ -1,0 +1,182 @@
+#pragma once
+/// \file
+/// The border between backend `cuda` and the module that holds everything made of CUDA.
+///
+///     cuda::Module& module = cuda::open_module();      // loads libkscout_cuda.so once
+///     module.open(0);
+///
+/// The program is built without CUDA headers or libraries; the module (src/backend/cuda/module) is a shared
+/// object of its own, loaded when a GPU is first used. Both come from one source tree: the border is a class
+/// without data, of plain types, that throws nothing. Every function that can fail answers; error() then says
+/// why. Work goes into the device's own queue (stream 0) unless a stream is named, and is not waited for
+/// unless that is said.
+#include <cstddef>
+#include <cstdint>
+
+#include <kscout/backend.h>
+#include <kscout/types.h>
+
+#include "measure/instruments.h"
+
+namespace kscout::cuda {
+
+inline constexpr std::uint32_t kModuleAbi = 1;
+inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
+
+enum class Answer : std::int32_t {
+  done,
+  unsupported,  ///< the library or the device does not do that; another config may
+  failed,       ///< the driver, a library or a kernel reported an error
+};
+
+/// What the driver and the libraries say; 0 = not known.
+struct Facts {
+  char model[128];
+  char pci_bus[32];
+  std::int32_t devices;  ///< GPUs that this process may use
+  std::int32_t compute_major, compute_minor;
+  std::int32_t cores;  ///< streaming multiprocessors
+  std::int32_t max_threads_per_core;
+  std::int32_t warp_lanes;
+  double clock_mhz;         ///< highest SM clock
+  double memory_clock_mhz;  ///< as the driver counts it; times 2 transfers
+  double memory_bus_bits;
+  double memory_bytes;
+  double l2_bytes;
+  double shared_bytes_per_core;
+  double shared_bytes_per_block;  ///< largest, when a kernel opts in
+  std::int32_t driver_version;    ///< CUDA version that the driver serves, e.g. 13000
+  std::int32_t runtime_version;   ///< CUDA runtime in the module
+  std::int32_t cublaslt_version;  ///< e.g. 130100
+  char driver_release[32];        ///< e.g. 580.95.05
+};
+
+/// How the device runs right now.
+struct State {
+  double sm_clock_mhz, memory_clock_mhz, power_w, temperature_c;
+  std::uint64_t slowdowns;  ///< NVML's bits of reasons for a lower clock; kSlowed tells which count
+};
+/// Heat, power brake and hardware slow-downs; not idling, an application's setting, or the power cap.
+inline constexpr std::uint64_t kSlowed = 0x08 | 0x20 | 0x40 | 0x80;
+
+/// A GEMM as problem.h describes it. Leading dimensions and strides in elements, filled in.
+struct MatmulShape {
+  DType dtype_a, dtype_b, dtype_c, dtype_acc;
+  Layout layout;
+  Epilogue epilogue;
+  bool accumulate;
+  std::int64_t m, n, k, batch;
+  std::int64_t lda, ldb, ldc;
+  std::int64_t stride_a, stride_b, stride_c;
+};
+
+/// An algorithm of cuBLASLt: the axes of provider `cublaslt` without the version, in their order. Rows and
+/// columns are those of our C (the library's own matrices are the transposed ones).
+struct Algorithm {
+  std::int32_t suggestion;  ///< n: whatever the library's heuristic names n-th; then the rest is 0
+  /// split_k 0: the library divides K its own way.
+  std::int32_t id, tile_m, tile_n, tile_k, stages, split_k, reduction, swizzle, custom, inner, cluster_m,
+      cluster_n;
+  bool operator==(const Algorithm&) const = default;
+};
+
+/// Values that an algorithm's attributes may take. The lists belong to the module until the next call.
+struct AlgorithmRanges {
+  struct Pair {
+    std::int32_t first, second;
+  };
+  const Pair* tiles;  ///< tile_m, tile_n
+  std::int32_t tile_count;
+  const Pair* stages;  ///< tile_k, stages
+  std::int32_t stage_count;
+  const Pair* clusters;  ///< cluster_m, cluster_n: all that the library knows
+  std::int32_t cluster_count;
+  std::int32_t reductions;  ///< bits: 1 in place, 2 in the accumulator's type, 4 in C's type
+  bool split_k;
+  std::int32_t most_swizzle, most_custom;
+};
+
+struct MatmulCall {
+  const void* a;
+  const void* b;
+  void* c;
+  const void* bias;
+  const void* scale_a;  ///< one fp32 in the device's memory; null = 1
+  const void* scale_b;
+  double alpha, beta;
+  void* workspace;
+};
+
+/// An algorithm made ready for a shape.
+class Matmul {
+ public:
+  virtual std::uint64_t workspace_bytes() const noexcept = 0;
+  /// What it is, also where the library suggested it.
+  virtual Algorithm algorithm() const noexcept = 0;
+  virtual Answer run(const MatmulCall& call, void* stream) noexcept = 0;
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  ~Matmul() = default;
+};
+
+class Module {
+ public:
+  /// Why the last call of this thread was not done.
+  virtual const char* error() const noexcept = 0;
+
+  /// Needs no open device, but the driver: call it in a process that may use a GPU.
+  virtual Answer facts(std::int32_t device, Facts* facts) noexcept = 0;
+  virtual Answer state(State* state) noexcept = 0;
+  /// All that follows needs it, in each thread.
+  virtual Answer open(std::int32_t device) noexcept = 0;
+  /// False when a kernel destroyed the device's context: nothing in this process can use the GPU any more.
+  virtual bool healthy() noexcept = 0;
+
+  virtual Answer allocate(std::uint64_t bytes, void** memory) noexcept = 0;
+  virtual void release(void* memory) noexcept = 0;
+  virtual Answer copy(const MatrixCopy& copy, void* stream) noexcept = 0;
+  virtual Answer set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept = 0;
+  /// Both wait.
+  virtual Answer read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept = 0;
+  virtual Answer write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept = 0;
+
+  /// Instruments::fill; flips of each block of kFillBlock elements.
+  virtual Answer fill(DType dtype, void* data, std::int64_t count, Operand operand,
+                      const std::uint32_t* flips) noexcept = 0;
+  /// Instruments::gather and multiply; they wait. `squares` may be null when none are asked for.
+  virtual Answer gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                        double* out) noexcept = 0;
+  virtual Answer multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
+                          bool x_of_each_item, Squares what, double* value, double* squares) noexcept = 0;
+  /// Reads more memory than the level-2 cache holds, so that nothing else is left in it.
+  virtual Answer evict() noexcept = 0;
+  /// A stamp of the device's clock, at the place in the queue where it is put: 0 = begin, 1 = end.
+  virtual Answer stamp(int which) noexcept = 0;
+  /// Between the stamps; waits for the second.
+  virtual Answer elapsed(double* us) noexcept = 0;
+  /// What is put into the stream between these two is kept instead of run; replay() puts it into the queue.
+  virtual Answer capture(void** stream) noexcept = 0;
+  virtual Answer end_capture() noexcept = 0;
+  virtual Answer replay() noexcept = 0;
+
+  /// The algorithm for the shape, checked by the library: unsupported when it refuses it, also for its need
+  /// of workspace.
+  virtual Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
+                        Matmul** matmul) noexcept = 0;
+  /// Up to `capacity` algorithms that the library's heuristic names for the shape, best first.
+  virtual Answer suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                         std::int32_t capacity, std::int32_t* count) noexcept = 0;
+  /// Identities of all algorithms for the shape's types.
+  virtual Answer algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
+                               std::int32_t* count) noexcept = 0;
+  virtual Answer ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept = 0;
+
+ protected:
+  ~Module() = default;
+};
+
+/// What the shared object exports under kModuleSymbol; null when it does not speak `abi`.
+using ModuleEntry = Module* (*)(std::uint32_t abi);
+
+}  // namespace kscout::cuda

@@ -1,0 +1,415 @@
+#include "backend/cuda/module/cublaslt.h"
+
+#include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "backend/cuda/module/checks.h"
+#include "backend/cuda/module/cublaslt_enums.h"
+#include "backend/cuda/module/cublaslt_library.h"
+
+namespace kscout::cuda {
+
+namespace {
+
+constexpr int kMostSuggestions = 128;
+constexpr std::int32_t kOwnDivision =
+    -1;  // number of parts of K with which the library says that it divides K its own way
+
+Answer check_lt(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return Answer::done;
+  const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
+                       status == CUBLAS_STATUS_ARCH_MISMATCH;
+  return answer(refused ? Answer::unsupported : Answer::failed, "%s: %s", what,
+                cublaslt()->GetStatusString(status));
+}
+
+/// One handle for all threads: the library allows it.
+cublasLtHandle_t handle() {
+  static const cublasLtHandle_t made = [] {
+    cublasLtHandle_t one = nullptr;
+    const CublasLt* const lt = cublaslt();
+    if (lt && check_lt(lt->Create(&one), "opening cuBLASLt") != Answer::done) one = nullptr;
+    return one;
+  }();
+  return made;
+}
+
+bool data_type(DType dtype, cudaDataType_t& type) {
+  constexpr std::pair<DType, cudaDataType_t> kTypes[] = {
+      {DType::fp64, CUDA_R_64F},   {DType::fp32, CUDA_R_32F},  {DType::tf32, CUDA_R_32F},
+      {DType::fp16, CUDA_R_16F},   {DType::bf16, CUDA_R_16BF}, {DType::fp8, CUDA_R_8F_E4M3},
+      {DType::bf8, CUDA_R_8F_E5M2}};
+  const auto* const found = std::ranges::find(kTypes, dtype, &std::pair<DType, cudaDataType_t>::first);
+  if (found == std::end(kTypes)) return false;
+  type = found->second;
+  return true;
+}
+
+cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
+  switch (epilogue) {
+    case Epilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case Epilogue::relu:
+      return CUBLASLT_EPILOGUE_RELU;
+    case Epilogue::gelu:
+      return CUBLASLT_EPILOGUE_GELU;
+    case Epilogue::bias_relu:
+      return CUBLASLT_EPILOGUE_RELU_BIAS;
+    case Epilogue::bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case Epilogue::none:
+      break;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+/// Types, descriptor and matrices of one shape. `first` is the library's A (our B), `second` its B (our A).
+class Description {
+ public:
+  Description() = default;
+  Description(const Description&) = delete;
+  Description& operator=(const Description&) = delete;
+  ~Description() {
+    const CublasLt* const lt = cublaslt();
+    if (operation) lt->MatmulDescDestroy(operation);
+    for (cublasLtMatrixLayout_t one : {first, second, result}) {
+      if (one) lt->MatrixLayoutDestroy(one);
+    }
+  }
+
+  Answer make(const MatmulShape& s) {
+    if (!handle()) return Answer::failed;
+    const bool known = data_type(s.dtype_b, type_first) && data_type(s.dtype_a, type_second) &&
+                       data_type(s.dtype_c, type_result);
+    const bool sums_fp32 = s.dtype_acc == DType::fp32;
+    if (!known || !sums_fp32)
+      return answer(Answer::unsupported, "cuBLASLt: no such combination of element types here");
+    if (type_result != CUDA_R_32F) reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    compute = s.dtype_a == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    const CublasLt* const lt = cublaslt();
+    if (const Answer got = check_lt(lt->MatmulDescCreate(&operation, compute, CUDA_R_32F), "describing");
+        got != Answer::done)
+      return got;
+    const auto op = [](bool transposed) -> std::int32_t { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
+    const bool row_a = row_major_a(s.layout), row_b = row_major_b(s.layout);
+    const auto epilogue = static_cast<std::uint32_t>(epilogue_of(s.epilogue));
+    Answer got = set(CUBLASLT_MATMUL_DESC_TRANSA, op(!row_b));
+    if (got == Answer::done) got = set(CUBLASLT_MATMUL_DESC_TRANSB, op(!row_a));
+    if (got == Answer::done) got = set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (got == Answer::done && has_bias(s.epilogue)) {
+      got = set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_result));
+    }
+    if (got == Answer::done) {
+      got = make_layout(first, type_first, row_b ? s.n : s.k, row_b ? s.k : s.n, s.ldb, s, s.stride_b);
+    }
+    if (got == Answer::done) {
+      got = make_layout(second, type_second, row_a ? s.k : s.m, row_a ? s.m : s.k, s.lda, s, s.stride_a);
+    }
+    if (got == Answer::done) got = make_layout(result, type_result, s.n, s.m, s.ldc, s, s.stride_c);
+    return got;
+  }
+
+  template <class V>
+  Answer set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
+    return check_lt(cublaslt()->MatmulDescSetAttribute(operation, attribute, &value, sizeof value),
+                    "an attribute of the product");
+  }
+
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
+  /// Where parts of K may be summed: not in a C that is narrower than the accumulator.
+  std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
+  cudaDataType_t type_first{}, type_second{}, type_result{};
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+
+ private:
+  static Answer make_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows,
+                            std::int64_t columns, std::int64_t leading, const MatmulShape& s,
+                            std::int64_t stride) {
+    const CublasLt* const lt = cublaslt();
+    Answer got = check_lt(lt->MatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows),
+                                                 static_cast<std::uint64_t>(columns), leading),
+                          "describing a matrix");
+    if (got != Answer::done || s.batch == 1) return got;
+    const auto count = static_cast<std::int32_t>(s.batch);
+    got = check_lt(
+        lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
+        "the batch");
+    if (got != Answer::done) return got;
+    return check_lt(lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
+                                                 sizeof stride),
+                    "the batch");
+  }
+};
+
+template <class V>
+V config_value(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+  V value{};
+  std::size_t written = 0;
+  cublaslt()->MatmulAlgoConfigGetAttribute(&algo, attribute, &value, sizeof value, &written);
+  return value;
+}
+
+template <class V>
+V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t attribute) {
+  V value{};
+  std::size_t written = 0;
+  cublaslt()->MatmulAlgoCapGetAttribute(&algo, attribute, &value, sizeof value, &written);
+  return value;
+}
+
+/// False when it uses a tile, stages or a cluster that the header has no name for, or parts of K that it does
+/// not explain.
+bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
+  const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    return static_cast<std::int32_t>(config_value<std::uint32_t>(algo, attribute));
+  };
+  const auto short_number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    return static_cast<std::int32_t>(config_value<std::uint16_t>(algo, attribute));
+  };
+  const auto* const tile =
+      find_value(tile_names(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_TILE_ID)));
+  const auto* const stages =
+      find_value(stage_names(), static_cast<std::uint32_t>(number(CUBLASLT_ALGO_CONFIG_STAGES_ID)));
+  const auto* const cluster = find_value(
+      cluster_names(), static_cast<std::uint32_t>(short_number(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)));
+  const std::int32_t split_k = number(CUBLASLT_ALGO_CONFIG_SPLITK_NUM);
+  if (!tile || !stages || !cluster || split_k < kOwnDivision) return false;
+  out = {.suggestion = 0,
+         .id = number(CUBLASLT_ALGO_CONFIG_ID),
+         .tile_m = tile->second,
+         .tile_n = tile->first,
+         .tile_k = stages->first,
+         .stages = stages->second,
+         .split_k = split_k == kOwnDivision ? 0 : split_k,
+         .reduction = number(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME),
+         .swizzle = number(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+         .custom = number(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+         .inner = short_number(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID),
+         .cluster_m = cluster->second,
+         .cluster_n = cluster->first};
+  return true;
+}
+
+Answer init(const Description& d, std::int32_t id, cublasLtMatmulAlgo_t& algo) {
+  return check_lt(cublaslt()->MatmulAlgoInit(handle(), d.compute, CUDA_R_32F, d.type_first, d.type_second,
+                                             d.type_result, d.type_result, id, &algo),
+                  "cuBLASLt has no such algorithm");
+}
+
+Answer configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t& algo) {
+  const auto* const tile = find_sizes(tile_names(), a.tile_n, a.tile_m);
+  const auto* const stages = find_sizes(stage_names(), a.tile_k, a.stages);
+  const auto* const cluster = find_sizes(cluster_names(), a.cluster_n, a.cluster_m);
+  if (!tile || !stages || !cluster)
+    return answer(Answer::unsupported, "this cuBLASLt has no name for the tile, the stages or the cluster");
+  Answer got = init(d, a.id, algo);
+  const auto set = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
+    if (got == Answer::done)
+      got = check_lt(cublaslt()->MatmulAlgoConfigSetAttribute(&algo, attribute, &value, sizeof value),
+                     "cuBLASLt refuses a value of the algorithm");
+  };
+  set(CUBLASLT_ALGO_CONFIG_TILE_ID, tile->value);
+  set(CUBLASLT_ALGO_CONFIG_STAGES_ID, stages->value);
+  set(CUBLASLT_ALGO_CONFIG_SPLITK_NUM, a.split_k == 0 ? kOwnDivision : a.split_k);
+  set(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, static_cast<std::uint32_t>(a.reduction));
+  set(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING, static_cast<std::uint32_t>(a.swizzle));
+  set(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION, static_cast<std::uint32_t>(a.custom));
+  set(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID, static_cast<std::uint16_t>(a.inner));
+  set(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID, static_cast<std::uint16_t>(cluster->value));
+  return got;
+}
+
+Answer ask_heuristic(const Description& d, std::uint64_t workspace_limit, int wanted,
+                     std::vector<cublasLtMatmulHeuristicResult_t>& found) {
+  const CublasLt* const lt = cublaslt();
+  cublasLtMatmulPreference_t preference = nullptr;
+  Answer got = check_lt(lt->MatmulPreferenceCreate(&preference), "asking the heuristic");
+  if (got != Answer::done) return got;
+  got = check_lt(lt->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                  &workspace_limit, sizeof workspace_limit),
+                 "asking the heuristic");
+  if (got == Answer::done) {
+    got = check_lt(lt->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                    &d.reductions, sizeof d.reductions),
+                   "asking the heuristic");
+  }
+  int count = 0;
+  found.resize(static_cast<std::size_t>(wanted));
+  if (got == Answer::done) {
+    got = check_lt(lt->MatmulAlgoGetHeuristic(handle(), d.operation, d.first, d.second, d.result, d.result,
+                                              preference, wanted, found.data(), &count),
+                   "cuBLASLt suggests nothing");
+  }
+  lt->MatmulPreferenceDestroy(preference);
+  found.resize(static_cast<std::size_t>(count));
+  std::erase_if(found, [](const auto& one) { return one.state != CUBLAS_STATUS_SUCCESS; });
+  return got;
+}
+
+class LtMatmul final : public Matmul {
+ public:
+  Answer make(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit) {
+    Answer got = description_.make(shape);
+    if (got != Answer::done) return got;
+    bias_ = has_bias(shape.epilogue);
+    if (bias_) {
+      // The check wants to see an address of the alignment that will be used.
+      const void* const somewhere = reinterpret_cast<const void*>(std::uintptr_t{256});
+      got = description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
+      if (got != Answer::done) return got;
+    }
+    cublasLtMatmulHeuristicResult_t checked{};
+    if (algorithm.suggestion > 0) {
+      std::vector<cublasLtMatmulHeuristicResult_t> found;
+      got = ask_heuristic(description_, workspace_limit, algorithm.suggestion, found);
+      if (got != Answer::done) return got;
+      if (found.size() < static_cast<std::size_t>(algorithm.suggestion)) {
+        return answer(Answer::unsupported, "cuBLASLt suggests only %d algorithms",
+                      static_cast<int>(found.size()));
+      }
+      checked = found[static_cast<std::size_t>(algorithm.suggestion) - 1];
+      algo_ = checked.algo;
+      if (!read_algorithm(algo_, algorithm_)) algorithm_ = algorithm;
+    } else {
+      got = configure(description_, algorithm, algo_);
+      if (got != Answer::done) return got;
+      got = check_lt(cublaslt()->MatmulAlgoCheck(handle(), description_.operation, description_.first,
+                                                 description_.second, description_.result,
+                                                 description_.result, &algo_, &checked),
+                     "cuBLASLt refuses the algorithm for this problem");
+      if (got != Answer::done) return got;
+      algorithm_ = algorithm;
+    }
+    workspace_bytes_ = checked.workspaceSize;
+    if (workspace_bytes_ <= workspace_limit) return Answer::done;
+    // How much more is left out, so that equal refusals are equal texts.
+    return answer(Answer::unsupported,
+                  "it wants more than the %llu MiB of workspace that an algorithm may use",
+                  static_cast<unsigned long long>(workspace_limit >> 20));
+  }
+
+  std::uint64_t workspace_bytes() const noexcept override { return workspace_bytes_; }
+  Algorithm algorithm() const noexcept override { return algorithm_; }
+
+  Answer run(const MatmulCall& call, void* stream) noexcept override {
+    if (const Answer got = point_to(call); got != Answer::done) return got;
+    const float alpha = static_cast<float>(call.alpha), beta = static_cast<float>(call.beta);
+    return check_lt(cublaslt()->Matmul(handle(), description_.operation, &alpha, call.b, description_.first,
+                                       call.a, description_.second, &beta, call.c, description_.result,
+                                       call.c, description_.result, &algo_, call.workspace, workspace_bytes_,
+                                       static_cast<cudaStream_t>(stream)),
+                    "cublasLtMatmul");
+  }
+
+  void destroy() noexcept override { delete this; }
+
+ private:
+  /// What a call brings besides A, B and C stands in the descriptor; it is written when it changed.
+  Answer point_to(const MatmulCall& call) {
+    Answer got = Answer::done;
+    const auto point = [&](cublasLtMatmulDescAttributes_t attribute, const void* to, const void*& last) {
+      if (got != Answer::done || to == last) return;
+      got = description_.set(attribute, to);
+      last = to;
+    };
+    if (bias_) point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, call.bias, last_bias_);
+    point(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, call.scale_b, last_scale_b_);
+    point(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, call.scale_a, last_scale_a_);
+    return got;
+  }
+
+  Description description_;
+  cublasLtMatmulAlgo_t algo_{};
+  Algorithm algorithm_{};
+  std::uint64_t workspace_bytes_ = 0;
+  bool bias_ = false;
+  const void *last_bias_ = nullptr, *last_scale_a_ = nullptr, *last_scale_b_ = nullptr;
+};
+
+template <class V>
+std::vector<V> capability_list(const cublasLtMatmulAlgo_t& algo,
+                               cublasLtMatmulAlgoCapAttributes_t attribute) {
+  const CublasLt* const lt = cublaslt();
+  std::size_t bytes = 0;
+  lt->MatmulAlgoCapGetAttribute(&algo, attribute, nullptr, 0, &bytes);
+  std::vector<V> list(bytes / sizeof(V));
+  if (bytes > 0) lt->MatmulAlgoCapGetAttribute(&algo, attribute, list.data(), bytes, &bytes);
+  return list;
+}
+
+}  // namespace
+
+Answer make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
+                   Matmul** matmul) {
+  auto made = std::make_unique<LtMatmul>();
+  const Answer got = made->make(shape, algorithm, workspace_limit);
+  if (got == Answer::done) *matmul = made.release();
+  return got;
+}
+
+Answer suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                 std::int32_t capacity, std::int32_t* count) {
+  *count = 0;
+  Description description;
+  Answer got = description.make(shape);
+  if (got != Answer::done) return got;
+  std::vector<cublasLtMatmulHeuristicResult_t> found;
+  got = ask_heuristic(description, workspace_limit, std::min(capacity, kMostSuggestions), found);
+  if (got != Answer::done) return got;
+  for (const auto& one : found) {
+    if (read_algorithm(one.algo, out[*count])) ++*count;
+  }
+  return Answer::done;
+}
+
+Answer ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count) {
+  Description description;
+  if (const Answer got = description.make(shape); got != Answer::done) return got;
+  return check_lt(
+      cublaslt()->MatmulAlgoGetIds(handle(), description.compute, CUDA_R_32F, description.type_first,
+                                   description.type_second, description.type_result, description.type_result,
+                                   capacity, out, count),
+      "listing algorithms");
+}
+
+Answer ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) {
+  using Pair = AlgorithmRanges::Pair;
+  static thread_local std::vector<Pair> tiles, stages, clusters;
+  Description description;
+  if (const Answer got = description.make(shape); got != Answer::done) return got;
+  cublasLtMatmulAlgo_t algo;
+  if (const Answer got = init(description, id, algo); got != Answer::done) return got;
+  const auto named = [&](cublasLtMatmulAlgoCapAttributes_t attribute, std::span<const NamedSizes> names,
+                         bool swapped, std::vector<Pair>& list) {
+    list.clear();
+    for (const std::uint32_t value : capability_list<std::uint32_t>(algo, attribute)) {
+      const auto* const name = find_value(names, value);
+      if (name) list.push_back(swapped ? Pair{name->second, name->first} : Pair{name->first, name->second});
+    }
+    if (list.empty()) list.push_back({0, 0});
+  };
+  named(CUBLASLT_ALGO_CAP_TILE_IDS, tile_names(), true, tiles);
+  named(CUBLASLT_ALGO_CAP_STAGES_IDS, stage_names(), false, stages);
+  clusters.clear();
+  for (const NamedSizes& name : cluster_names()) clusters.push_back({name.second, name.first});
+  *ranges = {
+      .tiles = tiles.data(),
+      .tile_count = static_cast<std::int32_t>(tiles.size()),
+      .stages = stages.data(),
+      .stage_count = static_cast<std::int32_t>(stages.size()),
+      .clusters = clusters.data(),
+      .cluster_count = static_cast<std::int32_t>(clusters.size()),
+      .reductions =
+          static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK)),
+      .split_k = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT) != 0,
+      .most_swizzle =
+          static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT)),
+      .most_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
+  return Answer::done;
+}
+
+}  // namespace kscout::cuda

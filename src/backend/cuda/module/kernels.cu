@@ -1,0 +1,243 @@
+#include "backend/cuda/module/kernels.h"
+
+#include <algorithm>
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+namespace kscout::cuda {
+
+namespace {
+
+// Element types as doubles and back: the same bits as src/measure/elements.h gives on a CPU.
+
+template <class T>
+struct Plain {
+  using stored = T;
+  static __device__ double load(T x) { return static_cast<double>(x); }
+  static __device__ T store(double x) { return static_cast<T>(x); }
+};
+struct Tf32 : Plain<float> {
+  static __device__ float store(double x) {
+    const unsigned bits = __float_as_uint(static_cast<float>(x));
+    return __uint_as_float((bits + 0x1000u) & 0xFFFFE000u);
+  }
+};
+struct Bf16 {
+  using stored = __nv_bfloat16;
+  static __device__ double load(stored x) { return __bfloat162float(x); }
+  static __device__ stored store(double x) { return __float2bfloat16_rn(static_cast<float>(x)); }
+};
+struct Fp16 {
+  using stored = __half;
+  static __device__ double load(stored x) { return __half2float(x); }
+  static __device__ stored store(double x) { return __double2half(x); }
+};
+template <__nv_fp8_interpretation_t kind>
+struct Fp8 {
+  using stored = __nv_fp8_storage_t;
+  static __device__ double load(stored x) { return __half2float(__half(__nv_cvt_fp8_to_halfraw(x, kind))); }
+  static __device__ stored store(double x) { return __nv_cvt_double_to_fp8(x, __NV_SATFINITE, kind); }
+};
+
+template <class F>
+bool with_element(DType dtype, F&& fn) {
+  switch (dtype) {
+    case DType::fp64:
+      fn(Plain<double>());
+      return true;
+    case DType::fp32:
+      fn(Plain<float>());
+      return true;
+    case DType::tf32:
+      fn(Tf32());
+      return true;
+    case DType::fp16:
+      fn(Fp16());
+      return true;
+    case DType::bf16:
+      fn(Bf16());
+      return true;
+    case DType::fp8:
+      fn(Fp8<__NV_E4M3>());
+      return true;
+    case DType::bf8:
+      fn(Fp8<__NV_E5M2>());
+      return true;
+    case DType::int32:
+      fn(Plain<std::int32_t>());
+      return true;
+    case DType::int8:
+      fn(Plain<std::int8_t>());
+      return true;
+    default:
+      return false;
+  }
+}
+
+constexpr int kThreads = 256;
+constexpr std::int64_t kMostBlocks = 1 << 16;
+
+unsigned blocks_for(std::int64_t work) {
+  return static_cast<unsigned>(std::clamp<std::int64_t>((work + kThreads - 1) / kThreads, 1, kMostBlocks));
+}
+
+__device__ std::uint32_t scattered(std::uint32_t x) {
+  x ^= x >> 16;
+  x *= 0x85EBCA6Bu;
+  x ^= x >> 13;
+  x *= 0xC2B2AE35u;
+  return x ^ (x >> 16);
+}
+
+template <class E>
+__global__ void fill_kernel(typename E::stored* data, std::int64_t count, std::uint32_t operand,
+                            const std::uint32_t* flips, double scale) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const auto within = static_cast<std::uint32_t>(i % kFillBlock);
+    const std::uint32_t bits = scattered((operand << 16) + within + 1) ^ flips[i / kFillBlock];
+    data[i] = E::store(static_cast<std::int32_t>(bits) * scale);
+  }
+}
+
+template <class E>
+__global__ void gather_kernel(const typename E::stored* data, const std::int64_t* indices, std::int64_t count,
+                              double* out) {
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step)
+    out[i] = E::load(data[indices[i]]);
+}
+
+struct Sums {
+  double value, squares;
+  __device__ void add(double element, double x, Squares what) {
+    const double product = element * x;
+    value += product;
+    if (what == Squares::plain) squares += element * element;
+    if (what == Squares::scaled) squares += product * product;
+  }
+};
+
+/// Leaves the sum of all threads' sums in thread 0; always in the same order.
+__device__ Sums reduce_block(Sums own) {
+  __shared__ Sums of[kThreads];
+  of[threadIdx.x] = own;
+  for (unsigned half = kThreads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) {
+      of[threadIdx.x].value += of[threadIdx.x + half].value;
+      of[threadIdx.x].squares += of[threadIdx.x + half].squares;
+    }
+  }
+  return of[0];
+}
+
+/// A block per row of a row-major matrix.
+template <class E>
+__global__ void multiply_rows(MatrixView view, const typename E::stored* data, std::int64_t lines,
+                              const double* x, std::int64_t x_step, Squares what, double* value,
+                              double* squares) {
+  for (std::int64_t line = blockIdx.x; line < lines; line += gridDim.x) {
+    const std::int64_t item = line / view.rows, row = line % view.rows;
+    const auto* const elements = data + item * view.batch_stride + row * view.leading;
+    Sums sums{0, 0};
+    for (std::int64_t c = threadIdx.x; c < view.columns; c += kThreads)
+      sums.add(E::load(elements[c]), x[item * x_step + c], what);
+    sums = reduce_block(sums);
+    if (threadIdx.x == 0) {
+      value[line] = sums.value;
+      if (what != Squares::none) squares[line] = sums.squares;
+    }
+    __syncthreads();
+  }
+}
+
+constexpr int kRows = 32, kLanes = kThreads / kRows;
+
+/// A block per 32 rows of a column-major matrix: neighbouring threads read neighbouring rows of one column.
+template <class E>
+__global__ void multiply_columns(MatrixView view, const typename E::stored* data, std::int64_t groups,
+                                 std::int64_t groups_of_item, const double* x, std::int64_t x_step,
+                                 Squares what, double* value, double* squares) {
+  __shared__ Sums of[kLanes][kRows];
+  const int lane = threadIdx.x / kRows, within = threadIdx.x % kRows;
+  for (std::int64_t group = blockIdx.x; group < groups; group += gridDim.x) {
+    const std::int64_t item = group / groups_of_item, row = group % groups_of_item * kRows + within;
+    Sums sums{0, 0};
+    if (row < view.rows) {
+      const auto* const elements = data + item * view.batch_stride + row;
+      for (std::int64_t c = lane; c < view.columns; c += kLanes)
+        sums.add(E::load(elements[c * view.leading]), x[item * x_step + c], what);
+    }
+    of[lane][within] = sums;
+    __syncthreads();
+    if (lane == 0 && row < view.rows) {
+      for (int other = 1; other < kLanes; ++other) {
+        sums.value += of[other][within].value;
+        sums.squares += of[other][within].squares;
+      }
+      value[item * view.rows + row] = sums.value;
+      if (what != Squares::none) squares[item * view.rows + row] = sums.squares;
+    }
+    __syncthreads();
+  }
+}
+
+__global__ void read_kernel(const uint4* data, std::int64_t count, std::uint32_t* sink) {
+  std::uint32_t seen = 0;
+  const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+  for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count; i += step) {
+    const uint4 v = data[i];
+    seen ^= v.x ^ v.y ^ v.z ^ v.w;
+  }
+  if (seen == 0x9E3779B9u) *sink = seen;  // never, as far as the compiler knows not
+}
+
+}  // namespace
+
+bool launch_fill(DType dtype, void* data, std::int64_t count, std::uint32_t operand,
+                 const std::uint32_t* flips) {
+  if (count == 0) return true;
+  const double scale = dtype == DType::int8 || dtype == DType::int32 ? 0x1p-28 : 0x1p-31;
+  return with_element(dtype, [&]<class E>(E) {
+    fill_kernel<E><<<blocks_for(count), kThreads>>>(static_cast<typename E::stored*>(data), count, operand,
+                                                    flips, scale);
+  });
+}
+
+bool launch_gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                   double* out) {
+  if (count == 0) return true;
+  return with_element(dtype, [&]<class E>(E) {
+    gather_kernel<E><<<blocks_for(count), kThreads>>>(static_cast<const typename E::stored*>(data), indices,
+                                                      count, out);
+  });
+}
+
+bool launch_multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
+                     bool x_of_each_item, Squares what, double* value, double* squares) {
+  if (view.rows == 0 || items == 0) return true;
+  const std::int64_t x_step = x_of_each_item ? view.columns : 0;
+  return with_element(view.dtype, [&]<class E>(E) {
+    const auto* const elements = static_cast<const typename E::stored*>(data);
+    if (view.row_major) {
+      const std::int64_t lines = items * view.rows;
+      multiply_rows<E><<<static_cast<unsigned>(std::min(lines, kMostBlocks)), kThreads>>>(
+          view, elements, lines, x, x_step, what, value, squares);
+    } else {
+      const std::int64_t of_item = (view.rows + kRows - 1) / kRows;
+      multiply_columns<E><<<static_cast<unsigned>(std::min(items * of_item, kMostBlocks)), kThreads>>>(
+          view, elements, items * of_item, of_item, x, x_step, what, value, squares);
+    }
+  });
+}
+
+void launch_read(const void* data, std::uint64_t bytes, std::uint32_t* sink) {
+  constexpr unsigned kReaders = 132 * 8;
+  read_kernel<<<kReaders, kThreads>>>(static_cast<const uint4*>(data),
+                                      static_cast<std::int64_t>(bytes / sizeof(uint4)), sink);
+}
+
+}  // namespace kscout::cuda

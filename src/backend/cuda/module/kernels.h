@@ -1,0 +1,22 @@
+#pragma once
+/// \file
+/// Kernels that measuring needs: operands, elements, products with a vector, a flush of the level-2 cache.
+/// Each puts itself into the device's own queue; errors are those of cudaGetLastError.
+#include <cstdint>
+
+#include <kscout/types.h>
+
+#include "measure/instruments.h"
+
+namespace kscout::cuda {
+
+// False for an element type that they do not know.
+bool launch_fill(DType dtype, void* data, std::int64_t count, std::uint32_t operand,
+                 const std::uint32_t* flips_on_device);
+bool launch_gather(DType dtype, const void* data, const std::int64_t* indices_on_device, std::int64_t count,
+                   double* out_on_device);
+bool launch_multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x_on_device,
+                     bool x_of_each_item, Squares what, double* value_on_device, double* squares_on_device);
+void launch_read(const void* data, std::uint64_t bytes, std::uint32_t* sink_on_device);
+
+}  // namespace kscout::cuda

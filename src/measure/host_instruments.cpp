@@ -1,0 +1,183 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "measure/cache_flush.h"
+#include "measure/elements.h"
+#include "measure/instruments.h"
+#include "measure/timed_calls.h"
+
+namespace kscout {
+
+namespace {
+
+/// kFillBlock scattered numbers: computed once, since multiplying 32-bit lanes is slow on plain x86-64.
+const std::vector<std::uint32_t>& scattered(Operand operand) {
+  static const auto tables = [] {
+    std::array<std::vector<std::uint32_t>, 4> out;  // one per Operand
+    for (std::uint32_t t = 0; t < out.size(); ++t) {
+      out[t].resize(kFillBlock);
+      for (std::uint32_t i = 0; i < out[t].size(); ++i) out[t][i] = scatter((t << 16) + i + 1);
+    }
+    return out;
+  }();
+  return tables[static_cast<std::size_t>(operand)];
+}
+
+template <class E>
+void fill_with(void* data, std::int64_t count, Operand operand, std::uint64_t seed) {
+  const std::uint32_t* const table = scattered(operand).data();
+  for (std::int64_t begin = 0; begin < count; begin += kFillBlock) {
+    const std::uint32_t flips = fill_flips(operand, seed, begin);
+    const std::int64_t size = std::min(kFillBlock, count - begin);
+    if constexpr (std::is_same_v<E, Float32>) {
+      float* const out = static_cast<float*>(data) + begin;
+      for (std::int64_t i = 0; i < size; ++i) {
+        out[i] = static_cast<float>(static_cast<std::int32_t>(table[i] ^ flips)) * 0x1p-31f;
+      }
+    } else {
+      constexpr double scale = E::round_off == 0 ? 0x1p-28 : 0x1p-31;
+      for (std::int64_t i = 0; i < size; ++i) {
+        E::store(data, begin + i, static_cast<std::int32_t>(table[i] ^ flips) * scale);
+      }
+    }
+  }
+}
+
+/// Sums of eight lanes: fixed order, and the compiler may use vectors for it.
+struct Lanes {
+  std::array<double, 8> lane{};
+  double total() const {
+    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
+  }
+};
+
+/// sum term(i), i below count.
+template <class F>
+double sum_of(std::int64_t count, F&& term) {
+  Lanes sum;
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    for (std::int64_t l = 0; l < 8; ++l) sum.lane[static_cast<std::size_t>(l)] += term(i + l);
+  }
+  for (; i < count; ++i) sum.lane[0] += term(i);
+  return sum.total();
+}
+
+template <class E>
+void multiply_item(const MatrixView& view, const typename E::stored* base, const double* x, Squares squares,
+                   double* value, double* square) {
+  const auto squared = [](double v) { return v * v; };
+  for (std::int64_t l = 0; l < view.lines(); ++l) {
+    const auto* const line = base + l * view.leading;
+    if (view.row_major) {
+      value[l] = sum_of(view.columns, [&](std::int64_t c) { return E::load(line, c) * x[c]; });
+      if (squares == Squares::plain)
+        square[l] = sum_of(view.columns, [&](std::int64_t c) { return squared(E::load(line, c)); });
+      if (squares == Squares::scaled)
+        square[l] = sum_of(view.columns, [&](std::int64_t c) { return squared(E::load(line, c) * x[c]); });
+    } else {
+      const double scale = x[l], square_scale = squares == Squares::scaled ? scale * scale : 1;
+      for (std::int64_t r = 0; r < view.rows; ++r) {
+        const double element = E::load(line, r);
+        value[r] += scale * element;
+        if (squares != Squares::none) square[r] += square_scale * squared(element);
+      }
+    }
+  }
+}
+
+class HostInstruments final : public Instruments {
+ public:
+  Memory& memory() override { return host_memory(); }
+
+  double memory_bytes() override {
+    return 0.75 * static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  }
+
+  std::byte* map(std::size_t bytes) override {
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      fail(Errc::device_failure, "a buffer of {} bytes: {}", bytes, std::strerror(errno));
+    }
+    return static_cast<std::byte*>(memory);
+  }
+
+  void unmap(std::byte* memory, std::size_t bytes) noexcept override { munmap(memory, bytes); }
+
+  std::size_t stagger() const noexcept override { return 1024 + 64; }
+
+  void protect(std::byte* memory, std::size_t bytes, bool read_only) override {
+    if (mprotect(memory, bytes, read_only ? PROT_READ : PROT_READ | PROT_WRITE) != 0) {
+      fail(Errc::device_failure, "cannot protect a buffer: {}", std::strerror(errno));
+    }
+  }
+
+  void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
+    with_element(dtype, [&]<class E>() { fill_with<E>(data, count, operand, seed); });
+  }
+
+  void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
+              std::span<double> out) override {
+    with_element(dtype, [&]<class E>() {
+      for (std::size_t i = 0; i < indices.size(); ++i) out[i] = E::load(data, indices[i]);
+    });
+  }
+
+  Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
+                   Squares squares) override {
+    const auto rows = static_cast<std::size_t>(view.rows), columns = static_cast<std::size_t>(view.columns);
+    const auto count = static_cast<std::size_t>(items);
+    Product out;
+    out.value.resize(count * rows);
+    if (squares != Squares::none) out.squares.resize(count * rows);
+    with_element(view.dtype, [&]<class E>() {
+      for (std::size_t item = 0; item < count; ++item) {
+        const auto* const base = static_cast<const typename E::stored*>(data) +
+                                 static_cast<std::int64_t>(item) * view.batch_stride;
+        const double* const x_of_item = x.data() + (x.size() == columns ? 0 : item * columns);
+        multiply_item<E>(view, base, x_of_item, squares, out.value.data() + item * rows,
+                         squares == Squares::none ? nullptr : out.squares.data() + item * rows);
+      }
+    });
+    return out;
+  }
+
+  void evict(std::span<const Region> operands) override {
+    for (const Region& one : operands) flush_from_caches(one.data, one.bytes);
+    finish_flushes();
+  }
+
+  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+    return timed_calls([&] { launch.run(buffers, workspace); }, calls).call_us;
+  }
+
+  double batch_us() const noexcept override { return kBatchUs; }
+};
+
+}  // namespace
+
+Instruments& host_instruments() noexcept {
+  static HostInstruments instance;
+  return instance;
+}
+
+Instruments& Backend::instruments() { return host_instruments(); }
+
+std::size_t element_bytes(DType dtype) {
+  return with_element(dtype, []<class E>() { return sizeof(typename E::stored); });
+}
+
+std::uint32_t fill_flips(Operand operand, std::uint64_t seed, std::int64_t block) {
+  const std::uint64_t own = mix_hash(seed, static_cast<std::uint64_t>(operand));
+  return static_cast<std::uint32_t>(mix_hash(own, static_cast<std::uint64_t>(block)));
+}
+
+}  // namespace kscout

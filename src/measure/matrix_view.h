@@ -1,0 +1,30 @@
+#pragma once
+/// \file
+/// Where the elements of a GEMM's operands lie.
+///
+///     const MatrixView c = view_c(problem);
+///     std::int64_t index = c.at(item, row, column);
+#include <cstdint>
+
+#include <kscout/problem.h>
+
+namespace kscout {
+
+/// Where element (row, column) of one batch item lies.
+struct MatrixView {
+  DType dtype;
+  std::int64_t rows, columns, leading, batch_stride;
+  bool row_major;
+
+  std::int64_t lines() const noexcept { return row_major ? rows : columns; }
+  std::int64_t length() const noexcept { return row_major ? columns : rows; }
+  std::int64_t at(std::int64_t item, std::int64_t row, std::int64_t column) const noexcept {
+    return item * batch_stride + (row_major ? row * leading + column : column * leading + row);
+  }
+};
+
+MatrixView view_a(const GemmProblem& problem) noexcept;
+MatrixView view_b(const GemmProblem& problem) noexcept;
+MatrixView view_c(const GemmProblem& problem) noexcept;
+
+}  // namespace kscout

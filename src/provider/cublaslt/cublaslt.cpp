@@ -1,0 +1,236 @@
+#include "provider/cublaslt/cublaslt.h"
+
+#include <array>
+
+#include "provider/name_reader.h"
+
+namespace kscout {
+
+namespace {
+
+// The library's bits: sums of split K in place, in a workspace of the accumulator's type, or of C's type.
+constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_acc", "out"};
+// Bits of CUBLASLT_MATMUL_INNER_SHAPE: instruction that the inner loop is made of.
+constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
+
+constexpr Axis kAxes[] = {
+    {"version", "1", "release of the library that the algorithm's numbers are of; 0 = whichever is there"},
+    {"suggestion", "1",
+     "n: what the library's own heuristic names n-th for the problem; 0: the algorithm that follows"},
+    {"algorithm", "1", "the library's number of the algorithm"},
+    {"tile_m", "elements", "rows of C that one block computes; 0 = not said"},
+    {"tile_n", "elements", "columns of C that one block computes; 0 = not said"},
+    {"tile_k", "elements", "K of one stage; 0 = not said"},
+    {"stages", "1", "stages kept in shared memory; 0 = the library's choice"},
+    {"split_k", "1", "parts of K summed at the end; 0 = the library divides K its own way", {}, true},
+    {"reduction", "1", "where parts of K are summed", kReductions, true},
+    {"swizzle", "1", "1: blocks are walked in the order that reuses the level-2 cache", {}, true},
+    {"custom", "1", "a number that only the algorithm understands"},
+    {"inner", "1", "instruction of the inner loop", kInner},
+    {"cluster_m", "blocks", "blocks of a cluster along M; 0 = the library's choice"},
+    {"cluster_n", "blocks", "blocks of a cluster along N; 0 = the library's choice"},
+};
+
+constexpr std::int32_t CublasLtConfig::*kFields[] = {
+    &CublasLtConfig::version,   &CublasLtConfig::suggestion, &CublasLtConfig::algorithm,
+    &CublasLtConfig::tile_m,    &CublasLtConfig::tile_n,     &CublasLtConfig::tile_k,
+    &CublasLtConfig::stages,    &CublasLtConfig::split_k,    &CublasLtConfig::reduction,
+    &CublasLtConfig::swizzle,   &CublasLtConfig::custom,     &CublasLtConfig::inner,
+    &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
+static_assert(std::size(kFields) == std::size(kAxes));
+
+void check_signature(const Signature& s) {
+  if (const std::string why = cublaslt_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
+}
+
+std::string signature_text(const Signature& s) {
+  const Signature usual = signature_of(make_gemm(0, 0, 0, s.dtype_a, s.layout));
+  std::string text = fmt::format("{}_{}", word(s.dtype_a), word(s.layout));
+  if (s.dtype_b != usual.dtype_b) text += fmt::format("_B{}", word(s.dtype_b));
+  if (s.dtype_c != usual.dtype_c) text += fmt::format("_C{}", word(s.dtype_c));
+  if (s.dtype_acc != usual.dtype_acc) text += fmt::format("_Acc{}", word(s.dtype_acc));
+  if (s.epilogue != Epilogue::none) text += fmt::format("_{}", word(s.epilogue));
+  return s.accumulate ? text + "_acc" : text;
+}
+
+Signature read_signature(NameReader& in) {
+  const auto dtype = [&] { return static_cast<DType>(in.word("dtype", EnumWords<DType>::words)); };
+  const DType a = dtype();
+  in.literal("_");
+  const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+  Signature s = signature_of(make_gemm(0, 0, 0, a, layout));
+  if (in.optional("_B")) s.dtype_b = dtype();
+  if (in.optional("_C")) s.dtype_c = dtype();
+  if (in.optional("_Acc")) s.dtype_acc = dtype();
+  s.accumulate = in.optional("_acc");
+  if (!s.accumulate && !in.rest.starts_with("_v")) {
+    in.literal("_");
+    s.epilogue = static_cast<Epilogue>(in.word("epilogue", EnumWords<Epilogue>::words));
+    if (s.epilogue == Epilogue::none) in.bad("an epilogue; 'none' is left out");
+    s.accumulate = in.optional("_acc");
+  }
+  return s;
+}
+
+class CublasLtProvider final : public Provider {
+ public:
+  std::string_view name() const noexcept override { return "cublaslt"; }
+  std::string_view help() const noexcept override {
+    return "algorithms of NVIDIA's cuBLASLt, run by backend cuda";
+  }
+  std::span<const Op> ops() const noexcept override {
+    static constexpr Op kOps[] = {Op::gemm};
+    return kOps;
+  }
+  const ConfigSpace& space(Op op) const override {
+    if (op != Op::gemm) fail(Errc::unsupported, "cublaslt has no kernels for {}; it has gemm", word(op));
+    return cublaslt_gemm_space;
+  }
+
+  std::string print(const Signature& signature, const KernelConfig& config) const override {
+    check_signature(signature);
+    const CublasLtConfig c = CublasLtConfig::from(config);
+    const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", signature_text(signature), c.version);
+    if (c.suggestion > 0) return head + fmt::format("suggestion{}", c.suggestion);
+    return head + fmt::format("a{}_{}x{}x{}_st{}_s{}_{}_w{}_o{}_{}_c{}x{}", c.algorithm, c.tile_m, c.tile_n,
+                              c.tile_k, c.stages, c.split_k, kReductions[c.reduction], c.swizzle, c.custom,
+                              kInner[c.inner], c.cluster_m, c.cluster_n);
+  }
+
+  NamedConfig parse(std::string_view name) const override {
+    NameReader in("cublaslt", name);
+    in.literal("cublaslt_gemm_");
+    const Signature signature = read_signature(in);
+    if (const std::string why = cublaslt_unsupported(signature); !why.empty())
+      fail(Errc::invalid_argument, "'{}' is no cublaslt kernel: {}", name, why);
+    CublasLtConfig c;
+    in.literal("_v");
+    c.version = in.number("version");
+    in.literal("__");
+    if (in.optional("suggestion")) {
+      c.suggestion = in.number("suggestion");
+      if (c.suggestion == 0) in.bad("a suggestion above 0");
+    } else {
+      read_algorithm(in, c);
+    }
+    if (!in.rest.empty()) in.bad("the end");
+    return {signature, c.kernel_config()};
+  }
+
+  Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
+    const CublasLtConfig c = CublasLtConfig::from(config);
+    Traits t;
+    t.workers = t.workers_m = t.workers_n = 0;
+    t.packs_a = t.packs_b = 0;
+    t.kind = 0;
+    if (c.suggestion > 0) return t;  // another algorithm for every problem
+    const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };
+    t.tile_m = said(c.tile_m);
+    t.tile_n = said(c.tile_n);
+    t.tile_k = said(c.tile_k);
+    t.stages = said(c.stages);
+    t.split_k = said(c.split_k);
+    t.cluster = said(c.cluster_m * c.cluster_n);
+    t.swizzle = c.swizzle + 1;
+    t.shared_bytes =
+        t.stages * t.tile_k *
+        (t.tile_m * bytes_per_element(signature.dtype_a) + t.tile_n * bytes_per_element(signature.dtype_b));
+    t.register_elements = t.tile_m * t.tile_n;
+    return t;
+  }
+
+ private:
+  static void read_algorithm(NameReader& in, CublasLtConfig& c) {
+    in.literal("a");
+    c.algorithm = in.number("algorithm");
+    in.literal("_");
+    c.tile_m = in.number("tile_m");
+    in.literal("x");
+    c.tile_n = in.number("tile_n");
+    in.literal("x");
+    c.tile_k = in.number("tile_k");
+    in.literal("_st");
+    c.stages = in.number("stages");
+    in.literal("_s");
+    c.split_k = in.number("split_k");
+    in.literal("_");
+    c.reduction = in.word("reduction", kReductions);
+    in.literal("_w");
+    c.swizzle = in.number("swizzle");
+    in.literal("_o");
+    c.custom = in.number("custom");
+    in.literal("_");
+    c.inner = in.word("inner", kInner);
+    in.literal("_c");
+    c.cluster_m = in.number("cluster_m");
+    in.literal("x");
+    c.cluster_n = in.number("cluster_n");
+  }
+};
+
+}  // namespace
+
+constexpr ConfigSpace cublaslt_gemm_space{"cublaslt", Op::gemm, kAxes};
+
+const Provider& cublaslt_provider() {
+  static const CublasLtProvider provider;
+  return provider;
+}
+
+CublasLtConfig CublasLtConfig::from(const KernelConfig& config) {
+  if (config.space != &cublaslt_gemm_space) {
+    fail(Errc::invalid_argument, "a config of {} is not one of cublaslt gemm",
+         config.space ? config.space->provider : "no space");
+  }
+  CublasLtConfig c;
+  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
+    if (config[i] < 0) {
+      fail(Errc::invalid_argument, "cublaslt gemm: axis {} is {}; every axis needs a value of at least 0",
+           kAxes[i].name, config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]));
+    }
+    axis_value_text(kAxes[i], config[i]);  // throws when an enum's value has no word
+    c.*kFields[i] = config[i];
+  }
+  return c;
+}
+
+KernelConfig CublasLtConfig::kernel_config() const {
+  KernelConfig config(cublaslt_gemm_space);
+  for (std::size_t i = 0; i < std::size(kFields); ++i) config[i] = this->*kFields[i];
+  return config;
+}
+
+bool cublaslt_sums_in_accumulator(const Signature& signature, std::int32_t reduction) noexcept {
+  constexpr std::int32_t kInPlace = 1, kInC = 4;
+  const bool wide = bytes_per_element(signature.dtype_c) >= bytes_per_element(signature.dtype_acc);
+  return wide || (reduction & (kInPlace | kInC)) == 0;
+}
+
+std::string cublaslt_unsupported(const Signature& s) {
+  if (s.op != Op::gemm) return fmt::format("cublaslt has no kernels for {}; it has gemm", word(s.op));
+  const auto among = [](DType dtype, std::initializer_list<DType> list) {
+    return std::ranges::find(list, dtype) != list.end();
+  };
+  const bool small = among(s.dtype_a, {DType::fp8, DType::bf8}) &&
+                     among(s.dtype_b, {DType::fp8, DType::bf8}) &&
+                     !(s.dtype_a == DType::bf8 && s.dtype_b == DType::bf8);
+  const bool half = among(s.dtype_a, {DType::fp16, DType::bf16}) && s.dtype_a == s.dtype_b;
+  const bool single = among(s.dtype_a, {DType::fp32, DType::tf32}) && s.dtype_a == s.dtype_b;
+  const bool stores = small  ? among(s.dtype_c, {DType::fp16, DType::bf16, DType::fp32})
+                      : half ? s.dtype_c == s.dtype_a || s.dtype_c == DType::fp32
+                             : among(s.dtype_c, {DType::fp32, DType::tf32});
+  if (!(small || half || single) || !stores || s.dtype_acc != DType::fp32) {
+    return fmt::format(
+        "cublaslt gemm of A {}, B {}, C {}, accumulated in {}: it takes bf16, fp16, tf32, fp32 and 8-bit "
+        "floats, summed in fp32",
+        word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
+  }
+  if (small && s.layout != Layout::rcr) {
+    return fmt::format(
+        "cublaslt gemm of {} {}: 8-bit floats lie along K in both operands, which is layout rcr",
+        word(s.dtype_a), word(s.layout));
+  }
+  return {};
+}
+
+}  // namespace kscout

@@ -1,0 +1,63 @@
+#pragma once
+/// \file
+/// Takes parts off the front of a kernel's name; errors quote the name and what was expected.
+///
+///     NameReader in("native", name);
+///     in.literal("native_gemm_");
+///     auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/names.h"
+
+namespace kscout {
+
+struct NameReader {
+  NameReader(std::string_view provider_name, std::string_view whole_name)
+      : provider(provider_name), name(whole_name), rest(whole_name) {}
+
+  std::string_view provider, name, rest;
+
+  [[noreturn]] void bad(std::string_view expected) const {
+    fail(Errc::invalid_argument, "'{}' is no {} kernel: expected {} at '{}'", name, provider, expected, rest);
+  }
+  void literal(std::string_view text) {
+    if (!rest.starts_with(text)) bad(fmt::format("'{}'", text));
+    rest.remove_prefix(text.size());
+  }
+  bool optional(std::string_view text) {
+    if (!rest.starts_with(text)) return false;
+    rest.remove_prefix(text.size());
+    return true;
+  }
+  std::int32_t number(std::string_view what) {
+    const std::size_t length = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const std::string_view digits = rest.substr(0, length);
+    if (digits.empty() || (digits.size() > 1 && digits[0] == '0')) bad(what);
+    rest.remove_prefix(length);
+    return parse_field<std::int32_t>(what, digits);
+  }
+  /// The longest of `words` that stands here (a word may contain the separator).
+  std::int32_t word(std::string_view what, std::span<const std::string_view> words) {
+    std::int32_t best = -1;
+    std::size_t length = 0;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      if (rest.starts_with(words[i]) && words[i].size() > length) {
+        best = static_cast<std::int32_t>(i);
+        length = words[i].size();
+      }
+    }
+    if (best < 0) {
+      const auto nearest = unknown_name_message(what, rest.substr(0, rest.find('_')), words);
+      fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, nearest);
+    }
+    rest.remove_prefix(length);
+    return best;
+  }
+};
+
+}  // namespace kscout

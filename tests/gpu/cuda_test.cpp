@@ -1,0 +1,249 @@
+// Backend cuda on a real GPU. Each test is a process of its own (ctest runs them one by one).
+#include <cmath>
+#include <fstream>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <kscout/backend.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/harvest.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout {
+namespace {
+
+class Cuda : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = cuda_missing(); !why.empty()) GTEST_SKIP() << "NO GPU TESTED: " << why;
+    try {
+      backend("cuda").device();
+    } catch (const Error& error) {
+      GTEST_SKIP() << "NO GPU TESTED: " << error.what();
+    }
+  }
+  static Backend& gpu() { return backend("cuda"); }
+};
+
+KernelConfig suggestion(std::int32_t n) {
+  CublasLtConfig config;
+  config.suggestion = n;
+  return config.kernel_config();
+}
+
+/// The error of one run, verified by the instruments of its own device.
+Verification run_and_check(const GemmProblem& problem, const KernelConfig& config) {
+  Instruments& tools = backend("cuda").instruments();
+  GemmOperands operands(tools);
+  operands.make(problem, 7);
+  const GemmReference reference(problem, operands);
+  const auto launch = backend("cuda").prepare(problem, config);
+  GuardedBuffer workspace(3, tools);
+  workspace.resize(launch->workspace_bytes());
+  operands.reset_c();
+  launch->run(operands.buffers(), workspace.data());
+  EXPECT_EQ(operands.damage(), "") << print(problem);
+  EXPECT_EQ(workspace.damage(), "") << print(problem);
+  return reference.check(operands.c());
+}
+
+TEST_F(Cuda, AskingForFactsLoadsNoDriver) {
+  const Device& device = gpu().device();
+  EXPECT_EQ(device.kind, DeviceKind::gpu);
+  EXPECT_GT(device.cores, 0);
+  EXPECT_GT(device.memory_gb_s, 0);
+  EXPECT_GT(std::stoi(gpu().versions().at("cublaslt_version")), 0);
+  EXPECT_EQ(gpu().refusal(make_gemm(64, 64, 64, DType::bf16), suggestion(1)), "");
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    EXPECT_EQ(line.find("libcuda.so"), std::string::npos) << line;
+    EXPECT_EQ(line.find("libcublasLt"), std::string::npos) << line;
+  }
+}
+
+TEST_F(Cuda, OperandsHaveTheBitsOfTheCpus) {
+  Instruments &there = gpu().instruments(), &here = host_instruments();
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8,
+                            DType::bf8, DType::int32, DType::int8}) {
+    const std::int64_t count = kFillBlock + 1234;
+    const std::size_t bytes = static_cast<std::size_t>(count) * element_bytes(dtype);
+    std::vector<std::byte> expected(bytes), got(bytes);
+    GuardedBuffer buffer(0, there);
+    buffer.resize(bytes);
+    for (const Operand operand : {Operand::a, Operand::b, Operand::c, Operand::bias}) {
+      here.fill(dtype, expected.data(), count, operand, 99);
+      there.fill(dtype, buffer.data(), count, operand, 99);
+      there.memory().read(got.data(), buffer.data(), bytes, {});
+      ASSERT_TRUE(got == expected) << word(dtype) << " operand " << static_cast<int>(operand);
+    }
+    std::vector<std::int64_t> indices = {0, 1, count - 1, kFillBlock, 77};
+    std::vector<double> a(indices.size()), b(indices.size());
+    here.gather(dtype, expected.data(), indices, a);
+    there.gather(dtype, buffer.data(), indices, b);
+    EXPECT_EQ(a, b) << word(dtype);
+  }
+}
+
+TEST_F(Cuda, ProductsWithVectorsAgreeWithTheCpus) {
+  Instruments &there = gpu().instruments(), &here = host_instruments();
+  for (const bool row_major : {true, false}) {
+    for (const auto& [rows, columns] : {std::pair{1, 1000}, std::pair{333, 77}, std::pair{40, 1}}) {
+      const std::int64_t length = row_major ? columns : rows, lines = row_major ? rows : columns;
+      const MatrixView view{DType::bf16, rows, columns, length + 3, (length + 3) * lines, row_major};
+      constexpr std::int64_t kItems = 3;
+      const auto count = kItems * view.batch_stride;
+      std::vector<std::uint16_t> host(static_cast<std::size_t>(count));
+      here.fill(DType::bf16, host.data(), count, Operand::a, 5);
+      GuardedBuffer device(0, there);
+      device.resize(host.size() * 2);
+      there.memory().write(device.data(), host.data(), host.size() * 2, {});
+      for (const bool each : {false, true}) {
+        std::vector<double> x(static_cast<std::size_t>(columns) * (each ? kItems : 1));
+        for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<double>(i));
+        for (const Squares squares : {Squares::none, Squares::plain, Squares::scaled}) {
+          const Product a = here.multiply(view, host.data(), kItems, x, squares);
+          const Product b = there.multiply(view, device.data(), kItems, x, squares);
+          ASSERT_EQ(a.squares.size(), b.squares.size());
+          for (std::size_t i = 0; i < a.value.size(); ++i) ASSERT_NEAR(a.value[i], b.value[i], 1e-11);
+          for (std::size_t i = 0; i < a.squares.size(); ++i) ASSERT_NEAR(a.squares[i], b.squares[i], 1e-11);
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Cuda, CopiesFillUpWithZeros) {
+  Memory& memory = gpu().memory();
+  std::vector<std::uint8_t> from(100), expected(200, 0xEE), got(200, 0xEE);
+  for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::uint8_t>(i + 1);
+  const auto copy = [](const void* source, void* to) {
+    return MatrixCopy{.from = source,
+                      .to = to,
+                      .lines = 3,
+                      .line_bytes = 7,
+                      .to_lines = 5,
+                      .to_line_bytes = 10,
+                      .from_pitch = 12,
+                      .to_pitch = 16,
+                      .items = 2,
+                      .from_item = 40,
+                      .to_item = 90};
+  };
+  host_memory().copy(copy(from.data(), expected.data()), {});
+  void* const a = memory.allocate(from.size());
+  void* const b = memory.allocate(got.size());
+  memory.write(a, from.data(), from.size(), {});
+  memory.set(b, std::byte{0xEE}, got.size(), {});
+  memory.copy(copy(a, b), {});
+  memory.read(got.data(), b, got.size(), {});
+  EXPECT_EQ(got, expected);
+  memory.release(a);
+  memory.release(b);
+}
+
+TEST_F(Cuda, SuggestionsComputeWhatWasAsked) {
+  for (const DType dtype : {DType::bf16, DType::fp16, DType::tf32, DType::fp32}) {
+    for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+      for (const auto& [m, n, k] : {std::tuple{64, 96, 128}, std::tuple{1, 4096, 512},
+                                    std::tuple{513, 264, 1000}, std::tuple{33, 17, 9}}) {
+        GemmProblem problem = make_gemm(m, n, k, dtype, layout);
+        for (const std::int64_t batch : {1, 3}) {
+          problem.batch = batch;
+          problem.accumulate = batch == 3;
+          const Verification found = run_and_check(problem, suggestion(1));
+          EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Cuda, EpiloguesAndEightBits) {
+  for (const Epilogue epilogue :
+       {Epilogue::bias, Epilogue::relu, Epilogue::gelu, Epilogue::bias_relu, Epilogue::bias_gelu}) {
+    for (const auto& [m, n, k] : {std::tuple{64, 96, 32}, std::tuple{512, 1024, 2048}}) {
+      GemmProblem problem = make_gemm(m, n, k, DType::bf16);
+      problem.epilogue = epilogue;
+      const Verification found = run_and_check(problem, suggestion(1));
+      EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
+    }
+  }
+  for (const DType c : {DType::fp16, DType::bf16}) {
+    for (const std::int64_t k : {128, 4096}) {
+      GemmProblem problem = make_gemm(256, 512, k, DType::fp8);
+      problem.dtype_c = c;
+      const Verification found = run_and_check(problem, suggestion(1));
+      EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
+    }
+  }
+}
+
+TEST_F(Cuda, OneWrongElementIsFound) {
+  const GemmProblem problem = make_gemm(700, 900, 300, DType::bf16);
+  GemmOperands operands(gpu().instruments());
+  operands.make(problem, 3);
+  const GemmReference reference(problem, operands);
+  const auto launch = gpu().prepare(problem, suggestion(1));
+  GuardedBuffer workspace(3, gpu().instruments());
+  workspace.resize(launch->workspace_bytes());
+  launch->run(operands.buffers(), workspace.data());
+  ASSERT_LE(reference.check(operands.c()).error, 1);
+  const std::uint16_t wrong = 0x4300;  // 128
+  auto* const c = static_cast<std::byte*>(const_cast<void*>(operands.c()));
+  gpu().memory().write(c + 2 * (431 * 900 + 77), &wrong, sizeof wrong, {});
+  EXPECT_GT(reference.check(operands.c()).error, 1);
+}
+
+TEST_F(Cuda, TimesOfOneCallAndOfReplaysAgree) {
+  const GemmProblem problem = make_gemm(4096, 4096, 4096, DType::bf16);
+  Instruments& tools = gpu().instruments();
+  GemmOperands operands(tools);
+  operands.make(problem, 3);
+  const auto launch = gpu().prepare(problem, suggestion(1));
+  GuardedBuffer workspace(3, tools);
+  workspace.resize(launch->workspace_bytes());
+  for (int i = 0; i < 20; ++i) tools.time_us(*launch, operands.buffers(), workspace.data(), 1);
+  const double one = tools.time_us(*launch, operands.buffers(), workspace.data(), 1);
+  const double many = tools.time_us(*launch, operands.buffers(), workspace.data(), 10);
+  EXPECT_GT(flop_count(problem) / one / 1e6, 10) << "TFLOPS";
+  EXPECT_NEAR(one / many, 1, 0.5);
+}
+
+TEST_F(Cuda, HarvestedAlgorithmsReadBackAndRun) {
+  const std::vector<GemmProblem> problems = {make_gemm(512, 1024, 2048, DType::bf16),
+                                             make_gemm(1, 4096, 4096, DType::bf16)};
+  const auto found = harvest(problems, {.suggestions = 16, .widen = 16});
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_FALSE(found[0].suggested.empty());
+  ASSERT_FALSE(found[0].widened.empty());
+  int ran = 0;
+  for (const CublasLtConfig& config : found[0].suggested) {
+    const KernelConfig kernel = config.kernel_config();
+    const std::string name = config_name(found[0].signature, kernel);
+    EXPECT_TRUE((parse_config_name(name) == NamedConfig{found[0].signature, kernel})) << name;
+    try {
+      EXPECT_LE(run_and_check(problems[0], kernel).error, 1) << name;
+      ++ran;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::unsupported) << name << ": " << error.what();
+    }
+  }
+  EXPECT_GT(ran, 0);
+  CublasLtConfig other = found[0].suggested.front();
+  other.version += 1;
+  try {
+    gpu().prepare(problems[0], other.kernel_config());
+    ADD_FAILURE() << "an algorithm of another release was taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unsupported);
+  }
+}
+
+}  // namespace
+}  // namespace kscout

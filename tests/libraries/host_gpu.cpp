@@ -1,0 +1,216 @@
+// A module for backend cuda whose GPU is this machine's CPU: the border of src/backend/cuda/module.h over
+// plain memory, with a library of three algorithms. What is above the border can so be tested where no GPU
+// is.
+#include <cmath>
+#include <cstring>
+#include <ctime>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/module.h"
+#include "measure/elements.h"
+
+namespace kscout::cuda {
+namespace {
+
+thread_local std::string reason;
+
+Answer say(Answer answer, std::string why) {
+  reason = std::move(why);
+  return answer;
+}
+
+double now_us() {
+  timespec t{};
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return 1e6 * static_cast<double>(t.tv_sec) + 1e-3 * static_cast<double>(t.tv_nsec);
+}
+
+constexpr Algorithm kSuggested[] = {{0, 7, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
+                                    {0, 7, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
+                                    {0, 9, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0}};
+
+MatrixView view(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t leading,
+                std::int64_t stride, bool row_major) {
+  return {dtype, rows, columns, leading, stride, row_major};
+}
+
+double load(const MatrixView& of, const void* data, std::int64_t at) {
+  return with_element(of.dtype, [&]<class E>() { return E::load(data, at); });
+}
+
+/// Algorithm 9 forgets the last product of each sum when K is odd.
+class HostMatmul final : public Matmul {
+ public:
+  HostMatmul(const MatmulShape& shape, const Algorithm& algorithm) : s_(shape), algorithm_(algorithm) {}
+  std::uint64_t workspace_bytes() const noexcept override { return algorithm_.id == 9 ? 0 : 256; }
+  Algorithm algorithm() const noexcept override { return algorithm_; }
+  void destroy() noexcept override { delete this; }
+
+  Answer run(const MatmulCall& call, void*) noexcept override {
+    const bool row_a = row_major_a(s_.layout), row_b = row_major_b(s_.layout);
+    const MatrixView a = view(s_.dtype_a, s_.m, s_.k, s_.lda, s_.stride_a, row_a),
+                     b = view(s_.dtype_b, s_.k, s_.n, s_.ldb, s_.stride_b, row_b),
+                     c = view(s_.dtype_c, s_.m, s_.n, s_.ldc, s_.stride_c, true);
+    const std::int64_t depth = algorithm_.id == 9 ? s_.k / 2 * 2 : s_.k;
+    for (std::int64_t item = 0; item < s_.batch; ++item) {
+      for (std::int64_t i = 0; i < s_.m; ++i) {
+        for (std::int64_t j = 0; j < s_.n; ++j) {
+          float sum = 0;
+          for (std::int64_t l = 0; l < depth; ++l)
+            sum += static_cast<float>(load(a, call.a, a.at(item, i, l)) * load(b, call.b, b.at(item, l, j)));
+          double value = call.alpha * static_cast<double>(sum);
+          if (call.beta != 0) value += call.beta * load(c, call.c, c.at(item, i, j));
+          if (call.bias) value += load(c, call.bias, j);
+          with_element(s_.dtype_c, [&]<class E>() { E::store(call.c, c.at(item, i, j), value); });
+        }
+      }
+    }
+    return Answer::done;
+  }
+
+ private:
+  MatmulShape s_;
+  Algorithm algorithm_;
+};
+
+class HostModule final : public Module {
+ public:
+  const char* error() const noexcept override { return reason.c_str(); }
+
+  Answer facts(std::int32_t device, Facts* facts) noexcept override {
+    *facts = {};
+    std::strcpy(facts->model, "NVIDIA H200");
+    facts->devices = 2;
+    facts->compute_major = 9;
+    facts->cores = 132;
+    facts->max_threads_per_core = 2048;
+    facts->warp_lanes = 32;
+    facts->l2_bytes = 62914560;
+    facts->memory_bytes = 1e9;
+    facts->driver_version = 13000;
+    facts->cublaslt_version = 130100;
+    return device < 2 ? Answer::done : say(Answer::unsupported, "there are two");
+  }
+  Answer state(State* state) noexcept override {
+    *state = {};
+    return Answer::done;
+  }
+  Answer open(std::int32_t) noexcept override { return Answer::done; }
+  bool healthy() noexcept override { return true; }
+
+  Answer allocate(std::uint64_t bytes, void** memory) noexcept override {
+    *memory = host_memory().allocate(bytes);
+    return Answer::done;
+  }
+  void release(void* memory) noexcept override { host_memory().release(memory); }
+  Answer copy(const MatrixCopy& copy, void*) noexcept override {
+    host_memory().copy(copy, {});
+    return Answer::done;
+  }
+  Answer set(void* to, std::uint8_t value, std::uint64_t bytes, void*) noexcept override {
+    std::memset(to, value, bytes);
+    return Answer::done;
+  }
+  Answer read(void* to_host, const void* from, std::uint64_t bytes, void*) noexcept override {
+    std::memcpy(to_host, from, bytes);
+    return Answer::done;
+  }
+  Answer write(void* to, const void* from_host, std::uint64_t bytes, void*) noexcept override {
+    std::memcpy(to, from_host, bytes);
+    return Answer::done;
+  }
+
+  Answer fill(DType dtype, void* data, std::int64_t count, Operand operand,
+              const std::uint32_t* flips) noexcept override {
+    with_element(dtype, [&]<class E>() {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto within = static_cast<std::uint32_t>(i % kFillBlock);
+        const std::uint32_t bits =
+            scatter((static_cast<std::uint32_t>(operand) << 16) + within + 1) ^ flips[i / kFillBlock];
+        E::store(data, i, static_cast<std::int32_t>(bits) * (E::round_off == 0 ? 0x1p-28 : 0x1p-31));
+      }
+    });
+    return Answer::done;
+  }
+  Answer gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                double* out) noexcept override {
+    host_instruments().gather(dtype, data, {indices, static_cast<std::size_t>(count)},
+                              {out, static_cast<std::size_t>(count)});
+    return Answer::done;
+  }
+  Answer multiply(const MatrixView& of, const void* data, std::int64_t items, const double* x,
+                  bool of_each_item, Squares what, double* value, double* squares) noexcept override {
+    const auto entries = static_cast<std::size_t>(of.columns * (of_each_item ? items : 1));
+    const Product product = host_instruments().multiply(of, data, items, {x, entries}, what);
+    std::copy(product.value.begin(), product.value.end(), value);
+    std::copy(product.squares.begin(), product.squares.end(), squares);
+    return Answer::done;
+  }
+  Answer evict() noexcept override { return Answer::done; }
+  Answer stamp(int which) noexcept override {
+    stamps_[which] = now_us();
+    return Answer::done;
+  }
+  Answer elapsed(double* us) noexcept override {
+    *us = std::max(stamps_[1] - stamps_[0], 0.1);
+    return Answer::done;
+  }
+  Answer capture(void** stream) noexcept override {
+    *stream = this;
+    return Answer::done;
+  }
+  Answer end_capture() noexcept override { return Answer::done; }
+  Answer replay() noexcept override { return Answer::done; }
+
+  Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t,
+                Matmul** matmul) noexcept override {
+    if (algorithm.suggestion > 3) return say(Answer::unsupported, "only 3 are suggested");
+    const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
+    if (chosen.tile_m > 128) return say(Answer::unsupported, "the tile is too large");
+    *matmul = new HostMatmul(shape, chosen);
+    return Answer::done;
+  }
+  Answer suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
+                 std::int32_t* count) noexcept override {
+    *count = std::min<std::int32_t>(capacity, 3);
+    std::copy_n(kSuggested, *count, out);
+    return Answer::done;
+  }
+  Answer algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,
+                       std::int32_t* count) noexcept override {
+    out[0] = 7;
+    out[1] = 9;
+    *count = 2;
+    return Answer::done;
+  }
+  Answer ranges(const MatmulShape&, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
+    static constexpr AlgorithmRanges::Pair kTiles[] = {{64, 64}, {128, 64}, {256, 128}};
+    static constexpr AlgorithmRanges::Pair kStages[] = {{32, 3}, {32, 0}};
+    static constexpr AlgorithmRanges::Pair kClusters[] = {{0, 0}, {1, 1}, {2, 1}};
+    *ranges = {.tiles = kTiles,
+               .tile_count = id == 7 ? 3 : 0,
+               .stages = kStages,
+               .stage_count = 2,
+               .clusters = kClusters,
+               .cluster_count = 3,
+               .reductions = 2,
+               .split_k = true,
+               .most_swizzle = 1,
+               .most_custom = 0};
+    return Answer::done;
+  }
+
+ private:
+  double stamps_[2] = {};
+};
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) Module* kscout_cuda_module(std::uint32_t abi) {
+  static HostModule module;
+  return abi == kModuleAbi ? &module : nullptr;
+}
+
+}  // namespace kscout::cuda

@@ -1,0 +1,116 @@
+// Backend cuda over a module whose GPU is this machine's CPU (tests/libraries/host_gpu.cpp).
+#include "backend/cuda/cuda_backend.h"
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include <kscout/backend.h>
+#include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "backend/cuda/harvest.h"
+#include "core/files.h"
+#include "family/family_file.h"
+#include "measure/problem_bench.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout {
+namespace {
+
+class CudaBackendTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1); }
+};
+
+KernelConfig suggestion(std::int32_t n) {
+  CublasLtConfig config;
+  config.suggestion = n;
+  return config.kernel_config();
+}
+
+TEST_F(CudaBackendTest, AKnownGpuHasItsPresetsFactsAndTheDriversWhereThoseAreOpen) {
+  Backend& gpu = backend("cuda");
+  EXPECT_EQ(gpu.device().name, "h200");
+  EXPECT_EQ(gpu.device().memory_gb_s, device_preset("h200").memory_gb_s);
+  EXPECT_GT(gpu.device().l2_bytes, 0);
+  EXPECT_EQ(gpu.versions().at("cublaslt_version"), "130100");
+  cuda::Facts part{};
+  std::snprintf(part.model, sizeof part.model, "NVIDIA H200");
+  part.compute_major = 9;
+  part.cores = 16;  // a slice of one
+  EXPECT_EQ(cuda::describe(part).name, "h200-16sm");
+  EXPECT_TRUE(std::isnan(cuda::describe(part).memory_gb_s));
+}
+
+TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {
+  for (const CacheState cache : {CacheState::cold, CacheState::warm}) {
+    Backend& gpu = backend("cuda");
+    ProblemBench bench({.cache = cache}, 1, gpu.instruments());
+    GemmProblem problem = make_gemm(30, 20, 41, DType::bf16);
+    problem.epilogue = Epilogue::bias;
+    bench.open(problem);
+    const Outcome right = bench.coarse({&gpu, suggestion(1)}, std::numeric_limits<double>::infinity());
+    EXPECT_EQ(right.measured.status, Status::ok) << right.reason;
+    EXPECT_GT(right.measured.time_us, 0);
+    EXPECT_EQ(bench.coarse({&gpu, suggestion(3)}, 1e9).measured.status, Status::wrong) << "K is odd";
+    EXPECT_EQ(bench.coarse({&gpu, suggestion(4)}, 1e9).measured.status, Status::unsupported);
+    CublasLtConfig other;
+    other.version = 120900;
+    const Outcome refused = bench.coarse({&gpu, other.kernel_config()}, 1e9);
+    EXPECT_EQ(refused.measured.status, Status::unsupported);
+    EXPECT_NE(refused.reason.find("130100"), std::string::npos) << refused.reason;
+  }
+}
+
+TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
+  const auto found = harvest({make_gemm(64, 64, 64, DType::bf16), make_gemm(65, 64, 64, DType::fp16)}, {});
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0].suggested.size(), 3u);
+  EXPECT_GT(found[0].widened.size(), 3u);
+  EXPECT_GT(found[0].refused, 0u) << "tiles above 128";
+  const std::string path = testing::TempDir() + "harvest.toml";
+  create_file_atomically(path, rule_set_text(found));
+  const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
+  const auto configs = [&](const std::string& rules) {
+    return enumerate({"cublaslt", signature, device_preset("h200"), rules, ""}).configs.size();
+  };
+  EXPECT_EQ(configs(path + ":harvested"), 8 + found[0].suggested.size());
+  EXPECT_EQ(configs(path), 8 + found[0].suggested.size() + found[0].widened.size());
+  const KernelConfig widened = found[0].widened.front().kernel_config();
+  EXPECT_TRUE(why_not({"cublaslt", signature, device_preset("h200"), path, ""}, widened).empty());
+  EXPECT_FALSE(
+      why_not({"cublaslt", signature, device_preset("h200"), path + ":harvested", ""}, widened).empty());
+  EXPECT_THROW(configs(path + ":nothing"), Error);
+  EXPECT_THROW(configs("absent.toml"), Error);
+}
+
+TEST(CublasLtNames, SayEverythingAndReadBack) {
+  GemmProblem problem = make_gemm(1, 1, 1, DType::fp8);
+  problem.dtype_c = DType::bf16;
+  problem.epilogue = Epilogue::bias_gelu;
+  problem.accumulate = true;
+  const CublasLtConfig config{130100, 0, 66, 128, 256, 64, 0, 4, 2, 1, 3, 4, 2, 1};
+  const std::string name = config_name(signature_of(problem), config.kernel_config());
+  EXPECT_EQ(
+      name,
+      "cublaslt_gemm_fp8_rcr_Cbf16_bias_gelu_acc_v130100__a66_128x256x64_st0_s4_acc_w1_o3_mma16816_c2x1");
+  EXPECT_TRUE((parse_config_name(name) == NamedConfig{signature_of(problem), config.kernel_config()}));
+  for (const char* wrong :
+       {"cublaslt_gemm_bf16_rcr_v0__suggestion0", "cublaslt_gemm_fp8_rrr_v0__suggestion1",
+        "cublaslt_gemm_bf16_rcr_none_v0__suggestion1", "cublaslt_gemm_bf16_rcr_v0__a1_8x8x8"}) {
+    try {
+      parse_config_name(wrong);
+      ADD_FAILURE() << "accepted " << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument) << wrong;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kscout
