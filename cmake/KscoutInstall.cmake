@@ -5,6 +5,9 @@ install(TARGETS kscout EXPORT kscoutTargets LIBRARY DESTINATION ${CMAKE_INSTALL_
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/kscout DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # The programs start each other by looking beside themselves, so they stay in one folder.
 install(TARGETS kscout_cli kscout_worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET kscout_cuda)
+  install(TARGETS kscout_cuda LIBRARY DESTINATION lib/kscout)  # where backend cuda looks, from bin/ and from the library's folder
+endif()
 if(KSCOUT_LAB)
   # Arrow and LightGBM are used where they lie, in .venv.
   set_target_properties(kscout_lab_cli PROPERTIES INSTALL_RPATH "${KSCOUT_ARROW_FOLDER};${KSCOUT_LIGHTGBM_FOLDER}")

@@ -87,8 +87,9 @@ std::filesystem::path module_file() {
   if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) return named;
   std::error_code error;
   for (const auto& folder : own_folders()) {
-    for (const auto& place : {folder / kModuleName, folder.parent_path() / "lib/kscout" / kModuleName,
-                              folder / "kscout" / kModuleName}) {
+    for (const auto& place :
+         {folder / kModuleName, folder.parent_path() / "lib/kscout" / kModuleName,
+          folder / "kscout" / kModuleName, folder.parent_path() / "kscout" / kModuleName}) {
       if (std::filesystem::exists(place, error)) return place;
     }
   }
