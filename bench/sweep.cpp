@@ -57,8 +57,7 @@ void print_table(const SweepPlan& plan, const SweepReport& report) {
   fmt::print("  {:<20} {:>10.1f} %\n", "verification", share(report.spent.verify));
   fmt::print("  {:<20} {:>10.1f} %\n", "operands (overhead)", share(report.spent.operands));
   const TimeSpent& spent = report.spent;
-  fmt::print("  {:<20} {:>10.1f} %\n", "waits for steadiness", share(spent.waits));
-  const auto known = spent.kernels + spent.flushes + spent.verify + spent.operands + spent.waits;
+  const auto known = spent.kernels + spent.flushes + spent.verify + spent.operands;
   fmt::print("  {:<20} {:>10.1f} %\n\n", "the rest (overhead)", 100 - share(known));
   fmt::print("RESULT sweep.per_second {:.1f} 1/s\n", report.rows_per_s);
   fmt::print("RESULT sweep.overhead {:.4f} 1\n", report.overhead);

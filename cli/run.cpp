@@ -12,9 +12,9 @@
 #include "core/fail.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "measure/batch.h"
 #include "measure/operands.h"
 #include "measure/rounds.h"
-#include "measure/steady_samples.h"
 #include "measure/verify.h"
 #include "options.h"
 #include "table.h"
@@ -119,29 +119,19 @@ struct Times {
 
 /// Something to time: a run of a launch, or its copies alone.
 struct Timed {
-  Launch* launch;
   std::function<void()> call;
   double expected_us = 0;
 };
 
-/// Medians in turn, none of which has to win: each gets `seconds`.
-std::vector<double> medians_us(std::vector<Timed>& all, double seconds) {
-  constexpr double kPatience = 1;
-  const RoundsRule rule{.most = 1000,
-                        .target = 0,
-                        .budget_us = seconds * 1e6 * static_cast<double>(all.size()),
-                        .rivals = false};
-  SteadySamples steady(kPatience);
+/// Medians in turn: each gets about `seconds`.
+std::vector<double> medians_us(const std::vector<Timed>& all, double seconds) {
+  const RoundsRule rule{
+      .rounds = 1000, .least = 3, .budget_us = seconds * 1e6 * static_cast<double>(all.size())};
   const auto timed = time_in_rounds(all.size(), rule, [&](std::size_t i) {
-    Timed& one = all[i];
-    bool disturbed = false;
-    const TimedCalls batch = steady.take(
-        *one.launch, [&] { return timed_batch(one.call, one.expected_us); }, disturbed);
-    one.expected_us = batch.call_us;
-    return std::optional(batch);
+    return std::optional(batch_us(all[i].call, all[i].expected_us));
   });
   std::vector<double> medians;
-  for (const TimedInRounds& one : timed) medians.push_back(one.summary.median);
+  for (const SampleSummary& one : timed) medians.push_back(one.median);
   return medians;
 }
 
@@ -151,7 +141,7 @@ Times time_candidates(std::vector<std::unique_ptr<ReadyConfig>>& candidates, Gem
   for (const auto& candidate : candidates) {
     ReadyConfig& one = *candidate;
     const auto run = [&one, &operands] { one.launch->run(operands.buffers(), one.workspace.data()); };
-    all.push_back({one.launch.get(), run, timed_calls(run, 1).call_us});
+    all.push_back({run, mean_us(run, 1)});
   }
   std::vector<std::size_t> copies;  // by candidate: their position, when it makes any
   for (const auto& candidate : candidates) {
@@ -162,7 +152,7 @@ Times time_candidates(std::vector<std::unique_ptr<ReadyConfig>>& candidates, Gem
     const auto run = [&one, &padded, &operands] {
       padded.run_copies(operands.buffers(), one.workspace.data());
     };
-    all.push_back({&padded, run, timed_calls(run, 1).call_us});
+    all.push_back({run, mean_us(run, 1)});
   }
   const auto medians = medians_us(all, seconds);
   Times times;

@@ -90,15 +90,13 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
 
 /// Shares of what the workers did.
 std::string spent_text(const TimeSpent& spent) {
-  const auto all =
-      static_cast<double>(spent.kernels + spent.flushes + spent.verify + spent.operands + spent.waits);
+  const auto all = static_cast<double>(spent.kernels + spent.flushes + spent.verify + spent.operands);
   const auto percent = [&](std::int64_t part) {
     return 100 * static_cast<double>(part) / std::max(all, 1.0);
   };
-  return fmt::format(
-      "kernels {:.0f} %, flushes {:.0f} %, verification {:.0f} %, operands {:.0f} %, waits {:.0f} %",
-      percent(spent.kernels), percent(spent.flushes), percent(spent.verify), percent(spent.operands),
-      percent(spent.waits));
+  return fmt::format("kernels {:.0f} %, flushes {:.0f} %, verification {:.0f} %, operands {:.0f} %",
+                     percent(spent.kernels), percent(spent.flushes), percent(spent.verify),
+                     percent(spent.operands));
 }
 
 void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
@@ -222,12 +220,16 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
   verb.add_option("--repeat", protocol.repeat,
-                  "samples per config; 0 = until the median is known, with races and a second pass")
+                  "samples per config, and no second pass; 0 = one, and a second pass")
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));
-  verb.add_option("--contenders", protocol.contenders, "configs of the second pass; 0 = no second pass")
+  verb.add_option("--contenders", protocol.contenders,
+                  "most configs in the rounds of the second pass; 0 = no second pass")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
+  verb.add_option("--rounds", protocol.rounds, "samples of each contender, taken in turns")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 10000));
 
   SweepOptions& sweep = options->sweep;
   verb.add_option("--budget", sweep.budget_s, "seconds after which to stop; the same command continues")
@@ -248,10 +250,10 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
   add_format_option(verb, options->format);
   verb.footer(
-      "Measures every config of a family on every problem in two passes: all of them coarsely (hopeless ones "
-      "are raced out),\n"
-      "then the contenders of each problem interleaved. Each config is verified once per problem before it "
-      "is timed. Rows\n"
+      "Measures every config of a family on every problem in two passes: each is verified and timed once; "
+      "then "
+      "the fastest\n"
+      "are timed in rounds of random order, and what the machine's speed did meanwhile is taken out. Rows\n"
       "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n\n"
       "examples\n"
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"

@@ -31,8 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Seconds, not minutes: more problems measured are worth more than each measured without noise.
-constexpr Protocol kThrifty{
-    .patience = 1, .race = 1.3, .contender = 1.15, .contenders = 12, .tight_budget_us = 5e4};
+constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
 struct TuneOptions {
   double budget_s = 120, held_out = 0.3, max_gflop = 0;

@@ -56,10 +56,6 @@ class KSCOUT_API Launch {
   /// being captured into a graph may be given. One Launch must not run in two threads at once. Throws
   /// device_failure.
   virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
-  /// Microseconds of a fixed piece of work, a microsecond or two long, on what run() computes on (the slowest
-  /// of its cores counts). Who measures sees by it when something else slows the machine down. 0 = cannot
-  /// tell.
-  virtual double probe_us() { return 0; }
 };
 
 /// Lines of bytes copied between places of different strides, `items` times. What is left of `to` up to

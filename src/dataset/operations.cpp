@@ -40,14 +40,6 @@ Key key_of(const MeasurementTable& table, const MeasurementTable::Row& row) {
   return {table.problems[row.problem], table.configs[row.config], row.measured.pass};
 }
 
-bool better(const Measurement& a, const Measurement& b) {
-  const auto rank = [](const Measurement& m) {
-    return std::tuple(m.status != Status::ok, m.status != Status::raced,
-                      std::isnan(m.time_us) ? std::numeric_limits<double>::infinity() : m.time_us);
-  };
-  return rank(a) < rank(b);
-}
-
 /// Collects findings of one kind: how many, and the first few by name.
 class Collected {
  public:
@@ -63,79 +55,6 @@ class Collected {
  private:
   std::size_t count_ = 0;
   std::vector<std::string> examples_;
-};
-
-/// Merges tables with their indices.
-class Merger {
- public:
-  Merger(const MeasurementTable& first, Keep keep) : keep_(keep) { merged_.device = first.device; }
-
-  void add(const MeasurementTable& table) {
-    if (!(table.device == merged_.device)) {
-      fail(Errc::invalid_argument,
-           "devices differ ('{}' and '{}', or their facts): keep one dataset per device", merged_.device.name,
-           table.device.name);
-    }
-    std::vector<std::uint32_t> problem_id, config_id;
-    for (const auto& problem : table.problems)
-      problem_id.push_back(id_of(problem, merged_.problems, problems_));
-    for (const auto& config : table.configs) {
-      if (config.space != table.configs.front().space ||
-          (!merged_.configs.empty() && config.space != merged_.configs.front().space)) {
-        fail(Errc::invalid_argument, "providers or ops differ: keep one dataset each");
-      }
-      config_id.push_back(id_of(config, merged_.configs, configs_));
-    }
-    for (auto row : table.rows) {
-      row.problem = problem_id[row.problem];
-      row.config = config_id[row.config];
-      add_row(row);
-    }
-    for (const auto& [key, value] : table.metadata) {
-      std::string& known = merged_.metadata[key];
-      if (known.empty()) {
-        known = value;
-      } else if (("; " + known + "; ").find("; " + value + "; ") == std::string::npos) {
-        known += "; " + value;
-      }
-    }
-  }
-  MeasurementTable take() { return std::move(merged_); }
-
- private:
-  template <class T>
-  static std::uint32_t id_of(const T& value, std::vector<T>& values,
-                             std::unordered_map<T, std::uint32_t>& ids) {
-    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
-    if (is_new) values.push_back(value);
-    return at->second;
-  }
-
-  void add_row(const MeasurementTable::Row& row) {
-    const std::uint64_t key = (std::uint64_t{row.problem} << 32) | (row.config << 2) |
-                              static_cast<std::uint32_t>(row.measured.pass);
-    const auto [at, is_new] = rows_.try_emplace(key, merged_.rows.size());
-    if (is_new) {
-      merged_.rows.push_back(row);
-      return;
-    }
-    Measurement& known = merged_.rows[at->second].measured;
-    if (known == row.measured) return;
-    if (keep_ == Keep::error) {
-      fail(Errc::invalid_argument,
-           "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
-           "best|first|last",
-           print(merged_.problems[row.problem]), config_text(merged_.configs[row.config]), row.measured.pass,
-           known.time_us, word(known.status), row.measured.time_us, word(row.measured.status));
-    }
-    if (keep_ == Keep::last || (keep_ == Keep::best && better(row.measured, known))) known = row.measured;
-  }
-
-  Keep keep_;
-  MeasurementTable merged_;
-  std::unordered_map<GemmProblem, std::uint32_t> problems_;
-  std::unordered_map<KernelConfig, std::uint32_t> configs_;
-  std::unordered_map<std::uint64_t, std::size_t> rows_;
 };
 
 }  // namespace
@@ -240,13 +159,6 @@ std::vector<Finding> find_oddities(const MeasurementTable& table) {
   contradicting.report(findings, false, "configs differ by more than 1.5 times between the passes");
   noisy.report(findings, false, "rows are noisy");
   return findings;
-}
-
-MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
-  if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
-  Merger merger(tables.front(), keep);
-  for (const MeasurementTable& table : tables) merger.add(table);
-  return merger.take();
 }
 
 double Difference::ratio() const noexcept { return a && b ? b->time_us / a->time_us : Measurement::unknown; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "core/fail.h"
@@ -11,13 +12,7 @@ namespace kscout {
 namespace {
 
 /// A sweep's protocol for somebody who waits for the answer.
-constexpr Protocol kSearch{
-    .patience = 1, .coarse_budget_us = 2e3, .hopeless = 3, .contenders = 4, .tight_budget_us = 8e4};
-
-struct Finished {
-  std::size_t index;
-  double time_us;
-};
+constexpr Protocol kSearch{.hopeless = 3, .contenders = 16, .rounds = 12, .rounds_budget_us = 8e4};
 
 void refuse_other_memory(std::span<const Candidate> candidates) {
   for (const Candidate& one : candidates) {
@@ -38,18 +33,21 @@ bool can_open(ProblemBench& bench, const GemmProblem& problem) {
   }
 }
 
-/// First pass: the coarse time of each right candidate that stayed in the race, fastest first.
-std::vector<Finished> race(ProblemBench& bench, std::span<const Candidate> candidates) {
-  std::vector<Finished> finished;
+/// First pass: positions of the right candidates that may be the fastest.
+std::vector<std::size_t> promising(ProblemBench& bench, std::span<const Candidate> candidates) {
+  std::vector<double> times_us;
   double best_us = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const Measurement measured = bench.coarse(candidates[i], best_us).measured;
-    if (measured.status != Status::ok) continue;
-    finished.push_back({i, measured.time_us});
-    best_us = std::min(best_us, measured.time_us);
+  for (const Candidate& candidate : candidates) {
+    const Measurement measured = bench.coarse(candidate, best_us).measured;
+    const bool right = measured.status == Status::ok || measured.status == Status::raced;
+    times_us.push_back(right ? measured.time_us : std::numeric_limits<double>::infinity());
+    best_us = std::min(best_us, times_us.back());
   }
-  std::ranges::stable_sort(finished, {}, &Finished::time_us);
-  return finished;
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < times_us.size(); ++i) {
+    if (std::isfinite(times_us[i]) && times_us[i] <= hopeless_us(kSearch, best_us)) left.push_back(i);
+  }
+  return left;
 }
 
 }  // namespace
@@ -58,10 +56,9 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
   refuse_other_memory(candidates);
   ProblemBench bench(kSearch, 1);
   if (!can_open(bench, problem)) return std::nullopt;
-  auto finished = race(bench, candidates);
-  finished.resize(std::min(finished.size(), static_cast<std::size_t>(kSearch.contenders)));
+  const auto left = promising(bench, candidates);
   std::vector<Candidate> contenders;
-  for (const Finished& one : finished) contenders.push_back(candidates[one.index]);
+  for (const std::size_t i : left) contenders.push_back(candidates[i]);
 
   Fastest fastest;
   bench.contenders(contenders, [&](std::size_t i, const Outcome& outcome) {
@@ -72,7 +69,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
     if (status == Status::ok && !(time_us >= fastest.time_us)) {  // also the first one
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
       fastest.time_us = time_us;
-      fastest.index = finished[i].index;
+      fastest.index = left[i];
     } else {
       fastest.next_us = std::fmin(fastest.next_us, time_us);
     }

@@ -28,7 +28,6 @@ class PaddedLaunch final : public Launch {
 
   std::size_t workspace_bytes() const noexcept override;
   void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
-  double probe_us() override { return inner_->probe_us(); }
   /// Only the copies of a run: what padding costs.
   void run_copies(const GemmBuffers& buffers, void* workspace, Stream stream = {});
 

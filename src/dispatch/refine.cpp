@@ -8,16 +8,14 @@
 
 #include <kscout/error.h>
 
-#include "measure/clock.h"
+#include "measure/batch.h"
 #include "measure/rounds.h"
-#include "measure/steady_samples.h"
 
 namespace kscout {
 namespace {
 
 constexpr double kHopeless = 3;  ///< times the first contender's untimed run
 constexpr std::size_t kLeastRounds = 3, kMostRounds = 101;
-constexpr double kPatience = 1;  ///< waits for a steady machine, at most this times the time of the calls
 
 /// Memory of a backend.
 class DeviceBytes {
@@ -59,17 +57,16 @@ std::size_t bytes_of_c(const GemmProblem& problem) {
 }
 
 /// The one whose median is taken: the smallest that is surely below that of the first, else the first.
-Fastest verdict(std::span<const Contender> contenders, std::span<const TimedInRounds> timed) {
-  const auto surely_faster = [&](const SampleSummary& one) { return one.high < timed[0].summary.low; };
+Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSummary> timed) {
+  const auto surely_faster = [&](const SampleSummary& one) { return one.high < timed[0].low; };
   std::size_t best = 0;
   for (std::size_t i = 1; i < timed.size(); ++i) {
-    const SampleSummary& one = timed[i].summary;
-    if (surely_faster(one) && one.median < timed[best].summary.median) best = i;
+    const SampleSummary& one = timed[i];
+    if (surely_faster(one) && one.median < timed[best].median) best = i;
   }
-  Fastest fastest{
-      .index = contenders[best].position, .time_us = timed[best].summary.median, .timed = timed.size()};
+  Fastest fastest{.index = contenders[best].position, .time_us = timed[best].median, .timed = timed.size()};
   for (std::size_t i = 0; i < timed.size(); ++i) {
-    if (i != best) fastest.next_us = std::fmin(fastest.next_us, timed[i].summary.median);
+    if (i != best) fastest.next_us = std::fmin(fastest.next_us, timed[i].median);
   }
   return fastest;
 }
@@ -94,22 +91,15 @@ std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
     return [&one, &own, &workspace] { one.launch->run(own, workspace.data()); };
   };
 
-  for (Contender& one : contenders) one.expected_us = timed_calls(call_of(one), 1).call_us;
+  for (Contender& one : contenders) one.expected_us = mean_us(call_of(one), 1);
   const double limit_us = kHopeless * contenders.front().expected_us;
   std::erase_if(contenders, [&](const Contender& one) { return one.expected_us > limit_us; });
 
-  SteadySamples steady(kPatience);
-  const RoundsRule rule{.most = kMostRounds, .budget_us = budget.seconds * 1e6, .strict = true};
+  const RoundsRule rule{.rounds = kMostRounds, .budget_us = budget.seconds * 1e6};
   const auto timed = time_in_rounds(contenders.size(), rule, [&](std::size_t i) {
-    Contender& one = contenders[i];
-    const auto begin = now_ns();
-    bool disturbed = false;
-    TimedCalls batch = steady.take(
-        *one.launch, [&] { return timed_batch(call_of(one), one.expected_us); }, disturbed);
-    batch.all_us = static_cast<double>(now_ns() - begin) / 1e3;  // waits are part of the budget
-    return std::optional(batch);
+    return std::optional(batch_us(call_of(contenders[i]), contenders[i].expected_us));
   });
-  if (timed.front().summary.count < kLeastRounds) return std::nullopt;
+  if (timed.front().count < kLeastRounds) return std::nullopt;
   return verdict(contenders, timed);
 }
 

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "measure/batch.h"
 #include "measure/cache_flush.h"
 #include "measure/elements.h"
 #include "measure/instruments.h"
-#include "measure/timed_calls.h"
 
 namespace kscout {
 
@@ -94,6 +94,24 @@ void multiply_item(const MatrixView& view, const typename E::stored* base, const
   }
 }
 
+/// Zeroed pages. Large ones are huge where the system has them: which physical pages a process happens to get
+/// decides which lines meet in a cache, so that the same call takes up to 1.5 times as long in one process as
+/// in another. Null when there is no memory.
+std::byte* map_pages(std::size_t bytes) {
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  const std::size_t spare = bytes >= kHugePage ? kHugePage : 0;
+  void* const memory =
+      mmap(nullptr, bytes + spare, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return nullptr;
+  auto* const begin = static_cast<std::byte*>(memory);
+  if (spare == 0) return begin;
+  const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
+  if (head > 0) munmap(begin, head);
+  munmap(begin + head + bytes, spare - head);
+  madvise(begin + head, bytes, MADV_HUGEPAGE);  // a wish: refused, the pages are small
+  return begin + head;
+}
+
 class HostInstruments final : public Instruments {
  public:
   Memory& memory() override { return host_memory(); }
@@ -103,11 +121,9 @@ class HostInstruments final : public Instruments {
   }
 
   std::byte* map(std::size_t bytes) override {
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-      fail(Errc::device_failure, "a buffer of {} bytes: {}", bytes, std::strerror(errno));
-    }
-    return static_cast<std::byte*>(memory);
+    std::byte* const memory = map_pages(bytes);
+    if (!memory) fail(Errc::device_failure, "a buffer of {} bytes: {}", bytes, std::strerror(errno));
+    return memory;
   }
 
   void unmap(std::byte* memory, std::size_t bytes) noexcept override { munmap(memory, bytes); }
@@ -156,7 +172,7 @@ class HostInstruments final : public Instruments {
   }
 
   double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
-    return timed_calls([&] { launch.run(buffers, workspace); }, calls).call_us;
+    return mean_us([&] { launch.run(buffers, workspace); }, calls);
   }
 
   double batch_us() const noexcept override { return kBatchUs; }

@@ -3,34 +3,27 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <random>
 
 #include <kscout/error.h>
 
+#include "measure/batch.h"
 #include "measure/clock.h"
 #include "measure/rounds.h"
-#include "measure/stopping.h"
 
 namespace kscout {
 
 namespace {
 
-constexpr double kLongUs = 500;       // calls this long need no warm-up call: they warm the caches themselves
-constexpr double kBelievedUs = 5000;  // a first call this long is believed when it is hopeless,
-constexpr double kFirstCall = 1.5;    // also if caches and a neighbour cost it this factor
-constexpr std::size_t kCoarseLeast = 2, kCoarseMost = 5;
-constexpr std::size_t kDisturbedLeast = 4;  // nobody is raced out on fewer samples of a disturbed machine
-constexpr std::size_t kTightLeast = 6, kTightMost = 41;  // 6 = fewest samples with a 95 % interval
+constexpr double kLongUs = 500;  // calls this long need no warm-up call: they warm the caches themselves
 
-/// Rounds of one problem lie tenths of a second apart when its calls are long: a contender is not lost to one
-/// bad moment.
-constexpr Hurdle kHurdles[] = {{2, 1.5}, {4, 1.25}};
-
-void record(const SampleSummary& summary, Verdict verdict, bool disturbed, Measurement& m) {
-  m.time_us = summary.median;
-  m.spread = summary.spread;
-  m.repeats = static_cast<std::int32_t>(summary.count);
-  m.noisy = disturbed || verdict == Verdict::spent;
-}
+/// Before the rounds: everybody whose fastest sample is within so many times the best has another look. The
+/// first look is for all: a thread that lost its time slice in pass 1 spoilt that one.
+constexpr double kLooks[] = {std::numeric_limits<double>::infinity(), 6, 4};
+constexpr double kLastLook = 2.5;             // who is then within this may contend
+constexpr std::size_t kLeastContenders = 12;  // who contend, whatever it takes
+constexpr std::int32_t kLeastRounds = 8;      // fewer say nothing on a machine with neighbours
+constexpr double kPatience = 2;               // rounds end when they take this times their budget
 
 /// An exception of a backend becomes an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {
@@ -53,37 +46,31 @@ void ProblemBench::open(const GemmProblem& problem) {
   }
   const StopWatch watch(spent_.verify);
   reference_ = std::make_unique<GemmReference>(problem, operands_);
+  seed_of_orders_ = static_cast<std::uint32_t>(mix_hash(seed_, fields_hash(problem)));
 }
 
-double ProblemBench::call_us(Launch& launch) {
-  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), 1);
-  steady_.called(static_cast<std::int64_t>(us * 1e3));
+double ProblemBench::timed_us(Launch& launch, int calls) {
+  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), calls);
+  spent_.kernels += static_cast<std::int64_t>(us * calls * 1e3);
+  slowed_ = slowed_ || device_.slowed();
   return us;
 }
 
-TimedCalls ProblemBench::run_batch(Launch& launch, double expected_us) {
-  const bool cold = protocol_.cache == CacheState::cold;
-  if (cold) {
+double ProblemBench::sample_us(Launch& launch, double expected_us) {
+  if (protocol_.cache == CacheState::warm)
+    return timed_us(launch, static_cast<int>(calls_of_batch(device_.batch_us(), expected_us)));
+  {
     const StopWatch watch(spent_.flushes);
     operands_.evict_from_caches();
   }
-  const double calls = cold ? 1 : calls_of_batch(device_.batch_us(), expected_us);
-  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), static_cast<int>(calls));
-  return {us, us * calls};
+  return timed_us(launch, 1);
 }
 
-TimedCalls ProblemBench::sample(Launch& launch, double expected_us, bool& disturbed) {
-  const TimedCalls taken = steady_.take(
-      launch, [&] { return run_batch(launch, expected_us); }, disturbed);
-  if (device_.slowed()) disturbed = true;
-  return taken;
-}
-
-TimeSpent ProblemBench::spent() const noexcept {
-  TimeSpent all = spent_;
-  all.kernels = steady_.called_ns();
-  all.waits = steady_.waited_ns();
-  return all;
+void ProblemBench::record(const SampleSummary& summary, Measurement& m) const {
+  m.time_us = summary.median;
+  m.spread = summary.spread;
+  m.repeats = static_cast<std::int32_t>(summary.count);
+  m.noisy = slowed_ || !(summary.relative_half_width() <= protocol_.known_to);
 }
 
 std::string ProblemBench::damage() const {
@@ -104,7 +91,7 @@ bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
     workspace_.poison();
     operands_.reset_c();
   }
-  first_us = call_us(launch);
+  first_us = timed_us(launch, 1);
   const StopWatch watch(spent_.verify);
   const Verification verification = reference_->check(operands_.c());
   outcome.measured.error = verification.error;
@@ -121,39 +108,20 @@ bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
 
 void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome) {
   const bool fixed = protocol_.repeat > 0;
-  if (!fixed && first_us > kBelievedUs && first_us > kFirstCall * protocol_.hopeless * best_us) {
-    outcome.measured.status = Status::raced;
-    outcome.measured.time_us = first_us;
-    outcome.measured.repeats = 1;
-    return;
-  }
-  double expected_us = first_us;
-  if (fixed || first_us < kLongUs) {
-    for (int i = 0; i < protocol_.warmup; ++i) expected_us = std::min(expected_us, call_us(launch));
+  std::vector<double> samples;
+  if (!fixed && first_us >= kLongUs) {
+    samples.push_back(first_us);
+  } else {
+    double expected_us = first_us;
+    for (int i = 0; i < protocol_.warmup; ++i) expected_us = std::min(expected_us, timed_us(launch, 1));
     // The first calls of a short kernel say little about the next ones (sleeping threads, branches to learn).
-    if (expected_us < device_.batch_us()) expected_us = run_batch(launch, expected_us).call_us;
+    if (expected_us < device_.batch_us()) expected_us = sample_us(launch, expected_us);
+    for (int i = 0; i < (fixed ? protocol_.repeat : 1); ++i)
+      samples.push_back(expected_us = sample_us(launch, expected_us));
   }
-  Sampler sampler({.fixed = static_cast<std::size_t>(protocol_.repeat),
-                   .least = kCoarseLeast,
-                   .most = kCoarseMost,
-                   .target = protocol_.coarse_target,
-                   .budget_us = protocol_.coarse_budget_us,
-                   .best_us = best_us,
-                   .hopeless = protocol_.hopeless,
-                   .race = protocol_.race});
-  // One sample can be spoilt by whatever the system does; two independent ones seldom are.
-  sampler.seen(std::min(expected_us, first_us / kFirstCall));
-  bool disturbed = false;
-  const auto doubtful = [&] {
-    return sampler.verdict() == Verdict::raced && disturbed && sampler.count() < kDisturbedLeast;
-  };
-  while (sampler.verdict() == Verdict::go_on || doubtful()) {
-    const TimedCalls batch = sample(launch, expected_us, disturbed);
-    expected_us = batch.call_us;
-    sampler.add(batch.call_us, batch.all_us);
-  }
-  record(sampler.summary(), sampler.verdict(), disturbed, outcome.measured);
-  if (sampler.verdict() == Verdict::raced) outcome.measured.status = Status::raced;
+  record(summarise(samples), outcome.measured);
+  if (!fixed && outcome.measured.time_us > hopeless_us(protocol_, best_us))
+    outcome.measured.status = Status::raced;
   if (std::string text = damage(); !text.empty()) {
     // Right once, and then out of bounds: no time of it counts.
     repair();
@@ -167,6 +135,7 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
   try {
     Outcome outcome;
     outcome.measured.cache = protocol_.cache;
+    slowed_ = false;
     const auto launch = candidate.backend->prepare(problem_, candidate.config);
     double first_us = 0;
     if (verify(*launch, outcome, first_us)) time_coarsely(*launch, first_us, best_us, outcome);
@@ -178,19 +147,28 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
 
 struct ProblemBench::Contender {
   std::unique_ptr<Launch> launch;
-  double expected_us = 0;
-  bool disturbed = false;
+  double fastest_us = std::numeric_limits<double>::infinity();
+  std::vector<double> looks_us;  ///< samples before the rounds
+  SampleSummary in_rounds;
   Outcome outcome;
+  bool active = false;
+
+  /// What a turn takes: a batch, and before it the call that warms the caches.
+  double turn_us(double batch_us) const {
+    if (fastest_us >= kLongUs) return fastest_us;
+    return fastest_us + std::max(fastest_us, batch_us);
+  }
 };
 
 std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<const Candidate> candidates) {
-  std::vector<Contender> all;
+  std::vector<Contender> all(candidates.size());
   std::size_t workspace = 0;
-  for (const auto& [backend, config] : candidates) {
-    Contender& one = all.emplace_back();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Contender& one = all[i];
     try {
-      one.launch = backend->prepare(problem_, config);
+      one.launch = candidates[i].backend->prepare(problem_, candidates[i].config);
       workspace = std::max(workspace, one.launch->workspace_bytes());
+      one.active = true;
     } catch (const std::exception& error) {
       one.outcome = failed(error, 2, protocol_.cache);
     }
@@ -199,42 +177,86 @@ std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<
   return all;
 }
 
-std::optional<TimedCalls> ProblemBench::sample_contender(Contender& one) {
-  if (!one.launch) return std::nullopt;
+std::optional<double> ProblemBench::take_turn(Contender& one) {
   try {
     // The config before this one left its own traces in the caches: one call makes them ours.
-    if (protocol_.cache == CacheState::warm && one.expected_us < kLongUs)
-      one.expected_us = call_us(*one.launch);
-    const TimedCalls batch = sample(*one.launch, one.expected_us, one.disturbed);
-    one.expected_us = batch.call_us;
+    const bool known_long = std::isfinite(one.fastest_us) && one.fastest_us >= kLongUs;
+    if (protocol_.cache == CacheState::warm && !known_long)
+      one.fastest_us = std::min(one.fastest_us, timed_us(*one.launch, 1));
+    const double took_us = sample_us(*one.launch, one.fastest_us);
+    one.fastest_us = std::min(one.fastest_us, took_us);
     std::string text = damage();
-    if (text.empty()) return batch;
+    if (text.empty()) return took_us;
     repair();
     one.outcome = {{.status = Status::wrong}, std::move(text)};
   } catch (const std::exception& error) {
     one.outcome = failed(error, 2, protocol_.cache);
   }
+  one.active = false;
   return std::nullopt;
+}
+
+std::vector<std::size_t> ProblemBench::look_at(std::span<Contender> all) {
+  std::vector<std::size_t> left;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].active) left.push_back(i);
+  }
+  const auto keep_within = [&](double factor) {
+    std::erase_if(left, [&](std::size_t i) { return !all[i].active; });
+    double best_us = std::numeric_limits<double>::infinity();
+    for (const std::size_t i : left) best_us = std::min(best_us, all[i].fastest_us);
+    if (std::isinf(best_us)) return;  // nobody was looked at yet
+    std::erase_if(left, [&](std::size_t i) { return all[i].fastest_us > factor * best_us; });
+  };
+  std::mt19937 random(seed_of_orders_);
+  for (const double factor : kLooks) {
+    keep_within(factor);
+    std::ranges::shuffle(left, random);
+    for (const std::size_t i : left) {
+      if (const auto us = take_turn(all[i])) all[i].looks_us.push_back(*us);
+    }
+  }
+  keep_within(kLastLook);
+  std::ranges::sort(left, {}, [&](std::size_t i) { return all[i].fastest_us; });
+  return left;
+}
+
+RoundsRule ProblemBench::afford(std::span<const Contender> all, std::vector<std::size_t>& left) const {
+  double round_us = 0;
+  std::size_t kept = 0;
+  for (; kept < left.size() && kept < static_cast<std::size_t>(protocol_.contenders); ++kept) {
+    const double more_us = round_us + all[left[kept]].turn_us(device_.batch_us());
+    if (kept >= kLeastContenders && more_us * protocol_.rounds > protocol_.rounds_budget_us) break;
+    round_us = more_us;
+  }
+  left.resize(kept);
+  const double rounds = protocol_.rounds_budget_us / std::max(round_us, 1e-3);
+  const std::int32_t least = std::min(kLeastRounds, protocol_.rounds);
+  return {.rounds = static_cast<std::size_t>(std::clamp<double>(rounds, least, protocol_.rounds)),
+          .least = static_cast<std::size_t>(least),
+          .budget_us = kPatience * protocol_.rounds_budget_us,
+          .seed = seed_of_orders_};
 }
 
 void ProblemBench::contenders(std::span<const Candidate> candidates,
                               const std::function<void(std::size_t, const Outcome&)>& answer) {
+  slowed_ = false;
   std::vector<Contender> all = prepare_contenders(candidates);
-  const RoundsRule rule{.least = kTightLeast,
-                        .most = kTightMost,
-                        .target = protocol_.tight_target,
-                        .budget_us = protocol_.tight_budget_us,
-                        .hurdles = kHurdles};
+  std::vector<std::size_t> left = look_at(all);
+  const RoundsRule rule = afford(all, left);
   const auto timed =
-      time_in_rounds(all.size(), rule, [&](std::size_t i) { return sample_contender(all[i]); });
+      time_in_rounds(left.size(), rule, [&](std::size_t i) { return take_turn(all[left[i]]); });
+  for (std::size_t i = 0; i < left.size(); ++i) all[left[i]].in_rounds = timed[i];
   for (std::size_t i = 0; i < all.size(); ++i) {
-    Measurement& measured = all[i].outcome.measured;
-    if (timed[i].verdict != Verdict::go_on)
-      record(timed[i].summary, timed[i].verdict, all[i].disturbed, measured);
-    if (timed[i].verdict == Verdict::raced) measured.status = Status::raced;
-    measured.pass = 2;
-    measured.cache = protocol_.cache;
-    answer(i, all[i].outcome);
+    Outcome& outcome = all[i].outcome;
+    outcome.measured.pass = 2;
+    outcome.measured.cache = protocol_.cache;
+    if (all[i].active) {
+      const bool contended = all[i].in_rounds.count > 0;
+      record(contended ? all[i].in_rounds : summarise(all[i].looks_us), outcome.measured);
+      if (!contended) outcome.measured.status = Status::raced;
+    }
+    answer(i, outcome);
   }
 }
 

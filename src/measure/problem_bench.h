@@ -18,7 +18,7 @@
 
 #include "measure/operands.h"
 #include "measure/protocol.h"
-#include "measure/steady_samples.h"
+#include "measure/rounds.h"
 #include "measure/verify.h"
 
 namespace kscout {
@@ -40,49 +40,48 @@ struct TimeSpent {
   std::int64_t flushes = 0;   ///< cold protocol
   std::int64_t verify = 0;    ///< references, poison, checks
   std::int64_t operands = 0;  ///< filling A, B (and C)
-  std::int64_t waits = 0;     ///< for the machine to be steady: probes and samples thrown away
 };
 
 class ProblemBench {
  public:
   /// `device`: the instruments of the candidates' backends, which share them.
   ProblemBench(const Protocol& protocol, std::uint64_t seed, Instruments& device = host_instruments())
-      : device_(device),
-        protocol_(protocol),
-        seed_(seed),
-        operands_(device),
-        workspace_(3, device),
-        steady_(protocol.patience) {}
+      : device_(device), protocol_(protocol), seed_(seed), operands_(device), workspace_(3, device) {}
 
   /// Throws as GemmOperands::make.
   void open(const GemmProblem& problem);
-  /// Pass 1: one verified call, then samples until the median is known coarsely, or until the config cannot
-  /// beat `best_us` any more. Never throws for what the candidate does: the outcome says it.
+  /// Pass 1: one verified call and one sample; `raced` when that is hopeless beside `best_us`. With
+  /// Protocol::repeat, so many samples. Never throws for what the candidate does: the outcome says it.
   Outcome coarse(const Candidate& candidate, double best_us);
-  /// Pass 2: rounds over all candidates, one sample each, until every median is tight or the budget ends; who
-  /// falls behind is out early (`raced`).
+  /// Pass 2: a few looks at everybody, apart in time; then rounds over as many of the fastest as the budget
+  /// pays (measure/rounds.h). Who is not in the rounds is `raced`, with the median of the looks.
   /// Calls `answer` once per candidate, in order.
   void contenders(std::span<const Candidate> candidates,
                   const std::function<void(std::size_t, const Outcome&)>& answer);
 
-  TimeSpent spent() const noexcept;
+  const TimeSpent& spent() const noexcept { return spent_; }
 
  private:
   struct Contender;
 
-  double call_us(Launch& launch);
-  /// A batch of calls long enough for the clock, or one call when caches are flushed.
-  TimedCalls run_batch(Launch& launch, double expected_us);
-  /// A batch at a steady moment.
-  TimedCalls sample(Launch& launch, double expected_us, bool& disturbed);
+  /// Mean microseconds of so many calls.
+  double timed_us(Launch& launch, int calls);
+  /// Microseconds per call of a batch, or of one call when caches are flushed.
+  double sample_us(Launch& launch, double expected_us);
+  void record(const SampleSummary& summary, Measurement& m) const;
   std::string damage() const;
   void repair();
   /// False when the outcome is already known: wrong, crashed.
   bool verify(Launch& launch, Outcome& outcome, double& first_us);
-  std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
-  /// One more sample. What goes wrong becomes the contender's outcome.
-  std::optional<TimedCalls> sample_contender(Contender& one);
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
+  std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
+  /// One more sample, in microseconds. What goes wrong becomes the contender's outcome.
+  std::optional<double> take_turn(Contender& one);
+  /// Looks apart in time at all; who may still be the fastest, by their fastest sample.
+  std::vector<std::size_t> look_at(std::span<Contender> all);
+  /// Cuts `left` to those whom the budget pays all rounds; fewer rounds where even the least of them cost
+  /// more.
+  RoundsRule afford(std::span<const Contender> all, std::vector<std::size_t>& left) const;
 
   Instruments& device_;
   Protocol protocol_;
@@ -91,8 +90,9 @@ class ProblemBench {
   GemmOperands operands_;
   std::unique_ptr<GemmReference> reference_;
   GuardedBuffer workspace_;
-  SteadySamples steady_;
-  TimeSpent spent_;  ///< without calls and waits, which steady_ counts
+  std::uint32_t seed_of_orders_ = 1;
+  bool slowed_ = false;  ///< the device said so during the samples
+  TimeSpent spent_;
 };
 
 }  // namespace kscout

@@ -1,51 +1,35 @@
 #pragma once
 /// \file
-/// Times several things in turn (A B C A B C ...), so that a drifting clock or a slow phase of the machine
-/// favours none.
+/// Times several things in turn, each round in another order, and takes out what the machine's speed did
+/// meanwhile: no clock, neighbour or slow phase favours one of them.
 ///
-///     const auto timed = time_in_rounds(launches.size(), {.budget_us = 5e4}, [&](std::size_t i) {
-///       return std::optional(timed_batch([&] { launches[i]->run(buffers, workspace); }, expected_us[i]));
+///     const auto summaries = time_in_rounds(launches.size(), {.budget_us = 5e4}, [&](std::size_t i) {
+///       return std::optional(batch_us([&] { launches[i]->run(buffers, workspace); }, expected_us[i]));
 ///     });
-///     timed[2].summary.median   // microseconds per call
+///     summaries[2].median   // microseconds per call
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <optional>
-#include <span>
 #include <vector>
 
-#include "measure/stopping.h"
-#include "measure/timed_calls.h"
+#include "measure/drift.h"
 
 namespace kscout {
 
-/// Who has this many samples, the fastest of which is slower than `factor` times the fastest of all, is out.
-struct Hurdle {
-  std::size_t samples;
-  double factor;
-};
-
 struct RoundsRule {
-  std::size_t least = 6;  ///< samples before anything is believed; 6 = the fewest with a 95 % interval
-  std::size_t most = 41;  ///< samples of one
-  double target = 0.01;   ///< relative half width of the median's interval that is tight enough
-  double budget_us = std::numeric_limits<double>::infinity();  ///< time for the samples of all together
-  /// A round starts only when the one before fits in what is left of the budget, also before `least`.
-  bool strict = false;
-  /// Only the fastest is looked for: who is surely slower than another leaves, and who misses a hurdle.
-  bool rivals = true;
-  std::span<const Hurdle> hurdles = {};  ///< ascending by samples
+  std::size_t rounds = 24;  ///< samples of each; the more, the better drift and speed are told apart
+  std::size_t least = 0;    ///< rounds that are run whatever they take
+  /// Further rounds start only while the longest one so far fits in what is left.
+  double budget_us = std::numeric_limits<double>::infinity();
+  std::uint32_t seed = 1;  ///< of the orders
 };
 
-struct TimedInRounds {
-  SampleSummary summary;             ///< microseconds per call
-  Verdict verdict = Verdict::go_on;  ///< why it left; go_on: its sample failed
-};
-
-/// One sample of each per round, until every median is tight or the budget ends. `sample` is given the
-/// position; nothing from it (the call failed) takes that one out, and its time no longer counts.
-std::vector<TimedInRounds> time_in_rounds(
-    std::size_t count, const RoundsRule& rule,
-    const std::function<std::optional<TimedCalls>(std::size_t)>& sample);
+/// `sample` is given the position and tells microseconds; nothing from it (the call failed) takes that one
+/// out, and its earlier samples no longer count. Summaries by position; count 0 for who is out, and for all
+/// when the budget allows no round.
+std::vector<SampleSummary> time_in_rounds(std::size_t count, const RoundsRule& rule,
+                                          const std::function<std::optional<double>(std::size_t)>& sample);
 
 }  // namespace kscout

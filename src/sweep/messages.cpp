@@ -73,7 +73,6 @@ std::string encode(const Answer& a) {
                   {"flushes_ns", a.spent.flushes},
                   {"verify_ns", a.spent.verify},
                   {"operands_ns", a.spent.operands},
-                  {"waits_ns", a.spent.waits},
                   {"clock_mhz", number_json(a.clock_mhz)}}
           .dump();
     case Answer::Kind::failed:
@@ -103,7 +102,7 @@ Answer decode_answer(std::string_view line) {
       answer.kind = Answer::Kind::done;
       answer.index = from.at("done");
       answer.spent = {from.at("kernels_ns"), from.at("flushes_ns"), from.at("verify_ns"),
-                      from.at("operands_ns"), from.at("waits_ns")};
+                      from.at("operands_ns")};
       answer.clock_mhz = json_number(from.at("clock_mhz"));
     } else if (from.contains("failed")) {
       answer.kind = Answer::Kind::failed;

@@ -41,19 +41,12 @@ double WorkQueue::best_us(std::uint32_t problem) const {
 std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
   const Protocol& protocol = plan_.protocol;
   if (protocol.repeat > 0 || protocol.contenders <= 0) return {};
-  const double limit = best_us(problem) * protocol.contender;
-  std::vector<Known> close;
+  const double limit = hopeless_us(protocol, best_us(problem));
+  std::vector<std::uint32_t> configs;
   for (const Known& row : rows_[0][problem]) {
     const bool right = row.status == Status::ok || row.status == Status::raced;
-    if (right && row.time_us <= limit) close.push_back(row);
+    if (right && row.time_us <= limit) configs.push_back(row.config);
   }
-  std::ranges::sort(close, [](const Known& a, const Known& b) {
-    return a.time_us != b.time_us ? a.time_us < b.time_us : a.config < b.config;
-  });
-  if (close.size() > static_cast<std::size_t>(protocol.contenders))
-    close.erase(close.begin() + protocol.contenders, close.end());
-  std::vector<std::uint32_t> configs;
-  for (const Known& row : close) configs.push_back(row.config);
   return configs;
 }
 

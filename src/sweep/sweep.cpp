@@ -335,7 +335,6 @@ class Sweep {
     report_.spent.flushes += more.flushes;
     report_.spent.verify += more.verify;
     report_.spent.operands += more.operands;
-    report_.spent.waits += more.waits;
   }
 
   SweepProgress progress() const {
@@ -354,7 +353,7 @@ class Sweep {
     const double elapsed = elapsed_s();
     report_.rows_per_s = elapsed > 0 ? static_cast<double>(report_.progress.rows) / elapsed : 0;
     const double useful = seconds(report_.spent.kernels + report_.spent.flushes + report_.spent.verify);
-    const double worked = elapsed * options_.workers - seconds(report_.spent.waits);
+    const double worked = elapsed * options_.workers;
     report_.overhead = worked > 0 ? 1 - useful / worked : 0;
   }
 

@@ -48,8 +48,7 @@ struct SweepReport {
   std::map<std::string, std::size_t> reasons;  ///< why rows are not ok, with counts
   TimeSpent spent;                             ///< by the workers, this session
   double rows_per_s = 0;                       ///< this session
-  /// Share of the workers' wall time outside kernels, flushes and verification; waits for a steady machine
-  /// are left out of the wall time.
+  /// Share of the workers' wall time outside kernels, flushes and verification.
   double overhead = 0;
 };
 

@@ -87,8 +87,7 @@ void tie_to_parent(pid_t parent) {
 }
 
 TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
-  return {a.kernels - b.kernels, a.flushes - b.flushes, a.verify - b.verify, a.operands - b.operands,
-          a.waits - b.waits};
+  return {a.kernels - b.kernels, a.flushes - b.flushes, a.verify - b.verify, a.operands - b.operands};
 }
 
 class Worker {
@@ -112,10 +111,12 @@ class Worker {
     } else {
       contenders(assignment);
     }
-    talk_.say({.kind = Answer::Kind::done,
-               .index = assignment.problem,
-               .spent = minus(bench_.spent(), before),
-               .clock_mhz = backend_.instruments().clock_mhz()});
+    Answer done;
+    done.kind = Answer::Kind::done;
+    done.index = assignment.problem;
+    done.spent = minus(bench_.spent(), before);
+    done.clock_mhz = backend_.instruments().clock_mhz();
+    talk_.say(done);
   }
 
  private:

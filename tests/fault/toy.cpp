@@ -149,7 +149,7 @@ SweepPlan quick_plan(int problems, int configs) {
   for (int p = 0; p < problems; ++p) sizes.push_back(make_gemm(2 + p, 3, 4));
   std::vector<KernelConfig> good;
   for (int c = 0; c < configs; ++c) good.push_back(config(Behaviour::good, c));
-  return plan(sizes, good, {.warmup = 0, .contenders = 3, .tight_budget_us = 500});
+  return plan(sizes, good, {.warmup = 0, .contenders = 3, .rounds = 2, .rounds_budget_us = 500});
 }
 
 }  // namespace kscout::toy

@@ -10,6 +10,7 @@
 
 #include "core/files.h"
 #include "dataset/columns.h"
+#include "dataset/operations.h"
 #include "dataset_fixture.h"
 
 namespace kscout {
@@ -168,6 +169,36 @@ TEST(DatasetCsv, PlainTablesMayLeaveDefaultsOut) {
   EXPECT_EQ(table.configs[0], test::toy_config(1, 8, 2));
   EXPECT_EQ(table.rows[0].measured.time_us, 5);
   EXPECT_TRUE(table.rows[0].measured.noisy);
+}
+
+/// One problem, these configs' times.
+MeasurementTable timed(const std::vector<double>& times_us) {
+  MeasurementTable table = toy_table();
+  table.rows.clear();
+  for (std::uint32_t c = 0; c < times_us.size(); ++c)
+    table.rows.push_back({0, c, {.status = Status::ok, .time_us = times_us[c], .repeats = 10}});
+  return table;
+}
+
+TEST(DatasetMerge, MeanIsWhatSweepsAgreeOnWhateverTheMachinesState) {
+  ASSERT_GE(toy_table().configs.size(), 3u);
+  const MeasurementTable tables[] = {timed({10, 20, 40}),
+                                     timed({30, 60, 120 * 1.21})};  // a machine 3 times slower
+  const MeasurementTable merged = merge(tables, Keep::mean);
+  ASSERT_EQ(merged.rows.size(), 3u);
+  EXPECT_NEAR(merged.rows[0].measured.time_us, 10, 1e-9);
+  EXPECT_NEAR(merged.rows[1].measured.time_us, 20, 1e-9);
+  EXPECT_NEAR(merged.rows[2].measured.time_us, 44, 1e-9);
+  EXPECT_EQ(merged.rows[2].measured.repeats, 20);
+}
+
+TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {
+  auto once = timed({10, 20, 40}), again = timed({10, 5, 40});
+  again.rows[1].measured.status = Status::raced;
+  again.rows[2].measured = {.status = Status::wrong};
+  const MeasurementTable merged = merge(std::vector{once, again}, Keep::mean);
+  EXPECT_NEAR(merged.rows[1].measured.time_us, 20, 1e-9) << "a raced time is coarse";
+  EXPECT_EQ(merged.rows[2].measured.status, Status::wrong) << "wrong once is wrong";
 }
 
 TEST(DatasetColumns, NamesAreDistinctAndUnitsStated) {

@@ -175,7 +175,7 @@ Measurement timed(double us, Status status = Status::ok) {
 
 TEST(WorkQueue, AllThenContendersThenNothing) {
   auto plan = toy_plan(4);
-  plan.protocol.contender = 1.1;
+  plan.protocol.hopeless = 1.1;
   WorkQueue queue(plan, {1, 0}, {}, {});
   EXPECT_EQ(queue.take_problem(), 1u);
   auto batch = queue.next_batch(1);
@@ -185,7 +185,7 @@ TEST(WorkQueue, AllThenContendersThenNothing) {
   queue.answered({1, 0, 1}, timed(10));
   queue.answered({1, 1, 1}, timed(1, Status::wrong));
   queue.answered({1, 2, 1}, timed(10.9));
-  queue.answered({1, 3, 1}, timed(12));
+  queue.answered({1, 3, 1}, timed(6000));
   EXPECT_EQ(queue.best_us(1), 10);
   batch = queue.next_batch(1);
   ASSERT_TRUE(batch);

@@ -3,19 +3,20 @@
 #include <cstring>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include <gtest/gtest.h>
 
 #include <kscout/error.h>
 
 #include "measure/affinity.h"
+#include "measure/clock.h"
+#include "measure/drift.h"
 #include "measure/elements.h"
 #include "measure/guarded_buffer.h"
 #include "measure/operands.h"
 #include "measure/rounds.h"
 #include "measure/samples.h"
-#include "measure/steadiness.h"
-#include "measure/stopping.h"
 #include "measure/verify.h"
 
 namespace kscout {
@@ -56,81 +57,63 @@ TEST(Samples, TheIntervalHoldsTheTrueMedianAsOftenAsItSays) {
   EXPECT_LT(inside, 2000);
 }
 
-TEST(Steadiness, AProbeThatIsSlowerThanUsualIsADisturbance) {
-  Steadiness steadiness;
-  std::mt19937 random(3);
-  std::uniform_real_distribution<double> alone(1.00, 1.03);
-  for (int i = 0; i < 200; ++i) EXPECT_TRUE(steadiness.steady(alone(random)));
-  EXPECT_FALSE(steadiness.steady(2.3));
-  EXPECT_FALSE(steadiness.steady(1.3));
-  EXPECT_TRUE(steadiness.steady(1.1));
-  EXPECT_TRUE(steadiness.steady(0));  // nobody can tell
-}
-
-TEST(Steadiness, UsualIsWhatTheMachineWasAtItsBestNotAFewLuckyProbes) {
-  Steadiness steadiness;
-  for (int i = 0; i < 64; ++i) steadiness.steady(2.3);  // a neighbour from the start
-  EXPECT_TRUE(steadiness.steady(2.3));
-  for (int i = 0; i < 64; ++i) steadiness.steady(i % 8 == 0 ? 0.5 : 1.0);  // it left; one probe in eight errs
-  EXPECT_TRUE(steadiness.steady(1.0));
-  EXPECT_FALSE(steadiness.steady(2.3));
-}
-
-/// Feeds `samples` until the rule stops; returns how many it took.
-std::pair<Verdict, std::size_t> feed(const StoppingRule& rule, const std::vector<double>& samples) {
-  Sampler sampler(rule);
-  for (const double sample : samples) {
-    sampler.add(sample, sample);
-    if (sampler.verdict() != Verdict::go_on) break;
+/// Rounds over 12 rivals that take 10, 11, ... 21 us, on a machine that is `slower` times slower for 17 of
+/// every 34 samples; 2 % of noise.
+std::vector<TurnSample> drifting_rounds(int rounds, double slower) {
+  std::vector<TurnSample> samples;
+  for (int i = 0; i < 12 * rounds; ++i) {
+    const std::size_t rival = static_cast<std::size_t>(i % 12 + 7 * (i / 12)) % 12;
+    const double noise = 1 + 0.02 * std::sin(1.7 * i);
+    samples.push_back({rival, (10 + static_cast<double>(rival)) * noise * (i % 34 < 17 ? slower : 1)});
   }
-  return {sampler.verdict(), sampler.count()};
+  return samples;
 }
 
-TEST(Stopping, QuietTimingsStopEarlyNoisyOnesGoOn) {
-  const StoppingRule rule{.least = 3, .most = 9, .target = 0.05, .budget_us = 1e9};
-  EXPECT_EQ(feed(rule, {10, 10.1, 9.9, 10, 10}), std::pair(Verdict::tight, std::size_t{3}));
-  EXPECT_EQ(feed(rule, {10, 20, 5, 10, 30, 10, 8, 20, 40, 10}), std::pair(Verdict::spent, std::size_t{9}));
-  // One disturbed sample among many is outvoted once there are enough of them.
-  EXPECT_EQ(feed(rule, {10, 90, 10, 10, 10, 10, 10, 10, 10}), std::pair(Verdict::tight, std::size_t{9}));
+TEST(Drift, RatiosOfRivalsAreThoseOfACalmMachine) {
+  const auto samples = drifting_rounds(11, 2.3);
+  const auto summaries = without_drift(samples, 12);
+  std::vector<std::vector<double>> plain(12);
+  for (const TurnSample& sample : samples) plain[sample.rival].push_back(sample.time);
+  double worst_plain = 0;  // of ratios that plain medians would tell
+  for (std::size_t rival = 0; rival < 12; ++rival) {
+    const double expected = (10 + static_cast<double>(rival)) / 10;
+    EXPECT_EQ(summaries[rival].count, 11u);
+    EXPECT_NEAR(summaries[rival].median / summaries[0].median / expected, 1, 0.06) << rival;
+    EXPECT_LT(summaries[rival].spread, 0.05);
+    worst_plain = std::max(
+        worst_plain, std::abs(summarise(plain[rival]).median / summarise(plain[0]).median / expected - 1));
+  }
+  EXPECT_GT(worst_plain, 0.2) << "plain medians must be wrong here, or this test shows nothing";
 }
 
-TEST(Stopping, BudgetEndsAndFixedCountsHold) {
-  EXPECT_EQ(feed({.least = 3, .budget_us = 15}, {10, 10, 10}), std::pair(Verdict::spent, std::size_t{2}));
-  EXPECT_EQ(
-      feed({.fixed = 4, .target = 0.05, .budget_us = 1, .best_us = 1, .hopeless = 2}, {10, 10, 10, 10, 10}),
-      std::pair(Verdict::tight, std::size_t{4}));
+TEST(Drift, ACalmMachineKeepsItsTimes) {
+  const auto summaries = without_drift(drifting_rounds(20, 1), 13);
+  for (std::size_t rival = 0; rival < 12; ++rival)
+    EXPECT_NEAR(summaries[rival].median, 10 + static_cast<double>(rival), 0.03 * summaries[rival].median);
+  EXPECT_EQ(summaries[12].count, 0u);
+  EXPECT_TRUE(std::isnan(summaries[12].median));
+  EXPECT_TRUE(without_drift({}, 0).empty());
 }
 
-TEST(Stopping, HopelessConfigsAreRacedOut) {
-  const StoppingRule rule{.best_us = 10, .hopeless = 2, .race = 1.3};
-  EXPECT_EQ(feed(rule, {25, 25, 25}), std::pair(Verdict::raced, std::size_t{1}));
-  EXPECT_EQ(feed(rule, {15, 15, 15}), std::pair(Verdict::raced, std::size_t{2}));
-  EXPECT_EQ(feed(rule, {15, 12, 15, 12}).first, Verdict::go_on) << "one fast sample keeps it in the race";
+TEST(Drift, OneRivalAloneKeepsItsMedian) {
+  const TurnSample one[] = {{0, 3.0}};
+  EXPECT_NEAR(without_drift(one, 1)[0].median, 3, 1e-12);
 }
 
-TEST(Stopping, AConfigThatWasFastOnceIsNotRacedOut) {
-  const StoppingRule rule{.best_us = 10, .hopeless = 2, .race = 1.3};
-  Sampler spoilt(rule), slow(rule);
-  spoilt.seen(11);  // its warm-up
-  spoilt.add(500, 500);
-  EXPECT_EQ(spoilt.verdict(), Verdict::go_on);
-  slow.seen(40);
-  slow.add(500, 500);
-  EXPECT_EQ(slow.verdict(), Verdict::raced);
-}
-
-/// Invented calls: each takes its mean, give or take 5 %, in a pattern of its own; a sample takes what its
-/// call takes. 0: the call fails.
+/// Invented calls: each takes its mean, give or take 5 %, in a pattern of its own, and really so long. 0: it
+/// fails.
 struct Invented {
   std::vector<double> means_us;
   std::vector<std::size_t> order = {};
 
-  std::vector<TimedInRounds> time(const RoundsRule& rule) {
-    return time_in_rounds(means_us.size(), rule, [this](std::size_t i) -> std::optional<TimedCalls> {
+  std::vector<SampleSummary> time(const RoundsRule& rule) {
+    return time_in_rounds(means_us.size(), rule, [this](std::size_t i) -> std::optional<double> {
       order.push_back(i);
       if (means_us[i] == 0) return std::nullopt;
       const double us = means_us[i] * (0.95 + 0.05 * static_cast<double>((samples(i) + i) % 3));
-      return TimedCalls{us, us};
+      for (const auto end = now_ns() + static_cast<std::int64_t>(us * 1e3); now_ns() < end;) {
+      }
+      return us;
     });
   }
   std::size_t samples(std::size_t of) const {
@@ -138,47 +121,39 @@ struct Invented {
   }
 };
 
-TEST(Rounds, CallsAreTakenInTurnAndEachGetsItsShare) {
-  Invented calls{{10, 30, 20}};
-  const auto timed = calls.time({.most = 50, .target = 0, .budget_us = 60 * 20, .rivals = false});
-  for (std::size_t i = 0; i < calls.order.size(); ++i) ASSERT_EQ(calls.order[i], i % 3);
-  EXPECT_NEAR(static_cast<double>(calls.samples(1)), 20, 2) << "the budget is for all together";
+TEST(Rounds, EveryRoundTakesEachOnceInAnotherOrder) {
+  Invented calls{{10, 30, 20, 40}};
+  const auto timed = calls.time({.rounds = 12});
+  ASSERT_EQ(calls.order.size(), 48u);
+  std::set<std::vector<std::size_t>> orders;
+  for (std::size_t round = 0; round < 12; ++round) {
+    const auto begin = calls.order.begin() + static_cast<std::ptrdiff_t>(4 * round);
+    std::vector<std::size_t> order(begin, begin + 4);
+    orders.insert(order);
+    std::ranges::sort(order);
+    EXPECT_EQ(order, (std::vector<std::size_t>{0, 1, 2, 3}));
+  }
+  EXPECT_GT(orders.size(), 4u);
   for (std::size_t i = 0; i < timed.size(); ++i) {
-    EXPECT_NEAR(timed[i].summary.median, calls.means_us[i], 0.05 * calls.means_us[i]);
-    EXPECT_EQ(timed[i].verdict, Verdict::spent);
+    EXPECT_EQ(timed[i].count, 12u);
+    EXPECT_NEAR(timed[i].median, calls.means_us[i], 0.06 * calls.means_us[i]);
   }
 }
 
-TEST(Rounds, WhoCannotWinLeaves) {
-  constexpr Hurdle kHurdles[] = {{2, 1.5}};
-  Invented calls{{10, 10.2, 14, 16}};
-  const auto timed = calls.time({.most = 20, .target = 0, .hurdles = kHurdles});
-  EXPECT_EQ(timed[3].verdict, Verdict::raced);
-  EXPECT_EQ(calls.samples(3), 2u) << "misses the hurdle";
-  EXPECT_EQ(calls.samples(2), 6u) << "surely slower, as soon as six samples say so";
-  EXPECT_EQ(calls.samples(0), 20u);
-  EXPECT_EQ(calls.samples(1), 20u) << "cannot be told from the first";
+TEST(Rounds, TheBudgetStartsNoRoundThatMayNotFit) {
+  Invented calls{{300, 200}};
+  const auto timed = calls.time({.rounds = 1000, .budget_us = 5000});
+  EXPECT_GE(timed[0].count, 1u);
+  EXPECT_LE(timed[0].count, 10u);
+  EXPECT_EQ(calls.time({.rounds = 1000, .least = 12, .budget_us = 1})[0].count, 12u);
 }
 
-TEST(Rounds, ATightMedianEndsItsTurns) {
-  const RoundsRule rule{.most = 20, .target = 0.06};
-  Invented calls{{10, 10}};
-  EXPECT_EQ(calls.time(rule)[0].verdict, Verdict::tight);
-  EXPECT_EQ(calls.samples(0), 6u);
-}
-
-TEST(Rounds, AStrictBudgetStartsNoRoundThatMayNotFit) {
-  Invented calls{{100, 50}};
-  const auto timed = calls.time({.target = 0, .budget_us = 700, .strict = true, .rivals = false});
-  EXPECT_EQ(timed[0].summary.count, 4u) << "also below the least number of samples";
-}
-
-TEST(Rounds, WhatFailsIsOutAndItsTimeDoesNotCount) {
+TEST(Rounds, WhatFailsIsOutAndItsSamplesDoNotCount) {
   Invented calls{{0, 10}};
-  const auto timed = calls.time({.most = 8, .target = 0});
-  EXPECT_EQ(timed[0].verdict, Verdict::go_on);
+  const auto timed = calls.time({.rounds = 8});
+  EXPECT_EQ(timed[0].count, 0u);
   EXPECT_EQ(calls.samples(0), 1u);
-  EXPECT_EQ(calls.samples(1), 8u);
+  EXPECT_EQ(timed[1].count, 8u);
 }
 
 TEST(Affinity, RangesReadBack) {

@@ -7,7 +7,6 @@
 #include <kscout/family.h>
 
 #include "backend/cpu/plan.h"
-#include "backend/cpu/probe.h"
 #include "backend/cpu/thread_pool.h"
 #include "core/fail.h"
 #include "core/instruction_set.h"
@@ -42,22 +41,6 @@ class CpuLaunch final : public Launch {
     } else {
       run_once(plan_, buffers, floats);
     }
-  }
-
-  double probe_us() override {
-    const int threads = plan_.config.threads();
-    if (threads == 1) return cpu::probe_core();
-    std::atomic<double> slowest = 0;
-    pool().run(
-        threads,
-        [](void* data, int) {
-          auto& most = *static_cast<std::atomic<double>*>(data);
-          const double us = cpu::probe_core();
-          for (double seen = most.load(); us > seen && !most.compare_exchange_weak(seen, us);) {
-          }
-        },
-        &slowest);
-    return slowest;
   }
 
  private:

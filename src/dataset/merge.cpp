@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "core/fail.h"
+#include "dataset/columns.h"
+#include "dataset/operations.h"
+#include "measure/samples.h"
+
+namespace kscout {
+
+namespace {
+
+bool better(const Measurement& a, const Measurement& b) {
+  const auto rank = [](const Measurement& m) {
+    return std::tuple(m.status != Status::ok, m.status != Status::raced,
+                      std::isnan(m.time_us) ? std::numeric_limits<double>::infinity() : m.time_us);
+  };
+  return rank(a) < rank(b);
+}
+
+/// Of the same (problem, config, pass). The one that is not right wins, then the one that took part in more:
+/// a raced time is a coarse one.
+Measurement mean_of(const Measurement& a, const Measurement& b) {
+  const auto right = [](const Measurement& m) { return m.status == Status::ok || m.status == Status::raced; };
+  if (!right(a) || !right(b)) return right(a) ? b : a;
+  if (a.status != b.status) return a.status == Status::ok ? a : b;
+  const double of_a = std::max(a.repeats, 1), of_b = std::max(b.repeats, 1);  // files of others may not say
+  Measurement mean = a;
+  mean.time_us = std::exp((of_a * std::log(a.time_us) + of_b * std::log(b.time_us)) / (of_a + of_b));
+  mean.spread = std::max(a.spread, b.spread);
+  mean.error = std::max(a.error, b.error);
+  mean.repeats = a.repeats + b.repeats;
+  mean.noisy = a.noisy && b.noisy;
+  return mean;
+}
+
+/// Merges tables with their indices.
+class Merger {
+ public:
+  Merger(const MeasurementTable& first, Keep keep) : keep_(keep) { merged_.device = first.device; }
+
+  void add(const MeasurementTable& table) {
+    if (!(table.device == merged_.device)) {
+      fail(Errc::invalid_argument,
+           "devices differ ('{}' and '{}', or their facts): keep one dataset per device", merged_.device.name,
+           table.device.name);
+    }
+    std::vector<std::uint32_t> problem_id, config_id;
+    for (const auto& problem : table.problems)
+      problem_id.push_back(id_of(problem, merged_.problems, problems_));
+    for (const auto& config : table.configs) {
+      if (config.space != table.configs.front().space ||
+          (!merged_.configs.empty() && config.space != merged_.configs.front().space)) {
+        fail(Errc::invalid_argument, "providers or ops differ: keep one dataset each");
+      }
+      config_id.push_back(id_of(config, merged_.configs, configs_));
+    }
+    std::vector<MeasurementTable::Row> rows = table.rows;
+    for (auto& row : rows) {
+      row.problem = problem_id[row.problem];
+      row.config = config_id[row.config];
+    }
+    if (keep_ == Keep::mean) bring_to_known_level(rows);
+    for (const auto& row : rows) add_row(row);
+    for (const auto& [key, value] : table.metadata) {
+      std::string& known = merged_.metadata[key];
+      if (known.empty()) {
+        known = value;
+      } else if (("; " + known + "; ").find("; " + value + "; ") == std::string::npos) {
+        known += "; " + value;
+      }
+    }
+  }
+  MeasurementTable take() { return std::move(merged_); }
+
+ private:
+  template <class T>
+  static std::uint32_t id_of(const T& value, std::vector<T>& values,
+                             std::unordered_map<T, std::uint32_t>& ids) {
+    const auto [at, is_new] = ids.try_emplace(value, static_cast<std::uint32_t>(values.size()));
+    if (is_new) values.push_back(value);
+    return at->second;
+  }
+
+  static std::uint64_t key_of(const MeasurementTable::Row& row) {
+    return (std::uint64_t{row.problem} << 32) | (row.config << 2) |
+           static_cast<std::uint32_t>(row.measured.pass);
+  }
+
+  /// The machine may have been slower as a whole when a problem was measured again: times of each (problem,
+  /// pass) are divided by the median ratio to what is known of it.
+  void bring_to_known_level(std::vector<MeasurementTable::Row>& rows) const {
+    const auto part = [](const MeasurementTable::Row& row) {
+      return std::pair(row.problem, row.measured.pass);
+    };
+    std::map<std::pair<std::uint32_t, std::int32_t>, std::vector<double>> ratios;
+    for (const auto& row : rows) {
+      const auto known = rows_.find(key_of(row));
+      if (known == rows_.end() || row.measured.status != Status::ok) continue;
+      const Measurement& before = merged_.rows[known->second].measured;
+      if (before.status == Status::ok) ratios[part(row)].push_back(row.measured.time_us / before.time_us);
+    }
+    for (auto& row : rows) {
+      const auto found = ratios.find(part(row));
+      if (found != ratios.end()) row.measured.time_us /= summarise(found->second).median;
+    }
+  }
+
+  void add_row(const MeasurementTable::Row& row) {
+    const auto [at, is_new] = rows_.try_emplace(key_of(row), merged_.rows.size());
+    if (is_new) {
+      merged_.rows.push_back(row);
+      return;
+    }
+    Measurement& known = merged_.rows[at->second].measured;
+    if (known == row.measured) return;
+    if (keep_ == Keep::error) {
+      fail(Errc::invalid_argument,
+           "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
+           "best|first|last|mean",
+           print(merged_.problems[row.problem]), config_text(merged_.configs[row.config]), row.measured.pass,
+           known.time_us, word(known.status), row.measured.time_us, word(row.measured.status));
+    }
+    if (keep_ == Keep::mean) known = mean_of(known, row.measured);
+    if (keep_ == Keep::last || (keep_ == Keep::best && better(row.measured, known))) known = row.measured;
+  }
+
+  Keep keep_;
+  MeasurementTable merged_;
+  std::unordered_map<GemmProblem, std::uint32_t> problems_;
+  std::unordered_map<KernelConfig, std::uint32_t> configs_;
+  std::unordered_map<std::uint64_t, std::size_t> rows_;
+};
+
+}  // namespace
+
+MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
+  if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
+  Merger merger(tables.front(), keep);
+  for (const MeasurementTable& table : tables) merger.add(table);
+  return merger.take();
+}
+
+}  // namespace kscout
