@@ -56,7 +56,8 @@ TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
   }
 }
 
-/// Model, evaluator, a thread's memory, decision cache. We aim for four times; docs/selecting.md has what it is.
+/// Model, evaluator, a thread's memory, decision cache. We aim for four times; docs/selecting.md has what it
+/// is.
 TEST_F(ModelMemory, OfASelectorIsAtMostSixTimesTheFile) {
   for (const auto& file : files_) {
     SCOPED_TRACE(file);
