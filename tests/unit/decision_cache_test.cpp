@@ -210,7 +210,7 @@ TEST(WordsHash, EveryBitReachesEveryBit) {
       const std::uint64_t before = words_hash(words);
       words[bit / 64] ^= std::uint64_t{1} << (bit % 64);
       const std::uint64_t changed = before ^ words_hash(words);
-      for (std::size_t out = 0; out < 64; ++out) flips[out] += (changed >> out) & 1U;
+      for (std::size_t out = 0; out < 64; ++out) flips[out] += static_cast<int>((changed >> out) & 1U);
     }
     for (std::size_t out = 0; out < 64; ++out) {
       ASSERT_NEAR(flips[out], kSamples / 2, 56) << "bit " << bit << " of the words, bit " << out;  // 7 sigma
