@@ -98,14 +98,15 @@ class Call {
                std::uint32_t* HWY_RESTRICT ranks) const noexcept {
     const double* const thresholds = plan_.padded_threshold.data() + column.first_threshold;
     const std::uint32_t* const before = plan_.bucket_rank.data() + column.first_rank;
-    const auto last = static_cast<std::int64_t>(column.buckets) - 1;
     const std::int64_t first_bucket = column.first_bucket;
+    const std::int64_t last_bucket = first_bucket + static_cast<std::int64_t>(column.buckets) - 1;
     const int shift = column.bucket_shift;
     const std::uint32_t compared = column.bucket_thresholds, questions = column.questions;
     for (std::uint32_t c = 0; c < count; ++c) {
       const double value = compared_value(values[c], decision);
-      const std::int64_t bucket = (ordered_bits(value) >> shift) - first_bucket;
-      std::uint32_t rank = before[std::clamp(bucket, std::int64_t{0}, last)];
+      // Clamped before the difference is taken: far from the thresholds that one may overflow.
+      const std::int64_t bucket = std::clamp(ordered_bits(value) >> shift, first_bucket, last_bucket);
+      std::uint32_t rank = before[bucket - first_bucket];
       for (std::uint32_t i = 0; i < compared; ++i) rank += thresholds[rank] < value;
       ranks[c] = value == value ? rank : questions;
     }

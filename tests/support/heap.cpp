@@ -1,4 +1,4 @@
-// Replaces the program's operator new and delete by ones that count; the array and nothrow forms call these.
+// Replaces the program's operator new and delete by ones that count; the array forms call these.
 #include "support/heap.h"
 
 #include <atomic>
@@ -32,6 +32,13 @@ void give_back(void* block) noexcept {
 }  // namespace
 
 void* operator new(std::size_t size) { return counted(std::malloc(size > 0 ? size : 1)); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  try {
+    return operator new(size);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
   const auto unit = static_cast<std::size_t>(alignment);
   return counted(std::aligned_alloc(unit, (size + unit - 1) / unit * unit));
