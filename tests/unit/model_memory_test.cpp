@@ -58,10 +58,12 @@ TEST_F(ModelMemory, IsAtMostFourTimesTheFile) {
 
 /// Model, evaluator, a thread's memory, decision cache. We aim for four times; docs/selecting.md has what it
 /// is.
-TEST_F(ModelMemory, OfASelectorIsAtMostSixTimesTheFile) {
+TEST_F(ModelMemory, OfASelectorIsAFewTimesTheFile) {
   for (const auto& file : files_) {
     SCOPED_TRACE(file);
-    EXPECT_LE(held_after_one_choice(file), 6 * static_cast<std::ptrdiff_t>(fs::file_size(file)));
+    const std::ptrdiff_t times =
+        file == large_ ? 6 : 5;  // random trees ask more different questions than trained ones
+    EXPECT_LE(held_after_one_choice(file), times * static_cast<std::ptrdiff_t>(fs::file_size(file)));
   }
 }
 
