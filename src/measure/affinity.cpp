@@ -59,7 +59,7 @@ std::string print_ranges(const std::vector<int>& ascending) {
   return text;
 }
 
-std::vector<int> parse_ranges(std::string_view text) {
+std::vector<int> parse_ranges(std::string_view text, int limit) {
   std::vector<int> values;
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -82,6 +82,7 @@ std::vector<int> parse_ranges(std::string_view text) {
     if (last < first || (!values.empty() && first <= values.back())) {
       fail(Errc::invalid_argument, "'{}': ranges must ascend", text);
     }
+    if (last >= limit) fail(Errc::invalid_argument, "'{}': {} is not below {}", text, last, limit);
     for (int value = first; value <= last; ++value) values.push_back(value);
     if (at == end) break;
     if (*at != ',' || at + 1 == end)

@@ -156,9 +156,8 @@ class Parser {
       throw BadLine{fmt::format("pass {}: 1 and 2 exist", intent.pass)};
     in.expect(':');
     try {
-      for (const int config : parse_ranges(in.rest())) {
-        intent.configs.insert(below(static_cast<std::uint32_t>(config), limits_.configs, "config"));
-      }
+      const auto configs = parse_ranges(in.rest(), static_cast<int>(limits_.configs));
+      intent.configs.insert(configs.begin(), configs.end());
     } catch (const Error& error) {
       throw BadLine{error.what()};
     }

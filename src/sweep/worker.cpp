@@ -177,7 +177,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     const Arguments arguments = parse_arguments(argc, argv);
     tie_to_parent(arguments.parent);
     // Before any thread exists: a backend's threads inherit it.
-    if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus));
+    if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus, kMaxCpus));
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
     Backend& backend = parts.backend(plan.backend, arguments.device);
     Worker worker(plan, backend, talk);

@@ -131,6 +131,7 @@ TEST(Journal, LinesThatCannotBeAreNamed) {
   expect_corrupt(with("Pa10.1:0"), "problem 10: the manifest has 10");
   expect_corrupt(with("Pa1.3:0"), "pass 3");
   expect_corrupt(with("Pa1.1:4-2"), "ascend");
+  expect_corrupt(with("Pa1.1:0-323456789"), "323456789 is not below 100");
   expect_corrupt(with("Z"), "nothing was announced for 'Z'");
   expect_corrupt(join({"K1 another"}), "line 1: belongs to another manifest");
   expect_corrupt(join({"K2 0123456789abcdef"}), "not the beginning of a journal");

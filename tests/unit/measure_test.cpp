@@ -158,10 +158,10 @@ TEST(Rounds, WhatFailsIsOutAndItsSamplesDoNotCount) {
 
 TEST(Affinity, RangesReadBack) {
   EXPECT_EQ(print_ranges({0, 1, 2, 5, 7, 8}), "0-2,5,7-8");
-  EXPECT_EQ(parse_ranges("0-2,5,7-8"), (std::vector<int>{0, 1, 2, 5, 7, 8}));
-  EXPECT_TRUE(parse_ranges("").empty());
-  for (const auto* bad : {"a", "1-", "3-1", "1,", "1,1", "-1", "1 2"})
-    EXPECT_THROW(parse_ranges(bad), Error) << bad;
+  EXPECT_EQ(parse_ranges("0-2,5,7-8", 9), (std::vector<int>{0, 1, 2, 5, 7, 8}));
+  EXPECT_TRUE(parse_ranges("", 9).empty());
+  for (const auto* bad : {"a", "1-", "3-1", "1,", "1,1", "-1", "1 2", "9", "3-9", "0-2147483647"})
+    EXPECT_THROW(parse_ranges(bad, 9), Error) << bad;
 }
 
 TEST(Affinity, WorkersShareCpus) {
