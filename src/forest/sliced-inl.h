@@ -1,5 +1,7 @@
 // Rounded sums of trees over rows, one bit per row, for one instruction set. Included after isa-inl.h.
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "forest/sliced_kernels.h"
 
@@ -12,6 +14,16 @@ using Bits = hn::ScalableTag<std::uint64_t>;
 using BitVector = hn::Vec<Bits>;
 inline constexpr Bits bits;
 inline constexpr std::size_t kLanes = HWY_LANES(std::uint64_t);
+
+/// The lanes of a mask as bits; of at most 64 lanes.
+template <class D, class Mask>
+HWY_INLINE std::uint64_t mask_bits(D lanes, Mask mask) {
+  std::uint64_t all = 0;
+  std::uint8_t bytes[8];
+  const std::size_t written = hn::StoreMaskBits(lanes, mask, bytes);
+  std::memcpy(&all, bytes, written);
+  return all;
+}
 
 /// Where the rows of a leaf stand: two leaves share four places (none, first, second, either).
 template <std::size_t Vectors>
@@ -52,23 +64,23 @@ HWY_INLINE void reach_leaves(const SlicedJob& job, const SlicedTask& task, std::
   }
 }
 
-/// Adds the tree's rounded leaves to the planes. Pairs: (task.leaves + 1) / 2 when known, else 0.
+/// Adds the tree's rounded leaves to the planes; the sum fits the first `end` of them. Pairs: (task.leaves +
+/// 1) / 2 when known, else 0.
 template <std::size_t Vectors, std::size_t Pairs>
-HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first,
+HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first, std::size_t end,
                            const std::uint64_t* HWY_RESTRICT slots) {
   constexpr std::size_t kPlace = Vectors * kLanes;
   const std::uint64_t* const codes = job.codes + task.first_leaf;
   const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
-  const auto code = [&](std::size_t pair) { return codes[2 * pair] | codes[2 * pair + 1] << 1; };
   std::uint64_t* plane = job.planes + first;
   BitVector carry[Vectors];
   for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
   for (std::size_t p = 0; p < task.planes; ++p, plane += job.words) {
     BitVector add[Vectors];
-    const std::uint64_t* place = slots + ((code(0) >> (2 * p)) & 3) * kPlace;
+    const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
     for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
     for (std::size_t pair = 1; pair < pairs; ++pair) {
-      place = slots + (pair * 4 + ((code(pair) >> (2 * p)) & 3)) * kPlace;
+      place = slots + (pair * 4 + ((codes[pair] >> (2 * p)) & 3)) * kPlace;
       for (std::size_t v = 0; v < Vectors; ++v) {
         add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
       }
@@ -80,7 +92,7 @@ HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::si
       carry[v] = hn::Or(hn::And(sum, add[v]), hn::And(carry[v], differ));
     }
   }
-  for (std::size_t p = task.planes; p < job.plane_count; ++p, plane += job.words) {
+  for (std::size_t p = task.planes; p < end; ++p, plane += job.words) {
     for (std::size_t v = 0; v < Vectors; ++v) {
       const BitVector sum = hn::Load(bits, plane + v * kLanes);
       hn::Store(hn::Xor(sum, carry[v]), bits, plane + v * kLanes);
@@ -96,33 +108,36 @@ void add_block(const SlicedJob& job, std::size_t first) {
   for (std::size_t p = 0; p < job.plane_count; ++p) {
     std::fill_n(job.planes + p * job.words + first, Vectors * kLanes, 0);
   }
-  std::size_t ready = 0;  // places "none" that hold zeros
+  std::size_t ready = 0;   // places "none" that hold zeros
+  std::uint64_t most = 0;  // of the sums so far: carries go no further
   for (std::size_t t = 0; t < job.task_count; ++t) {
     const SlicedTask& task = job.tasks[t];
     const std::size_t pairs = (task.leaves + 1) / 2;
     for (; ready < pairs; ++ready) std::fill_n(slots + ready * 4 * Vectors * kLanes, Vectors * kLanes, 0);
     reach_leaves<Vectors>(job, task, first, slots);
+    most += (std::uint64_t{1} << task.planes) - 1;
+    const auto end = std::min<std::size_t>(job.plane_count, static_cast<std::size_t>(std::bit_width(most)));
     switch (pairs) {
       case 1:
-        add_leaves<Vectors, 1>(job, task, first, slots);
+        add_leaves<Vectors, 1>(job, task, first, end, slots);
         break;
       case 2:
-        add_leaves<Vectors, 2>(job, task, first, slots);
+        add_leaves<Vectors, 2>(job, task, first, end, slots);
         break;
       case 3:
-        add_leaves<Vectors, 3>(job, task, first, slots);
+        add_leaves<Vectors, 3>(job, task, first, end, slots);
         break;
       case 4:
-        add_leaves<Vectors, 4>(job, task, first, slots);
+        add_leaves<Vectors, 4>(job, task, first, end, slots);
         break;
       case 5:
-        add_leaves<Vectors, 5>(job, task, first, slots);
+        add_leaves<Vectors, 5>(job, task, first, end, slots);
         break;
       case 6:
-        add_leaves<Vectors, 6>(job, task, first, slots);
+        add_leaves<Vectors, 6>(job, task, first, end, slots);
         break;
       default:
-        add_leaves<Vectors, 0>(job, task, first, slots);
+        add_leaves<Vectors, 0>(job, task, first, end, slots);
     }
   }
 }

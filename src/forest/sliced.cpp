@@ -13,7 +13,7 @@ std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
 }  // namespace
 
 SlicedWork::SlicedWork(const SlicedPlan& plan) {
-  std::size_t alive_words = 1, questions = 0;
+  std::size_t alive_words = 0, questions = 0;
   for (const SlicedTree& tree : plan.trees)
     alive_words = std::max<std::size_t>(alive_words, tree.alive_words);
   for (const SlicedColumn& column : plan.columns)
@@ -24,13 +24,18 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   alive.resize(plan.alive.size() + 1);  // one more: counting up to the end of the last tree reads it
   ranks.resize(plan.most_classes);
   by_rank.resize(plan.most_classes);
-  bucket.resize(std::max(2 * (questions + 1), alive_words + 1));
-  steps.resize(plan.nodes.size() + 1);
-  codes.resize(plan.leaf_value.size() + plan.trees.size());
-  values.resize(plan.leaf_value.size() + plan.trees.size());
+  bucket.resize(2 * (questions + 1));
+  thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2);
+  class_ranks.resize(plan.most_classes);
+  row_ranks.resize(64 * plan.words, UINT8_MAX);
+  leaves_before.resize(alive_words + 1);
+  steps.resize(plan.steps + 1);
+  codes.resize(plan.leaf_value.size());
+  leaves.resize(plan.leaf_value.size());
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
-  tasks_by_leaves.resize(plan.most_leaves + 2);
+  unsorted_tasks.resize(plan.trees.size());
+  tasks_by_size.resize(std::max<std::size_t>(plan.most_leaves, 64) + 2);
   planes.resize(lines_of(plan.planes * plan.words + 1));
   slots.resize(lines_of(sliced_slot_words(plan.most_leaves + 1)));
   survivors.resize(plan.words);

@@ -37,8 +37,8 @@ struct SlicedFeature {
 /// The rows that a SlicedForest answers for.
 struct SlicedRows {
   std::size_t rows = 0;
-  /// Each: the class of every row, 0, 1, ... without gaps. Rows of one class have equal values in the
-  /// features that name the partition.
+  /// Each: the class of every row, numbered 0, 1, ... in the order of their first rows. Rows of one class
+  /// have equal values in the features that name the partition.
   std::vector<std::vector<std::uint32_t>> partitions;
   std::vector<SlicedFeature> features;  ///< one per feature of the forest
 };

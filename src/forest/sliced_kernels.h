@@ -16,8 +16,8 @@ struct SlicedStep {
   std::uint16_t leaf, right;
 };
 
-/// What is left of a tree: leaves - 1 steps, and for each alive leaf a code with bit p of its rounded value
-/// at position 2 p. The code after the last is 0.
+/// What is left of a tree: leaves - 1 steps, and for each pair of alive leaves a code: bit p of the first's
+/// rounded value at position 2 p, of the second's at 2 p + 1. Values count from the least alive leaf.
 struct SlicedTask {
   std::uint32_t tree = 0;
   std::uint32_t first_step = 0, first_leaf = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -15,8 +16,7 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 constexpr double kDoubleStep = 0x1p-52;
-/// Buckets of a column: 16 KiB at most, of which a problem's values touch little.
-constexpr std::uint64_t kMostBuckets = 4096, kBucketsPerThreshold = 16;
+constexpr std::size_t kWordLeaves = 64;  ///< most leaves of a narrow tree
 
 /// Whose answers to a question differ, and when they are known.
 enum class Answers : std::uint8_t {
@@ -51,7 +51,6 @@ class Planner {
     for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
     plan_cuts();
     round_leaves();
-    order_trees();
     give_back_spare_memory();
   }
 
@@ -97,7 +96,7 @@ class Planner {
     return {forest_.feature[node], kept, forest_.threshold[node]};
   }
 
-  // questions_, question_of_
+  // questions_, question_of_; plan.set_first, set_words, set_bits
   void number_questions() {
     struct Node {
       Question question;
@@ -167,7 +166,7 @@ class Planner {
     return static_cast<std::uint32_t>(plan_.fixed_vectors++);
   }
 
-  // plan.columns, most_vectors
+  // plan.columns, padded_threshold, most_vectors
   void plan_columns() {
     plan_.most_vectors = plan_.fixed_vectors;
     for (std::uint32_t q = 0; q < questions_.size(); ++q) {
@@ -185,53 +184,21 @@ class Planner {
       ++plan_.columns.back().questions;
     }
     for (SlicedColumn& column : plan_.columns) {
-      const bool categorical = column.decision & Decision::categorical;
-      if (!categorical) plan_buckets(column);
+      plan_thresholds(column);
       // One value fewer than classes can part them: thresholds without a value between them ask the same.
+      const bool categorical = column.decision & Decision::categorical;
       const std::uint32_t parts = classes_of(column.partition) - 1;
       plan_.most_vectors += categorical ? column.questions * (parts > 0) : std::min(column.questions, parts);
     }
   }
 
-  // plan.padded_threshold, bucket_rank
-  void plan_buckets(SlicedColumn& column) {
+  // plan.padded_threshold
+  void plan_thresholds(SlicedColumn& column) {
     column.first_threshold = static_cast<std::uint32_t>(plan_.padded_threshold.size());
-    std::vector<std::int64_t> keys;
     for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
-      // -0 as a threshold asks what 0 asks; the integers would part them.
-      const double threshold = questions_[q].threshold + 0.0;
-      plan_.padded_threshold.push_back(threshold);
-      keys.push_back(ordered_bits(threshold));
+      plan_.padded_threshold.push_back(questions_[q].threshold);
     }
     plan_.padded_threshold.push_back(std::numeric_limits<double>::quiet_NaN());
-    // The finest buckets whose table stays small. LightGBM parts zero from the rest at 1e-35: such thresholds
-    // share the first bucket, else a hundred empty octaves above them would make all buckets coarse.
-    std::size_t low = 0;
-    while (low < 2 && low + 1 < keys.size() &&
-           std::abs(plan_.padded_threshold[column.first_threshold + low]) < 1e-30) {
-      ++low;
-    }
-    const auto buckets = [&](int shift) {
-      return static_cast<std::uint64_t>(keys.back() >> shift) -
-             static_cast<std::uint64_t>(keys[low] >> shift) + 1;
-    };
-    const std::uint64_t most = std::min(kMostBuckets, kBucketsPerThreshold * keys.size());
-    int shift = 0;
-    while (buckets(shift) > most) ++shift;
-    column.bucket_shift = shift;
-    column.buckets = static_cast<std::uint32_t>(buckets(shift));
-    column.first_bucket = keys[low] >> shift;
-    column.first_rank = static_cast<std::uint32_t>(plan_.bucket_rank.size());
-    std::vector<std::uint32_t> held(column.buckets, 0);
-    for (const std::int64_t key : keys) {
-      ++held[static_cast<std::size_t>(std::max<std::int64_t>((key >> shift) - column.first_bucket, 0))];
-    }
-    std::uint32_t before = 0;
-    for (std::size_t b = 0; b < column.buckets; ++b) {
-      plan_.bucket_rank.push_back(before);
-      before += held[b];
-      column.bucket_thresholds = std::max(column.bucket_thresholds, held[b]);
-    }
   }
 
   // plan.partitions, most_classes: those that columns use
@@ -247,23 +214,18 @@ class Planner {
 
   void plan_partition(const std::vector<std::uint32_t>& class_of, SlicedPartition& to) {
     to.classes = classes(class_of);
-    if (to.classes * plan_.words <= 4 * plan_.rows) {
+    if (to.classes <= kFewClasses && to.classes * plan_.words <= 4 * plan_.rows) {
       to.vectors.resize(lines_of(to.classes * plan_.words));
       std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
       for (std::size_t row = 0; row < class_of.size(); ++row) {
         words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
       }
-    } else {
-      to.first.assign(to.classes + 1, 0);
-      for (const std::uint32_t c : class_of) ++to.first[c + 1];
-      std::partial_sum(to.first.begin(), to.first.end(), to.first.begin());
-      to.rows.resize(class_of.size());
-      auto next = to.first;
-      for (std::uint32_t row = 0; row < class_of.size(); ++row) to.rows[next[class_of[row]]++] = row;
+    } else if (std::ranges::adjacent_find(class_of, std::greater_equal{}) != class_of.end()) {
+      to.class_of = class_of;
     }
   }
 
-  // plan.trees, nodes, leaf_value, alive; cuts_
+  // plan.trees and their nodes, steps, leaf_value, alive; cuts_
   void plan_tree(std::size_t index) {
     const std::size_t first = forest_.tree_nodes[index], nodes = forest_.tree_nodes[index + 1] - first;
     const std::size_t leaves = nodes + 1;
@@ -271,7 +233,10 @@ class Planner {
       fail(Errc::unsupported, "sliced forest: tree {} has {} leaves; at most {}", index, leaves, kMostLeaves);
     }
     SlicedTree tree;
-    tree.first_node = static_cast<std::uint32_t>(plan_.nodes.size());
+    const bool narrow = leaves <= kWordLeaves;
+    tree.first_node =
+        static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size());
+    tree.first_step = static_cast<std::uint32_t>(plan_.steps);
     tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
     tree.leaves = static_cast<std::uint32_t>(leaves);
     tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
@@ -308,13 +273,16 @@ class Planner {
       plan_node(tree, {question_of_[first + n], static_cast<std::uint16_t>(begin[n]),
                        static_cast<std::uint16_t>(middle), static_cast<std::uint16_t>(end)});
     }
-    tree.nodes = static_cast<std::uint32_t>(plan_.nodes.size()) - tree.first_node;
+    tree.nodes = static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size()) -
+                 tree.first_node;
+    plan_.steps += tree.nodes;
+    while (plan_.node_question.size() % plan_.kernels->lanes != 0) add_narrow_node(0, 0, 0);
     plan_.trees.push_back(tree);
   }
 
   void plan_node(const SlicedTree& tree, const SlicedNode& node) {
     const Answers answers = answers_[node.question];
-    if (answers == Answers::fixed || answers == Answers::by_row) plan_.nodes.push_back(node);
+    if (answers == Answers::fixed || answers == Answers::by_row) keep_node(tree, node);
     if (answers == Answers::fixed) return;
     for (std::uint32_t word = node.begin / 64; word <= (node.end - 1u) / 64; ++word) {
       const Cut cut = {node.question, tree.alive_word + word, ~range_in_word(node.middle, node.end, word),
@@ -327,6 +295,21 @@ class Planner {
         cuts_.push_back(cut);
       }
     }
+  }
+
+  void keep_node(const SlicedTree& tree, const SlicedNode& node) {
+    if (tree.leaves > kWordLeaves) {
+      plan_.wide_nodes.push_back(node);
+    } else {
+      add_narrow_node(range_in_word(node.begin, node.middle, 0), range_in_word(node.middle, node.end, 0),
+                      node.question);
+    }
+  }
+
+  void add_narrow_node(std::uint64_t left, std::uint64_t right, std::uint32_t question) {
+    plan_.left_leaves.push_back(left);
+    plan_.right_leaves.push_back(right);
+    plan_.node_question.push_back(question);
   }
 
   static std::uint64_t range_in_word(std::uint32_t begin, std::uint32_t end, std::uint32_t word) {
@@ -348,7 +331,7 @@ class Planner {
     std::partial_sum(plan_.cut_first.begin(), plan_.cut_first.end(), plan_.cut_first.begin());
   }
 
-  // plan.unit, double_error, planes, leaf_code; trees' planes and error
+  // plan.unit, double_error, planes, leaf_code; trees' error
   void round_leaves() {
     double range_sum = 0, range_most = 0, magnitude = 0;
     std::size_t ranges = 0;
@@ -406,25 +389,15 @@ class Planner {
     }
     // The subtractions and products above round, too.
     tree.error += 8 * kDoubleStep * std::max(std::abs(lowest), std::abs(highest));
-    tree.planes = static_cast<std::uint32_t>(std::bit_width(most));
     return most;
-  }
-
-  // plan.order
-  void order_trees() {
-    for (std::uint32_t t = 0; t < plan_.trees.size(); ++t) {
-      if (plan_.trees[t].leaves > 1) plan_.order.push_back(t);
-    }
-    std::ranges::stable_sort(plan_.order, std::greater{},
-                             [&](std::uint32_t t) { return plan_.trees[t].planes; });
   }
 
   /// A vector that grew holds up to twice what it needs.
   void give_back_spare_memory() {
     const auto shrink = [](auto&... of) { (of.shrink_to_fit(), ...); };
-    shrink(plan_.trees, plan_.order, plan_.nodes, plan_.leaf_value, plan_.alive, plan_.columns);
-    shrink(plan_.padded_threshold, plan_.bucket_rank, plan_.set_first, plan_.set_words, plan_.fixed_bits);
-    shrink(plan_.cut_word, plan_.keep_left, plan_.keep_right);
+    shrink(plan_.trees, plan_.left_leaves, plan_.right_leaves, plan_.node_question, plan_.wide_nodes);
+    shrink(plan_.leaf_value, plan_.alive, plan_.columns, plan_.padded_threshold, plan_.set_first);
+    shrink(plan_.set_words, plan_.fixed_bits, plan_.cut_word, plan_.keep_left, plan_.keep_right);
   }
 
   struct Cut {

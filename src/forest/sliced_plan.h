@@ -7,7 +7,6 @@
 /// of a value follow from its rank among the thresholds. A question that rows answer differently has a vector
 /// of one bit per row: 1 = left. Leaves of a tree are numbered from left to right, so that the leaves below a
 /// node are a range.
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -26,11 +25,13 @@ struct SlicedNode {
   std::uint16_t begin, middle, end;  ///< leaves [begin, middle) are to the left, [middle, end) to the right
 };
 
+/// Nodes are those that rows may answer differently, parents first. A tree whose leaves fit a word is narrow:
+/// its nodes stand in SlicedPlan::left_leaves, right_leaves and node_question; those of others in wide_nodes.
 struct SlicedTree {
-  std::uint32_t first_node = 0, nodes = 0;  ///< those that rows may answer differently; parents first
+  std::uint32_t first_node = 0, nodes = 0;
+  std::uint32_t first_step = 0;  ///< of SlicedWork::steps
   std::uint32_t first_leaf = 0, leaves = 0;
   std::uint32_t alive_word = 0, alive_words = 0;  ///< of SlicedPlan::alive
-  std::uint32_t planes = 0;                       ///< bits of its rounded leaves
   double error = 0;                               ///< most that rounding moves a leaf
 };
 
@@ -39,25 +40,15 @@ struct SlicedColumn {
   std::uint8_t decision = 0;  ///< of its nodes: kind, missing, default way
   std::uint32_t partition = SlicedFeature::one_value;
   std::uint32_t first_question = 0, questions = 0;
-  // Where to look a value up (numerical columns): buckets of neighbouring doubles, each with few thresholds.
-  std::uint32_t first_threshold = 0;          ///< of padded_threshold
-  std::uint32_t first_rank = 0, buckets = 0;  ///< of bucket_rank
-  std::int32_t bucket_shift = 0;              ///< bits of ordered_bits() that a bucket leaves open
-  std::uint32_t bucket_thresholds = 0;        ///< most in one bucket
-  std::int64_t first_bucket = 0;
+  std::uint32_t first_threshold = 0;  ///< of SlicedPlan::padded_threshold
 };
 
-/// Doubles as integers of the same order; NaN excepted.
-inline std::int64_t ordered_bits(double value) noexcept {
-  const auto bits = std::bit_cast<std::int64_t>(value);
-  return bits ^ static_cast<std::int64_t>(static_cast<std::uint64_t>(bits >> 63) >> 1);
-}
-
-/// How to turn classes into rows: bit vectors for few classes, lists of rows for many.
+/// How to turn classes into rows: a bit vector for each of few classes, else the class of each row.
+inline constexpr std::size_t kFewClasses = 256;
 struct SlicedPartition {
   std::uint32_t classes = 0;
-  std::vector<SlicedLine> vectors;         ///< class after class; empty when lists are shorter
-  std::vector<std::uint32_t> first, rows;  ///< rows of class c: rows[first[c]] .. rows[first[c + 1])
+  std::vector<SlicedLine> vectors;      ///< class after class
+  std::vector<std::uint32_t> class_of;  ///< by row; both are empty when class r is row r
 };
 
 struct SlicedPlan {
@@ -68,9 +59,12 @@ struct SlicedPlan {
   const SlicedKernels* kernels = nullptr;
 
   std::vector<SlicedTree> trees;
-  std::vector<std::uint32_t>
-      order;  ///< of the trees that may differ, for the rounded sums: most planes first
-  std::vector<SlicedNode> nodes;
+  /// Of narrow trees: leaves on either side of each node, as bits. Each tree is filled up with nodes without
+  /// leaves to a whole number of the kernels' vectors.
+  std::vector<std::uint64_t> left_leaves, right_leaves;
+  std::vector<std::uint32_t> node_question;
+  std::vector<SlicedNode> wide_nodes;
+  std::size_t steps = 0;  ///< most of a call
   std::vector<double> leaf_value;
   std::vector<std::uint64_t> leaf_code;  ///< rounded leaf above the tree's lowest; bit p at position 2 p
   std::vector<std::uint64_t> alive;      ///< leaves that some row may reach whatever the call's values are
@@ -78,7 +72,6 @@ struct SlicedPlan {
 
   std::vector<SlicedColumn> columns;                ///< whose values a call gives
   std::vector<double> padded_threshold;             ///< by column, each followed by a NaN
-  std::vector<std::uint32_t> bucket_rank;           ///< by column: thresholds in earlier buckets
   std::vector<std::uint32_t> set_first, set_words;  ///< by question: categories that go left
   std::vector<std::uint32_t> set_bits;
   std::vector<std::uint32_t> fixed_vector;  ///< by question: its bit vector when no call changes it
@@ -98,6 +91,9 @@ struct SlicedPlan {
   std::size_t planes = 0;  ///< bits of a sum of rounded leaves
 };
 
+/// Ranks are looked up in a table of this many cells.
+inline constexpr int kSlicedCellBits = 10;
+
 struct SlicedWork {
   explicit SlicedWork(const SlicedPlan& plan);
 
@@ -106,12 +102,16 @@ struct SlicedWork {
   std::vector<std::uint32_t> vector_of;  ///< by question
   std::vector<std::uint64_t> alive;
   std::vector<std::uint32_t> ranks, bucket, by_rank;  ///< of the classes of one column
+  std::vector<std::uint32_t> thresholds_before;       ///< by cell, of one column
+  std::vector<std::uint8_t> class_ranks, row_ranks;   ///< of one column, whole words
+  std::vector<std::uint32_t> leaves_before;           ///< of a wide tree, by word
   std::vector<SlicedStep> steps;
-  std::vector<std::uint64_t> codes;            ///< of the alive leaves of each tree
-  std::vector<double> values;                  ///< the same
-  std::vector<SlicedTask> tasks;               ///< by tree
-  std::vector<SlicedTask> sorted_tasks;        ///< for the kernel: fewest leaves first
-  std::vector<std::uint32_t> tasks_by_leaves;  ///< counting sort
+  std::vector<std::uint64_t> codes;          ///< of the alive leaves of each tree, two by two
+  std::vector<std::uint16_t> leaves;         ///< those leaves, counted from the tree's first
+  std::vector<SlicedTask> tasks;             ///< by tree
+  std::vector<SlicedTask> sorted_tasks;      ///< of the trees that part the rows, in the kernel's order
+  std::vector<SlicedTask> unsorted_tasks;    ///< while they are sorted
+  std::vector<std::uint32_t> tasks_by_size;  ///< counting sort
   std::vector<SlicedLine> planes, slots;
   std::vector<std::uint64_t> survivors, candidates;
   std::vector<std::uint32_t> batch_bits;  ///< exact sums, kSlicedBatch rows at once: answers by vector

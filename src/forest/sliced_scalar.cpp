@@ -4,7 +4,6 @@
 #include <hwy/highway.h>
 
 #include "core/instruction_set.h"
-#include "forest/sliced-inl.h"
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {

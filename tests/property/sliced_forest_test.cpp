@@ -1,6 +1,7 @@
 // A SlicedForest and the plain walk give the same bits, for forests, rows and calls drawn at random.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -15,9 +16,11 @@
 namespace kscout {
 namespace {
 
-/// Rows whose features are constant, fixed or the call's, alike in some rows or different in each.
+/// Rows whose features are constant, fixed or the call's, alike in some rows or different in each; some are
+/// never negative nor missing, as most features are.
 struct DrawnRows {
   SlicedRows rows;
+  std::vector<std::uint8_t> positive;       ///< by feature
   std::vector<std::vector<double>> values;  ///< by feature and class; fixed ones as they stand in `rows`
 
   DrawnRows(toy::RandomForest& draw, const Forest& forest, std::size_t count) {
@@ -34,8 +37,9 @@ struct DrawnRows {
       SlicedFeature feature;
       if (draw.below(4) != 0) feature.partition = static_cast<std::uint32_t>(draw.below(4));
       values.emplace_back(classes(feature));
+      positive.push_back(draw.below(2) == 0);
       if (draw.below(3) == 0) {
-        for (std::size_t c = 0; c < classes(feature); ++c) feature.fixed.push_back(draw.value(forest));
+        for (std::size_t c = 0; c < classes(feature); ++c) feature.fixed.push_back(value(draw, forest, f));
         values.back() = feature.fixed;
       }
       rows.features.push_back(std::move(feature));
@@ -50,8 +54,14 @@ struct DrawnRows {
   void draw_call(toy::RandomForest& draw, const Forest& forest) {
     for (std::size_t f = 0; f < values.size(); ++f) {
       if (!rows.features[f].fixed.empty()) continue;
-      for (double& value : values[f]) value = draw.value(forest);
+      for (double& to : values[f]) to = value(draw, forest, f);
     }
+  }
+
+  double value(toy::RandomForest& draw, const Forest& forest, std::size_t f) const {
+    const double any = draw.value(forest);
+    if (positive[f] == 0) return any;
+    return any == any ? std::abs(any) : 0;
   }
 
   std::vector<const double*> pointers() const {
