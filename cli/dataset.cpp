@@ -31,6 +31,7 @@ struct Options {
   Keep keep = Keep::error;
   std::int64_t rows = 10;
   double held_out = 0.25;
+  SplitBy by = SplitBy::sizes;
   std::uint64_t seed = 1;
 };
 
@@ -147,10 +148,10 @@ void write_table(const std::string& file, const Options& options, const Measurem
 
 void split_verb(const Options& options) {
   const TableParts parts =
-      split_by_sizes(read_any(options.files.front(), options), options.held_out, options.seed);
+      split_table(read_any(options.files.front(), options), options.held_out, options.seed, options.by);
   if (parts.training.rows.empty() || parts.held_out.rows.empty()) {
     fail(Errc::invalid_argument,
-         "{}: too few sizes for a part of {} and its rest; change --held-out or --seed",
+         "{}: too few groups for a part of {} and its rest; change --held-out or --seed",
          options.files.front(), options.held_out);
   }
   write_table(options.out, options, parts.training);
@@ -292,14 +293,15 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
   part->add_option("--out", options->out, "file to write")->required();
 
-  part = add_part(verb, options, "split", "training and held-out problems, which share no sizes", split_verb);
+  part = add_part(verb, options, "split", "training and held-out problems, which share no group", split_verb);
   one_file(part);
   part->add_option("--out", options->out, "file for the training problems")->required();
   part->add_option("--held-out-out", options->held_out_out, "file for the held-out problems")->required();
-  part->add_option("--held-out", options->held_out, "share of the sizes that is held out")
+  part->add_option("--held-out", options->held_out, "share of the groups that is held out")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.99));
   part->add_option("--seed", options->seed, "of the split")->capture_default_str();
+  add_word_option(*part, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
 
   part = add_part(verb, options, "diff", "what changed between two datasets", diff_verb);
   part->add_option("files", options->files, "two datasets")->required()->expected(2);

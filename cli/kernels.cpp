@@ -30,6 +30,7 @@ struct KernelsOptions {
   std::string why;
   std::string export_json;
   std::vector<std::string> harvest;
+  PruneOptions pruning;
   std::string out;
   HarvestOptions harvesting;
   const CLI::Option* layout = nullptr;
@@ -256,7 +257,7 @@ void print_harvest(const KernelsOptions& options) {
   const std::vector<GemmProblem> problems =
       problems_of(options.harvest, options.family.dtype, options.layouts());
   const std::vector<Harvest> found = harvest(problems, options.harvesting);
-  create_file_atomically(options.out, rule_set_text(found));
+  write_file_atomically(options.out, rule_set_text(found));
   Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
   const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   for (const Harvest& one : found) {
@@ -268,6 +269,7 @@ void print_harvest(const KernelsOptions& options) {
 }
 
 void run_kernels(const KernelsOptions& options) {
+  if (!options.pruning.data.empty()) throw NeedsLab();
   if (!options.harvest.empty()) return print_harvest(options);
   if (options.list_libraries) return print_libraries(options);
   if (!options.backend.empty()) {
@@ -327,12 +329,13 @@ void setup_kernels(CLI::App& verb) {
       "--harvest", options->harvest,
       "ask cuBLASLt on this machine's GPU which algorithms it has for these problems (sets or "
       "files), and write them to --out as rule sets");
-  verb.add_option("--out", options->out, "file for --harvest; then --rules FILE.toml takes it");
+  verb.add_option("--out", options->out, "file for --harvest or --prune; then --rules FILE.toml takes it");
   verb.add_option("--widen", options->harvesting.widen,
                   "--harvest: most algorithms beside the suggested ones, per signature")
       ->capture_default_str();
+  auto* pruned = options->pruning.add_to(verb)->excludes(harvested);
   for (CLI::Option* alone : {list, count, why, refusals, sets, file, libraries, backend})
-    harvested->excludes(alone);
+    harvested->excludes(alone), pruned->excludes(alone);
   for (CLI::Option* alone : {why, refusals, sets, file}) libraries->excludes(alone), backend->excludes(alone);
   libraries->excludes(list)->excludes(count)->excludes(backend);
   count->excludes(list);
@@ -347,6 +350,7 @@ void setup_kernels(CLI::App& verb) {
       "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
       "  kscout kernels --harvest llm --dtype bf16 --out h200.toml\n"
+      "  kscout kernels --prune pilot.parquet --keep 99.5 --out pruned.toml\n"
       "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"
       "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments,\n"
       "3 no config is left, 4 file failure");

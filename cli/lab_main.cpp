@@ -8,6 +8,7 @@ void setup_tune(CLI::App& verb);
 void setup_dataset(CLI::App& verb);
 void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
+void setup_kernels_prune(CLI::App& verb);
 
 namespace {
 
@@ -15,7 +16,7 @@ void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); 
 
 constexpr VerbSetup kSetups[] = {
     {"tune", setup_tune},         {"dataset", setup_dataset},           {"train", setup_train},
-    {"evaluate", setup_evaluate}, {"predict", setup_predict_with_data},
+    {"evaluate", setup_evaluate}, {"predict", setup_predict_with_data}, {"kernels", setup_kernels_prune},
 };
 }  // namespace
 

@@ -103,6 +103,30 @@ Registry LibraryOptions::registry() const {
   return registry;
 }
 
+CLI::Option* PruneOptions::add_to(CLI::App& verb) {
+  auto* const prune = verb.add_option(
+      "--prune", data,
+      "a dataset: write the fewest of its configs that keep --keep percent of the best speed to --out, as a "
+      "rule set per signature");
+  const CLI::Range percent(0.0, 100.0);
+  verb.add_option("--keep", keep,
+                  "--prune: least mean share of the best, problems weighted by their calls, %")
+      ->check(percent)
+      ->capture_default_str()
+      ->needs(prune);
+  verb.add_option("--keep-each", keep_each, "--prune: least share of the best on every problem, %")
+      ->check(percent)
+      ->capture_default_str()
+      ->needs(prune);
+  verb.add_option("--name", name, "--prune: name of the rule set")->capture_default_str()->needs(prune);
+  verb.add_option(
+          "--extends", extends,
+          "--prune: a rule set whose configs are there anyway (so that every problem has one), or none")
+      ->capture_default_str()
+      ->needs(prune);
+  return prune;
+}
+
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<GemmProblem> problems;

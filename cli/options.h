@@ -76,6 +76,15 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
+/// What `kernels --prune` is told; kscout hands the command on to kscout-lab, which reads data.
+struct PruneOptions {
+  /// Returns --prune itself.
+  CLI::Option* add_to(CLI::App& verb);
+
+  std::string data, name = "pruned", extends = "tiny";
+  double keep = 99, keep_each = 0;  ///< percent
+};
+
 /// The problems of sets and files, as written: a source is a set's name, or a file (whatever exists as one,
 /// or looks like a path). Without layouts: rcr for sets, for files what stands there.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,

@@ -20,6 +20,7 @@ struct ProblemsOptions {
   ProblemSetRequest request;
   std::string set, part = "all";
   double held_out = 0.2;
+  SplitBy by = SplitBy::sizes;
   bool describe = false, unserved = false;
   FamilyOptions family;
   Format format = Format::text;
@@ -149,7 +150,7 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   constexpr std::string_view kParts[] = {"all", "train", "held_out"};
   const std::size_t part = index_of_word("part", options.part, kParts);
   if (part == 0) return problems;
-  auto parts = split_by_sizes(problems, options.held_out, options.request.seed);
+  auto parts = split_problems(problems, options.held_out, options.request.seed, options.by);
   return part == 1 ? parts.first : parts.second;
 }
 
@@ -189,9 +190,11 @@ void setup_problems(CLI::App& verb) {
   verb.add_option("--seed", request.seed, "of random, --count and --part")->capture_default_str();
   verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
   verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
-  verb.add_option("--part", options->part, "all|train|held_out: parts never share sizes")
+  verb.add_option("--part", options->part, "all|train|held_out: parts never share a group of --by")
       ->capture_default_str();
-  verb.add_option("--held-out", options->held_out, "share of sizes that are held out")->capture_default_str();
+  verb.add_option("--held-out", options->held_out, "share of groups that are held out")
+      ->capture_default_str();
+  add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
   verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
   verb.add_flag("--unserved", options->unserved,
                 "the problems that no config of a family takes; exit 1 if any");

@@ -78,8 +78,10 @@ void setup_train(CLI::App& verb) {
       ->default_str("relative,rank,tflops");
   verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
   verb.add_option("--rules", options->rules, "rule set of the candidates (default: the dataset's)");
-  verb.add_option("--folds", options->train.folds, "cross-validation folds over problem sizes")
+  verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
+  add_word_option(verb, "--fold-by", options->train.fold_by,
+                  "what a group has in common: m, n, k, batch; or n, k");
   verb.add_option("--leaves", p.leaves, "leaves of a tree")
       ->capture_default_str()
       ->check(CLI::Range(2, 4096));

@@ -113,7 +113,7 @@ void tune_verb(const TuneOptions& options) {
   fmt::print(stderr, "kscout tune: {} measurements of {} problems, {:.0f} a second\n", report.progress.rows,
              report.progress.problems_done, report.rows_per_s);
 
-  const TableParts parts = split_by_sizes(measured, options.held_out, options.seed);
+  const TableParts parts = split_table(measured, options.held_out, options.seed);
   const TrainingResult trained = train_on(parts.training, options);
   write_model_folder(model_folder, trained,
                      {.data_files = {"measurements.parquet"},

@@ -222,12 +222,12 @@ MeasurementTable table_of_problems(const MeasurementTable& table,
   return part;
 }
 
-TableParts split_by_sizes(const MeasurementTable& table, double held_out_share, std::uint64_t seed) {
+TableParts split_table(const MeasurementTable& table, double held_out_share, std::uint64_t seed, SplitBy by) {
   std::unordered_set<GemmProblem> measured;
   for (const auto& row : table.rows) measured.insert(table.problems[row.problem]);
   const auto part = [&](bool held_out) {
     return table_of_problems(table, [&](const GemmProblem& problem) {
-      return measured.contains(problem) && (size_fraction(problem, seed) < held_out_share) == held_out;
+      return measured.contains(problem) && (group_fraction(problem, seed, by) < held_out_share) == held_out;
     });
   };
   return {part(false), part(true)};

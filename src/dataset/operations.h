@@ -13,6 +13,8 @@
 
 #include <kscout/measurement.h>
 
+#include "problems/problem_sets.h"
+
 namespace kscout {
 
 /// What counts of one (problem, config): the row of the highest pass.
@@ -75,13 +77,13 @@ MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
 MeasurementTable table_of_problems(const MeasurementTable& table,
                                    const std::function<bool(const GemmProblem&)>& keep);
 
-/// The measured problems in two parts that share no sizes (layouts of one size stay together): held out are
-/// the sizes whose size_fraction (problems/problem_sets.h) is below the share. Problems without rows are in
-/// neither.
+/// The measured problems in two parts that share no group (problems/problem_sets.h): held out are the groups
+/// whose group_fraction is below the share. Problems without rows are in neither.
 struct TableParts {
   MeasurementTable training, held_out;
 };
-TableParts split_by_sizes(const MeasurementTable& table, double held_out_share, std::uint64_t seed);
+TableParts split_table(const MeasurementTable& table, double held_out_share, std::uint64_t seed,
+                       SplitBy by = SplitBy::sizes);
 
 struct Difference {
   GemmProblem problem;

@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "dataset/operations.h"
+#include "evaluate/static_configs.h"
 #include "features/schema.h"
 
 namespace kscout {
@@ -18,21 +19,6 @@ namespace {
 
 constexpr std::uint32_t kFolds = 5;
 constexpr std::size_t kMostStatic = 8;
-
-/// Efficiency of each (problem with an oracle, config); 0 when unmeasured or failed.
-std::vector<std::vector<double>> efficiency_matrix(const MeasurementTable& table) {
-  std::vector<std::vector<double>> matrix;
-  for (const auto& rows : counted_rows(table)) {
-    const auto oracle = oracle_of(rows);
-    if (!oracle) continue;
-    auto& line = matrix.emplace_back(table.configs.size(), 0.0);
-    for (const CountedRow& row : rows) {
-      const bool timed = row.measured.status == Status::ok || row.measured.status == Status::raced;
-      if (timed) line[row.config] = std::min(1.0, oracle->measured.time_us / row.measured.time_us);
-    }
-  }
-  return matrix;
-}
 
 /// The part of a table whose problems satisfy `keep`; configs stay.
 template <class F>
@@ -170,34 +156,6 @@ Scorer oracle_scorer(const MeasurementTable& table) {
 }
 
 }  // namespace
-
-std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count) {
-  const auto matrix = efficiency_matrix(training);
-  std::vector<KernelConfig> chosen;
-  std::vector<double> reached(matrix.size(), 0.0);
-  while (chosen.size() < std::min(count, training.configs.size())) {
-    double best_sum = -1;
-    std::size_t best = 0;
-    for (std::size_t c = 0; c < training.configs.size(); ++c) {
-      if (std::ranges::find(chosen, training.configs[c]) != chosen.end()) continue;
-      double sum = 0;
-      for (std::size_t p = 0; p < matrix.size(); ++p) sum += std::max(reached[p], matrix[p][c]);
-      if (sum > best_sum) {
-        best_sum = sum;
-        best = c;
-      }
-    }
-    chosen.push_back(training.configs[best]);
-    for (std::size_t p = 0; p < matrix.size(); ++p) reached[p] = std::max(reached[p], matrix[p][best]);
-  }
-  return chosen;
-}
-
-KernelConfig best_static(const MeasurementTable& training) {
-  const auto chosen = best_statics(training, 1);
-  if (chosen.empty()) fail(Errc::invalid_argument, "no config to choose from: the training data are empty");
-  return chosen.front();
-}
 
 Scorer analytic_scorer(const Device& device) {
   return [device](const GemmProblem& problem, std::span<const KernelConfig> configs) {

@@ -18,11 +18,6 @@ struct Baseline {
   Summary summary;
 };
 
-/// The config with the highest mean efficiency over the table's problems; unmeasured and failed count as 0.
-KernelConfig best_static(const MeasurementTable& training);
-/// `count` configs, added one by one where each raises the mean of the best among them most (greedy).
-std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
-
 /// Best static, best k static (the best of the k on each problem; k = 3 and 8), random (expected value,
 /// exact), analytic model, oracle. With `training` the fixed configs are chosen on it; without, on the other
 /// four of five folds of the table itself, sizes kept together, so that no problem helps to choose its own.

@@ -45,7 +45,7 @@ bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request)
 /// Keeps `count` different sizes, those whose hash comes first; order is kept.
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
   std::vector<double> fractions;
-  for (const GemmProblem& problem : problems) fractions.push_back(size_fraction(problem, seed));
+  for (const GemmProblem& problem : problems) fractions.push_back(group_fraction(problem, seed));
   std::vector<double> sorted = fractions;
   std::ranges::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
@@ -113,22 +113,26 @@ std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems) {
   return distinct;
 }
 
-double size_fraction(const GemmProblem& problem, std::uint64_t seed) noexcept {
+std::array<std::int64_t, 4> group_of(const GemmProblem& p, SplitBy by) noexcept {
+  if (by == SplitBy::weights) return {0, p.n, p.k, 0};
+  return {p.m, p.n, p.k, p.batch};
+}
+
+double group_fraction(const GemmProblem& problem, std::uint64_t seed, SplitBy by) noexcept {
   std::uint64_t hash = mix_hash(0, seed);
-  for (const std::int64_t size : {problem.m, problem.n, problem.k, problem.batch}) {
+  for (const std::int64_t size : group_of(problem, by))
     hash = mix_hash(hash, static_cast<std::uint64_t>(size));
-  }
   return static_cast<double>(hash >> 11) * 0x1p-53;
 }
 
-std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_by_sizes(
-    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed) {
+std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
+    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed, SplitBy by) {
   if (!(held_out_share >= 0 && held_out_share <= 1)) {
     fail(Errc::invalid_argument, "held-out share {}: must be between 0 and 1", held_out_share);
   }
   std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> parts;
   for (const GemmProblem& problem : problems) {
-    (size_fraction(problem, seed) < held_out_share ? parts.second : parts.first).push_back(problem);
+    (group_fraction(problem, seed, by) < held_out_share ? parts.second : parts.first).push_back(problem);
   }
   return parts;
 }

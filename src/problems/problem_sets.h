@@ -3,7 +3,7 @@
 /// Named sets of problems to measure, train on and report.
 ///
 ///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_gflop = 10});
-///     auto [train, held_out] = split_by_sizes(problems, 0.2, /*seed=*/1);
+///     auto [train, held_out] = split_problems(problems, 0.2, /*seed=*/1);
 ///
 /// The same request gives the same problems, in the same order, on every machine.
 #include <cstdint>
@@ -60,11 +60,22 @@ std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view 
 /// The problems with what GemmProblem::operator== calls equal merged: first place kept, weights added.
 std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems);
 
-/// Where a problem's sizes (m, n, k, batch) fall in [0, 1): the same for all layouts and element types.
-double size_fraction(const GemmProblem& problem, std::uint64_t seed) noexcept;
+/// Which problems stay together when problems are parted, whatever their layouts and element types: those of
+/// equal m, n, k, batch, or all products with weights of one shape (n, k), which differ in m and batch.
+enum class SplitBy : std::uint8_t { sizes, weights };
+template <>
+struct EnumWords<SplitBy> {
+  static constexpr std::string_view what = "way to part problems";
+  static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
+};
+/// What the problems of one group have in common; other entries are 0.
+std::array<std::int64_t, 4> group_of(const GemmProblem& problem, SplitBy by) noexcept;
+/// Where a problem's group falls in [0, 1).
+double group_fraction(const GemmProblem& problem, std::uint64_t seed, SplitBy by = SplitBy::sizes) noexcept;
 
-/// Train and held-out parts: held out are the sizes with size_fraction < share. Order is kept.
-std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_by_sizes(
-    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed);
+/// Train and held-out parts: held out are the groups with group_fraction < share. Order is kept.
+std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
+    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed,
+    SplitBy by = SplitBy::sizes);
 
 }  // namespace kscout

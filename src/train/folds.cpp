@@ -9,23 +9,21 @@
 namespace kscout {
 
 std::vector<std::uint32_t> group_k_fold(std::span<const GemmProblem> problems,
-                                        std::span<const std::uint32_t> weights, std::uint32_t folds) {
-  using Key = std::array<std::int64_t, 4>;
+                                        std::span<const std::uint32_t> rows, std::uint32_t folds,
+                                        SplitBy by) {
   struct Group {
     std::uint64_t weight = 0;
     std::vector<std::size_t> members;
   };
-  std::map<Key, Group> groups;
+  std::map<std::array<std::int64_t, 4>, Group> groups;
   for (std::size_t i = 0; i < problems.size(); ++i) {
-    const GemmProblem& p = problems[i];
-    Group& group = groups[{p.m, p.n, p.k, p.batch}];
-    group.weight += weights[i];
+    Group& group = groups[group_of(problems[i], by)];
+    group.weight += rows[i];
     group.members.push_back(i);
   }
   if (folds < 2 || groups.size() < folds) {
-    fail(Errc::invalid_argument,
-         "{} folds over {} distinct problem sizes: give 2 to {} folds or measure more problems", folds,
-         groups.size(), groups.size());
+    fail(Errc::invalid_argument, "{} folds over {} distinct {}: give 2 to {} folds or measure more problems",
+         folds, groups.size(), word(by), groups.size());
   }
   std::vector<const Group*> order;
   for (const auto& [key, group] : groups) order.push_back(&group);

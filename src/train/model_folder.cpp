@@ -124,6 +124,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   json["rules"] = result.model.data().families.front().rules;
   json["parameters"] = parameters_json(result.options.parameters);
   json["folds"] = result.options.folds;
+  json["fold_by"] = word(result.options.fold_by);
   json["default_target"] = std::string(word(result.model.default_target()));
   json["targets"] = Json::object();
   for (std::size_t i = 0; i < result.targets.size(); ++i) {

@@ -133,7 +133,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {
     rows_per_problem.push_back(static_cast<std::uint32_t>(size));
   }
-  const auto fold_of = group_k_fold(set.problems, rows_per_problem, options.folds);
+  const auto fold_of = group_k_fold(set.problems, rows_per_problem, options.folds, options.fold_by);
   if (progress)
     progress(fmt::format("{} rows of {} problems, {} features", set.row_count(), set.problems.size(),
                          set.features));

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "problems/problem_sets.h"
 #include "select/model.h"
 #include "train/confidence.h"
 #include "train/cross_validate.h"
@@ -24,6 +25,7 @@ namespace kscout {
 
 struct TrainOptions {
   std::uint32_t folds = 5;
+  SplitBy fold_by = SplitBy::sizes;  ///< what no two folds share
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
 };

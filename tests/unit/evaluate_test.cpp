@@ -14,6 +14,7 @@
 #include "dataset_fixture.h"
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
+#include "evaluate/static_configs.h"
 
 namespace kscout {
 namespace {
@@ -195,6 +196,35 @@ TEST(Baselines, GreedyAddsWhatHelpsMost) {
   const auto chosen = best_statics(table, 2);
   EXPECT_EQ(chosen[0], table.configs[0]);
   EXPECT_EQ(best_statics(table, 99).size(), 3u);
+}
+
+TEST(Prune, KeepsTheFewestThatReachTheMean) {
+  // Config 0 is fair everywhere and taken first; 1 and 2 together do all of its work.
+  const MeasurementTable table = table_of({{11, 10, 16}, {11, 16, 10}});
+  EXPECT_EQ(prune(table, {.keep = 0.8}).configs, std::vector{table.configs[0]});
+  const PrunedConfigs all = prune(table, {.keep = 1});
+  EXPECT_EQ(all.configs, (std::vector{table.configs[1], table.configs[2]}));
+  EXPECT_DOUBLE_EQ(all.mean, 1);
+  EXPECT_EQ(all.problems, 2u);
+  EXPECT_EQ(all.candidates, 3u);
+}
+
+TEST(Prune, WeighsProblemsByTheirCalls) {
+  MeasurementTable table = table_of({{10, 40}, {40, 10}});
+  table.problems[0].weight = 99;
+  const PrunedConfigs few = prune(table, {.keep = 0.99});
+  EXPECT_EQ(few.configs, std::vector{table.configs[0]});
+  EXPECT_DOUBLE_EQ(few.least, 0.25);
+  EXPECT_EQ(prune(table, {.keep = 0.99, .keep_each = 0.3}).configs.size(), 2u);
+}
+
+TEST(Prune, WhatIsGivenNeedNotBeReachedAgain) {
+  const MeasurementTable table = table_of({{10, 40}, {40, 10}, {-1, -1}});
+  const PrunedConfigs rest = prune(table, {.keep = 1, .given = {table.configs[1]}});
+  EXPECT_EQ(rest.configs, std::vector{table.configs[0]});
+  EXPECT_EQ(rest.problems, 2u);
+  EXPECT_THROW(prune(table_of({{-1, -1}}), {}), Error);
+  EXPECT_THROW(prune(table, {.keep = 99}), Error);
 }
 
 TEST(TrainingSizes, ComeFromTheManifest) {

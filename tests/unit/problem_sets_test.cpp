@@ -152,16 +152,26 @@ TEST(Request, LimitsLayoutsAndSamplesOfSizes) {
 TEST(Split, KeepsLayoutsOfOneSizeTogether) {
   const auto problems =
       make_problem_set({.set = "ck_wide", .layouts = {Layout::rcr, Layout::rrr, Layout::ccr}});
-  const auto [train, held_out] = split_by_sizes(problems, 0.25, 11);
+  const auto [train, held_out] = split_problems(problems, 0.25, 11);
   EXPECT_EQ(train.size() + held_out.size(), problems.size());
   const double share = static_cast<double>(held_out.size()) / static_cast<double>(problems.size());
   EXPECT_NEAR(share, 0.25, 0.05);
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
   for (const auto& p : train) seen.insert({p.m, p.n, p.k});
   for (const auto& p : held_out) EXPECT_FALSE(seen.contains({p.m, p.n, p.k})) << print(p);
-  EXPECT_TRUE(split_by_sizes(problems, 0, 1).second.empty());
-  EXPECT_TRUE(split_by_sizes(problems, 1, 1).first.empty());
-  expect_error(Errc::invalid_argument, "between 0 and 1", [&] { split_by_sizes(problems, 1.5, 1); });
+  EXPECT_TRUE(split_problems(problems, 0, 1).second.empty());
+  EXPECT_TRUE(split_problems(problems, 1, 1).first.empty());
+  expect_error(Errc::invalid_argument, "between 0 and 1", [&] { split_problems(problems, 1.5, 1); });
+}
+
+TEST(Split, KeepsWeightsOfOneShapeTogether) {
+  const auto problems = make_problem_set({.set = "llm"});
+  const auto [train, held_out] = split_problems(problems, 0.3, 5, SplitBy::weights);
+  EXPECT_FALSE(held_out.empty());
+  EXPECT_EQ(train.size() + held_out.size(), problems.size());
+  std::set<std::pair<std::int64_t, std::int64_t>> seen;
+  for (const auto& p : train) seen.insert({p.n, p.k});
+  for (const auto& p : held_out) EXPECT_FALSE(seen.contains({p.n, p.k})) << print(p);
 }
 
 TEST(ReadProblems, TakesLinesAndTables) {

@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "core/hash.h"
+#include "family/rule_set_text.h"
 
 namespace kscout {
 
@@ -164,35 +165,6 @@ class Harvester {
   Harvest found_;
 };
 
-/// Where a block holds: every field of the signature that decides which algorithms there are.
-std::string when_text(const Signature& s) {
-  return fmt::format(
-      "s.dtype_a == '{}' and s.dtype_b == '{}' and s.dtype_c == '{}' and s.layout == '{}' and s.epilogue == "
-      "'{}'",
-      word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.layout), word(s.epilogue));
-}
-
-std::string block_text(std::string_view set, const Signature& signature, std::int32_t version,
-                       const std::vector<CublasLtConfig>& configs) {
-  std::vector<std::string> names;
-  for (const Axis& axis : std::span(cublaslt_gemm_space.axes).subspan(2))
-    names.push_back(fmt::format("\"{}\"", axis.name));
-  std::string text = fmt::format(
-      "[[rule_set.{}.block]]\nwhen = \"{}\"\nversion = {}\nsuggestion = 0\naxes = [{}]\nconfigs = [\n", set,
-      when_text(signature), version, fmt::join(names, ", "));
-  for (const CublasLtConfig& config : configs) {
-    const KernelConfig values = config.kernel_config();
-    std::vector<std::string> row;
-    for (std::size_t i = 2; i < cublaslt_gemm_space.axes.size(); ++i) {
-      const Axis& axis = cublaslt_gemm_space.axes[i];
-      const std::string value = axis_value_text(axis, values[i]);
-      row.push_back(axis.words.empty() ? value : fmt::format("\"{}\"", value));
-    }
-    text += fmt::format("  [{}],\n", fmt::join(row, ", "));
-  }
-  return text + "]\n\n";
-}
-
 }  // namespace
 
 std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options) {
@@ -216,19 +188,19 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
 }
 
 std::string rule_set_text(const std::vector<Harvest>& harvests) {
-  std::string text = "provider = \"cublaslt\"\nop = \"gemm\"\n\n";
-  const auto sets = [&](std::string_view name, std::string_view help, std::string_view extends,
-                        std::vector<CublasLtConfig> Harvest::*configs) {
-    text += fmt::format("[rule_set.{}]\nhelp = \"{}\"\nextends = \"{}\"\n\n", name, help, extends);
+  const auto blocks = [&](std::vector<CublasLtConfig> Harvest::*found) {
+    std::vector<ListedBlock> out;
     for (const Harvest& one : harvests) {
-      if (!(one.*configs).empty())
-        text += block_text(name, one.signature, one.suggested.front().version, one.*configs);
+      ListedBlock& block = out.emplace_back(ListedBlock{one.signature, {}});
+      for (const CublasLtConfig& config : one.*found) block.configs.push_back(config.kernel_config());
     }
+    return out;
   };
-  sets("harvested", "algorithms that the library's heuristic named for some problem", "default",
-       &Harvest::suggested);
-  sets("widened", "and those around them that the library takes", "harvested", &Harvest::widened);
-  return text;
+  return rule_sets_text(
+      "cublaslt", Op::gemm,
+      {{"harvested", "algorithms that the library's heuristic named for some problem", "default",
+        blocks(&Harvest::suggested)},
+       {"widened", "and those around them that the library takes", "harvested", blocks(&Harvest::widened)}});
 }
 
 }  // namespace kscout

@@ -1,0 +1,157 @@
+#include "evaluate/static_configs.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "dataset/operations.h"
+
+namespace kscout {
+
+namespace {
+
+/// Efficiency of every config on the problems that have an oracle; 0 when unmeasured or failed.
+struct EfficiencyMatrix {
+  std::vector<std::vector<double>> lines;  ///< one per problem, one entry per config
+  std::vector<double> calls;               ///< weight of each line
+
+  explicit EfficiencyMatrix(const MeasurementTable& table) {
+    const auto rows = counted_rows(table);
+    for (std::size_t p = 0; p < rows.size(); ++p) {
+      const auto oracle = oracle_of(rows[p]);
+      if (!oracle) continue;
+      auto& line = lines.emplace_back(table.configs.size(), 0.0);
+      calls.push_back(table.problems[p].weight);
+      for (const CountedRow& row : rows[p]) {
+        const bool timed = row.measured.status == Status::ok || row.measured.status == Status::raced;
+        if (timed) line[row.config] = std::min(1.0, oracle->measured.time_us / row.measured.time_us);
+      }
+    }
+  }
+};
+
+/// What the configs chosen so far reach on each problem.
+class Cover {
+ public:
+  explicit Cover(const EfficiencyMatrix& matrix) : matrix_(matrix), reached_(matrix.lines.size(), 0.0) {}
+
+  void add(std::size_t config) {
+    for (std::size_t p = 0; p < reached_.size(); ++p)
+      reached_[p] = std::max(reached_[p], matrix_.lines[p][config]);
+  }
+  /// What the config would add to the sum over problems of calls times the share reached, shares counted up
+  /// to `enough`.
+  double gain(std::size_t config, double enough = 1) const {
+    double sum = 0;
+    for (std::size_t p = 0; p < reached_.size(); ++p) {
+      const double more = std::min(enough, matrix_.lines[p][config]) - std::min(enough, reached_[p]);
+      if (more > 0) sum += matrix_.calls[p] * more;
+    }
+    return sum;
+  }
+  double mean() const {
+    double sum = 0, calls = 0;
+    for (std::size_t p = 0; p < reached_.size(); ++p) {
+      sum += matrix_.calls[p] * reached_[p];
+      calls += matrix_.calls[p];
+    }
+    return sum / calls;
+  }
+  double least() const { return std::ranges::min(reached_); }
+
+ private:
+  const EfficiencyMatrix& matrix_;
+  std::vector<double> reached_;
+};
+
+/// The unused config that gains most; the first of equals.
+std::size_t best_to_add(const Cover& cover, const std::vector<bool>& used, double enough = 1) {
+  std::size_t best = used.size();
+  double most = -1;
+  for (std::size_t c = 0; c < used.size(); ++c) {
+    if (used[c]) continue;
+    if (const double gain = cover.gain(c, enough); gain > most) {
+      most = gain;
+      best = c;
+    }
+  }
+  return best;
+}
+
+void check_share(double share, std::string_view name) {
+  if (!(share >= 0 && share <= 1))
+    fail(Errc::invalid_argument, "{} = {}: expected a share from 0 to 1", name, share);
+}
+
+}  // namespace
+
+std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count) {
+  const EfficiencyMatrix matrix(training);
+  Cover cover(matrix);
+  std::vector<bool> used(training.configs.size());
+  std::vector<KernelConfig> chosen;
+  while (chosen.size() < std::min(count, used.size())) {
+    const std::size_t best = best_to_add(cover, used);
+    cover.add(best);
+    used[best] = true;
+    chosen.push_back(training.configs[best]);
+  }
+  return chosen;
+}
+
+KernelConfig best_static(const MeasurementTable& training) {
+  const auto chosen = best_statics(training, 1);
+  if (chosen.empty()) fail(Errc::invalid_argument, "no config to choose from: the training data are empty");
+  return chosen.front();
+}
+
+PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) {
+  check_share(request.keep, "keep");
+  check_share(request.keep_each, "keep each");
+  const EfficiencyMatrix matrix(table);
+  if (matrix.lines.empty())
+    fail(Errc::invalid_argument, "no problem has a config that ended well: there is nothing to keep");
+
+  std::vector<bool> used(table.configs.size());
+  for (const KernelConfig& config : request.given) {
+    const auto at = std::ranges::find(table.configs, config);
+    if (at != table.configs.end()) used[static_cast<std::size_t>(at - table.configs.begin())] = true;
+  }
+  std::vector<std::size_t> added;
+  const auto cover_without = [&](std::size_t left_out) {
+    Cover cover(matrix);
+    for (std::size_t c = 0; c < used.size(); ++c) {
+      if (used[c] && c != left_out) cover.add(c);
+    }
+    return cover;
+  };
+  const auto enough = [&](const Cover& cover) {
+    return cover.mean() >= request.keep && cover.least() >= request.keep_each;
+  };
+
+  // With every config both shares are 1, so this ends.
+  Cover cover = cover_without(used.size());
+  while (!enough(cover)) {
+    const double up_to = cover.mean() < request.keep ? 1 : request.keep_each;
+    const std::size_t best = best_to_add(cover, used, up_to);
+    cover.add(best);
+    used[best] = true;
+    added.push_back(best);
+  }
+  // The first ones were taken for what later ones do as well.
+  for (const std::size_t config : std::vector(added)) {
+    if (!enough(cover_without(config))) continue;
+    used[config] = false;
+    std::erase(added, config);
+  }
+  std::ranges::sort(added);
+  const Cover kept = cover_without(used.size());
+  PrunedConfigs out{.configs = {},
+                    .mean = kept.mean(),
+                    .least = kept.least(),
+                    .problems = matrix.lines.size(),
+                    .candidates = table.configs.size()};
+  for (const std::size_t config : added) out.configs.push_back(table.configs[config]);
+  return out;
+}
+
+}  // namespace kscout
