@@ -81,7 +81,7 @@ struct PruneOptions {
   /// Returns --prune itself.
   CLI::Option* add_to(CLI::App& verb);
 
-  std::string data, name = "pruned", extends = "tiny";
+  std::string data, name = "pruned", extends = "tiny", filter;
   double keep = 99, keep_each = 0;  ///< percent
 };
 

@@ -13,6 +13,8 @@
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/static_configs.h"
+#include "expr/expr.h"
+#include "family/family_file.h"
 #include "family/rule_set_text.h"
 #include "options.h"
 #include "table.h"
@@ -38,6 +40,27 @@ std::vector<KernelConfig> configs_of(const Family& family) {
   return out;
 }
 
+/// The rows of one signature, and of configs for which the formula holds (none: all).
+MeasurementTable candidates_of(const MeasurementTable& table, const Signature& signature,
+                               const std::string& filter) {
+  MeasurementTable part =
+      table_of_problems(table, [&](const GemmProblem& p) { return signature_of(p) == signature; });
+  if (filter.empty()) return part;
+  const ConfigSpace& space = *table.configs.front().space;
+  const auto program = expr::Program::compile({{"filter", filter}}, family_scope(space, {}, false));
+  std::vector<bool> admitted;
+  for (const KernelConfig& config : part.configs) {
+    expr::Inputs inputs(program);
+    inputs.set("c", config);
+    inputs.set("d", part.device);
+    inputs.set("s", signature);
+    const double holds = expr::evaluate_one(program, inputs);
+    admitted.push_back(holds == holds && holds != 0);  // unknown does not admit
+  }
+  std::erase_if(part.rows, [&](const auto& row) { return !admitted[row.config]; });
+  return part;
+}
+
 void run_prune(const PruneOptions& options, const std::string& out, Format format) {
   if (out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
   const MeasurementTable table = read_dataset(options.data);
@@ -60,9 +83,7 @@ void run_prune(const PruneOptions& options, const std::string& out, Format forma
                                             .rules = set.extends,
                                             .filter = {}}));
     }
-    const PrunedConfigs pruned =
-        prune(table_of_problems(table, [&](const GemmProblem& p) { return signature_of(p) == signature; }),
-              request);
+    const PrunedConfigs pruned = prune(candidates_of(table, signature, options.filter), request);
     const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
     report.add_row({text(word(signature.dtype_a)), text(word(signature.layout)),
                     text(word(signature.epilogue)), count(pruned.problems), count(pruned.candidates),
@@ -84,6 +105,7 @@ void setup_kernels_prune(CLI::App& verb) {
   };
   const auto options = std::make_shared<Options>();
   options->prune.add_to(verb)->required();
+  verb.add_option("--filter", options->prune.filter, "keep only configs for which this formula holds");
   verb.add_option("--out", options->out, "file of the rule set");
   add_format_option(verb, options->format);
   verb.callback([options] { run_prune(options->prune, options->out, options->format); });
