@@ -77,6 +77,8 @@ class ProblemBench {
   std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
   /// One more sample, in microseconds. What goes wrong becomes the contender's outcome.
   std::optional<double> take_turn(Contender& one);
+  /// Whether its last call left the guards alone; if not, that becomes its outcome.
+  bool left_guards_whole(Contender& one);
   /// Looks apart in time at all; who may still be the fastest, by their fastest sample.
   std::vector<std::size_t> look_at(std::span<Contender> all);
   /// Cuts `left` to those whom the budget pays all rounds; fewer rounds where even the least of them cost

@@ -56,6 +56,7 @@ SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest&
   plan.filter = request.filter;
   plan.device = device;
   plan.protocol = protocol;
+  if (device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
   plan.seed = request.seed;
   plan.problems = choose_problems(problems, request);
   plan.candidates.resize(plan.problems.size());
