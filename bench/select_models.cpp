@@ -135,7 +135,9 @@ GemmProblem select_problem(const SelectCase& of, std::mt19937_64& random) {
 
 std::filesystem::path train_select_model(const SelectCase& of, const Family& family,
                                          const std::filesystem::path& folder) {
-  const auto file = folder / fmt::format("{}_{}.txt", of.provider, of.leaves);
+  // A schema that grew asks for another model.
+  const std::size_t features = Schema::find("gemm").size();
+  const auto file = folder / fmt::format("{}_{}_of_{}.txt", of.provider, of.leaves, features);
   if (!std::filesystem::exists(file)) {
     fmt::print(stderr, "select: training {} ({} configs, {} leaves)\n", of.name, of.configs, of.leaves);
     std::filesystem::create_directories(folder);

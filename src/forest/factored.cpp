@@ -100,12 +100,13 @@ std::optional<std::size_t> FactoredForest::top(const GemmProblem& problem,
                                                std::span<ScoredConfig> out, Scratch& scratch) const noexcept {
   if (!evaluate(problem, scratch)) return std::nullopt;
   std::ranges::fill(scratch.allowed_, 0);
+  const bool row_is_config = distinct() == size();
   for (std::uint32_t row = 0; row < distinct(); ++row) {
-    std::uint32_t at = first_[row];
-    while (at < first_[row + 1] && allowed[configs_[at]] == 0) ++at;
-    const bool any = at < first_[row + 1];
+    std::uint32_t at = row_is_config ? row : first_[row];
+    while (!row_is_config && at < first_[row + 1] && allowed[configs_[at]] == 0) ++at;
+    const bool any = row_is_config ? allowed[row] != 0 : at < first_[row + 1];
     scratch.allowed_[row / 64] |= std::uint64_t{any} << (row % 64);
-    scratch.first_[row] = any ? configs_[at] : 0;
+    scratch.first_[row] = row_is_config ? row : any ? configs_[at] : 0;
   }
   const std::span best = std::span(scratch.best_).first(std::min(out.size(), distinct()));
   const std::size_t rows =

@@ -64,82 +64,120 @@ HWY_INLINE void reach_leaves(const SlicedJob& job, const SlicedTask& task, std::
   }
 }
 
-/// Adds the tree's rounded leaves to the planes; the sum fits the first `end` of them. Pairs: (task.leaves +
-/// 1) / 2 when known, else 0.
-template <std::size_t Vectors, std::size_t Pairs>
-HWY_INLINE void add_leaves(const SlicedJob& job, const SlicedTask& task, std::size_t first, std::size_t end,
-                           const std::uint64_t* HWY_RESTRICT slots) {
-  constexpr std::size_t kPlace = Vectors * kLanes;
-  const std::uint64_t* const codes = job.codes + task.first_leaf;
-  const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
-  std::uint64_t* plane = job.planes + first;
-  BitVector carry[Vectors];
-  for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
-  for (std::size_t p = 0; p < task.planes; ++p, plane += job.words) {
-    BitVector add[Vectors];
-    const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
-    for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
-    for (std::size_t pair = 1; pair < pairs; ++pair) {
-      place = slots + (pair * 4 + ((codes[pair] >> (2 * p)) & 3)) * kPlace;
-      for (std::size_t v = 0; v < Vectors; ++v) {
-        add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
+/// Sums in bits, plane by plane, of one block of rows. What trees carry out of their highest planes waits for
+/// a second carry of the same weight: two of them and the plane make one carry of the next weight, so that a
+/// carry costs about one addition, and not one for each plane above.
+template <std::size_t Vectors>
+class PlaneSums {
+ public:
+  static constexpr std::size_t kPlace = Vectors * kLanes;
+
+  PlaneSums(const SlicedJob& job, std::size_t first) noexcept : job_(job), planes_(job.planes + first) {
+    for (std::size_t p = 0; p < job.plane_count; ++p) std::fill_n(plane(p), kPlace, 0);
+  }
+
+  /// Adds the tree's rounded leaves. Pairs: (task.leaves + 1) / 2 when known, else 0.
+  template <std::size_t Pairs>
+  HWY_INLINE void add(const SlicedTask& task, const std::uint64_t* HWY_RESTRICT slots) noexcept {
+    const SlicedCode* const codes = job_.codes + task.first_leaf;
+    const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
+    const std::size_t words = job_.words, end = task.planes;
+    std::uint64_t* HWY_RESTRICT to = planes_;
+    BitVector carry[Vectors];
+    for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
+    for (std::size_t p = 0; p < end; ++p, to += words) {
+      BitVector add[Vectors];
+      const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
+      for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
+      for (std::size_t pair = 1; pair < pairs; ++pair) {
+        place = slots + (pair * 4 + ((codes[2 * pair] >> (2 * p)) & 3)) * kPlace;
+        for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
       }
+      add_to(to, add, carry);
     }
+    carry_to(end, carry);
+  }
+
+  /// What waits is added.
+  void finish() noexcept {
+    BitVector carry[Vectors], add[Vectors];
+    for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
+    for (std::size_t p = 0; p < job_.plane_count; ++p) {
+      const bool any = (waits_ >> p) & 1;
+      for (std::size_t v = 0; v < Vectors; ++v)
+        add[v] = any ? hn::Load(bits, waiting(p) + v * kLanes) : hn::Zero(bits);
+      add_to(plane(p), add, carry);
+    }
+  }
+
+ private:
+  std::uint64_t* plane(std::size_t p) const noexcept { return planes_ + p * job_.words; }
+  std::uint64_t* waiting(std::size_t p) const noexcept { return job_.waiting + p * kPlace; }
+
+  /// One plane += add + carry; carry becomes what goes to the next.
+  static HWY_INLINE void add_to(std::uint64_t* HWY_RESTRICT to, const BitVector* add,
+                                BitVector* carry) noexcept {
     for (std::size_t v = 0; v < Vectors; ++v) {
-      const BitVector sum = hn::Load(bits, plane + v * kLanes);
+      const BitVector sum = hn::Load(bits, to + v * kLanes);
       const BitVector differ = hn::Xor(sum, add[v]);
-      hn::Store(hn::Xor(differ, carry[v]), bits, plane + v * kLanes);
+      hn::Store(hn::Xor(differ, carry[v]), bits, to + v * kLanes);
       carry[v] = hn::Or(hn::And(sum, add[v]), hn::And(carry[v], differ));
     }
   }
-  for (std::size_t p = task.planes; p < end; ++p, plane += job.words) {
-    for (std::size_t v = 0; v < Vectors; ++v) {
-      const BitVector sum = hn::Load(bits, plane + v * kLanes);
-      hn::Store(hn::Xor(sum, carry[v]), bits, plane + v * kLanes);
-      carry[v] = hn::And(sum, carry[v]);
+
+  /// The sums fit the planes: beyond them every carry is zero.
+  HWY_INLINE void carry_to(std::size_t p, BitVector* carry) noexcept {
+    BitVector add[Vectors];
+    for (; (waits_ >> p) & 1; ++p) {
+      for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, waiting(p) + v * kLanes);
+      add_to(plane(p), add, carry);
+      waits_ &= ~(std::uint64_t{1} << p);
     }
+    if (p >= job_.plane_count) return;
+    for (std::size_t v = 0; v < Vectors; ++v) hn::Store(carry[v], bits, waiting(p) + v * kLanes);
+    waits_ |= std::uint64_t{1} << p;
   }
-}
+
+  const SlicedJob& job_;
+  std::uint64_t* const planes_;
+  std::uint64_t waits_ = 0;  ///< planes for which a carry waits
+};
 
 /// All trees for Vectors vectors of rows from word `first` on.
 template <std::size_t Vectors>
 void add_block(const SlicedJob& job, std::size_t first) {
   std::uint64_t* const slots = job.slots;
-  for (std::size_t p = 0; p < job.plane_count; ++p) {
-    std::fill_n(job.planes + p * job.words + first, Vectors * kLanes, 0);
-  }
-  std::size_t ready = 0;   // places "none" that hold zeros
-  std::uint64_t most = 0;  // of the sums so far: carries go no further
+  PlaneSums<Vectors> sums(job, first);
+  std::size_t ready = 0;  // places "none" that hold zeros
   for (std::size_t t = 0; t < job.task_count; ++t) {
     const SlicedTask& task = job.tasks[t];
     const std::size_t pairs = (task.leaves + 1) / 2;
     for (; ready < pairs; ++ready) std::fill_n(slots + ready * 4 * Vectors * kLanes, Vectors * kLanes, 0);
     reach_leaves<Vectors>(job, task, first, slots);
-    most += (std::uint64_t{1} << task.planes) - 1;
-    const auto end = std::min<std::size_t>(job.plane_count, static_cast<std::size_t>(std::bit_width(most)));
     switch (pairs) {
       case 1:
-        add_leaves<Vectors, 1>(job, task, first, end, slots);
+        sums.template add<1>(task, slots);
         break;
       case 2:
-        add_leaves<Vectors, 2>(job, task, first, end, slots);
+        sums.template add<2>(task, slots);
         break;
       case 3:
-        add_leaves<Vectors, 3>(job, task, first, end, slots);
+        sums.template add<3>(task, slots);
         break;
       case 4:
-        add_leaves<Vectors, 4>(job, task, first, end, slots);
+        sums.template add<4>(task, slots);
         break;
       case 5:
-        add_leaves<Vectors, 5>(job, task, first, end, slots);
+        sums.template add<5>(task, slots);
         break;
       case 6:
-        add_leaves<Vectors, 6>(job, task, first, end, slots);
+        sums.template add<6>(task, slots);
         break;
       default:
-        add_leaves<Vectors, 0>(job, task, first, end, slots);
+        sums.template add<0>(task, slots);
     }
   }
+  sums.finish();
 }
 
 inline void add_trees(const SlicedJob& job) noexcept {

@@ -26,22 +26,22 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   by_rank.resize(plan.most_classes);
   bucket.resize(2 * (questions + 1));
   thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2);
-  class_ranks.resize(plan.most_classes);
-  row_ranks.resize(64 * plan.words, UINT8_MAX);
+  class_bytes.resize(plan.most_classes);
+  row_bytes.resize(64 * plan.words, INT8_MAX);
   leaves_before.resize(alive_words + 1);
   steps.resize(plan.steps + 1);
-  codes.resize(plan.leaf_value.size());
-  leaves.resize(plan.leaf_value.size());
+  codes.resize(plan.leaf_value.size() + kSlicedCodeRoom);  // vectors are written whole
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
   unsorted_tasks.resize(plan.trees.size());
-  tasks_by_size.resize(std::max<std::size_t>(plan.most_leaves, 64) + 2);
+  tasks_by_size.resize(kSlicedSizes * kSlicedCodeBits);
   planes.resize(lines_of(plan.planes * plan.words + 1));
+  waiting.resize(lines_of(plan.planes * kSlicedBlockWords + 1));
   slots.resize(lines_of(sliced_slot_words(plan.most_leaves + 1)));
   survivors.resize(plan.words);
   candidates.resize(plan.words);
   batch_bits.resize((plan.most_vectors + 1) * kSlicedBatch);
-  batch_values.resize(plan.trees.size() * kSlicedBatch);
+  batch_leaves.resize(plan.trees.size() * kSlicedBatch);
   scored.resize(plan.rows);
 }
 

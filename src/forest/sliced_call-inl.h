@@ -39,6 +39,7 @@ class Call {
     job.task_count = work_.counts.sliced;
     job.planes = work_.planes.data()->words;
     job.plane_count = plan_.planes;
+    job.waiting = work_.waiting.data()->words;
     job.slots = work_.slots.data()->words;
     add_trees(job);
   }
@@ -142,7 +143,7 @@ class Call {
   /// The leaf of each row of the batch: it moves from the first leaf of a node to the first on its right.
   void find_leaves(const SlicedTask& task, std::size_t rows) noexcept {
     const SlicedStep* const steps = work_.steps.data() + task.first_step;
-    double* const to = work_.batch_values.data() + task.tree * kBatch;
+    std::uint32_t* const to = work_.batch_leaves.data() + task.tree * kBatch;
     for (std::size_t first = 0; first < rows; first += hn::Lanes(lanes)) {
       auto leaf = hn::Zero(lanes);
       for (std::size_t s = 0; s + 1 < task.leaves; ++s) {
@@ -154,25 +155,51 @@ class Call {
       std::uint32_t found[kBatch];
       hn::StoreU(leaf, lanes, found);
       for (std::size_t i = 0; i < hn::Lanes(lanes) && first + i < rows; ++i) {
-        to[first + i] = value(task, found[i]);
+        const std::uint32_t at = position(task, found[i]);
+        hwy::Prefetch(plan_.leaf_value.data() + at);  // most are not in a cache near enough
+        to[first + i] = at;
       }
     }
   }
 
-  /// Of an alive leaf of a tree.
-  double value(const SlicedTask& task, std::size_t leaf) const noexcept {
-    return plan_.leaf_value[task.first_leaf + work_.leaves[task.first_leaf + leaf]];
+  /// Where the value of a tree's alive leaf stands.
+  std::uint32_t position(const SlicedTask& task, std::uint32_t leaf) const noexcept {
+    const LeafWord* word = work_.alive.data() + plan_.trees[task.tree].alive_word;
+    std::uint32_t before = task.first_leaf;
+    for (std::uint32_t here; leaf >= (here = ones(*word)); ++word) {
+      leaf -= here;
+      before += kWordLeaves;
+    }
+    return before + nth_one(*word, leaf);
+  }
+
+  static std::uint32_t ones(LeafWord word) noexcept {
+    return static_cast<std::uint32_t>(std::popcount(word));
+  }
+
+  /// The position of the one that `before` others precede: the byte, then within it; nothing to predict.
+  static std::uint32_t nth_one(LeafWord word, std::uint32_t before) noexcept {
+    std::uint32_t shift = 0;
+    for (const LeafWord bytes : {LeafWord{0xff}, LeafWord{0xffff}, LeafWord{0xffffff}}) {
+      shift += 8 * static_cast<std::uint32_t>(before >= ones(word & bytes));
+    }
+    before -= ones(word & ((LeafWord{1} << shift) - 1));
+    return shift + kOnesOfByte[(word >> shift) & 0xff][before];
   }
 
   /// Adds what find_leaves found in the order of the trees.
   void add_leaves_in_order(std::size_t rows, double* sums) noexcept {
+    const double* const values = plan_.leaf_value.data();
     std::fill_n(sums, rows, 0.0);
     for (std::size_t tree = 0; tree < plan_.trees.size(); ++tree) {
       const SlicedTask& task = work_.tasks[tree];
-      const bool constant = task.leaves == 1;
-      const double* const from = work_.batch_values.data() + tree * kBatch;
-      const double same = constant ? value(task, 0) : 0;
-      for (std::size_t i = 0; i < rows; ++i) sums[i] += constant ? same : from[i];
+      const std::uint32_t* const from = work_.batch_leaves.data() + tree * kBatch;
+      if (task.leaves == 1) {
+        const double same = values[position(task, 0)];
+        for (std::size_t i = 0; i < rows; ++i) sums[i] += same;
+      } else {
+        for (std::size_t i = 0; i < rows; ++i) sums[i] += values[from[i]];
+      }
     }
   }
 

@@ -16,25 +16,32 @@ struct SlicedStep {
   std::uint16_t leaf, right;
 };
 
-/// What is left of a tree: leaves - 1 steps, and for each pair of alive leaves a code: bit p of the first's
-/// rounded value at position 2 p, of the second's at 2 p + 1. Values count from the least alive leaf.
+/// What is left of a tree: leaves - 1 steps, and for each pair of alive leaves a code at the place of the
+/// first: bit p of its rounded value at position 2 p, of the second's at 2 p + 1. Values count from the least
+/// alive leaf.
 struct SlicedTask {
   std::uint32_t tree = 0;
   std::uint32_t first_step = 0, first_leaf = 0;
   std::uint32_t leaves = 0, planes = 0;
 };
 
+using SlicedCode = std::uint32_t;
+inline constexpr int kSlicedCodeBits = 16;  ///< most of a rounded leaf
+inline constexpr std::size_t kSlicedCodeRoom =
+    8;  ///< behind the last code: they are read and written in vectors
+
 struct SlicedJob {
   const std::uint64_t* bits = nullptr;  ///< vectors one after another
   std::size_t words = 0;                ///< of one vector
   const SlicedStep* steps = nullptr;
-  const std::uint64_t* codes = nullptr;
+  const SlicedCode* codes = nullptr;
   const SlicedTask* tasks = nullptr;
   std::size_t task_count = 0;
   std::uint64_t* planes =
       nullptr;  ///< plane p: words [p * words, (p + 1) * words); overwritten with the sums
   std::size_t plane_count = 0;
-  std::uint64_t* slots = nullptr;  ///< room for sliced_slot_words(most leaves) words, aligned to 64 bytes
+  std::uint64_t* waiting = nullptr;  ///< room for plane_count * kSlicedBlockWords words, aligned to 64 bytes
+  std::uint64_t* slots = nullptr;    ///< room for sliced_slot_words(most leaves) words, aligned to 64 bytes
 };
 
 /// Rows are worked on in blocks of at most this many words.

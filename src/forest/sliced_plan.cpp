@@ -16,7 +16,6 @@ namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
 constexpr double kDoubleStep = 0x1p-52;
-constexpr std::size_t kWordLeaves = 64;  ///< most leaves of a narrow tree
 
 /// Whose answers to a question differ, and when they are known.
 enum class Answers : std::uint8_t {
@@ -240,10 +239,9 @@ class Planner {
     tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
     tree.leaves = static_cast<std::uint32_t>(leaves);
     tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
-    tree.alive_words = static_cast<std::uint32_t>((leaves + 63) / 64);
-    for (std::size_t leaf = 0; leaf < leaves; leaf += 64) {
-      plan_.alive.push_back(leaves - leaf >= 64 ? ~std::uint64_t{0}
-                                                : (std::uint64_t{1} << (leaves - leaf)) - 1);
+    tree.alive_words = static_cast<std::uint32_t>((leaves + kWordLeaves - 1) / kWordLeaves);
+    for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
+      plan_.alive.push_back(range_in_word(0, tree.leaves, word));
     }
     plan_.most_leaves = std::max(plan_.most_leaves, leaves);
     plan_.leaf_value.resize(plan_.leaf_value.size() + leaves);
@@ -276,7 +274,8 @@ class Planner {
     tree.nodes = static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size()) -
                  tree.first_node;
     plan_.steps += tree.nodes;
-    while (plan_.node_question.size() % plan_.kernels->lanes != 0) add_narrow_node(0, 0, 0);
+    // A vector of bits has `lanes` words of 64 bits.
+    while (plan_.node_question.size() % (2 * plan_.kernels->lanes) != 0) add_narrow_node(0, 0, 0);
     plan_.trees.push_back(tree);
   }
 
@@ -284,7 +283,7 @@ class Planner {
     const Answers answers = answers_[node.question];
     if (answers == Answers::fixed || answers == Answers::by_row) keep_node(tree, node);
     if (answers == Answers::fixed) return;
-    for (std::uint32_t word = node.begin / 64; word <= (node.end - 1u) / 64; ++word) {
+    for (std::uint32_t word = node.begin / kWordLeaves; word <= (node.end - 1u) / kWordLeaves; ++word) {
       const Cut cut = {node.question, tree.alive_word + word, ~range_in_word(node.middle, node.end, word),
                        ~range_in_word(node.begin, node.middle, word)};
       if (answers == Answers::all_left) {
@@ -306,16 +305,17 @@ class Planner {
     }
   }
 
-  void add_narrow_node(std::uint64_t left, std::uint64_t right, std::uint32_t question) {
+  void add_narrow_node(LeafWord left, LeafWord right, std::uint32_t question) {
     plan_.left_leaves.push_back(left);
     plan_.right_leaves.push_back(right);
     plan_.node_question.push_back(question);
   }
 
-  static std::uint64_t range_in_word(std::uint32_t begin, std::uint32_t end, std::uint32_t word) {
-    const std::uint32_t from = std::max(begin, 64 * word), to = std::min(end, 64 * word + 64);
+  static LeafWord range_in_word(std::uint32_t begin, std::uint32_t end, std::uint32_t word) {
+    const std::uint32_t first = kWordLeaves * word;
+    const std::uint32_t from = std::max(begin, first), to = std::min(end, first + kWordLeaves);
     if (from >= to) return 0;
-    return (~std::uint64_t{0} >> (64 - (to - from))) << (from - 64 * word);
+    return (~LeafWord{0} >> (kWordLeaves - (to - from))) << (from - first);
   }
 
   // plan.cut_first, cut_word, keep_left, keep_right
@@ -343,9 +343,10 @@ class Planner {
       magnitude += std::max(std::abs(lowest), std::abs(highest));
     }
     // Nine bits for the average tree: more planes cost every row, fewer leave more rows for exact sums. Codes
-    // hold 30 bits of a leaf, and a sum should fit 40.
+    // hold kSlicedCodeBits of a leaf, and a sum should fit 40.
     const double average = ranges > 0 ? range_sum / static_cast<double>(ranges) : 0;
-    plan_.unit = std::max({average * 0x1p-9, range_most * 0x1p-29, range_sum * 0x1p-39});
+    plan_.unit =
+        std::max({average * 0x1p-9, std::ldexp(range_most, 1 - kSlicedCodeBits), range_sum * 0x1p-39});
     // Leaves near the largest double: no unit fits, so rounding tells nothing and every row gets its exact
     // sum.
     if (!(plan_.unit > 0) || !std::isfinite(range_sum)) plan_.unit = 1;
@@ -355,7 +356,7 @@ class Planner {
     const auto trees = static_cast<double>(plan_.trees.size());
     plan_.double_error = (trees + 8) * kDoubleStep * magnitude;
 
-    plan_.leaf_code.resize(plan_.leaf_value.size());
+    plan_.leaf_code.resize(plan_.leaf_value.size() + kSlicedCodeRoom);  // vectors are read whole
     std::uint64_t most_sum = 0;
     for (SlicedTree& tree : plan_.trees) most_sum += round_tree(tree);
     plan_.planes = static_cast<std::size_t>(std::bit_width(most_sum));
@@ -384,7 +385,7 @@ class Planner {
       most = std::max(most, rounded);
       tree.error = std::max(tree.error, std::abs(above - static_cast<double>(rounded) * plan_.unit));
       for (std::uint64_t rest = rounded; rest != 0; rest &= rest - 1) {
-        plan_.leaf_code[at] |= std::uint64_t{1} << (2 * std::countr_zero(rest));
+        plan_.leaf_code[at] |= SlicedCode{1} << (2 * std::countr_zero(rest));
       }
     }
     // The subtractions and products above round, too.
@@ -402,7 +403,7 @@ class Planner {
 
   struct Cut {
     std::uint32_t question, word;
-    std::uint64_t keep_left, keep_right;
+    LeafWord keep_left, keep_right;
   };
 
   const Forest& forest_;

@@ -15,6 +15,11 @@
 
 namespace kscout {
 
+/// Leaves of a tree as bits. Most trees of a trained forest have 31 leaves: half a word is enough, and every
+/// byte of a plan is read in every call.
+using LeafWord = std::uint32_t;
+inline constexpr std::uint32_t kWordLeaves = 32;
+
 /// A cache line: keeps bit vectors aligned for every instruction set.
 struct alignas(64) SlicedLine {
   std::uint64_t words[8];
@@ -61,13 +66,13 @@ struct SlicedPlan {
   std::vector<SlicedTree> trees;
   /// Of narrow trees: leaves on either side of each node, as bits. Each tree is filled up with nodes without
   /// leaves to a whole number of the kernels' vectors.
-  std::vector<std::uint64_t> left_leaves, right_leaves;
+  std::vector<LeafWord> left_leaves, right_leaves;
   std::vector<std::uint32_t> node_question;
   std::vector<SlicedNode> wide_nodes;
   std::size_t steps = 0;  ///< most of a call
   std::vector<double> leaf_value;
-  std::vector<std::uint64_t> leaf_code;  ///< rounded leaf above the tree's lowest; bit p at position 2 p
-  std::vector<std::uint64_t> alive;      ///< leaves that some row may reach whatever the call's values are
+  std::vector<SlicedCode> leaf_code;  ///< rounded leaf above the tree's lowest; bit p at position 2 p
+  std::vector<LeafWord> alive;        ///< leaves that some row may reach whatever the call's values are
   std::size_t most_leaves = 0;
 
   std::vector<SlicedColumn> columns;                ///< whose values a call gives
@@ -82,14 +87,16 @@ struct SlicedPlan {
 
   // What an answer rules out: for question q, entries [cut_first[q], cut_first[q + 1]).
   std::vector<std::uint32_t> cut_first, cut_word;
-  std::vector<std::uint64_t> keep_left,
-      keep_right;  ///< leaves of the word that stay when all rows go that way
+  std::vector<LeafWord> keep_left, keep_right;  ///< leaves of the word that stay when all rows go that way
 
   double unit = 1;  ///< of rounded leaves
   double double_error =
       0;                   ///< most by which a sum in doubles, and what follows it, differs from the true sum
   std::size_t planes = 0;  ///< bits of a sum of rounded leaves
 };
+
+/// Trees are sorted by leaves, all with as many or more together.
+inline constexpr std::size_t kSlicedSizes = 33;
 
 /// Ranks are looked up in a table of this many cells.
 inline constexpr int kSlicedCellBits = 10;
@@ -100,22 +107,21 @@ struct SlicedWork {
   std::vector<SlicedLine> bits;          ///< the plan's fixed vectors, then the call's
   std::size_t vectors = 0;               ///< in use
   std::vector<std::uint32_t> vector_of;  ///< by question
-  std::vector<std::uint64_t> alive;
+  std::vector<LeafWord> alive;
   std::vector<std::uint32_t> ranks, bucket, by_rank;  ///< of the classes of one column
   std::vector<std::uint32_t> thresholds_before;       ///< by cell, of one column
-  std::vector<std::uint8_t> class_ranks, row_ranks;   ///< of one column, whole words
+  std::vector<std::uint8_t> class_bytes, row_bytes;   ///< ranks of one column, whole words
   std::vector<std::uint32_t> leaves_before;           ///< of a wide tree, by word
   std::vector<SlicedStep> steps;
-  std::vector<std::uint64_t> codes;          ///< of the alive leaves of each tree, two by two
-  std::vector<std::uint16_t> leaves;         ///< those leaves, counted from the tree's first
+  std::vector<SlicedCode> codes;             ///< of the alive leaves of each tree, two by two
   std::vector<SlicedTask> tasks;             ///< by tree
   std::vector<SlicedTask> sorted_tasks;      ///< of the trees that part the rows, in the kernel's order
   std::vector<SlicedTask> unsorted_tasks;    ///< while they are sorted
   std::vector<std::uint32_t> tasks_by_size;  ///< counting sort
-  std::vector<SlicedLine> planes, slots;
+  std::vector<SlicedLine> planes, waiting, slots;
   std::vector<std::uint64_t> survivors, candidates;
-  std::vector<std::uint32_t> batch_bits;  ///< exact sums, kSlicedBatch rows at once: answers by vector
-  std::vector<double> batch_values;       ///< the leaves' values by tree
+  std::vector<std::uint32_t> batch_bits;    ///< exact sums, kSlicedBatch rows at once: answers by vector
+  std::vector<std::uint32_t> batch_leaves;  ///< by tree: positions in SlicedPlan::leaf_value
   std::vector<ScoredRow> scored;
   SlicedForest::Counts counts;
 

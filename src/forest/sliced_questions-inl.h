@@ -35,8 +35,8 @@ class Questions {
  private:
   // ---- questions with one answer for all rows
 
-  void cut(std::uint32_t first, std::uint32_t end, const std::vector<std::uint64_t>& keep) noexcept {
-    std::uint64_t* const alive = work_.alive.data();
+  void cut(std::uint32_t first, std::uint32_t end, const std::vector<LeafWord>& keep) noexcept {
+    LeafWord* const alive = work_.alive.data();
     const std::uint32_t* const word = plan_.cut_word.data();
     for (std::uint32_t at = first; at < end; ++at) alive[word[at]] &= keep[at];
   }
@@ -118,59 +118,101 @@ class Questions {
     return extent;
   }
 
-  /// work.ranks: how many of the column's thresholds are below each value, that is, the questions that it
-  /// answers with "right".
-  void rank(const SlicedColumn& column, const double* values, std::size_t count) noexcept {
+  /// The ranks of a column's values: least + work.ranks[c] or, where all fit bytes, least + class_bytes[c].
+  struct Ranks {
+    std::uint32_t least = 0, most = 0;
+    bool fit_bytes() const noexcept { return most - least <= kMostByte; }
+  };
+
+  /// A rank as a byte whose order is that of a signed number: what instruction sets compare.
+  static std::uint8_t rank_byte(std::uint32_t above_least) noexcept {
+    return static_cast<std::uint8_t>(above_least ^ 0x80);
+  }
+
+  /// How many of the column's thresholds are below each value, that is, the questions that it answers with
+  /// "right".
+  Ranks rank(const SlicedColumn& column, const double* values, std::size_t count,
+             std::uint8_t* class_bytes) noexcept {
     const Extent extent = extent_of(values, count);
     const bool zeros_are_zero = Decision::missing(column.decision) != Missing::zero;
     if (extent.absent || !zeros_are_zero || extent.least < 0 || !(extent.least_positive < kInfinity)) {
-      for (std::size_t c = 0; c < count; ++c) {
-        work_.ranks[c] = thresholds_below(column, compared_value(values[c], column.decision));
-      }
-    } else {
-      rank_positive(column, values, count, extent);
+      return search_ranks(column, values, count, class_bytes);
     }
+    return rank_positive(column, values, count, extent, class_bytes);
+  }
+
+  Ranks search_ranks(const SlicedColumn& column, const double* values, std::size_t count,
+                     std::uint8_t* class_bytes) noexcept {
+    Ranks found = {column.questions, 0};
+    for (std::size_t c = 0; c < count; ++c) {
+      const std::uint32_t rank = thresholds_below(column, compared_value(values[c], column.decision));
+      found.least = std::min(found.least, rank);
+      found.most = std::max(found.most, rank);
+      work_.ranks[c] = rank;
+    }
+    for (std::size_t c = 0; c < count; ++c) work_.ranks[c] -= found.least;
+    if (found.fit_bytes()) {
+      for (std::size_t c = 0; c < count; ++c) class_bytes[c] = rank_byte(work_.ranks[c]);
+    }
+    return found;
   }
 
   /// Positive doubles have the order of their bits. Their range is parted into cells; a table tells how many
   /// thresholds stand in earlier cells, the few of the same cell are compared. Zeros have a cell of their
   /// own.
-  void rank_positive(const SlicedColumn& column, const double* HWY_RESTRICT values, std::size_t count,
-                     const Extent& extent) noexcept {
+  Ranks rank_positive(const SlicedColumn& column, const double* HWY_RESTRICT values, std::size_t count,
+                      const Extent& extent, std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
     const double* HWY_RESTRICT thresholds = plan_.padded_threshold.data() + column.first_threshold;
     const auto origin = std::bit_cast<std::int64_t>(extent.least_positive);
     const auto range = static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(extent.most) - origin);
     const int shift = std::max(0, static_cast<int>(std::bit_width(range)) - kSlicedCellBits);
-    const auto cell_of = [&](double v) {
-      return static_cast<std::size_t>(
-          std::max<std::int64_t>((std::bit_cast<std::int64_t>(v) - origin) >> shift, -1) + 1);
-    };
-    std::uint32_t* HWY_RESTRICT before = work_.thresholds_before.data();
-    before[0] = thresholds_below(column, 0);
+    std::uint32_t* const before_zeros = work_.thresholds_before.data();
+    std::uint32_t* HWY_RESTRICT before = before_zeros + 1;
+    const auto cell_of = [&](double v) { return (std::bit_cast<std::int64_t>(v) - origin) >> shift; };
+    *before_zeros = thresholds_below(column, 0);
     std::uint32_t at = thresholds_below(column, extent.least_positive), most = 1;
-    const std::uint32_t end = thresholds_below(column, extent.most);
-    std::size_t cell = 1;
-    for (std::uint32_t in_cell = 0; at < end; ++at) {
-      const std::size_t of = cell_of(thresholds[at]);
+    const bool zeros = !(extent.least > kForestZero);
+    const Ranks found = {zeros ? *before_zeros : at, thresholds_below(column, extent.most)};
+    std::int64_t cell = 0;
+    for (std::uint32_t in_cell = 0; at < found.most; ++at) {
+      const std::int64_t of = cell_of(thresholds[at]);
       in_cell = of < cell ? in_cell + 1 : 1;
       most = std::max(most, in_cell);
       for (; cell <= of; ++cell) before[cell] = at;
     }
-    for (const std::size_t last = cell_of(extent.most); cell <= last; ++cell) before[cell] = end;
+    for (const std::int64_t last = cell_of(extent.most); cell <= last; ++cell) before[cell] = found.most;
+    if (found.least == found.most) return found;
 
-    // Written out for the usual numbers, so that the loop over the values has no other in it.
-    const auto look_up = [&](auto known) {
-      std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
+    // Written out for the usual cases, so that the loop over the values has nothing else in it.
+    const auto look_up = [&](auto known, auto with_zeros, auto store) {
       for (std::size_t c = 0; c < count; ++c) {
-        const double v = values[c] > kForestZero ? values[c] : 0;
-        std::uint32_t rank = before[cell_of(v)];
+        const double v = !with_zeros() || values[c] > kForestZero ? values[c] : 0;
+        const std::int64_t of = cell_of(v);  // a zero's is below 0
+        std::uint32_t rank = before[with_zeros() ? std::max<std::int64_t>(of, -1) : of];
         for (std::uint32_t i = 0; i < (known() > 0 ? known() : most); ++i) rank += thresholds[rank] < v;
-        ranks[c] = rank;
+        store(c, rank - found.least);
       }
     };
-    if (most == 1) return look_up(std::integral_constant<std::uint32_t, 1>());
-    if (most == 2) return look_up(std::integral_constant<std::uint32_t, 2>());
-    look_up(std::integral_constant<std::uint32_t, 0>());
+    const auto store_with = [&](auto known, auto with_zeros) {
+      if (found.fit_bytes()) {
+        look_up(known, with_zeros,
+                [class_bytes](std::size_t c, std::uint32_t rank) { class_bytes[c] = rank_byte(rank); });
+      } else {
+        std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
+        look_up(known, with_zeros, [ranks](std::size_t c, std::uint32_t rank) { ranks[c] = rank; });
+      }
+    };
+    const auto compare = [&](auto known) {
+      zeros ? store_with(known, std::true_type()) : store_with(known, std::false_type());
+    };
+    if (most == 1) {
+      compare(std::integral_constant<std::uint32_t, 1>());
+    } else if (most == 2) {
+      compare(std::integral_constant<std::uint32_t, 2>());
+    } else {
+      compare(std::integral_constant<std::uint32_t, 0>());
+    }
+    return found;
   }
 
   // ---- questions that rows answer differently
@@ -179,57 +221,67 @@ class Questions {
 
   void answer_by_row(const SlicedColumn& column) noexcept {
     const SlicedPartition& partition = plan_.partitions[column.partition];
-    rank(column, values_[column.feature], partition.classes);
-    std::uint32_t lowest = column.questions, highest = 0;
-    for (std::uint32_t c = 0; c < partition.classes; ++c) {
-      lowest = std::min(lowest, work_.ranks[c]);
-      highest = std::max(highest, work_.ranks[c]);
+    const bool by_class = !partition.vectors.empty(), class_is_row = !by_class && partition.class_of.empty();
+    std::uint8_t* const class_bytes = class_is_row ? work_.row_bytes.data() : work_.class_bytes.data();
+    const Ranks ranks = rank(column, values_[column.feature], partition.classes, class_bytes);
+    all_right(column.first_question, column.first_question + ranks.least);
+    all_left(column.first_question + ranks.most, column.first_question + column.questions);
+    if (ranks.least == ranks.most) return;
+    const std::uint32_t first_question = column.first_question + ranks.least,
+                        questions = ranks.most - ranks.least;
+    if (ranks.fit_bytes()) {
+      const auto byte_rank = [class_bytes](std::size_t c) -> std::uint32_t {
+        return rank_byte(class_bytes[c]);
+      };
+      if (by_class) return add_classes(partition, first_question, questions, byte_rank);
+      return compare_rows(partition, first_question, questions, class_bytes);
     }
-    all_right(column.first_question, column.first_question + lowest);
-    all_left(column.first_question + highest, column.first_question + column.questions);
-    if (lowest == highest) return;
-    if (!partition.vectors.empty()) return add_classes(column, partition, lowest, highest);
-    for (std::uint32_t first = lowest; first < highest; first += kMostByte) {
-      compare_rows(column, partition, first, std::min(first + kMostByte, highest));
+    if (by_class) {
+      return add_classes(partition, first_question, questions,
+                         [this](std::size_t c) { return work_.ranks[c]; });
+    }
+    // Piece by piece. Bytes: 0 below the piece's first question (the piece before has the vector), then its
+    // ranks, 255 beyond.
+    constexpr std::uint32_t kPiece = kMostByte - 1;
+    for (std::uint32_t first = 0; first < questions; first += kPiece) {
+      for (std::size_t c = 0; c < partition.classes; ++c) {
+        const std::uint32_t rank = work_.ranks[c];
+        class_bytes[c] = rank_byte(rank >= first ? std::min(rank - first + 1, kMostByte) : 0);
+      }
+      compare_rows(partition, first_question + first, std::min(kPiece, questions - first), class_bytes, 1);
     }
   }
 
-  /// Many classes: the ranks of the rows, in bytes, are compared with each question in [first, end).
-  void compare_rows(const SlicedColumn& column, const SlicedPartition& partition, std::uint32_t first,
-                    std::uint32_t end) noexcept {
-    std::uint8_t occurs[kMostByte + 1] = {};
+  /// Many classes: the ranks of the rows are compared with each question that some rank equals. Question q
+  /// has the rank of byte q + first_byte.
+  void compare_rows(const SlicedPartition& partition, std::uint32_t first_question, std::uint32_t questions,
+                    const std::uint8_t* HWY_RESTRICT class_bytes, std::uint32_t first_byte = 0) noexcept {
     // Bytes may alias anything: what the loops read stands in variables of their own.
-    const std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
-    std::uint8_t* const row_ranks = work_.row_ranks.data();
-    const bool class_is_row = partition.class_of.empty();
-    std::uint8_t* const class_ranks = class_is_row ? row_ranks : work_.class_ranks.data();
-    for (std::size_t c = 0, classes = partition.classes; c < classes; ++c) {
-      const auto byte = static_cast<std::uint8_t>(std::min(std::max(ranks[c], first) - first, kMostByte));
-      class_ranks[c] = byte;
-      occurs[byte] |= static_cast<std::uint8_t>(ranks[c] >= first);  // lower ones belong to the piece before
-    }
-    if (!class_is_row) {
+    std::uint8_t occurs[kMostByte + 1] = {};
+    for (std::size_t c = 0, classes = partition.classes; c < classes; ++c) occurs[class_bytes[c]] = 1;
+    std::uint8_t* HWY_RESTRICT row_bytes = work_.row_bytes.data();
+    if (!partition.class_of.empty()) {
       const std::uint32_t* HWY_RESTRICT class_of = partition.class_of.data();
       for (std::size_t row = 0, rows = plan_.rows; row < rows; ++row)
-        row_ranks[row] = class_ranks[class_of[row]];
+        row_bytes[row] = class_bytes[class_of[row]];
     }
-    for (std::uint32_t q = first; q < end; ++q) {
-      if (occurs[q - first] != 0) compare_bytes(row_ranks, q - first, vector(work_.vectors++));
-      // The first question of a later piece may find no rank of its own; the piece before made its vector.
-      work_.vector_of[column.first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
+    for (std::uint32_t q = 0; q < questions; ++q) {
+      const std::uint8_t byte = rank_byte(q + first_byte);
+      if (occurs[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
+      work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
     }
   }
 
-  /// Bit r: ranks[r] <= most.
-  void compare_bytes(const std::uint8_t* HWY_RESTRICT ranks, std::uint32_t most,
+  /// Bit r: ranks[r] <= most, which is below 255.
+  void compare_bytes(const std::uint8_t* HWY_RESTRICT ranks, std::uint8_t most,
                      std::uint64_t* HWY_RESTRICT to) noexcept {
-    constexpr hn::ScalableTag<std::uint8_t> bytes;
-    const auto limit = hn::Set(bytes, static_cast<std::uint8_t>(most));
-    for (std::size_t word = 0; word < plan_.words; ++word, ranks += 64) {
+    constexpr hn::ScalableTag<std::int8_t> bytes;
+    const auto beyond = hn::Set(bytes, static_cast<std::int8_t>(static_cast<std::int8_t>(most) + 1));
+    for (std::size_t word = 0, words = plan_.words; word < words; ++word, ranks += 64) {
       std::uint64_t left = 0;
       for (std::size_t i = 0; i < 64; i += hn::Lanes(bytes)) {
-        const auto rank = hn::LoadU(bytes, ranks + i);
-        left |= mask_bits(bytes, hn::Eq(hn::Min(rank, limit), rank)) << i;
+        const auto rank = hn::LoadU(bytes, reinterpret_cast<const std::int8_t*>(ranks + i));
+        left |= mask_bits(bytes, hn::Gt(beyond, rank)) << i;
       }
       to[word] = left;
     }
@@ -237,38 +289,38 @@ class Questions {
 
   /// Few classes: in the order of their ranks, the left rows of a question are those of the question before
   /// and of the classes whose rank is its number.
-  void add_classes(const SlicedColumn& column, const SlicedPartition& partition, std::uint32_t lowest,
-                   std::uint32_t highest) noexcept {
-    sort_by_rank(partition.classes, lowest, highest);
+  template <class RankOf>
+  void add_classes(const SlicedPartition& partition, std::uint32_t first_question, std::uint32_t questions,
+                   const RankOf& rank_of) noexcept {
+    sort_by_rank(partition.classes, questions, rank_of);
     const std::uint32_t* row_class = work_.by_rank.data();
     const std::uint64_t* before = nullptr;
-    for (std::uint32_t r = lowest; r < highest; ++r) {
-      const std::uint32_t count = work_.bucket[r - lowest];
+    for (std::uint32_t q = 0; q < questions; ++q) {
+      const std::uint32_t count = work_.bucket[q];
       if (count != 0) {
         std::uint64_t* const now = vector(work_.vectors++);
         before ? std::copy_n(before, plan_.words, now) : std::fill_n(now, plan_.words, 0);
         for (std::uint32_t i = 0; i < count; ++i) mark(partition, *row_class++, now);
         before = now;
       }
-      work_.vector_of[column.first_question + r] = static_cast<std::uint32_t>(work_.vectors - 1);
+      work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
     }
   }
 
   /// work.by_rank: the classes, lowest rank first; work.bucket: how many of each.
-  void sort_by_rank(std::uint32_t classes, std::uint32_t lowest, std::uint32_t highest) noexcept {
+  template <class RankOf>
+  void sort_by_rank(std::uint32_t classes, std::uint32_t most, const RankOf& rank_of) noexcept {
     std::uint32_t* const bucket = work_.bucket.data();
-    const std::uint32_t buckets = highest - lowest + 1;
-    std::uint32_t* const next = bucket + buckets;
-    const std::uint32_t* const ranks = work_.ranks.data();
+    std::uint32_t* const next = bucket + most + 1;
     std::uint32_t* const by_rank = work_.by_rank.data();
-    std::fill_n(bucket, buckets, 0u);
-    for (std::uint32_t c = 0; c < classes; ++c) ++bucket[ranks[c] - lowest];
+    std::fill_n(bucket, most + 1, 0u);
+    for (std::uint32_t c = 0; c < classes; ++c) ++bucket[rank_of(c)];
     std::uint32_t sum = 0;
-    for (std::uint32_t b = 0; b < buckets; ++b) {
+    for (std::uint32_t b = 0; b <= most; ++b) {
       next[b] = sum;
       sum += bucket[b];
     }
-    for (std::uint32_t c = 0; c < classes; ++c) by_rank[next[ranks[c] - lowest]++] = c;
+    for (std::uint32_t c = 0; c < classes; ++c) by_rank[next[rank_of(c)]++] = c;
   }
 
   /// Adds the rows of a class.

@@ -1,18 +1,39 @@
 // What is left of the trees of a call, compiled for each instruction set. Included after sliced-inl.h.
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <utility>
 
 #include "forest/sliced_plan.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
 
+/// By byte: the positions of its ones, then zeros.
+inline constexpr auto kOnesOfByte = [] {
+  std::array<std::array<std::uint8_t, 8>, 256> ones{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::size_t count = 0;
+    for (std::uint8_t bit = 0; bit < 8; ++bit) {
+      if ((byte >> bit) & 1) ones[byte][count++] = bit;
+    }
+  }
+  return ones;
+}();
+
+#if HWY_TARGET != HWY_SCALAR
+/// Codes of leaves, eight at a time.
+inline constexpr hn::CappedTag<SlicedCode, 8> code_lanes;
+static_assert(HWY_LANES(SlicedCode) >= 8);
+
+#endif
+
 /// From the leaves that rows still reach to the tasks of add_trees.
 class TreePlanner {
  public:
   TreePlanner(const SlicedPlan& plan, SlicedWork& work) noexcept : plan_(plan), work_(work) {}
 
-  /// work.tasks, sorted_tasks and their steps, codes and leaves.
+  /// work.tasks, sorted_tasks and their steps and codes.
   void run() noexcept {
     for (std::size_t tree = 0; tree < plan_.trees.size(); ++tree) plan_tree(tree);
     sort_tasks();
@@ -26,9 +47,8 @@ class TreePlanner {
     task.first_step = tree.first_step;
     task.first_leaf = tree.first_leaf;
     task.leaves = 1 + (tree.alive_words == 1 ? narrow_steps(tree) : wide_steps(tree));
-    list_leaves(tree);
     if (task.leaves > 1) {
-      task.planes = code_leaves(task);
+      task.planes = code_leaves(tree, task.leaves);
       work_.unsorted_tasks[work_.counts.sliced++] = task;
     } else {
       ++work_.counts.constant;
@@ -39,22 +59,23 @@ class TreePlanner {
   // ---- steps
 
   /// Nodes that part the alive leaves of a narrow tree, as bits.
-  std::uint64_t parting_nodes(const SlicedTree& tree, std::uint64_t alive) const noexcept {
-    const std::uint64_t* const left = plan_.left_leaves.data() + tree.first_node;
-    const std::uint64_t* const right = plan_.right_leaves.data() + tree.first_node;
-    const BitVector reached = hn::Set(bits, alive), none = hn::Zero(bits);
+  std::uint64_t parting_nodes(const SlicedTree& tree, LeafWord alive) const noexcept {
+    constexpr hn::ScalableTag<LeafWord> nodes;
+    const LeafWord* const left = plan_.left_leaves.data() + tree.first_node;
+    const LeafWord* const right = plan_.right_leaves.data() + tree.first_node;
+    const auto reached = hn::Set(nodes, alive), none = hn::Zero(nodes);
     std::uint64_t dead = 0;
-    for (std::size_t n = 0; n < tree.nodes; n += kLanes) {
-      const auto no_left = hn::Eq(hn::And(hn::LoadU(bits, left + n), reached), none);
-      const auto no_right = hn::Eq(hn::And(hn::LoadU(bits, right + n), reached), none);
-      dead |= mask_bits(bits, hn::Or(no_left, no_right)) << n;
+    for (std::size_t n = 0; n < tree.nodes; n += hn::Lanes(nodes)) {
+      const auto no_left = hn::Eq(hn::And(hn::LoadU(nodes, left + n), reached), none);
+      const auto no_right = hn::Eq(hn::And(hn::LoadU(nodes, right + n), reached), none);
+      dead |= mask_bits(nodes, hn::Or(no_left, no_right)) << n;
     }
     return ~dead & ((std::uint64_t{1} << tree.nodes) - 1);
   }
 
   std::uint32_t narrow_steps(const SlicedTree& tree) noexcept {
-    const std::uint64_t alive = work_.alive[tree.alive_word];
-    const auto alive_before = [&](std::uint64_t leaves) {
+    const LeafWord alive = work_.alive[tree.alive_word];
+    const auto alive_before = [&](LeafWord leaves) {
       return static_cast<std::uint16_t>(std::popcount(alive & ((leaves & (0 - leaves)) - 1)));
     };
     SlicedStep* step = work_.steps.data() + tree.first_step;
@@ -70,7 +91,7 @@ class TreePlanner {
 
   /// Steps are written whether they part the leaves or not, and kept when they do: no branch to predict.
   std::uint32_t wide_steps(const SlicedTree& tree) noexcept {
-    const std::uint64_t* const alive = work_.alive.data() + tree.alive_word;
+    const LeafWord* const alive = work_.alive.data() + tree.alive_word;
     std::uint32_t* const leaves_before = work_.leaves_before.data();
     std::uint32_t sum = 0;
     for (std::uint32_t word = 0; word <= tree.alive_words; ++word) {
@@ -78,8 +99,9 @@ class TreePlanner {
       if (word < tree.alive_words) sum += static_cast<std::uint32_t>(std::popcount(alive[word]));
     }
     const auto alive_before = [&](std::uint32_t leaf) {
-      const std::uint64_t lower = alive[leaf / 64] & ((std::uint64_t{1} << (leaf % 64)) - 1);
-      return leaves_before[leaf / 64] + static_cast<std::uint32_t>(std::popcount(lower));
+      const std::uint32_t word = leaf / kWordLeaves;
+      const LeafWord lower = alive[word] & ((LeafWord{1} << (leaf % kWordLeaves)) - 1);
+      return leaves_before[word] + static_cast<std::uint32_t>(std::popcount(lower));
     };
     SlicedStep* const steps = work_.steps.data() + tree.first_step;
     const SlicedNode* node = plan_.wide_nodes.data() + tree.first_node;
@@ -96,59 +118,93 @@ class TreePlanner {
 
   // ---- leaves
 
-  void list_leaves(const SlicedTree& tree) noexcept {
-    const std::uint64_t* const alive = work_.alive.data() + tree.alive_word;
-    std::uint16_t* leaf = work_.leaves.data() + tree.first_leaf;
+  /// Where codes have bits. Spread bits keep the order of the values, and a difference borrows across the
+  /// places between them.
+  static constexpr SlicedCode kCodeBits = 0x55555555;
+
+#if HWY_TARGET == HWY_SCALAR
+  /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
+  /// codes of two leaves stand in the place of the first. Returns how many bits the values have.
+  std::uint32_t code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
+    const LeafWord* const alive = work_.alive.data() + tree.alive_word;
+    SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
+    std::uint32_t count = 0;
     for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
-      for (std::uint64_t rest = alive[word]; rest != 0; rest &= rest - 1) {
-        *leaf++ = static_cast<std::uint16_t>(64 * word + static_cast<std::uint32_t>(std::countr_zero(rest)));
+      for (LeafWord rest = alive[word]; rest != 0; rest &= rest - 1) {
+        const std::uint32_t leaf = word * kWordLeaves + static_cast<std::uint32_t>(std::countr_zero(rest));
+        codes[count++] = plan_.leaf_code[tree.first_leaf + leaf];
       }
+    }
+    const auto [least, most] = std::minmax_element(codes, codes + leaves);
+    const SlicedCode lowest = *least, range = (*most - lowest) & kCodeBits;
+    for (std::uint32_t i = 0; i < leaves; i += 2) {
+      const SlicedCode second = i + 1 < leaves ? codes[i + 1] : lowest;
+      codes[i] = ((codes[i] - lowest) & kCodeBits) | ((second - lowest) & kCodeBits) << 1;
+    }
+    return static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
+  }
+#else
+  /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
+  /// codes of two leaves stand in the place of the first. Returns how many bits the values have.
+  std::uint32_t code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
+    SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
+    list_codes(tree, codes);
+    // Vectors are written whole: what stands behind a tree's codes belongs to trees that come later.
+    const auto first = hn::Set(code_lanes, codes[0]);
+    hn::StoreU(first, code_lanes, codes + leaves);
+    auto lowest = first, highest = first;
+    for (std::size_t i = 0; i < leaves; i += hn::Lanes(code_lanes)) {
+      const auto code = hn::LoadU(code_lanes, codes + i);
+      lowest = hn::Min(lowest, code);
+      highest = hn::Max(highest, code);
+    }
+    lowest = hn::MinOfLanes(code_lanes, lowest);
+    hn::StoreU(lowest, code_lanes, codes + leaves);  // the partner of an odd one
+    const auto value_bits = hn::Set(code_lanes, kCodeBits);
+    constexpr hn::RepartitionToWide<decltype(code_lanes)> pairs;
+    for (std::size_t i = 0; i < leaves; i += hn::Lanes(code_lanes)) {
+      const auto above = hn::And(hn::Sub(hn::LoadU(code_lanes, codes + i), lowest), value_bits);
+      const auto pair = hn::BitCast(pairs, above);
+      hn::StoreU(hn::BitCast(code_lanes, hn::Or(pair, hn::ShiftRight<31>(pair))), code_lanes, codes + i);
+    }
+    const SlicedCode range =
+        (hn::GetLane(hn::MaxOfLanes(code_lanes, highest)) - hn::GetLane(lowest)) & kCodeBits;
+    return static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
+  }
+
+  /// The codes of the alive leaves, one after another.
+  void list_codes(const SlicedTree& tree, SlicedCode* codes) noexcept {
+    const LeafWord* const alive = work_.alive.data() + tree.alive_word;
+    const SlicedCode* const all = plan_.leaf_code.data() + tree.first_leaf;
+    for (std::size_t leaf = 0; leaf < tree.leaves; leaf += hn::Lanes(code_lanes)) {
+      const std::uint32_t here = (alive[leaf / kWordLeaves] >> (leaf % kWordLeaves)) & 0xff;
+      const auto from = hn::PromoteTo(
+          code_lanes, hn::LoadU(hn::Rebind<std::uint8_t, decltype(code_lanes)>(), kOnesOfByte[here].data()));
+      const auto listed =
+          hn::TableLookupLanes(hn::LoadU(code_lanes, all + leaf), hn::IndicesFromVec(code_lanes, from));
+      hn::StoreU(listed, code_lanes, codes);
+      codes += std::popcount(here);
     }
   }
 
-  /// Codes of the listed leaves, counted from the least of them, so that they have few bits. Returns how
-  /// many.
-  std::uint32_t code_leaves(const SlicedTask& task) noexcept {
-    constexpr std::uint64_t kValueBits = 0x5555555555555555;
-    const std::uint16_t* const leaf = work_.leaves.data() + task.first_leaf;
-    const std::uint64_t* const code_of = plan_.leaf_code.data() + task.first_leaf;
-    std::uint64_t* const codes = work_.codes.data() + task.first_leaf;
-    std::uint64_t least = ~std::uint64_t{0}, most = 0;
-    for (std::uint32_t i = 0; i < task.leaves; ++i) {
-      const std::uint64_t code = code_of[leaf[i]];
-      least = std::min(least, code);
-      most = std::max(most, code);
-      codes[i] = code;
-    }
-    // Spread bits keep the order of the values, and a difference borrows across the places between them.
-    const auto above = [&](std::uint64_t code) { return (code - least) & kValueBits; };
-    const std::uint32_t pairs = task.leaves / 2;
-    for (std::uint32_t pair = 0; pair < pairs; ++pair) {
-      codes[pair] = above(codes[2 * pair]) | above(codes[2 * pair + 1]) << 1;
-    }
-    if (task.leaves % 2 != 0) codes[pairs] = above(codes[task.leaves - 1]);
-    return static_cast<std::uint32_t>(std::bit_width(above(most)) + 1) / 2;
-  }
+#endif
 
   // ---- the kernel's order
 
-  /// Few leaves first, among them few planes first: the kernel's loops repeat.
+  /// Few leaves first, among them few planes first: the kernel's loops repeat. Stable counting sort.
   void sort_tasks() noexcept {
-    const std::size_t count = work_.counts.sliced;
-    sort_by({work_.unsorted_tasks.data(), count}, work_.sorted_tasks.data(), &SlicedTask::planes);
-    std::copy_n(work_.sorted_tasks.data(), count, work_.unsorted_tasks.data());
-    sort_by({work_.unsorted_tasks.data(), count}, work_.sorted_tasks.data(), &SlicedTask::leaves);
-  }
-
-  /// Stable counting sort.
-  void sort_by(std::span<const SlicedTask> from, SlicedTask* to, std::uint32_t SlicedTask::*key) noexcept {
-    std::uint32_t most = 0;
-    for (const SlicedTask& task : from) most = std::max(most, task.*key);
+    const std::span tasks = std::span(work_.unsorted_tasks).first(work_.counts.sliced);
+    const auto key = [](const SlicedTask& task) {
+      return std::min<std::size_t>(task.leaves, kSlicedSizes - 1) * kSlicedCodeBits + task.planes -
+             (task.planes > 0);
+    };
     std::uint32_t* const next = work_.tasks_by_size.data();
-    std::fill_n(next, most + 2, 0u);
-    for (const SlicedTask& task : from) ++next[task.*key + 1];
-    for (std::uint32_t size = 0; size < most; ++size) next[size + 1] += next[size];
-    for (const SlicedTask& task : from) to[next[task.*key]++] = task;
+    std::fill_n(next, kSlicedSizes * kSlicedCodeBits, 0u);
+    for (const SlicedTask& task : tasks) ++next[key(task)];
+    std::uint32_t sum = 0;
+    for (std::size_t size = 0; size < kSlicedSizes * kSlicedCodeBits; ++size)
+      sum += std::exchange(next[size], sum);
+    for (const SlicedTask& task : tasks) work_.sorted_tasks[next[key(task)]++] = task;
   }
 
   const SlicedPlan& plan_;
