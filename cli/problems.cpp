@@ -36,12 +36,13 @@ void list_sets(Format format) {
 }
 
 /// Text: one-line forms, which every verb and read_problems take. JSON and CSV: one column per field.
-void print_problems(const std::vector<GemmProblem>& problems, Format format) {
+template <class P>
+void print_problems(const std::vector<P>& problems, Format format) {
   if (format == Format::text) {
     for (const auto& problem : problems) fmt::print("{}\n", print(problem));
     return;
   }
-  const auto names = field_names<GemmProblem>();
+  const auto names = field_names<P>();
   Table table({names.begin(), names.end()});
   for (const auto& problem : problems) table.add_row(field_cells(problem));
   table.print(format);
@@ -54,45 +55,93 @@ void add_spread(Table& table, std::string_view name, std::vector<double> values)
       {text(name), number(values.front()), number(values[values.size() / 2]), number(values.back())});
 }
 
-template <WordEnum E>
-void add_counts(Table& table, const std::vector<GemmProblem>& problems, E (*family)(const GemmProblem&)) {
-  std::map<E, std::int64_t> counts;
-  for (const auto& problem : problems) ++counts[family(problem)];
+/// How many problems have each value of what `of` reads off them, in the order of the values.
+template <class P, class F>
+void add_counts(Table& table, std::string_view slice, const std::vector<P>& problems, F&& of) {
+  std::map<std::invoke_result_t<F, const P&>, std::int64_t> counts;
+  for (const P& problem : problems) ++counts[of(problem)];
   for (const auto& [value, count] : counts) {
-    table.add_row({text(EnumWords<E>::what), text(word(value)), number(count)});
+    if constexpr (WordEnum<std::remove_cvref_t<decltype(value)>>) {
+      table.add_row({text(slice), text(word(value)), number(count)});
+    } else {
+      table.add_row({text(slice), text(value), number(count)});
+    }
   }
 }
 
-void describe_problems(const std::vector<GemmProblem>& problems, Format format) {
+/// What --describe says of one kind of problems: the quantities, and the slices in which they are counted.
+struct Description {
+  Table spread{{"quantity", "min", "median", "max"}};
+  Table counts{{"slice", "value", "problems"}};
+
+  template <class P, class F>
+  void add(std::string_view quantity, const std::vector<P>& problems, F&& of) {
+    std::vector<double> values;
+    for (const P& problem : problems) values.push_back(static_cast<double>(of(problem)));
+    add_spread(spread, quantity, std::move(values));
+  }
+  template <class P>
+  void add_costs(const std::vector<P>& problems) {
+    add("flops", problems, [](const P& p) { return flop_count(p); });
+    add("bytes", problems, [](const P& p) { return least_bytes(p); });
+    add("weight", problems, [](const P& p) { return p.weight; });
+  }
+};
+
+Description description_of(const std::vector<GemmProblem>& problems) {
+  using P = GemmProblem;
+  Description about;
+  about.add("m", problems, [](const P& p) { return p.m; });
+  about.add("n", problems, [](const P& p) { return p.n; });
+  about.add("k", problems, [](const P& p) { return p.k; });
+  about.add_costs(problems);
+  add_counts(about.counts, "shape family", problems, shape_family);
+  add_counts(about.counts, "depth regime", problems, depth_regime);
+  add_counts(about.counts, "outline", problems, outline);
+  add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
+  add_counts(about.counts, "dtype", problems, [](const P& p) { return p.dtype_a; });
+  return about;
+}
+
+std::string_view grouping(const ConvProblem& p) {
+  return is_depthwise(p) ? "depthwise" : p.g > 1 ? "grouped" : "dense";
+}
+
+Description description_of(const std::vector<ConvProblem>& problems) {
+  using P = ConvProblem;
+  Description about;
+  for_each_field<P>([&](const auto& field) {
+    using V = std::remove_cvref_t<decltype(problems.front().*field.member)>;
+    if constexpr (std::is_same_v<V, std::int64_t>)
+      about.add(field.name, problems, [&](const P& p) { return p.*field.member; });
+  });
+  about.add("gemm m", problems, [](const P& p) { return implicit_gemm(p).m; });
+  about.add("gemm n", problems, [](const P& p) { return implicit_gemm(p).n; });
+  about.add("gemm k", problems, [](const P& p) { return implicit_gemm(p).k; });
+  about.add_costs(problems);
+  add_counts(about.counts, "op", problems, [](const P& p) { return p.op; });
+  add_counts(about.counts, "groups", problems, grouping);
+  add_counts(about.counts, "filter", problems,
+             [](const P& p) { return fmt::format("{}x{}x{}", p.z, p.y, p.x); });
+  add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
+  add_counts(about.counts, "dtype", problems, [](const P& p) { return p.dtype_in; });
+  return about;
+}
+
+template <class P>
+void describe_problems(const std::vector<P>& problems, Format format) {
   if (problems.empty())
     fail(Errc::invalid_argument, "no problem is left to describe; raise --max-gflop or --max-bytes");
-  const auto gather = [&](auto&& of) {
-    std::vector<double> values;
-    for (const auto& problem : problems) values.push_back(static_cast<double>(of(problem)));
-    return values;
-  };
-  Table spread({"quantity", "min", "median", "max"});
-  add_spread(spread, "m", gather([](const GemmProblem& p) { return p.m; }));
-  add_spread(spread, "n", gather([](const GemmProblem& p) { return p.n; }));
-  add_spread(spread, "k", gather([](const GemmProblem& p) { return p.k; }));
-  add_spread(spread, "flops", gather(flop_count));
-  add_spread(spread, "bytes", gather(least_bytes));
-  add_spread(spread, "weight", gather([](const GemmProblem& p) { return p.weight; }));
-  Table counts({"slice", "value", "problems"});
-  add_counts<ShapeFamily>(counts, problems, shape_family);
-  add_counts<DepthRegime>(counts, problems, depth_regime);
-  add_counts<Outline>(counts, problems, outline);
-  add_counts<Layout>(counts, problems, [](const GemmProblem& p) { return p.layout; });
-  add_counts<DType>(counts, problems, [](const GemmProblem& p) { return p.dtype_a; });
+  const Description about = description_of(problems);
   if (format == Format::json) {
     fmt::print("{{\"problems\": {},\n\"spread\": {},\"counts\": {}}}\n", problems.size(),
-               spread.to_string(format), counts.to_string(format));
+               about.spread.to_string(format), about.counts.to_string(format));
     return;
   }
   if (format == Format::text) fmt::print("{} problems\n\n", problems.size());
-  spread.print(format);
+  about.spread.print(format);
   fmt::print("\n");
-  counts.print(format);
+  about.counts.print(format);
 }
 
 /// Why nothing of the provider takes the problem; empty when a config does. Families are kept by signature.
@@ -154,12 +203,29 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
+/// Convolutions come from files only; what is asked of GEMM sets only is refused.
+void run_convolutions(const ProblemsOptions& options) {
+  const ProblemSetRequest& request = options.request;
+  if (options.unserved || options.part != "all" || request.count != 0 || !request.layouts.empty()) {
+    fail(Errc::unsupported, "{}: holds convolutions; --unserved, --part, --count and --layout are of GEMMs",
+         request.file.string());
+  }
+  auto problems = merge_equal(read_conv_problems(request.file));
+  std::erase_if(problems, [&](const ConvProblem& p) {
+    return flop_count(p) > 1e9 * request.max_gflop || least_bytes(p) > request.max_bytes;
+  });
+  if (options.describe) return describe_problems(problems, options.format);
+  print_problems(problems, options.format);
+}
+
 void run(ProblemsOptions& options) {
   if (options.set.empty() && options.request.file.empty()) return list_sets(options.format);
   if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
     fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
+  if (options.request.set == "file" && holds_conv_problems(options.request.file))
+    return run_convolutions(options);
   const auto problems = choose_part(make_problem_set(options.request), options);
   if (options.unserved) return print_unserved(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
@@ -172,7 +238,8 @@ void setup_problems(CLI::App& verb) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
   verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
-  verb.add_option("--file", request.file, "problems from a file: one-line forms, m,n,k lines, or CSV");
+  verb.add_option("--file", request.file,
+                  "problems from a file: one-line forms of GEMMs or convolutions, m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
   add_text_option(verb, "--layout", "layouts of each size, parted by commas: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {

@@ -15,8 +15,9 @@ namespace kscout {
 
 enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
 enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32, int8, int4 };
-/// Storage of A (m x k), B (k x n), C (m x n): r = row-major, c = column-major.
-enum class Layout : std::uint8_t { rcr, rrr, crr, ccr };
+/// Of a GEMM: storage of A (m x k), B (k x n), C (m x n), r = row-major, c = column-major. Of a convolution:
+/// storage of the image tensors, outermost first; it also says whether there are 2 or 3 spatial axes.
+enum class Layout : std::uint8_t { rcr, rrr, crr, ccr, nhwgc, ngchw, ndhwgc, ngcdhw };
 /// What is applied to C before it is stored.
 enum class Epilogue : std::uint8_t { none, bias, relu, gelu, bias_relu, bias_gelu };
 constexpr bool has_bias(Epilogue epilogue) noexcept {
@@ -42,7 +43,8 @@ struct EnumWords<DType> {
 template <>
 struct EnumWords<Layout> {
   static constexpr std::string_view what = "layout";
-  static constexpr std::array<std::string_view, 4> words = {"rcr", "rrr", "crr", "ccr"};
+  static constexpr std::array<std::string_view, 8> words = {"rcr",   "rrr",   "crr",    "ccr",
+                                                            "nhwgc", "ngchw", "ndhwgc", "ngcdhw"};
 };
 template <>
 struct EnumWords<Epilogue> {
@@ -72,6 +74,19 @@ E parse(std::string_view text) {
 
 /// Bytes of one element; 0.5 for int4 (two elements share a byte).
 KSCOUT_API double bytes_per_element(DType dtype) noexcept;
+
+/// The first layouts are those of GEMMs.
+inline constexpr std::size_t kGemmLayouts = 4;
+inline constexpr std::span<const std::string_view> kGemmLayoutWords{EnumWords<Layout>::words.data(),
+                                                                    kGemmLayouts};
+constexpr bool is_gemm_layout(Layout layout) noexcept {
+  return static_cast<std::size_t>(layout) < kGemmLayouts;
+}
+/// Spatial axes of a convolution's layout, 2 or 3; 0 for a layout of GEMMs.
+constexpr int spatial_rank(Layout layout) noexcept {
+  if (is_gemm_layout(layout)) return 0;
+  return layout == Layout::ndhwgc || layout == Layout::ngcdhw ? 3 : 2;
+}
 
 /// True when the operand is stored row-major.
 constexpr bool row_major_a(Layout layout) noexcept { return layout == Layout::rcr || layout == Layout::rrr; }

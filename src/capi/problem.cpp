@@ -19,8 +19,7 @@ static_assert(KSCOUT_DTYPE_FP64 == static_cast<int>(DType::fp64) &&
               KSCOUT_DTYPE_INT4 + 1 == EnumWords<DType>::words.size());
 static_assert(KSCOUT_LAYOUT_RCR == static_cast<int>(Layout::rcr) &&
               KSCOUT_LAYOUT_RRR == static_cast<int>(Layout::rrr) &&
-              KSCOUT_LAYOUT_CRR == static_cast<int>(Layout::crr) &&
-              KSCOUT_LAYOUT_CCR + 1 == EnumWords<Layout>::words.size());
+              KSCOUT_LAYOUT_CRR == static_cast<int>(Layout::crr) && KSCOUT_LAYOUT_CCR + 1 == kGemmLayouts);
 static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
               KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
               KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());

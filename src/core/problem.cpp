@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
+#include "core/one_line.h"
 
 namespace kscout {
 
@@ -28,7 +29,7 @@ Shape shape_c(const GemmProblem& p) { return {p.m, p.n}; }
 
 /// The first thing that is wrong with a problem.
 struct Fault {
-  enum class Kind : std::uint8_t { size, leading, weight, elements } kind;
+  enum class Kind : std::uint8_t { size, leading, weight, layout, elements } kind;
   std::string_view field;             ///< or the operand
   std::int64_t value = 0, least = 0;  ///< or the two factors of too many elements
 };
@@ -82,6 +83,7 @@ std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
     }
   }
   if (!(p.weight >= 0) || !std::isfinite(p.weight)) return Fault{Fault::Kind::weight, "weight"};
+  if (!is_gemm_layout(p.layout)) return Fault{Fault::Kind::layout, "layout"};
   for (const Operand& operand : operands_of(p)) {
     const auto found = elements(operand.name, operand.shape, operand.leading, p.batch);
     if (const auto* fault = std::get_if<Fault>(&found)) return *fault;
@@ -98,6 +100,9 @@ std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
            fault.field, fault.value, fault.least, fault.least);
     case Fault::Kind::weight:
       fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
+    case Fault::Kind::layout:
+      fail(Errc::invalid_argument, "gemm layout={}: is of convolutions; take one of {}", word(p.layout),
+           fmt::join(kGemmLayoutWords, ", "));
     case Fault::Kind::elements:
       break;
   }
@@ -174,50 +179,22 @@ bool is_valid(const GemmProblem& p) noexcept { return !find_fault(p); }
 
 std::string print(const GemmProblem& p) {
   const GemmProblem plain = make_gemm(p.m, p.n, p.k, p.dtype_a, p.layout);
-  std::string text = fmt::format("gemm:{}x{}x{}:{}:{}", p.m, p.n, p.k, word(p.dtype_a), word(p.layout));
-  for_each_field<GemmProblem>([&](const auto& field) {
-    if (!same_value(p.*field.member, plain.*field.member)) {
-      text += fmt::format(":{}={}", field.name, field_text(p.*field.member));
-    }
-  });
-  return text;
+  return fmt::format("gemm:{}x{}x{}:{}:{}", p.m, p.n, p.k, word(p.dtype_a), word(p.layout)) +
+         assignments(p, plain);
 }
 
 GemmProblem parse_problem(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(':', begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
+  const auto parts = split(text, ':');
   if (parts.size() < 2 || parts[0] != "gemm") {
     fail(Errc::invalid_argument, "'{}' is not a problem; write gemm:MxNxK[:dtype][:layout][:name=value...]",
          text);
   }
-  std::int64_t size[3] = {};
-  std::string_view rest = parts[1];
-  for (int i = 0; i < 3; ++i) {
-    const std::size_t end = i < 2 ? rest.find('x') : rest.size();
-    if (end == std::string_view::npos)
-      fail(Errc::invalid_argument, "'{}' in '{}': sizes are MxNxK", parts[1], text);
-    size[i] = parse_field<std::int64_t>("size", rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
-  std::size_t next = 2;
-  DType dtype = DType::fp32;
-  Layout layout = Layout::rcr;
-  if (next < parts.size() && parts[next].find('=') == std::string_view::npos)
-    dtype = parse<DType>(parts[next++]);
-  if (next < parts.size() && parts[next].find('=') == std::string_view::npos)
-    layout = parse<Layout>(parts[next++]);
-  GemmProblem p = make_gemm(size[0], size[1], size[2], dtype, layout);
-  for (; next < parts.size(); ++next) {
-    const std::size_t equals = parts[next].find('=');
-    if (equals == std::string_view::npos) {
-      fail(Errc::invalid_argument, "'{}' in '{}': expected name=value", parts[next], text);
-    }
-    set_field(p, parts[next].substr(0, equals), parts[next].substr(equals + 1));
-  }
+  const auto size = read_sizes(parts[1]);
+  if (size.size() != 3) fail(Errc::invalid_argument, "'{}' in '{}': sizes are MxNxK", parts[1], text);
+  const TypeWords types = read_type_words(parts, 2);
+  GemmProblem p = make_gemm(size[0], size[1], size[2], types.dtype, types.layout.value_or(Layout::rcr));
+  for_each_assignment(text, std::span(parts).subspan(types.next),
+                      [&](auto name, auto value) { set_field(p, name, value); });
   check(p);
   return p;
 }

@@ -99,20 +99,6 @@ std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
   return problems;
 }
 
-std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems) {
-  std::unordered_map<GemmProblem, std::size_t> places;
-  std::vector<GemmProblem> distinct;
-  for (const GemmProblem& problem : problems) {
-    const auto [place, is_new] = places.try_emplace(problem, distinct.size());
-    if (is_new) {
-      distinct.push_back(problem);
-    } else {
-      distinct[place->second].weight += problem.weight;
-    }
-  }
-  return distinct;
-}
-
 std::array<std::int64_t, 4> group_of(const GemmProblem& p, SplitBy by) noexcept {
   if (by == SplitBy::weights) return {0, p.n, p.k, 0};
   return {p.m, p.n, p.k, p.batch};

@@ -12,9 +12,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <kscout/conv_problem.h>
 #include <kscout/problem.h>
 
 namespace kscout {
@@ -57,8 +59,30 @@ std::vector<GemmProblem> read_problems(const std::filesystem::path& file);
 /// The same from text; `source` names it in errors.
 std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source);
 
-/// The problems with what GemmProblem::operator== calls equal merged: first place kept, weights added.
-std::vector<GemmProblem> merge_equal(std::span<const GemmProblem> problems);
+/// The same for convolutions: one-line forms, or a table with ConvProblem's field names (op, n, c, k, h, w,
+/// y, x required).
+std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file);
+std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source);
+
+/// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
+/// Throws not_found.
+bool holds_conv_problems(const std::filesystem::path& file);
+
+/// The problems with what operator== calls equal merged: first place kept, weights added.
+template <class P>
+std::vector<P> merge_equal(const std::vector<P>& problems) {
+  std::unordered_map<P, std::size_t> places;
+  std::vector<P> distinct;
+  for (const P& problem : problems) {
+    const auto [place, is_new] = places.try_emplace(problem, distinct.size());
+    if (is_new) {
+      distinct.push_back(problem);
+    } else {
+      distinct[place->second].weight += problem.weight;
+    }
+  }
+  return distinct;
+}
 
 /// Which problems stay together when problems are parted, whatever their layouts and element types: those of
 /// equal m, n, k, batch, or all products with weights of one shape (n, k), which differ in m and batch.

@@ -34,25 +34,60 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
+/// What the two kinds of problems do not share: the one-line form, plain sizes, the columns that must be
+/// there and how the other columns start.
+template <class P>
+struct Kind;
+
+template <>
+struct Kind<GemmProblem> {
+  static constexpr std::string_view required[] = {"m", "n", "k"};
+  static bool is_line(std::string_view line) { return line.starts_with("gemm"); }
+  static GemmProblem parse_line(std::string_view line) { return parse_problem(line); }
+  static GemmProblem start(Op /*op*/, DType dtype, Layout /*layout*/) { return make_gemm(-1, -1, -1, dtype); }
+  static GemmProblem plain_sizes(std::string_view line) {
+    const auto cells = cells_of(line);
+    if (cells.size() != 3) {
+      fail(Errc::corrupt_data, "'{}': write gemm:MxNxK..., or m,n,k, or a CSV table with a header", line);
+    }
+    return make_gemm(parse_field<std::int64_t>("m", cells[0]), parse_field<std::int64_t>("n", cells[1]),
+                     parse_field<std::int64_t>("k", cells[2]));
+  }
+};
+
+template <>
+struct Kind<ConvProblem> {
+  static constexpr std::string_view required[] = {"op", "n", "c", "k", "h", "w", "y", "x"};
+  static bool is_line(std::string_view line) { return is_conv_line(line); }
+  static ConvProblem parse_line(std::string_view line) { return parse_conv_problem(line); }
+  static ConvProblem start(Op op, DType dtype, Layout layout) { return make_conv(op, dtype, layout); }
+  static ConvProblem plain_sizes(std::string_view line) {
+    fail(Errc::corrupt_data, "'{}': write conv_fwd:NxCxHxW:KxYxX..., or a CSV table with a header", line);
+  }
+};
+
 /// Reads line after line; the first one decides which form the text has.
+template <class P>
 class ProblemReader {
  public:
-  GemmProblem read(std::string_view line) const {
-    if (columns_.empty()) return line.starts_with("gemm") ? parse_problem(line) : plain_sizes(line);
-    const auto cells = cells_of(line);
-    if (cells.size() != columns_.size()) {
-      fail(Errc::corrupt_data, "{} cells under {} columns", cells.size(), columns_.size());
+  P read(std::string_view line) const {
+    if (!columns_.empty()) {
+      const auto cells = cells_of(line);
+      if (cells.size() != columns_.size()) {
+        fail(Errc::corrupt_data, "{} cells under {} columns", cells.size(), columns_.size());
+      }
+      return from_cells(cells);
     }
-    return from_cells(cells);
+    if (Kind<P>::is_line(line)) return Kind<P>::parse_line(line);
+    const P problem = Kind<P>::plain_sizes(line);
+    check(problem);
+    return problem;
   }
   /// True when the line is a CSV header, which it then keeps.
   bool take_header(std::string_view line) {
     const auto first = cells_of(line);
-    if (line.starts_with("gemm:") ||
-        std::ranges::all_of(first[0], [](char c) { return c >= '0' && c <= '9'; })) {
-      return false;
-    }
-    std::vector<std::string_view> known = field_names<GemmProblem>();
+    if (line.find(':') != std::string_view::npos || is_number(first[0])) return false;
+    std::vector<std::string_view> known = field_names<P>();
     known.push_back("dtype");
     for (const auto cell : first) {
       index_of_word("column", cell, known);
@@ -61,7 +96,7 @@ class ProblemReader {
       }
       columns_.emplace_back(cell);
     }
-    for (const std::string_view name : {"m", "n", "k"}) {
+    for (const std::string_view name : Kind<P>::required) {
       if (std::ranges::find(columns_, name) == columns_.end())
         fail(Errc::corrupt_data, "column '{}' is missing", name);
     }
@@ -69,24 +104,22 @@ class ProblemReader {
   }
 
  private:
-  static GemmProblem plain_sizes(std::string_view line) {
-    const auto cells = cells_of(line);
-    if (cells.size() != 3) {
-      fail(Errc::corrupt_data, "'{}': write gemm:MxNxK..., or m,n,k, or a CSV table with a header", line);
-    }
-    GemmProblem problem =
-        make_gemm(parse_field<std::int64_t>("m", cells[0]), parse_field<std::int64_t>("n", cells[1]),
-                  parse_field<std::int64_t>("k", cells[2]));
-    check(problem);
-    return problem;
+  static bool is_number(std::string_view cell) {
+    return std::ranges::all_of(cell, [](char c) { return c >= '0' && c <= '9'; });
   }
-  /// Empty cells leave defaults. `dtype` comes first: single element types may then differ from it.
-  GemmProblem from_cells(const std::vector<std::string_view>& cells) const {
-    DType dtype = DType::fp32;
-    for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (columns_[i] == "dtype" && !cells[i].empty()) dtype = parse<DType>(cells[i]);
-    }
-    GemmProblem problem = make_gemm(-1, -1, -1, dtype);
+  std::string_view cell_of(const std::vector<std::string_view>& cells, std::string_view column) const {
+    const auto found = std::ranges::find(columns_, column);
+    return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
+  }
+  /// Empty cells leave defaults. `dtype`, `op` and `layout` come first: they decide what the others start
+  /// from, and single element types may then differ.
+  P from_cells(const std::vector<std::string_view>& cells) const {
+    const auto word_of = [&]<WordEnum E>(std::string_view column, E otherwise) {
+      const auto cell = cell_of(cells, column);
+      return cell.empty() ? otherwise : parse<E>(cell);
+    };
+    P problem = Kind<P>::start(word_of("op", Op::conv_fwd), word_of("dtype", DType::fp32),
+                               word_of("layout", Layout::nhwgc));
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (columns_[i] != "dtype" && !cells[i].empty()) set_field(problem, columns_[i], cells[i]);
     }
@@ -97,32 +130,39 @@ class ProblemReader {
   std::vector<std::string> columns_;
 };
 
-}  // namespace
-
-std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source) {
+/// Calls use(line, number) for the lines that hold something, in order, until it returns false.
+template <class F>
+void for_each_line(std::string_view text, F&& use) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  ProblemReader reader;
-  std::vector<GemmProblem> problems;
-  bool first = true;
   std::size_t number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string_view line = trimmed(text.substr(begin, end - begin));
     begin = end + 1;
     ++number;
-    if (line.empty() || line.front() == '#') continue;
+    if (!line.empty() && line.front() != '#' && !use(line, number)) return;
+  }
+}
+
+template <class P>
+std::vector<P> parse_kind(std::string_view text, std::string_view source) {
+  ProblemReader<P> reader;
+  std::vector<P> problems;
+  bool first = true;
+  for_each_line(text, [&](std::string_view line, std::size_t number) {
     try {
       const bool header = std::exchange(first, false) && reader.take_header(line);
       if (!header) problems.push_back(reader.read(line));
     } catch (const Error& error) {
       fail(Errc::corrupt_data, "{}:{}: {}", source, number, error.what());
     }
-  }
+    return true;
+  });
   if (problems.empty()) fail(Errc::corrupt_data, "{}: holds no problem", source);
   return problems;
 }
 
-std::vector<GemmProblem> read_problems(const std::filesystem::path& file) {
+std::string text_of(const std::filesystem::path& file) {
   std::error_code ignored;
   std::ifstream in(file, std::ios::binary);
   if (!in || std::filesystem::is_directory(file, ignored)) {
@@ -131,7 +171,33 @@ std::vector<GemmProblem> read_problems(const std::filesystem::path& file) {
   }
   std::ostringstream text;
   text << in.rdbuf();
-  return parse_problems(std::move(text).str(), file.string());
+  return std::move(text).str();
+}
+
+}  // namespace
+
+std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source) {
+  return parse_kind<GemmProblem>(text, source);
+}
+std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source) {
+  return parse_kind<ConvProblem>(text, source);
+}
+
+bool holds_conv_problems(const std::filesystem::path& file) {
+  bool conv = false;
+  for_each_line(text_of(file), [&](std::string_view line, std::size_t /*number*/) {
+    const auto cells = cells_of(line);
+    conv = is_conv_line(line) || std::ranges::find(cells, "y") != cells.end();
+    return false;
+  });
+  return conv;
+}
+
+std::vector<GemmProblem> read_problems(const std::filesystem::path& file) {
+  return parse_problems(text_of(file), file.string());
+}
+std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file) {
+  return parse_conv_problems(text_of(file), file.string());
 }
 
 }  // namespace kscout

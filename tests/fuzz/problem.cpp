@@ -4,22 +4,37 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
+#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/problem.h>
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  kscout::GemmProblem problem;
+namespace {
+
+template <class P>
+void check_line(std::string_view text, P (*parse)(std::string_view)) {
+  P problem;
   try {
-    problem = kscout::parse_problem({reinterpret_cast<const char*>(data), size});
+    problem = parse(text);
   } catch (const kscout::Error&) {
-    return 0;
+    return;
   }
-  const std::string line = kscout::print(problem);
-  if (kscout::parse_problem(line) != problem) {
-    std::fprintf(stderr, "'%s' does not read back as the problem it was printed from\n", line.c_str());
-    std::abort();
+  const std::string line = print(problem);
+  if (parse(line) == problem) return;
+  std::fprintf(stderr, "'%s' does not read back as the problem it was printed from\n", line.c_str());
+  std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  if (kscout::is_conv_line(text)) {
+    check_line(text, kscout::parse_conv_problem);
+  } else {
+    check_line(text, kscout::parse_problem);
   }
   return 0;
 }

@@ -20,7 +20,7 @@ E random_word(std::mt19937_64& random) {
 
 Signature random_signature(std::mt19937_64& random) {
   Signature signature =
-      signature_of(make_gemm(0, 0, 0, random_word<DType>(random), random_word<Layout>(random)));
+      signature_of(make_gemm(0, 0, 0, random_word<DType>(random), static_cast<Layout>(random() % kGemmLayouts)));
   if (random() % 4 == 0) signature.dtype_b = random_word<DType>(random);
   if (random() % 4 == 0) signature.dtype_c = random_word<DType>(random);
   if (random() % 4 == 0) signature.dtype_acc = random_word<DType>(random);

@@ -224,7 +224,7 @@ void check_printable(const Signature& signature, const KernelConfig& config) {
 bool starts_with_signature(std::string_view name) noexcept {
   const std::size_t end = name.find('_');
   return end != std::string_view::npos && find_word(name.substr(0, end), EnumWords<DType>::words) &&
-         find_word(name.substr(end + 1, name.find('_', end + 1) - end - 1), EnumWords<Layout>::words);
+         find_word(name.substr(end + 1, name.find('_', end + 1) - end - 1), kGemmLayoutWords);
 }
 
 }  // namespace
@@ -253,7 +253,7 @@ NamedConfig parse_ck_tile_gemm(std::string_view name) {
   reader.take_prefix("benchmark_");
   if (!reader.take_prefix("gemm_universal_")) reader.take_prefix("gemm_");
   const auto dtype = static_cast<DType>(reader.word("dtype", EnumWords<DType>::words));
-  const auto layout = static_cast<Layout>(reader.word("layout", EnumWords<Layout>::words));
+  const auto layout = static_cast<Layout>(reader.word("layout", kGemmLayoutWords));
   NamedConfig named{usual_signature(dtype, layout), KernelConfig(ck_tile_gemm_space)};
   KernelConfig& config = named.config;
   value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));

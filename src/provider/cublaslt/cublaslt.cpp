@@ -57,7 +57,7 @@ Signature read_signature(NameReader& in) {
   const auto dtype = [&] { return static_cast<DType>(in.word("dtype", EnumWords<DType>::words)); };
   const DType a = dtype();
   in.literal("_");
-  const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+  const auto layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
   Signature s = signature_of(make_gemm(0, 0, 0, a, layout));
   if (in.optional("_B")) s.dtype_b = dtype();
   if (in.optional("_C")) s.dtype_c = dtype();

@@ -101,7 +101,7 @@ class NativeProvider final : public Provider {
            name, word(s.dtype_a));
     }
     in.literal("_");
-    s.layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+    s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
     s.accumulate = in.optional("_acc");
     in.literal("__");
     c.set("isa", in.word("isa", kIsaWords));

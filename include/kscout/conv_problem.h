@@ -1,0 +1,181 @@
+#pragma once
+/// \file
+/// What is asked of a grouped convolution: direction, sizes, filter, signature.
+///
+///     auto p = kscout::parse_conv_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
+///     p.stride_h = p.stride_w = 2;
+///     kscout::check(p);                          // throws when the sizes make no sense
+///     auto gemm = kscout::implicit_gemm(p);      // m, n, k of the product that it is computed as
+///
+/// The same sizes describe all directions: `h`, `w`, `c` are of the input image and `k` counts the output
+/// channels, also where the input image (conv_bwd_data) or the filter (conv_bwd_weight) is what is computed.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/fields.h>
+#include <kscout/problem.h>
+#include <kscout/types.h>
+
+namespace kscout {
+
+/// A 2-D or 3-D convolution; the layout says which. 2-D: everything of axis d keeps its default.
+struct ConvProblem {
+  Op op = Op::conv_fwd;  ///< the direction: conv_fwd, conv_bwd_data or conv_bwd_weight
+  std::int64_t n = 1;    ///< images
+  std::int64_t c = 1;    ///< channels of the input, all groups together
+  std::int64_t k = 1;    ///< channels of the output, all groups together
+  std::int64_t g = 1;    ///< groups; divides c and k
+  std::int64_t d = 1;    ///< depth of the input
+  std::int64_t h = 1;
+  std::int64_t w = 1;
+  std::int64_t z = 1;  ///< depth of the filter
+  std::int64_t y = 1;
+  std::int64_t x = 1;
+  std::int64_t stride_d = 1;
+  std::int64_t stride_h = 1;
+  std::int64_t stride_w = 1;
+  std::int64_t dilation_d = 1;  ///< distance of two elements of the filter; 1 = dense
+  std::int64_t dilation_h = 1;
+  std::int64_t dilation_w = 1;
+  std::int64_t left_pad_d = 0;  ///< zeros before the first element; both sides may differ
+  std::int64_t left_pad_h = 0;
+  std::int64_t left_pad_w = 0;
+  std::int64_t right_pad_d = 0;  ///< zeros behind the last element
+  std::int64_t right_pad_h = 0;
+  std::int64_t right_pad_w = 0;
+  std::int64_t split_k = 0;  ///< requested split of the product's K; 0 = the selector chooses, 1 = none
+  DType dtype_in = DType::fp32;
+  DType dtype_wei = DType::fp32;
+  DType dtype_out = DType::fp32;
+  DType dtype_acc = DType::fp32;
+  Layout layout = Layout::nhwgc;
+  double weight = 1;  ///< how often a workload calls it; weighs reports, no part of the identity
+  bool operator==(const ConvProblem& other) const;
+};
+
+template <>
+struct Fields<ConvProblem> {
+  using T = ConvProblem;
+  static constexpr auto list = std::tuple{
+      Field{"op", &T::op, "1", "direction: conv_fwd, conv_bwd_data or conv_bwd_weight"},
+      Field{"n", &T::n, "1", "images"},
+      Field{"c", &T::c, "1", "channels of the input, all groups together"},
+      Field{"k", &T::k, "1", "channels of the output, all groups together"},
+      Field{"g", &T::g, "1", "groups"},
+      Field{"d", &T::d, "elements", "depth of the input; 1 in 2-D"},
+      Field{"h", &T::h, "elements", "height of the input"},
+      Field{"w", &T::w, "elements", "width of the input"},
+      Field{"z", &T::z, "elements", "depth of the filter; 1 in 2-D"},
+      Field{"y", &T::y, "elements", "height of the filter"},
+      Field{"x", &T::x, "elements", "width of the filter"},
+      Field{"stride_d", &T::stride_d, "elements", "step of the filter along the depth"},
+      Field{"stride_h", &T::stride_h, "elements", "step of the filter along the height"},
+      Field{"stride_w", &T::stride_w, "elements", "step of the filter along the width"},
+      Field{"dilation_d", &T::dilation_d, "elements", "distance of the filter's elements along the depth"},
+      Field{"dilation_h", &T::dilation_h, "elements", "distance of the filter's elements along the height"},
+      Field{"dilation_w", &T::dilation_w, "elements", "distance of the filter's elements along the width"},
+      Field{"left_pad_d", &T::left_pad_d, "elements", "zeros before the depth"},
+      Field{"left_pad_h", &T::left_pad_h, "elements", "zeros above the height"},
+      Field{"left_pad_w", &T::left_pad_w, "elements", "zeros left of the width"},
+      Field{"right_pad_d", &T::right_pad_d, "elements", "zeros behind the depth"},
+      Field{"right_pad_h", &T::right_pad_h, "elements", "zeros below the height"},
+      Field{"right_pad_w", &T::right_pad_w, "elements", "zeros right of the width"},
+      Field{"split_k", &T::split_k, "1", "requested split of the product's K; 0 = free choice, 1 = none"},
+      Field{"dtype_in", &T::dtype_in, "1", "element type of the input image or its gradient"},
+      Field{"dtype_wei", &T::dtype_wei, "1", "element type of the filter or its gradient"},
+      Field{"dtype_out", &T::dtype_out, "1", "element type of the output image or its gradient"},
+      Field{"dtype_acc", &T::dtype_acc, "1", "type of the accumulator"},
+      Field{"layout", &T::layout, "1", "storage of the images: nhwgc, ngchw (2-D), ndhwgc, ngcdhw (3-D)"},
+      Field{"weight", &T::weight, "calls", "how often a workload calls it", FieldRole::note},
+  };
+};
+
+inline bool ConvProblem::operator==(const ConvProblem& other) const { return fields_equal(*this, other); }
+
+/// True for the three directions of a convolution.
+constexpr bool is_conv(Op op) noexcept { return op != Op::gemm; }
+
+/// A convolution of one element type, with the accumulator and output that make_gemm gives it; sizes are
+/// still 1.
+KSCOUT_API ConvProblem make_conv(Op op, DType dtype = DType::fp32, Layout layout = Layout::nhwgc);
+
+/// The types as those of the product's operands: A, B, C are input, filter, output for conv_fwd; output,
+/// filter, input for conv_bwd_data; output, input, filter for conv_bwd_weight.
+KSCOUT_API Signature signature_of(const ConvProblem& problem) noexcept;
+
+/// Elements of the output image along each spatial axis.
+struct ConvOutput {
+  std::int64_t d, h, w;
+};
+/// floor((in + both pads - ((filter - 1) * dilation + 1)) / stride) + 1 per axis.
+KSCOUT_API ConvOutput output_sizes(const ConvProblem& problem) noexcept;
+
+/// Elements of the three tensors, all groups.
+struct ConvElements {
+  std::int64_t in, wei, out;
+};
+KSCOUT_API ConvElements operand_elements(const ConvProblem& problem) noexcept;
+
+/// A product that a convolution is computed as, once per group.
+struct ImplicitGemm {
+  std::int64_t m = 0, n = 0, k = 0;
+  std::int64_t groups = 1;  ///< independent products of these sizes
+  std::int64_t parts = 1;   ///< products that conv_bwd_data falls into (implicit_gemms); else 1
+  bool operator==(const ImplicitGemm&) const = default;
+};
+
+/// Every product of the problem, per group:
+///
+///     conv_fwd         m = n * outputs          n = k / g             k = c / g * filter
+///     conv_bwd_weight  m = k / g                n = c / g * filter    k = n * outputs
+///     conv_bwd_data    m = n * inputs           n = c / g             k = k / g * filter     (stride 1)
+///
+/// With a stride, elements of the input image whose places differ modulo the stride meet different elements
+/// of the filter: conv_bwd_data is one product per set of places that meets any, with its own m and k.
+/// Multiply-adds with padding zeros are counted, as kernels execute them.
+KSCOUT_API std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& problem);
+
+/// The largest (by m * k) of implicit_gemms, `parts` filled in. Cost: a few operations per element of the
+/// filter's edges; allocates nothing.
+KSCOUT_API ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
+
+/// 2 * n * k * outputs * c / g * filter: the same for all directions. A double, never overflows.
+KSCOUT_API double flop_count(const ConvProblem& problem) noexcept;
+
+/// Least bytes moved: each of the three tensors once.
+KSCOUT_API double least_bytes(const ConvProblem& problem) noexcept;
+
+/// Every channel is a group of its own: g == c == k.
+KSCOUT_API bool is_depthwise(const ConvProblem& problem) noexcept;
+/// The filter has one element.
+KSCOUT_API bool is_pointwise(const ConvProblem& problem) noexcept;
+
+/// Throws invalid_argument when a size is below 1 or above 2^31 - 1, a pad below 0, g does not divide c and
+/// k, the filter is larger than the padded input, a 2-D problem uses axis d, or a tensor would exceed 2^62
+/// elements.
+KSCOUT_API void check(const ConvProblem& problem);
+KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
+
+/// The one-line form, input and filter with 2 or 3 spatial sizes:
+///
+///     OP:NxCx[D x]HxW:Kx[Zx]YxX:dtype:layout{:name=value}
+///
+/// for every field off its default. `stride`, `dilation`, `pad` stand for all axes, `pad_d`, `pad_h`,
+/// `pad_w` for both sides, where these are equal. parse_conv_problem(print(p)) == p.
+KSCOUT_API std::string print(const ConvProblem& problem);
+
+/// Reads the one-line form; `dtype` and `layout` may be left out (fp32, nhwgc or ndhwgc by the number of
+/// sizes). Throws invalid_argument with the offending part.
+KSCOUT_API ConvProblem parse_conv_problem(std::string_view text);
+
+/// True when a line begins like the one-line form of a convolution.
+KSCOUT_API bool is_conv_line(std::string_view line) noexcept;
+
+}  // namespace kscout
+
+template <>
+struct std::hash<kscout::ConvProblem> {
+  std::size_t operator()(const kscout::ConvProblem& problem) const { return kscout::fields_hash(problem); }
+};

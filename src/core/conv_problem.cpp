@@ -1,0 +1,337 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include <kscout/conv_problem.h>
+
+#include "core/fail.h"
+#include "core/one_line.h"
+
+namespace kscout {
+namespace {
+
+using P = ConvProblem;
+
+constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
+
+/// The fields of one spatial axis.
+struct AxisFields {
+  std::string_view name;
+  std::int64_t P::*in, P::*filter, P::*stride, P::*dilation, P::*left_pad, P::*right_pad;
+};
+constexpr std::array<AxisFields, 3> kAxes = {{
+    {"d", &P::d, &P::z, &P::stride_d, &P::dilation_d, &P::left_pad_d, &P::right_pad_d},
+    {"h", &P::h, &P::y, &P::stride_h, &P::dilation_h, &P::left_pad_h, &P::right_pad_h},
+    {"w", &P::w, &P::x, &P::stride_w, &P::dilation_w, &P::left_pad_w, &P::right_pad_w},
+}};
+
+/// The axes that a problem of this layout has.
+std::span<const AxisFields> axes_of(Layout layout) noexcept {
+  return std::span(kAxes).last(static_cast<std::size_t>(std::max(spatial_rank(layout), 2)));
+}
+
+std::int64_t output_size(const P& p, const AxisFields& axis) noexcept {
+  const std::int64_t padded = p.*axis.in + p.*axis.left_pad + p.*axis.right_pad;
+  const std::int64_t span = (p.*axis.filter - 1) * p.*axis.dilation + 1;
+  return padded < span ? 0 : (padded - span) / p.*axis.stride + 1;
+}
+
+std::int64_t product_of(const P& p, std::int64_t P::*AxisFields::*field) noexcept {
+  std::int64_t product = 1;
+  for (const AxisFields& axis : kAxes) product *= p.*(axis.*field);
+  return product;
+}
+std::int64_t filter_elements(const P& p) noexcept { return product_of(p, &AxisFields::filter); }
+std::int64_t output_elements(const P& p) noexcept {
+  const ConvOutput out = output_sizes(p);
+  return out.d * out.h * out.w;
+}
+
+/// Places of one axis of the input that meet the same elements of the filter.
+struct Meeting {
+  std::int64_t places;  ///< elements of the input
+  std::int64_t taps;    ///< elements of the filter
+};
+
+/// Calls use(Meeting) for each set of places that meets an element of the filter. Element t of the filter
+/// meets the places with (place + left_pad) % stride == t * dilation % stride; elements `period` apart meet
+/// the same.
+template <class F>
+void for_each_meeting(const P& p, const AxisFields& axis, F&& use) {
+  const std::int64_t stride = p.*axis.stride, dilation = p.*axis.dilation, taps = p.*axis.filter;
+  const std::int64_t period = stride / std::gcd(stride, dilation);
+  for (std::int64_t tap = 0; tap < std::min(taps, period); ++tap) {
+    const std::int64_t rest = (tap * dilation - p.*axis.left_pad) % stride;
+    const std::int64_t first = rest < 0 ? rest + stride : rest;
+    if (first >= p.*axis.in) continue;
+    use(Meeting{(p.*axis.in - first - 1) / stride + 1, (taps - tap - 1) / period + 1});
+  }
+}
+
+/// How many sets there are, and the largest.
+struct Meetings {
+  std::int64_t count = 0;
+  Meeting largest{0, 0};
+};
+Meetings meetings_of(const P& p, const AxisFields& axis) noexcept {
+  Meetings all;
+  for_each_meeting(p, axis, [&](Meeting one) {
+    ++all.count;
+    if (one.places * one.taps > all.largest.places * all.largest.taps) all.largest = one;
+  });
+  return all;
+}
+
+ImplicitGemm one_gemm(const P& p) noexcept {
+  const std::int64_t filter = filter_elements(p), outputs = output_elements(p);
+  if (p.op == Op::conv_bwd_weight) return {p.k / p.g, p.c / p.g * filter, p.n * outputs, p.g};
+  return {p.n * outputs, p.k / p.g, p.c / p.g * filter, p.g};
+}
+
+// ---- checks
+
+template <class... Args>
+[[noreturn]] void refuse(const P& p, fmt::format_string<Args...> format, Args&&... args) {
+  fail(Errc::invalid_argument, "{} {}", word(p.op), fmt::format(format, std::forward<Args>(args)...));
+}
+
+void check_sizes(const P& p) {
+  for_each_field<P>([&](const auto& field) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(p.*field.member)>, std::int64_t>) {
+      const bool may_be_0 = field.name == "split_k" || field.name.find("_pad_") != std::string_view::npos;
+      const std::int64_t value = p.*field.member;
+      if (value < (may_be_0 ? 0 : 1) || value > kMostSize)
+        refuse(p, "{}={}: must be {} to 2^31 - 1", field.name, value, may_be_0 ? 0 : 1);
+    }
+  });
+}
+
+void check_elements(const P& p, std::string_view tensor, std::initializer_list<std::int64_t> sizes) {
+  double elements = 1;  // sizes are below 2^31, so a double tells 2^62 from what exceeds it by far enough
+  for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
+  if (elements > static_cast<double>(kMostElements))
+    refuse(p, "{}: {:.3g} elements exceed the limit of 2^62", tensor, elements);
+}
+
+// ---- one-line form
+
+/// One word for several fields that hold the same value.
+struct Shorthand {
+  std::string name;
+  std::vector<std::int64_t P::*> fields;
+  std::int64_t usual;  ///< value of the fields when nothing is said
+};
+
+/// In the order of printing: a word for more fields stands before those for fewer.
+std::vector<Shorthand> shorthands(Layout layout) {
+  Shorthand stride{"stride", {}, 1}, dilation{"dilation", {}, 1}, pad{"pad", {}, 0};
+  std::vector<Shorthand> sides;
+  for (const AxisFields& axis : axes_of(layout)) {
+    stride.fields.push_back(axis.stride);
+    dilation.fields.push_back(axis.dilation);
+    pad.fields.insert(pad.fields.end(), {axis.left_pad, axis.right_pad});
+    sides.push_back({"pad_" + std::string(axis.name), {axis.left_pad, axis.right_pad}, 0});
+  }
+  std::vector<Shorthand> all{std::move(stride), std::move(dilation), std::move(pad)};
+  std::ranges::move(sides, std::back_inserter(all));
+  return all;
+}
+
+bool set_shorthand(P& p, std::string_view name, std::string_view value) {
+  for (const Shorthand& one : shorthands(p.layout)) {
+    if (one.name != name) continue;
+    const auto number = parse_field<std::int64_t>(name, value);
+    for (const auto field : one.fields) p.*field = number;
+    return true;
+  }
+  return false;
+}
+
+/// `text`, then a size of each axis.
+std::string joined(const P& p, std::string text, std::int64_t P::*AxisFields::*field) {
+  for (const AxisFields& axis : axes_of(p.layout)) text += fmt::format("x{}", p.*(axis.*field));
+  return text;
+}
+
+}  // namespace
+
+ConvProblem make_conv(Op op, DType dtype, Layout layout) {
+  const GemmProblem types = make_gemm(0, 0, 0, dtype);
+  ConvProblem p;
+  p.op = op;
+  p.layout = layout;
+  p.dtype_in = p.dtype_wei = dtype;
+  p.dtype_out = types.dtype_c;
+  p.dtype_acc = types.dtype_acc;
+  return p;
+}
+
+Signature signature_of(const ConvProblem& p) noexcept {
+  Signature s{.op = p.op, .dtype_acc = p.dtype_acc, .layout = p.layout};
+  switch (p.op) {
+    case Op::conv_bwd_data:
+      s.dtype_a = p.dtype_out, s.dtype_b = p.dtype_wei, s.dtype_c = p.dtype_in;
+      break;
+    case Op::conv_bwd_weight:
+      s.dtype_a = p.dtype_out, s.dtype_b = p.dtype_in, s.dtype_c = p.dtype_wei;
+      break;
+    default:
+      s.dtype_a = p.dtype_in, s.dtype_b = p.dtype_wei, s.dtype_c = p.dtype_out;
+  }
+  return s;
+}
+
+ConvOutput output_sizes(const ConvProblem& p) noexcept {
+  return {output_size(p, kAxes[0]), output_size(p, kAxes[1]), output_size(p, kAxes[2])};
+}
+
+ConvElements operand_elements(const ConvProblem& p) noexcept {
+  return {p.n * p.c * product_of(p, &AxisFields::in), p.k * (p.c / p.g) * filter_elements(p),
+          p.n * p.k * output_elements(p)};
+}
+
+std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& p) {
+  if (p.op != Op::conv_bwd_data) return {one_gemm(p)};
+  std::vector<ImplicitGemm> gemms;
+  for_each_meeting(p, kAxes[0], [&](Meeting d) {
+    for_each_meeting(p, kAxes[1], [&](Meeting h) {
+      for_each_meeting(p, kAxes[2], [&](Meeting w) {
+        gemms.push_back(
+            {p.n * d.places * h.places * w.places, p.c / p.g, p.k / p.g * d.taps * h.taps * w.taps, p.g});
+      });
+    });
+  });
+  for (ImplicitGemm& gemm : gemms) gemm.parts = static_cast<std::int64_t>(gemms.size());
+  return gemms;
+}
+
+ImplicitGemm implicit_gemm(const ConvProblem& p) noexcept {
+  if (p.op != Op::conv_bwd_data) return one_gemm(p);
+  ImplicitGemm gemm{p.n, p.c / p.g, p.k / p.g, p.g};
+  for (const AxisFields& axis : kAxes) {
+    const Meetings all = meetings_of(p, axis);
+    gemm.m *= all.largest.places;
+    gemm.k *= all.largest.taps;
+    gemm.parts *= all.count;
+  }
+  return gemm;
+}
+
+double flop_count(const ConvProblem& p) noexcept {
+  return 2.0 * static_cast<double>(p.n) * static_cast<double>(p.k) * static_cast<double>(output_elements(p)) *
+         static_cast<double>(p.c / p.g) * static_cast<double>(filter_elements(p));
+}
+
+double least_bytes(const ConvProblem& p) noexcept {
+  const ConvElements elements = operand_elements(p);
+  return static_cast<double>(elements.in) * bytes_per_element(p.dtype_in) +
+         static_cast<double>(elements.wei) * bytes_per_element(p.dtype_wei) +
+         static_cast<double>(elements.out) * bytes_per_element(p.dtype_out);
+}
+
+bool is_depthwise(const ConvProblem& p) noexcept { return p.g == p.c && p.g == p.k; }
+bool is_pointwise(const ConvProblem& p) noexcept { return filter_elements(p) == 1; }
+
+void check(const ConvProblem& p) {
+  if (!is_conv(p.op)) fail(Errc::invalid_argument, "op '{}' is no direction of a convolution", word(p.op));
+  if (is_gemm_layout(p.layout)) {
+    refuse(p, "layout={}: is of GEMMs; take one of {}", word(p.layout),
+           fmt::join(std::span(EnumWords<Layout>::words).subspan(kGemmLayouts), ", "));
+  }
+  check_sizes(p);
+  if (!(p.weight >= 0) || !std::isfinite(p.weight))
+    refuse(p, "weight={}: must be a finite number of calls, at least 0", p.weight);
+  if (p.c % p.g != 0 || p.k % p.g != 0) {
+    refuse(p, "g={}: must divide the channels c={} and k={}, which are those of all groups", p.g, p.c, p.k);
+  }
+  const AxisFields& depth = kAxes[0];
+  if (spatial_rank(p.layout) == 2 &&
+      (p.d != 1 || p.z != 1 || p.*depth.stride != 1 || p.*depth.dilation != 1 || p.*depth.left_pad != 0 ||
+       p.*depth.right_pad != 0)) {
+    refuse(p, "layout={}: has no axis d; take ndhwgc or ngcdhw", word(p.layout));
+  }
+  for (const AxisFields& axis : kAxes) {
+    if (output_size(p, axis) < 1) {
+      refuse(p,
+             "axis {}: a filter of {} elements, {} apart, is larger than the input of {} with its pads {} "
+             "and {}",
+             axis.name, p.*axis.filter, p.*axis.dilation, p.*axis.in, p.*axis.left_pad, p.*axis.right_pad);
+    }
+  }
+  check_elements(p, "input", {p.n, p.c, p.d, p.h, p.w});
+  check_elements(p, "filter", {p.k, p.c / p.g, p.z, p.y, p.x});
+  const ConvOutput out = output_sizes(p);
+  check_elements(p, "output", {p.n, p.k, out.d, out.h, out.w});
+}
+
+bool is_valid(const ConvProblem& p) noexcept {
+  try {
+    check(p);
+    return true;
+  } catch (...) {  // also for want of memory for the message
+    return false;
+  }
+}
+
+std::string print(const ConvProblem& p) {
+  ConvProblem plain = make_conv(p.op, p.dtype_in, p.layout);
+  plain.n = p.n, plain.c = p.c, plain.k = p.k;
+  for (const AxisFields& axis : axes_of(p.layout)) {
+    plain.*axis.in = p.*axis.in;
+    plain.*axis.filter = p.*axis.filter;
+  }
+  std::string text =
+      fmt::format("{}:{}:{}:{}:{}", word(p.op), joined(p, fmt::format("{}x{}", p.n, p.c), &AxisFields::in),
+                  joined(p, std::to_string(p.k), &AxisFields::filter), word(p.dtype_in), word(p.layout));
+  for (const Shorthand& one : shorthands(p.layout)) {
+    const std::int64_t value = p.*one.fields.front();
+    const bool equal = std::ranges::all_of(one.fields, [&](auto field) { return p.*field == value; });
+    const bool said = std::ranges::all_of(one.fields, [&](auto field) { return plain.*field == value; });
+    if (!equal || said) continue;
+    text += fmt::format(":{}={}", one.name, value);
+    for (const auto field : one.fields) plain.*field = value;
+  }
+  return text + assignments(p, plain);
+}
+
+ConvProblem parse_conv_problem(std::string_view text) {
+  const auto parts = split(text, ':');
+  const auto malformed = [&] {
+    fail(Errc::invalid_argument,
+         "'{}' is not a convolution; write {}:NxCxHxW:KxYxX[:dtype][:layout][:name=value...], or "
+         "NxCxDxHxW:KxZxYxX",
+         text, word(Op::conv_fwd));
+  };
+  if (parts.size() < 3 || !is_conv_line(text)) malformed();
+  const auto input = read_sizes(parts[1]), filter = read_sizes(parts[2]);
+  if ((input.size() != 4 && input.size() != 5) || filter.size() + 1 != input.size()) malformed();
+  const int rank = static_cast<int>(filter.size()) - 1;
+  const TypeWords types = read_type_words(parts, 3);
+  ConvProblem p = make_conv(parse<Op>(parts[0]), types.dtype,
+                            types.layout.value_or(rank == 2 ? Layout::nhwgc : Layout::ndhwgc));
+  if (spatial_rank(p.layout) != rank) {
+    fail(Errc::invalid_argument, "'{}': layout '{}' does not fit {} spatial sizes", text, word(p.layout),
+         rank);
+  }
+  p.n = input[0], p.c = input[1], p.k = filter[0];
+  for (std::size_t i = 0; const AxisFields& axis : axes_of(p.layout)) {
+    p.*axis.in = input[2 + i];
+    p.*axis.filter = filter[1 + i++];
+  }
+  for_each_assignment(text, std::span(parts).subspan(types.next), [&](auto name, auto value) {
+    if (!set_shorthand(p, name, value)) set_field(p, name, value);
+  });
+  check(p);
+  return p;
+}
+
+bool is_conv_line(std::string_view line) noexcept {
+  const std::string_view first = line.substr(0, line.find(':'));
+  return line.size() > first.size() && std::ranges::any_of(EnumWords<Op>::words, [&](std::string_view op) {
+           return op == first && op != word(Op::gemm);
+         });
+}
+
+}  // namespace kscout

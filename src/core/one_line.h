@@ -1,0 +1,79 @@
+#pragma once
+/// \file
+/// What the one-line forms of problems share: parts between colons, sizes between crosses, `name=value`.
+///
+///     const auto parts = split("gemm:4x5x6:fp16:batch=2", ':');
+///     const auto sizes = read_sizes(parts[1]);           // 4, 5, 6
+///     const TypeWords types = read_type_words(parts, 2); // fp16, next = 3
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/fields.h>
+#include <kscout/types.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+
+namespace kscout {
+
+/// The parts between separators; always at least one.
+inline std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// "4x5x6" as numbers. Throws invalid_argument.
+inline std::vector<std::int64_t> read_sizes(std::string_view text) {
+  std::vector<std::int64_t> sizes;
+  for (const auto part : split(text, 'x')) sizes.push_back(parse_field<std::int64_t>("size", part));
+  return sizes;
+}
+
+/// The element type and the layout, which may both be left out.
+struct TypeWords {
+  DType dtype = DType::fp32;
+  std::optional<Layout> layout = {};
+  std::size_t next = 0;  ///< the part behind them
+};
+inline TypeWords read_type_words(std::span<const std::string_view> parts, std::size_t next) {
+  TypeWords types{.next = next};
+  const auto is_word = [&] {
+    return types.next < parts.size() && parts[types.next].find('=') == std::string_view::npos;
+  };
+  if (is_word()) types.dtype = parse<DType>(parts[types.next++]);
+  if (is_word()) types.layout = parse<Layout>(parts[types.next++]);
+  return types;
+}
+
+/// Calls set(name, value) for each `name=value`. Throws invalid_argument for a part of another form.
+template <class F>
+void for_each_assignment(std::string_view text, std::span<const std::string_view> parts, F&& set) {
+  for (const std::string_view part : parts) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string_view::npos)
+      fail(Errc::invalid_argument, "'{}' in '{}': expected name=value", part, text);
+    set(part.substr(0, equals), part.substr(equals + 1));
+  }
+}
+
+/// ":name=value" for each field that differs from `plain`.
+template <Record T>
+std::string assignments(const T& record, const T& plain) {
+  std::string text;
+  for_each_field<T>([&](const auto& field) {
+    if (!same_value(record.*field.member, plain.*field.member))
+      text += fmt::format(":{}={}", field.name, field_text(record.*field.member));
+  });
+  return text;
+}
+
+}  // namespace kscout
