@@ -127,15 +127,16 @@ class Call {
 
   // ---- exact sums
 
-  static constexpr hn::CappedTag<std::uint32_t, kBatch> lanes{};
+  static constexpr hn::CappedTag<std::int32_t, kBatch> lanes{};
+  static constexpr hn::Rebind<std::int8_t, decltype(lanes)> byte_lanes{};
 
-  /// Answers of the batch's rows: lane i of batch_bits[v] is 0 or all ones.
+  /// Answers of the batch's rows: byte i of batch_bits[v] is 0 or all ones.
   void gather_batch(std::span<const std::uint32_t> rows) noexcept {
     for (std::size_t v = 0; v < work_.vectors; ++v) {
       const std::uint64_t* const from = work_.bit_words() + v * plan_.words;
-      std::uint32_t* const to = work_.batch_bits.data() + v * kBatch;
+      std::int8_t* const to = work_.batch_bits.data() + v * kBatch;
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        to[i] = -static_cast<std::uint32_t>((from[rows[i] / 64] >> (rows[i] % 64)) & 1);
+        to[i] = static_cast<std::int8_t>(-static_cast<int>((from[rows[i] / 64] >> (rows[i] % 64)) & 1));
       }
     }
   }
@@ -147,15 +148,16 @@ class Call {
     for (std::size_t first = 0; first < rows; first += hn::Lanes(lanes)) {
       auto leaf = hn::Zero(lanes);
       for (std::size_t s = 0; s + 1 < task.leaves; ++s) {
-        const auto answer = hn::LoadU(lanes, work_.batch_bits.data() + steps[s].vector * kBatch + first);
-        const auto here = hn::VecFromMask(lanes, hn::Eq(leaf, hn::Set(lanes, std::uint32_t{steps[s].leaf})));
+        const std::int8_t* const answers = work_.batch_bits.data() + steps[s].vector * kBatch + first;
+        const auto answer = hn::PromoteTo(lanes, hn::LoadU(byte_lanes, answers));
+        const auto here = hn::VecFromMask(lanes, hn::Eq(leaf, hn::Set(lanes, std::int32_t{steps[s].leaf})));
         const auto moves = hn::MaskFromVec(hn::AndNot(answer, here));
-        leaf = hn::IfThenElse(moves, hn::Set(lanes, std::uint32_t{steps[s].right}), leaf);
+        leaf = hn::IfThenElse(moves, hn::Set(lanes, std::int32_t{steps[s].right}), leaf);
       }
-      std::uint32_t found[kBatch];
+      std::int32_t found[kBatch];
       hn::StoreU(leaf, lanes, found);
       for (std::size_t i = 0; i < hn::Lanes(lanes) && first + i < rows; ++i) {
-        const std::uint32_t at = position(task, found[i]);
+        const std::uint32_t at = position(task, static_cast<std::uint32_t>(found[i]));
         hwy::Prefetch(plan_.leaf_value.data() + at);  // most are not in a cache near enough
         to[first + i] = at;
       }

@@ -120,7 +120,7 @@ struct SlicedWork {
   std::vector<std::uint32_t> tasks_by_size;  ///< counting sort
   std::vector<SlicedLine> planes, waiting, slots;
   std::vector<std::uint64_t> survivors, candidates;
-  std::vector<std::uint32_t> batch_bits;    ///< exact sums, kSlicedBatch rows at once: answers by vector
+  std::vector<std::int8_t> batch_bits;      ///< exact sums, kSlicedBatch rows at once: answers by vector
   std::vector<std::uint32_t> batch_leaves;  ///< by tree: positions in SlicedPlan::leaf_value
   std::vector<ScoredRow> scored;
   SlicedForest::Counts counts;
