@@ -25,13 +25,17 @@ MEANING = {
     "evaluate.worst_shape_family_mean": "the same mean in the worst of the four families by M",
     "evaluate.top3": "the same, best of the model's first three, mean",
     "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
+    "select.forest_vs_lightgbm": "LightGBM's time to score 1,008 configs with 500 trees over ours to find the best of them",
+    "select.forest_vs_tl2cgen": "the same for code that tl2cgen compiled",
+    "select.cold_us_1000": "choice for a new problem among those configs, features included, median",
+    "select.cold_us_4608": "the same among 4,608 configs of CK Tile's GEMM",
     "select.cached_ns": "choice for a problem that was asked before, 64 problems in use, median",
     "forest.start_to_first_choice_ms": "start of a program to its first choice, model of 500 x 31 and 1,014 configs",
     "forest.load_ms": "reading that model, every check included",
     "forest.load_vs_lightgbm": "LightGBM's time to read the same trees over ours for the whole model",
     "forest.text_vs_lightgbm": "the same for LightGBM's text",
-    "forest.heap_per_file": "memory of a loaded model over its file",
-    "forest.peak_bytes": "most memory while that model loads",
+    "forest.heap_per_file": "memory of a selector over that model, after a choice, over the file",
+    "forest.peak_bytes": "most memory while it loads and first chooses",
 }
 
 
