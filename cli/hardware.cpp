@@ -8,6 +8,7 @@
 #include <kscout/device.h>
 #include <kscout/error.h>
 
+#include "core/amd_gpus.h"
 #include "core/field_text.h"
 #include "options.h"
 #include "table.h"
@@ -76,12 +77,15 @@ Backend* gpu(std::string& why) {
 
 void print_all(Format format) {
   const Device here = detect_cpu();
+  const std::vector<Device> gpus = detect_amd_gpus();
   std::string no_gpu;
   Backend* const cuda = gpu(no_gpu);
   if (format == Format::json) {
     nlohmann::ordered_json out{{"detected", device_json(here)}};
     out["gpu"] = cuda ? device_json(cuda->device()) : nlohmann::ordered_json();
     out["versions"] = cuda ? nlohmann::ordered_json(cuda->versions()) : nlohmann::ordered_json::object();
+    out["gpus"] = nlohmann::ordered_json::array();
+    for (const Device& amd : gpus) out["gpus"].push_back(device_json(amd));
     out["presets"] = nlohmann::ordered_json::array();
     for (const auto& name : device_preset_names()) out["presets"].push_back(device_json(device_preset(name)));
     fmt::print("{}\n", out.dump(2));
@@ -98,6 +102,10 @@ void print_all(Format format) {
     versions.print(format);
   } else {
     fmt::print("\nno gpu: {}\n", no_gpu);
+  }
+  for (const Device& amd : gpus) {
+    fmt::print("\n");
+    facts_table(amd).print(format);
   }
   fmt::print("\npresets, for --device\n\n");
   Table table({"name", "kind", "arch", "cores", "model"});
@@ -125,8 +133,9 @@ void setup_hardware(CLI::App& verb) {
     Format format = Format::text;
   };
   const auto options = std::make_shared<Options>();
-  verb.add_option("--device", options->device,
-                  "only this one: a preset's name, or auto for what was detected");
+  verb.add_option(
+      "--device", options->device,
+      "only this one: a preset's name, auto for this machine's CPU, gpu for its first GPU of AMD");
   add_format_option(verb, options->format, /*csv=*/false);
   verb.footer(
       "examples\n"

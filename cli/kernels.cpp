@@ -16,7 +16,9 @@
 #include "core/files.h"
 #include "dispatch/library_backend.h"
 #include "family/family_file.h"
+#include "kernel_sets.h"
 #include "options.h"
+#include "provider/ck_tile/conv.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -36,11 +38,15 @@ struct KernelsOptions {
   const CLI::Option* layout = nullptr;
   /// The one that was asked for, if any was.
   std::vector<Layout> layouts() const {
-    return layout->count() > 0 ? std::vector{family.layout} : std::vector<Layout>{};
+    return layout->count() > 0 ? std::vector{family.signature().layout} : std::vector<Layout>{};
   }
   std::string backend;
+  std::string covers, trait_config, builder_configs;
+  TraitMode trait_mode = TraitMode::strict;
+  std::size_t show_missing = 20;
   LibraryOptions libraries;
-  bool list = false, count = false, refusals = false, rule_sets = false, list_libraries = false;
+  bool list = false, count = false, by_signature = false, refusals = false, rule_sets = false,
+       list_libraries = false;
   Format format = Format::text;
 };
 
@@ -165,9 +171,20 @@ void print_rule_sets(const KernelsOptions& options) {
   table.print(options.format);
 }
 
+/// Says on stderr when a name of a convolution is not spelled as today's tools spell it.
+void print_spelling(const std::string& name, const NamedConfig& named) {
+  if (!is_ck_tile_conv_name(name)) return;
+  CkSpelling spelling{};
+  parse_ck_tile_conv(name, &spelling);
+  if (spelling == CkSpelling::full) return;
+  fmt::print(stderr, "kscout: '{}' is of spelling '{}', which leaves axes unknown; it reads as {}\n", name,
+             word(spelling), config_name(named.signature, named.config));
+}
+
 /// A check: exit code 1 when the config is out.
 void print_why(const KernelsOptions& options) {
   const NamedConfig named = parse_config_name(options.why);
+  print_spelling(options.why, named);
   FamilyRequest request = request_of(options);
   request.provider = std::string(named.config.space->provider);
   request.signature = named.signature;
@@ -281,6 +298,14 @@ void run_kernels(const KernelsOptions& options) {
   if (options.rule_sets) return print_rule_sets(options);
   if (!options.why.empty()) return print_why(options);
   const FamilyRequest request = request_of(options);
+  const SetRequest set{request, options.builder_configs};
+  const ListOptions list{options.count, options.export_json, options.format};
+  if (options.by_signature) return print_signature_counts(set, options.format);
+  if (!options.covers.empty())
+    return print_coverage(set, options.covers, options.show_missing, options.format);
+  if (!options.trait_config.empty())
+    return print_trait_configs(request, options.trait_config, options.trait_mode, list);
+  if (set.is_builder_list()) return print_builder_list(set, list);
   EnumerationReport report;
   if (options.refusals) {
     const RuleSource source = find_rules(request.provider, request.signature.op, request.rules);
@@ -317,6 +342,21 @@ void setup_kernels(CLI::App& verb) {
       verb.add_option("--why", options->why, "name the rules that keep this config out, by its kernel name");
   auto* refusals =
       verb.add_flag("--refusals", options->refusals, "how many candidates each rule was the first to refuse");
+  auto* by_signature =
+      verb.add_flag("--by-signature", options->by_signature,
+                    "the size of the rule set for every op, layout and type that it is meant for");
+  auto* covers = verb.add_option("--covers", options->covers,
+                                 "whether the rule set holds all configs of this one, or of a file of kernel "
+                                 "names, over all signatures; exit 1 if not");
+  verb.add_option("--show-missing", options->show_missing, "with --covers: how many missing ones are shown")
+      ->capture_default_str()
+      ->needs(covers);
+  verb.add_option("--builder-configs", options->builder_configs,
+                  "a folder of CK Builder's lists: rule sets profiler and tests are translated from it");
+  auto* traits = verb.add_option("--trait-config", options->trait_config,
+                                 "instead of a rule set: a trait file of CK's instance builder (JSON)");
+  add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
+      ->needs(traits);
   auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
   auto* file =
       verb.add_option("--export-json", options->export_json, "write the configs with metadata to this file");
@@ -336,12 +376,18 @@ void setup_kernels(CLI::App& verb) {
   auto* pruned = options->pruning.add_to(verb)->excludes(harvested);
   for (CLI::Option* alone : {list, count, why, refusals, sets, file, libraries, backend})
     harvested->excludes(alone), pruned->excludes(alone);
-  for (CLI::Option* alone : {why, refusals, sets, file}) libraries->excludes(alone), backend->excludes(alone);
+  for (CLI::Option* alone : {why, refusals, sets, file, by_signature, covers})
+    libraries->excludes(alone), backend->excludes(alone);
   libraries->excludes(list)->excludes(count)->excludes(backend);
   count->excludes(list);
-  for (CLI::Option* alone : {why, refusals, sets}) alone->excludes(list)->excludes(count)->excludes(file);
+  for (CLI::Option* alone : {why, refusals, sets, by_signature, covers})
+    alone->excludes(list)->excludes(count)->excludes(file);
   why->excludes(refusals)->excludes(sets);
   refusals->excludes(sets);
+  for (CLI::Option* one : {why, refusals, sets}) one->excludes(by_signature)->excludes(covers);
+  covers->excludes(by_signature);
+  for (CLI::Option* one : {why, refusals, sets, by_signature, covers, libraries, backend})
+    traits->excludes(one);
   add_format_option(verb, options->format);
   verb.footer(
       "examples\n"
@@ -351,8 +397,11 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
       "  kscout kernels --harvest llm --dtype bf16 --out h200.toml\n"
       "  kscout kernels --prune pilot.parquet --keep 99.5 --out pruned.toml\n"
+      "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --by-signature\n"
+      "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --covers full-tests\n"
       "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"
-      "exit status: 0 done (--why: it is in), 1 --why: it is out, 2 wrong arguments,\n"
+      "exit status: 0 done (--why: it is in), 1 --why: it is out, --covers: some are missing, 2 wrong "
+      "arguments,\n"
       "3 no config is left, 4 file failure");
   verb.callback([options] { run_kernels(*options); });
 }

@@ -9,6 +9,7 @@ void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
 void setup_run(CLI::App& verb);
+void setup_generate(CLI::App& verb);
 void setup_export(CLI::App& verb);
 void setup_db(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
@@ -26,6 +27,7 @@ constexpr VerbSetup kSetups[] = {
     {"features", setup_features},
     {"predict", setup_predict_without_data},
     {"run", setup_run},
+    {"generate", setup_generate},
     {"export", setup_export},
     {"db", setup_db},
     {"hardware", setup_hardware},

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <kscout/conv_problem.h>
 #include <kscout/provider.h>
 
 #include "core/fail.h"
@@ -68,13 +69,19 @@ void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
   if (!with_signature) return;
   add_word_option(verb, "--op", op, "operation");
   add_word_option(verb, "--dtype", dtype, "element type");
-  add_word_option(verb, "--layout", layout, "storage of A, B, C");
+  std::string words;
+  for (const auto one : EnumWords<Layout>::words) words += (words.empty() ? "" : "|") + std::string(one);
+  verb.add_option("--layout", layout,
+                  "storage of A, B, C (rcr), or of the images of a convolution (nhwgc): " + words);
 }
 
 Signature FamilyOptions::signature() const {
-  Signature signature = signature_of(make_gemm(0, 0, 0, dtype, layout));
-  signature.op = op;
-  return signature;
+  const Layout usual = is_conv(op) ? Layout::nhwgc : Layout::rcr;
+  const Layout chosen = layout.empty() ? usual : parse<Layout>(layout);
+  if (is_gemm_layout(chosen) == is_conv(op))
+    fail(Errc::invalid_argument, "--layout {}: is no layout of op '{}'", layout, word(op));
+  return is_conv(op) ? signature_of(make_conv(op, dtype, chosen))
+                     : signature_of(make_gemm(0, 0, 0, dtype, chosen));
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {

@@ -60,7 +60,7 @@ struct FamilyOptions {
   std::string provider = "native", rules = "default", filter, device = "auto";
   Op op = Op::gemm;
   DType dtype = DType::fp32;
-  Layout layout = Layout::rcr;
+  std::string layout;  ///< a word; empty: rcr of a GEMM, nhwgc of a convolution
 };
 
 /// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would

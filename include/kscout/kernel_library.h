@@ -40,6 +40,17 @@ typedef struct kscout_kernel_message {
   uint64_t size;
 } kscout_kernel_message;
 
+/** A grouped convolution, for a kernel whose name is of one. Sizes of a spatial axis stand at 0 (depth, 1 in
+ * 2-D), 1 (height), 2 (width). Channels are those of all groups together. */
+typedef struct kscout_conv_shape {
+  uint32_t struct_size;
+  uint32_t rank; /**< spatial axes: 2 or 3 */
+  int64_t n, c, k, g;
+  int64_t in[3], filter[3], out[3];
+  int64_t stride[3], dilation[3];
+  int64_t left_pad[3], right_pad[3];
+} kscout_conv_shape;
+
 /** Sizes of C(m,n) = epilogue(alpha * A(m,k) * B(k,n) + beta * C), `batch` times, and the config's values.
  * Element types, layouts and the epilogue are those of the kernel's name. Lengths are in elements. */
 typedef struct kscout_kernel_shape {
@@ -49,6 +60,10 @@ typedef struct kscout_kernel_shape {
   int64_t m, n, k, batch;
   int64_t lda, ldb, ldc;                /**< from row to row (row-major) or column to column; never 0 */
   int64_t stride_a, stride_b, stride_c; /**< from batch item to batch item */
+  /** Null for a GEMM. Of a convolution, m, n, k are those of its implicit GEMM and batch its groups; A, B, C
+   * are input, filter, output (forward), output, filter, input (backward data) or output, input, filter
+   * (backward weight), packed in the layout of the name, the filter as g k/g [z] y x c/g. */
+  const kscout_conv_shape* conv;
 } kscout_kernel_shape;
 
 /** One run. Pointers are in the memory of the library's backend; `stream` is a cudaStream_t or hipStream_t,

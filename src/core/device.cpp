@@ -9,6 +9,7 @@
 
 #include <kscout/device.h>
 
+#include "core/amd_gpus.h"
 #include "core/cpu_facts.h"
 #include "core/device_presets.h"
 #include "core/embedded.h"
@@ -132,7 +133,13 @@ std::vector<std::string> device_preset_names() {
 }
 
 Device find_device(std::string_view name_or_auto) {
-  return name_or_auto == "auto" ? detect_cpu() : device_preset(name_or_auto);
+  if (name_or_auto == "auto") return detect_cpu();
+  if (name_or_auto != "gpu") return device_preset(name_or_auto);
+  auto gpus = detect_amd_gpus();
+  if (gpus.empty())
+    fail(Errc::not_found,
+         "device 'gpu': this machine has no GPU that the driver of AMD shows; name a preset");
+  return std::move(gpus.front());
 }
 
 double peak_fp32_gflops(const Device& device) noexcept {

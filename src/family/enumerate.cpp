@@ -9,7 +9,9 @@
 #include <unordered_set>
 
 #include "core/fail.h"
+#include "family/bound_program.h"
 #include "family/family_file.h"
+#include "family/listed.h"
 
 namespace kscout {
 namespace {
@@ -17,80 +19,6 @@ namespace {
 /// Rows per piece: large enough to evaluate by column, small enough to stay in a cache.
 constexpr std::size_t kPieceRows = 4096;
 constexpr std::size_t kMostCandidates = std::size_t{1} << 62;
-
-/// Candidates with some axes bound.
-struct Batch {
-  std::size_t rows = 1;
-  std::vector<std::vector<double>> values;            ///< by axis; unbound ones are empty
-  std::vector<std::vector<std::uint32_t>> positions;  ///< the same, as positions in the block's lists
-};
-
-/// Formulas over c., d., s. with device and signature filled in.
-class BoundProgram {
- public:
-  BoundProgram(const std::vector<expr::Formula>& formulas, const expr::Scope& scope,
-               const FamilyRequest& request)
-      : program_(expr::Program::compile(formulas, scope)), inputs_(program_) {
-    inputs_.set("d", request.device);
-    inputs_.set("s", request.signature);
-  }
-  BoundProgram(const BoundProgram&) = delete;  // inputs_ points to program_
-  BoundProgram& operator=(const BoundProgram&) = delete;
-
-  std::size_t size() const { return program_.size(); }
-  const expr::Program& program() const { return program_; }
-
-  /// Formula f of row r at [f * rows + r].
-  std::span<const double> evaluate(const Batch& batch) {
-    columns_.assign(inputs_.columns().begin(), inputs_.columns().end());
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const expr::Input& input = program_.inputs()[i];
-      if (program_.groups()[input.group].space) columns_[i] = {batch.values[input.field].data(), 1};
-    }
-    out_.resize(size() * batch.rows);
-    program_.evaluate(columns_, batch.rows, out_, scratch_);
-    return out_;
-  }
-
-  std::span<const double> evaluate(const KernelConfig& config) {
-    inputs_.set("c", config);
-    out_.resize(size());
-    program_.evaluate(inputs_.columns(), 1, out_, scratch_);
-    return out_;
-  }
-
- private:
-  expr::Program program_;
-  expr::Inputs inputs_;
-  std::vector<expr::Column> columns_;
-  std::vector<double> out_;
-  expr::Scratch scratch_;
-};
-
-/// NaN does not admit: what a device is not known to allow is left out.
-bool admits(double value) { return value != 0 && value == value; }
-
-/// The rules that decide membership, the request's filter last.
-std::vector<Rule> membership_rules(const FamilyFile& file, const FamilyRequest& request) {
-  std::vector<Rule> rules;
-  for (const Rule& rule : file.rules) {
-    if (rule.kind != RuleKind::serves) rules.push_back(rule);
-  }
-  if (!request.filter.empty())
-    rules.push_back({"filter", RuleKind::worth, request.filter, "asked for by the filter"});
-  return rules;
-}
-
-/// With a name that no formula can refer to.
-expr::Formula formula_of(const Rule& rule) {
-  return {rule.name == "filter" ? "filter" : "rule " + rule.name, rule.admits};
-}
-
-std::vector<expr::Formula> formulas_of(std::span<const Rule> rules) {
-  std::vector<expr::Formula> formulas;
-  for (const Rule& rule : rules) formulas.push_back(formula_of(rule));
-  return formulas;
-}
 
 std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const ConfigBlock& block,
                           const FamilyRequest& request) {
@@ -115,8 +43,17 @@ class Enumerator {
     for (std::size_t i = 0; i < rules_.size(); ++i) rule_axes_.push_back(program.depends(i).axes);
   }
 
+  /// Of a list, what the rules admit.
+  ConfigTable admit(const ConfigTable& list) {
+    enumerate_list(list);
+    return std::move(configs_);
+  }
+
   ConfigTable run(EnumerationReport* report) {
-    for (const ConfigBlock& block : file_.rule_set(request_.rules).blocks) enumerate_block(block);
+    const RuleSet& set = file_.rule_set(request_.rules);
+    for (const ConfigBlock& block : set.blocks) enumerate_block(block);
+    if (!set.from.empty())
+      enumerate_list(listed_configs(set.from, file_, request_.signature, request_.device));
     if (report) {
       report->candidates = candidates_;
       report->refused.clear();
@@ -144,7 +81,7 @@ class Enumerator {
 
   void enumerate_block(const ConfigBlock& block) {
     block_ = &block;
-    Batch start;
+    CandidateBatch start;
     start.values.resize(file_.space->axes.size());
     start.positions.resize(file_.space->axes.size());
     if (!block.when.empty() &&
@@ -156,6 +93,30 @@ class Enumerator {
     ask(steps_.front(), start);
     if (start.rows > 0) descend(1, start);
     collect();
+  }
+
+  /// What a program listed: every axis is bound, so that all rules are asked at once.
+  void enumerate_list(const ConfigTable& list) {
+    steps_.clear();
+    Step& all = steps_.emplace_back();
+    for (std::size_t rule = 0; rule < rules_.size(); ++rule) all.rules.push_back(rule);
+    if (!rules_.empty()) all.asked = std::make_unique<BoundProgram>(formulas_of(rules_), scope_, request_);
+    candidates_ += list.size();
+    in_space_order_ = true;
+    CandidateBatch batch;
+    for (std::size_t first = 0; first < list.size(); first += kPieceRows) {
+      batch.rows = std::min(kPieceRows, list.size() - first);
+      batch.values.assign(file_.space->axes.size(), {});
+      batch.positions.assign(file_.space->axes.size(), {});
+      for (std::size_t axis = 0; axis < batch.values.size(); ++axis) {
+        for (const std::int32_t value : list.column(axis).subspan(first, batch.rows))
+          batch.values[axis].push_back(expr::axis_number(value));
+      }
+      found_.clear();
+      ask(all, batch);
+      keep(batch);
+      collect();
+    }
   }
 
   // ---- the plan of a block
@@ -246,20 +207,20 @@ class Enumerator {
 
   // ---- the walk
 
-  void descend(std::size_t depth, const Batch& batch) {
+  void descend(std::size_t depth, const CandidateBatch& batch) {
     if (depth == steps_.size()) return keep(batch);
     Step& step = steps_[depth];
     const std::size_t rows = std::max<std::size_t>(1, kPieceRows / step.length());
     for (std::size_t first = 0; first < batch.rows; first += rows) {
-      Batch next = multiply(step, batch, first, std::min(rows, batch.rows - first));
+      CandidateBatch next = multiply(step, batch, first, std::min(rows, batch.rows - first));
       ask(step, next);
       if (next.rows > 0) descend(depth + 1, next);
     }
   }
 
   /// `count` rows from `first` on, each with every value of the step's axis; the values vary fastest.
-  Batch multiply(Step& step, const Batch& batch, std::size_t first, std::size_t count) {
-    Batch piece;
+  CandidateBatch multiply(Step& step, const CandidateBatch& batch, std::size_t first, std::size_t count) {
+    CandidateBatch piece;
     piece.rows = count;
     piece.values.resize(batch.values.size());
     piece.positions.resize(batch.positions.size());
@@ -274,7 +235,7 @@ class Enumerator {
         repeat(batch.values[axis], piece.values[axis], 1);
       computed = step.computed->evaluate(piece);
     }
-    Batch next;
+    CandidateBatch next;
     const std::size_t length = step.length();
     next.rows = count * length;
     next.values.resize(batch.values.size());
@@ -304,7 +265,7 @@ class Enumerator {
   }
 
   /// Each of `count` rows with every row of the block.
-  static void bind_rows(const ConfigBlock& block, std::size_t count, Batch& next) {
+  static void bind_rows(const ConfigBlock& block, std::size_t count, CandidateBatch& next) {
     for (std::size_t i = 0; i < block.row_axes.size(); ++i) {
       const std::size_t axis = block.row_axes[i];
       for (std::size_t row = 0; row < count; ++row) {
@@ -317,7 +278,7 @@ class Enumerator {
   }
 
   /// Drops the rows that a rule of the step refuses and counts them under the first such rule.
-  void ask(Step& step, Batch& batch) {
+  void ask(Step& step, CandidateBatch& batch) {
     if (!step.asked) return;
     const auto answers = step.asked->evaluate(batch);
     std::vector<std::uint32_t> kept;
@@ -342,7 +303,7 @@ class Enumerator {
     batch.rows = kept.size();
   }
 
-  void keep(const Batch& batch) {
+  void keep(const CandidateBatch& batch) {
     for (std::size_t row = 0; row < batch.rows; ++row) {
       KernelConfig config(*file_.space);
       for (std::size_t axis = 0; axis < batch.values.size(); ++axis) {
@@ -391,92 +352,76 @@ class Enumerator {
   ConfigTable configs_;
 };
 
-/// The axes on which the config differs from the nearest of the block's rows.
-std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const KernelConfig& config) {
-  std::vector<std::size_t> fewest = block.row_axes;
-  for (const auto& row : block.rows) {
-    std::vector<std::size_t> outside;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (row[i] != config[block.row_axes[i]]) outside.push_back(block.row_axes[i]);
+/// The configs for which the request's filter holds; the report then counts what thinning and filter left
+/// out.
+ConfigTable filtered(const FamilyFile& file, const FamilyRequest& request, const ConfigTable& configs,
+                     std::size_t candidates, EnumerationReport* report) {
+  ConfigTable kept(*file.space);
+  if (request.filter.empty()) {
+    kept = configs;
+  } else {
+    BoundProgram filter({{"filter", request.filter}}, family_scope(*file.space, file.formulas, false),
+                        request);
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      if (admits(filter.evaluate(configs[i])[0])) kept.push_back(configs[i]);
     }
-    if (outside.size() < fewest.size()) fewest = std::move(outside);
   }
-  return fewest;
-}
-
-/// The axes whose value is not in the block's list.
-std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyRequest& request,
-                                      const ConfigBlock& block, const KernelConfig& config) {
-  const expr::Scope scope = family_scope(*file.space, file.formulas, false);
-  std::vector<std::size_t> outside = axes_outside_rows(block, config);
-  for (std::size_t axis = 0; axis < file.space->axes.size(); ++axis) {
-    if (std::ranges::find(block.row_axes, axis) != block.row_axes.end()) continue;
-    const bool inside = std::ranges::any_of(block.values[axis], [&](const AxisValue& value) {
-      if (value.formula.empty()) return value.number == config[axis];
-      BoundProgram program({{"value", value.formula}}, scope, request);
-      return program.evaluate(config)[0] == expr::axis_number(config[axis]);
-    });
-    if (!inside) outside.push_back(axis);
+  if (report) {
+    report->candidates = candidates;
+    report->refused = {{"rule set " + request.rules, candidates - configs.size()}};
+    if (!request.filter.empty()) report->refused.push_back({"filter", configs.size() - kept.size()});
   }
-  return outside;
-}
-
-/// The block that comes closest, as a sentence about the axes that do not fit it.
-std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
-                             std::span<const std::size_t> axes, const KernelConfig& config) {
-  std::string text = fmt::format("nearest block {}:", block.where);
-  for (const std::size_t axis : axes) {
-    std::vector<std::string> listed;
-    if (block.values[axis].empty()) listed.emplace_back("its configs");
-    for (const AxisValue& value : block.values[axis]) {
-      listed.push_back(value.formula.empty() ? axis_value_text(file.space->axes[axis], value.number)
-                                             : value.formula);
-    }
-    text += fmt::format("{} {} = {} is not among [{}]", axis == axes.front() ? "" : ";",
-                        file.space->axes[axis].name, axis_value_text(file.space->axes[axis], config[axis]),
-                        fmt::join(listed, ", "));
-  }
-  return text;
+  return kept;
 }
 
 }  // namespace
 
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
                               EnumerationReport* report) {
-  return Enumerator(file, request).run(report);
+  const RuleSet& set = file.rule_set(request.rules);
+  if (set.thin.of.empty()) return Enumerator(file, request).run(report);
+  FamilyRequest whole = request;
+  whole.rules = set.thin.of;
+  whole.filter.clear();
+  const ConfigTable of = enumerate_configs(file, whole, nullptr);
+  const std::vector<SignatureConfigs> thin = thinned(file, set, request.device, {{request.signature, of}});
+  return filtered(file, request, thin[0].configs, of.size(), report);
 }
 
-std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
-                             const KernelConfig& config) {
-  if (config.space != file.space) {
-    fail(Errc::invalid_argument, "a config of {} is not of the family {}",
-         config.space ? config.space->provider : "no space", file.name);
-  }
-  const auto rules = membership_rules(file, request);
-  BoundProgram program(formulas_of(rules), family_scope(*file.space, file.formulas, false), request);
-  const auto answers = program.evaluate(config);
-  std::vector<Rule> refusing;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (!admits(answers[i])) refusing.push_back(rules[i]);
-  }
-  const RuleSet& set = file.rule_set(request.rules);
-  std::vector<std::size_t> fewest;
-  const ConfigBlock* nearest = nullptr;
-  for (const ConfigBlock& block : set.blocks) {
-    if (!block.when.empty()) {
-      BoundProgram holds({{"when", block.when}}, family_scope(*file.space, file.formulas, false), request);
-      if (!admits(holds.evaluate(config)[0])) continue;
+ConfigTable admitted_configs(const FamilyFile& file, const FamilyRequest& request,
+                             const ConfigTable& configs) {
+  return Enumerator(file, request).admit(configs);
+}
+
+std::vector<SignatureConfigs> enumerate_signatures(const FamilyRequest& request,
+                                                   std::span<const Signature> signatures) {
+  std::vector<SignatureConfigs> all;
+  const RuleSet* thins = nullptr;
+  const FamilyFile* thinned_file = nullptr;
+  for (const Signature& signature : signatures) {
+    const FamilyFile& file = family_file(request.provider, signature.op);
+    const RuleSet& set = file.rule_set(request.rules);
+    FamilyRequest one = request;
+    one.signature = signature;
+    if (!set.thin.of.empty()) {
+      thins = &set;
+      thinned_file = &file;
+      break;
     }
-    auto outside = axes_outside(file, request, block, config);
-    if (outside.empty()) return refusing;
-    if (nearest && outside.size() >= fewest.size()) continue;
-    nearest = &block;
-    fewest = std::move(outside);
+    all.push_back({signature, enumerate_configs(file, one, nullptr)});
   }
-  refusing.push_back({"rule set " + set.name, RuleKind::worth, "",
-                      nearest ? outside_sentence(file, *nearest, fewest, config)
-                              : "none of its blocks is for this signature and device"});
-  return refusing;
+  if (thins == nullptr) return all;
+  FamilyRequest whole = request;
+  whole.rules = thins->thin.of;
+  whole.filter.clear();
+  all = thinned(*thinned_file, *thins, request.device, enumerate_signatures(whole, signatures));
+  for (SignatureConfigs& one : all) {
+    FamilyRequest filter = request;
+    filter.signature = one.signature;
+    one.configs = filtered(family_file(request.provider, one.signature.op), filter, one.configs,
+                           one.configs.size(), nullptr);
+  }
+  return all;
 }
 
 }  // namespace kscout

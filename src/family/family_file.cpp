@@ -1,17 +1,16 @@
 #include "family/family_file.h"
 
 #include <algorithm>
-#include <map>
-#include <mutex>
+#include <cmath>
 #include <optional>
+#include <utility>
 
 #include <toml++/toml.h>
 
-#include <kscout/provider.h>
+#include <kscout/conv_problem.h>
 
 #include "core/embedded.h"
 #include "core/fail.h"
-#include "core/files.h"
 #include "core/names.h"
 
 namespace kscout {
@@ -38,17 +37,19 @@ class Reader {
   FamilyFile read(const toml::table& root) {
     family_.space = &space_;
     family_.name = file_;
-    check_keys(root, "key", {"provider", "op", "formula", "axes", "rule", "rule_set"});
+    check_keys(root, "key",
+               {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
-    if (const auto* node = root.get("formula")) read_formulas(table_of(*node, "formula"));
+    if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
+    read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
     problem_scope_ = family_scope(space_, {}, true);  // a model keeps serves rules without this file
     check_formulas();
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
-    if (const auto* node = root.get("rule")) {
-      for (const toml::node& rule : array_of(*node, "rule")) read_rule(table_of(rule, "rule"));
-    }
+    for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
+    read_rules(root);
+    if (const auto* node = root.get("signatures")) read_signatures(table_of(*node, "signatures"));
     if (const auto* node = root.get("rule_set")) read_rule_sets(table_of(*node, "rule_set"));
     if (family_.rule_sets.empty()) complain(root, "no [rule_set.NAME] is given");
     return std::move(family_);
@@ -92,7 +93,15 @@ class Reader {
     }
   }
 
+  /// The file is for one provider and op, or for those of a list.
   void check_identity(const toml::table& root, std::string_view key, std::string_view expected) const {
+    const toml::node* const node = root.get(key);
+    if (const auto* list = node ? node->as_array() : nullptr) {
+      for (const toml::node& one : *list) {
+        if (text_of(one, key) == expected) return;
+      }
+      complain(*node, fmt::format("{} '{}' is not in the list", key, expected));
+    }
     const std::string& text = required_text(root, key, "the file");
     if (text != expected) {
       complain(*root.get(key), fmt::format("{} '{}' in a file of {} '{}'", key, text, key, expected));
@@ -110,28 +119,137 @@ class Reader {
     return entries;
   }
 
+  std::size_t count_of(const toml::node& node, std::string_view what) const {
+    const auto* number = node.as_integer();
+    if (number == nullptr || number->get() < 1 || number->get() > 1'000'000)
+      complain(node, fmt::format("{} is a whole number of at least 1", what));
+    return static_cast<std::size_t>(number->get());
+  }
+  std::vector<std::string> texts_of(const toml::node& node, std::string_view what) const {
+    std::vector<std::string> texts;
+    for (const toml::node& one : array_of(node, what)) texts.push_back(text_of(one, what));
+    return texts;
+  }
+  template <WordEnum E>
+  std::vector<E> words_of(const toml::table& table, std::string_view key) const {
+    const toml::node* node = table.get(key);
+    if (node == nullptr) complain(table, fmt::format("'{}' is missing", key));
+    std::vector<E> words;
+    for (const std::string& text : texts_of(*node, key)) {
+      const auto position = find_word(text, EnumWords<E>::words);
+      if (!position) complain(*node, unknown_name_message(EnumWords<E>::what, text, EnumWords<E>::words));
+      words.push_back(static_cast<E>(*position));
+    }
+    return words;
+  }
+
+  // ---- what several files share
+
+  struct Included {
+    std::string name;
+    toml::table table;
+  };
+  /// Runs `read` with complaints that name another file.
+  template <class F>
+  void within(const std::string& file, F&& read) {
+    const std::string outer = std::exchange(file_, file);
+    read();
+    file_ = outer;
+  }
+  /// Formulas, tables and rules of other files stand before the file's own.
+  void read_includes(const toml::array& names) {
+    for (const toml::node& name : names) {
+      const std::string path = "families/" + text_of(name, "include");
+      if (!find_word(path, embedded_file_names("families/")))
+        complain(name, fmt::format("there is no {}", path));
+      included_.push_back({path, toml::parse(embedded_file(path), path)});
+      within(path, [&] {
+        check_keys(included_.back().table, "key of an included file", {"formula", "table", "rule"});
+        read_facts(included_.back().table);
+      });
+    }
+  }
+
+  void read_facts(const toml::table& root) {
+    if (const auto* node = root.get("formula")) read_formulas(table_of(*node, "formula"));
+    if (const auto* node = root.get("table")) {
+      for (const auto& [name, table] : as_written(table_of(*node, "table")))
+        read_table(name, table_of(*table, name));
+    }
+  }
+
+  /// Becomes a formula: 1 when the value is in the key's list, 0 when it is not or the key has none.
+  void read_table(const std::string& name, const toml::table& table) {
+    check_keys(table, "key of a table", {"key", "value", "rows"});
+    const std::string& key = required_text(table, "key", name);
+    const std::string& value = required_text(table, "value", name);
+    FactTable facts{.name = name, .rows = {}};
+    std::string formula = "0";
+    const toml::node* rows = table.get("rows");
+    if (rows == nullptr) complain(table, fmt::format("table '{}' has no 'rows'", name));
+    for (const auto& [word, node] : as_written(table_of(*rows, "rows"))) {
+      std::vector<double> numbers;
+      for (const toml::node& number : array_of(*node, word)) {
+        const auto one = number.value<double>();
+        if (!one || !(std::abs(*one) < 1e15)) complain(number, fmt::format("'{}' holds numbers", word));
+        numbers.push_back(*one);
+      }
+      if (numbers.empty()) complain(*node, fmt::format("'{}' is empty; leave it out", word));
+      formula =
+          fmt::format("if({} == '{}', {} in [{}], {})", key, word, value, fmt::join(numbers, ", "), formula);
+      facts.rows.emplace_back(word, std::move(numbers));
+    }
+    family_.tables.push_back(std::move(facts));
+    add_formula(name, formula, table);
+  }
+
+  void read_signatures(const toml::table& table) {
+    check_keys(table, "key of signatures", {"dtypes", "layouts"});
+    const auto dtypes = words_of<DType>(table, "dtypes");
+    for (const Layout layout : words_of<Layout>(table, "layouts")) {
+      for (const DType dtype : dtypes) {
+        family_.signatures.push_back(space_.op == Op::gemm
+                                         ? signature_of(make_gemm(0, 0, 0, dtype, layout))
+                                         : signature_of(make_conv(space_.op, dtype, layout)));
+      }
+    }
+  }
+
   // ---- formulas and rules
+
+  void add_formula(const std::string& name, const std::string& text, const toml::node& at) {
+    family_.formulas.push_back({name, text});
+    formula_places_.push_back(where(at));
+  }
 
   void read_formulas(const toml::table& table) {
     for (const auto& [name, node] : as_written(table)) {
-      family_.formulas.push_back({name, text_of(*node, name)});
-      formula_nodes_.push_back(node);
+      add_formula(name, text_of(*node, name), *node);
     }
   }
 
   void check_formulas() {
     for (std::size_t i = 0; i < family_.formulas.size(); ++i) {
       const expr::Formula use{"use of " + family_.formulas[i].name, family_.formulas[i].name};
-      compile(*formula_nodes_[i], use, scope_);
+      compile(formula_places_[i], use, scope_);
     }
   }
 
-  expr::Program compile(const toml::node& at, const expr::Formula& formula, const expr::Scope& scope) const {
+  static void compile(const std::string& place, const expr::Formula& formula, const expr::Scope& scope) {
     try {
-      return expr::Program::compile({formula}, scope);
+      expr::Program::compile({formula}, scope);
     } catch (const Error& error) {
-      complain(at, error.what());
+      fail(Errc::corrupt_data, "{}: {}", place, error.what());
     }
+  }
+  void compile(const toml::node& at, const expr::Formula& formula, const expr::Scope& scope) const {
+    compile(where(at), formula, scope);
+  }
+
+  void read_rules(const toml::table& root) {
+    const toml::node* const node = root.get("rule");
+    if (node == nullptr) return;
+    for (const toml::node& rule : array_of(*node, "rule")) read_rule(table_of(rule, "rule"));
   }
 
   void read_rule(const toml::table& table) {
@@ -162,7 +280,8 @@ class Reader {
       const toml::table& set = table_of(*node, "rule_set." + name);
       if (std::ranges::find(family_.rule_sets, name, &RuleSet::name) != family_.rule_sets.end())
         complain(set, fmt::format("rule set '{}' is there already", name));
-      check_keys(set, "key of a rule set", {"help", "extends", "default_config", "block"});
+      check_keys(set, "key of a rule set",
+                 {"help", "extends", "default_config", "block", "from", "thin", "without"});
       family_.rule_sets.push_back(read_rule_set(name, set));
     }
   }
@@ -181,13 +300,43 @@ class Reader {
       set.default_config = found->default_config;
     }
     if (const auto* node = table.get("default_config")) set.default_config = read_default(*node);
+    if (const auto* node = table.get("without")) {
+      set.without = texts_of(*node, "without");
+      for (const std::string& rule : set.without) {
+        if (std::ranges::find(family_.rules, rule, &Rule::name) == family_.rules.end())
+          complain(*node, fmt::format("there is no rule '{}'", rule));
+      }
+    }
+    if (const auto* node = table.get("from")) set.from = text_of(*node, "from");
+    if (const auto* node = table.get("thin")) set.thin = read_thinning(table_of(*node, "thin"));
     if (const auto* node = table.get("block")) {
       for (const toml::node& block : array_of(*node, "block")) {
         set.blocks.push_back(read_block(name, table_of(block, "block")));
       }
     }
-    if (set.blocks.empty()) complain(table, fmt::format("rule set '{}' has no block", name));
+    const int sources = !set.blocks.empty() + !set.from.empty() + !set.thin.of.empty();
+    if (sources == 0) complain(table, fmt::format("rule set '{}' has no block", name));
+    if (sources > 1)
+      complain(table, fmt::format("rule set '{}' is made of block, from or thin, one of them", name));
     return set;
+  }
+
+  Thinning read_thinning(const toml::table& table) {
+    check_keys(table, "key of thin", {"of", "by", "every", "represent", "round", "least"});
+    Thinning thin;
+    thin.of = required_text(table, "of", "thin");
+    if (std::ranges::find(family_.rule_sets, thin.of, &RuleSet::name) == family_.rule_sets.end())
+      complain(*table.get("of"), fmt::format("'{}' is not a rule set above it", thin.of));
+    thin.by = required_text(table, "by", "thin");
+    if (const auto* node = table.get("every")) thin.every = count_of(*node, "every");
+    if (const auto* node = table.get("represent")) thin.represent = text_of(*node, "represent");
+    if (const auto* node = table.get("round")) thin.round = text_of(*node, "round");
+    if (const auto* node = table.get("least")) thin.least = count_of(*node, "least");
+    for (const std::string& formula : {thin.by, thin.represent, thin.round}) {
+      if (!formula.empty()) compile(table, {"thin", formula}, scope_);
+    }
+    if (thin.round.empty() != (thin.least == 0)) complain(table, "'round' and 'least' belong together");
+    return thin;
   }
 
   std::vector<std::string> read_default(const toml::node& node) {
@@ -312,7 +461,8 @@ class Reader {
   std::string file_;
   const ConfigSpace& space_;
   FamilyFile family_;
-  std::vector<const toml::node*> formula_nodes_;
+  std::vector<std::string> formula_places_;
+  std::vector<Included> included_;
   expr::Scope scope_, problem_scope_;
   const toml::table* common_ = nullptr;
 };
@@ -331,12 +481,6 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
   }
   scope.add_formulas(formulas);
   return scope;
-}
-
-const RuleSet& FamilyFile::rule_set(std::string_view wanted) const {
-  std::vector<std::string_view> names;
-  for (const RuleSet& set : rule_sets) names.push_back(set.name);
-  return rule_sets[index_of_word("rule set", wanted, names)];
 }
 
 namespace {
@@ -361,36 +505,6 @@ FamilyFile add_rule_sets(const FamilyFile& family, std::string_view text, std::s
   return parse_with(text, file, [&](const toml::table& root) {
     return Reader(file, *family.space).read_more(root, family);
   });
-}
-
-const FamilyFile& family_file(std::string_view provider_name, Op op) {
-  static std::mutex mutex;
-  static std::map<const ConfigSpace*, FamilyFile> files;
-  const ConfigSpace& space = provider(provider_name).space(op);
-  const std::string file = fmt::format("families/{}_{}.toml", provider_name, word(op));
-  const std::lock_guard lock(mutex);
-  const auto known = files.find(&space);
-  if (known != files.end()) return known->second;
-  if (!find_word(file, embedded_file_names("families/"))) {
-    fail(Errc::unsupported, "provider '{}' has no family for op '{}' ({} is not there)", provider_name,
-         word(op), file);
-  }
-  return files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
-}
-
-RuleSource find_rules(std::string_view provider_name, Op op, std::string_view rules) {
-  const FamilyFile& family = family_file(provider_name, op);
-  const std::size_t end = rules.find(".toml");
-  if (end == std::string_view::npos) {
-    return {{std::shared_ptr<const FamilyFile>(), &family}, family.rule_set(rules).name};
-  }
-  const std::string path(rules.substr(0, end + 5));
-  const std::string_view rest = rules.substr(path.size());
-  const auto file = std::make_shared<const FamilyFile>(add_rule_sets(family, read_file(path), path));
-  if (rest.empty()) return {file, file->rule_sets.back().name};
-  if (!rest.starts_with(':'))
-    fail(Errc::invalid_argument, "rules '{}': write FILE.toml or FILE.toml:SET", rules);
-  return {file, file->rule_set(rest.substr(1)).name};
 }
 
 }  // namespace kscout

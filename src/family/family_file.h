@@ -6,6 +6,7 @@
 ///     const RuleSet& set = file.rule_set("default");
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,11 +34,34 @@ struct ConfigBlock {
   std::string where;  ///< "families/native_gemm.toml:12"
 };
 
+/// A rule set made of a part of another, drawn over all signatures that are asked for at once.
+struct Thinning {
+  std::string of;         ///< the other set
+  std::string by;         ///< formula: configs of equal value are one group
+  std::size_t every = 0;  ///< of each group, those at positions every, 2 * every, ...; the first of a smaller
+                          ///< group. 0: the first of each group
+  std::string represent;  ///< formula: the first config of each value that is not in yet is added
+  std::string round;      ///< formula: while fewer than `least` are in, the next config of each of its values
+  std::size_t least = 0;
+};
+
 struct RuleSet {
   std::string name;
   std::string help;
   std::vector<ConfigBlock> blocks;          ///< those of the extended set first
   std::vector<std::string> default_config;  ///< formulas by preference: the first config for which one holds
+  std::string from;                  ///< name of a list that a program makes (listed.h), instead of blocks
+  Thinning thin;                     ///< `of` is not empty: instead of blocks
+  std::vector<std::string> without;  ///< rules that this set does not ask, for who builds or runs it to ask
+};
+
+/// Numbers by a text key, and the formula that looks a config's number up there.
+struct FactTable {
+  std::string name;
+  std::vector<std::pair<std::string, std::vector<double>>> rows;
+
+  /// The numbers of a key; none when it has no row.
+  std::span<const double> row(std::string_view key) const noexcept;
 };
 
 struct FamilyFile {
@@ -45,10 +69,14 @@ struct FamilyFile {
   std::string name;  ///< of the file, for messages
   std::vector<expr::Formula> formulas;
   std::vector<Rule> rules;
-  std::vector<RuleSet> rule_sets;  ///< as written
+  std::vector<FactTable> tables;
+  std::vector<RuleSet> rule_sets;     ///< as written
+  std::vector<Signature> signatures;  ///< that the file is meant for, when it says so: ops, layouts, types
 
   /// Throws invalid_argument naming the nearest rule set.
   const RuleSet& rule_set(std::string_view wanted) const;
+  /// Throws corrupt_data when the file has no such table.
+  const FactTable& table(std::string_view wanted) const;
 };
 
 /// What formulas of a family may use: c. (axes), d. (device), s. (signature) and `formulas`; `for_problems`
@@ -79,6 +107,32 @@ RuleSource find_rules(std::string_view provider, Op op, std::string_view rules);
 /// enumerate() on a given file: what tests call with families of their own. `request.provider` is not read.
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
                               EnumerationReport* report);
+/// Of a list of configs, those that the rules of `request.rules` and the filter admit, each once.
+ConfigTable admitted_configs(const FamilyFile& file, const FamilyRequest& request,
+                             const ConfigTable& configs);
+
+/// What a rule set holds for one signature.
+struct SignatureConfigs {
+  Signature signature;
+  ConfigTable configs;
+};
+/// A rule set over several signatures of one provider and device at once, in their order: what a set that
+/// thins another one has to see. `request.signature` is not read; a filter leaves out configs at the end.
+std::vector<SignatureConfigs> enumerate_signatures(const FamilyRequest& request,
+                                                   std::span<const Signature> signatures);
+
+/// The signatures that the families of a provider are meant for, over all its ops, as the files say.
+std::vector<Signature> family_signatures(std::string_view provider);
+
+/// The members of `set` among `full`, what its `thin.of` holds; by signature, in order. Part of enumerate.
+std::vector<SignatureConfigs> thinned(const FamilyFile& file, const RuleSet& set, const Device& device,
+                                      const std::vector<SignatureConfigs>& full);
+
+/// For each config: why a legal or worth rule refuses it, also one that the rule set leaves to others to ask
+/// ("lds-fits: ..."); empty when none does.
+std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const FamilyRequest& request,
+                                               const ConfigTable& configs);
+
 /// why_not() on a given file.
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
                              const KernelConfig& config);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
@@ -19,8 +20,8 @@ E random_word(std::mt19937_64& random) {
 }
 
 Signature random_signature(std::mt19937_64& random) {
-  Signature signature =
-      signature_of(make_gemm(0, 0, 0, random_word<DType>(random), static_cast<Layout>(random() % kGemmLayouts)));
+  Signature signature = signature_of(
+      make_gemm(0, 0, 0, random_word<DType>(random), static_cast<Layout>(random() % kGemmLayouts)));
   if (random() % 4 == 0) signature.dtype_b = random_word<DType>(random);
   if (random() % 4 == 0) signature.dtype_c = random_word<DType>(random);
   if (random() % 4 == 0) signature.dtype_acc = random_word<DType>(random);
@@ -82,6 +83,24 @@ RC_GTEST_PROP(NamesProperty, DifferentKernelsHaveDifferentNames, ()) {
   RC_ASSERT((ck.print(signature, config) == ck.print(signature, other)) == (config == other));
 }
 
+/// The signatures under which an op's rule sets are tried.
+std::vector<Signature> signatures_of(Op op, bool one) {
+  std::vector<Signature> signatures;
+  if (is_conv(op)) {
+    for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
+      signatures.push_back(
+          signature_of(make_conv(op, layout == Layout::nhwgc ? DType::bf16 : DType::fp32, layout)));
+    }
+    if (op == Op::conv_fwd) signatures.push_back(signature_of(make_conv(op, DType::fp16, Layout::ngchw)));
+    return signatures;
+  }
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    signatures.push_back(signature_of(make_gemm(0, 0, 0, DType::fp32, layout)));
+    if (one) break;  // tens of thousands: once is enough
+  }
+  return signatures;
+}
+
 /// Every config of every rule set that exists for a device.
 TEST(Names, EveryFamilyReadsBack) {
   std::size_t families = 0;
@@ -92,9 +111,9 @@ TEST(Names, EveryFamilyReadsBack) {
                             : name == "cublaslt" ? device_preset("h200")
                                                  : device_preset("gfx942");
       for (const std::string& rules : rule_set_names(name, op)) {
-        for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
-          if (rules == "full" && layout != Layout::rcr) continue;  // tens of thousands: once is enough
-          const Signature signature = signature_of(make_gemm(0, 0, 0, DType::fp32, layout));
+        for (const Signature& signature : signatures_of(op, rules == "full")) {
+          const bool tabled = rules == "default" || rules == "first";
+          if (signature.layout == Layout::ngchw && tabled) continue;  // no depthwise kernels in these
           const Family family = enumerate({std::string(name), signature, device, rules, ""});
           ++families;
           ASSERT_LT(family.default_config, family.configs.size());

@@ -5,19 +5,12 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/words.h"
 
 namespace kscout {
 namespace {
 
-// The first entries keep the order of CK's own feature encoding, so that positions can be read beside its
-// tables.
-constexpr std::string_view kPipelines[] = {"compv3",       "compv4",       "compv5",        "mem",
-                                           "preshufflev2", "basic_v1",     "compv6",        "compv1",
-                                           "compv2",       "preshufflev1", "wavelet",       "comp_async",
-                                           "comp_tdm",     "comp_tdm_v2",  "basic_async_v1"};
-constexpr std::string_view kSchedulers[] = {"intrawave", "interwave", "auto"};
-constexpr std::string_view kEpilogues[] = {"default",    "cshuffle",        "none", "bias",
-                                           "activation", "bias_activation", "tdm"};
 constexpr std::string_view kStreamK[] = {"off", "atomic", "linear", "tree"};
 
 constexpr Axis kAxes[] = {
@@ -30,9 +23,9 @@ constexpr Axis kAxes[] = {
     {"warp_tile_m", "elements", "rows of one matrix instruction"},
     {"warp_tile_n", "elements", "columns of one matrix instruction"},
     {"warp_tile_k", "elements", "K of one matrix instruction"},
-    {"pipeline", "1", "how loads and arithmetic overlap", kPipelines},
-    {"scheduler", "1", "whether waves or instructions interleave", kSchedulers},
-    {"epilogue", "1", "how C leaves the registers", kEpilogues},
+    {"pipeline", "1", "how loads and arithmetic overlap", ck_tile::kGemmPipelineWords},
+    {"scheduler", "1", "whether waves or instructions interleave", ck_tile::kSchedulerWords},
+    {"epilogue", "1", "how C leaves the registers", ck_tile::kEpilogueWords},
     {"pad_m", "1", "1 when M may leave a tail"},
     {"pad_n", "1", "1 when N may leave a tail"},
     {"pad_k", "1", "1 when K may leave a tail"},
@@ -46,11 +39,6 @@ constexpr Axis kAxes[] = {
 };
 static_assert(std::size(kAxes) == static_cast<std::size_t>(CkGemmAxis::count));
 
-/// Pipelines that keep two copies of the staged tiles (dispatcher, LDS budget).
-constexpr std::string_view kDoubleBuffered[] = {"compv4", "preshufflev2", "comp_async"};
-/// Pipelines of which only one work-group fits a compute unit by design.
-constexpr std::string_view kAlone[] = {"compv4", "comp_async"};
-
 double known(std::int32_t value) { return value == KernelConfig::unknown ? Traits::unknown : value; }
 
 bool is_word(const KernelConfig& config, CkGemmAxis axis, std::span<const std::string_view> words) {
@@ -62,29 +50,37 @@ class CkTile final : public Provider {
  public:
   std::string_view name() const noexcept override { return "ck_tile"; }
   std::string_view help() const noexcept override {
-    return "AMD CK Tile kernels (described, not executed here)";
+    return "AMD CK Tile kernels: GEMMs and grouped convolutions (described, not executed here)";
   }
   std::span<const Op> ops() const noexcept override {
-    static constexpr std::array kOps = {Op::gemm};
+    static constexpr std::array kOps = {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
     return kOps;
   }
   const ConfigSpace& space(Op op) const override {
-    if (op == Op::gemm) return ck_tile_gemm_space;
-    fail(Errc::unsupported, "provider 'ck_tile' describes no kernels for op '{}' (it has: gemm)", word(op));
+    return op == Op::gemm ? ck_tile_gemm_space : ck_tile_conv_space(op);
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    return print_ck_tile_gemm(signature, config);
+    return signature.op == Op::gemm ? print_ck_tile_gemm(signature, config)
+                                    : print_ck_tile_conv(signature, config);
   }
-  NamedConfig parse(std::string_view text) const override { return parse_ck_tile_gemm(text); }
+  NamedConfig parse(std::string_view text) const override {
+    return is_ck_tile_conv_name(text) ? parse_ck_tile_conv(text) : parse_ck_tile_gemm(text);
+  }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device& device) const override {
+    return signature.op == Op::gemm ? gemm_traits(signature, config, device)
+                                    : ck_tile_conv_traits(signature, config, device);
+  }
+
+ private:
+  static Traits gemm_traits(const Signature& signature, const KernelConfig& config, const Device& device) {
     const auto at = [&](CkGemmAxis axis) { return known(config[static_cast<std::size_t>(axis)]); };
     const double tile_m = at(CkGemmAxis::tile_m), tile_n = at(CkGemmAxis::tile_n),
                  tile_k = at(CkGemmAxis::tile_k);
     const double bytes_a = bytes_per_element(signature.dtype_a),
                  bytes_b = bytes_per_element(signature.dtype_b);
-    const double stages = is_word(config, CkGemmAxis::pipeline, kDoubleBuffered) ? 2 : 1;
+    const double stages = is_word(config, CkGemmAxis::pipeline, ck_tile::kDoubleBuffered) ? 2 : 1;
     const double native_vector = 16 / std::max(bytes_a, bytes_b);  // a load moves 16 bytes
     const double fixed_vector = at(CkGemmAxis::vec_a);
     Traits traits;
@@ -99,7 +95,7 @@ class CkTile final : public Provider {
     traits.workers_n = 0;
     traits.threads_per_worker =
         device.wavefront_size * at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n) * at(CkGemmAxis::warp_k);
-    traits.workers_per_core = is_word(config, CkGemmAxis::pipeline, kAlone) || stages == 2 ? 1 : 2;
+    traits.workers_per_core = is_word(config, CkGemmAxis::pipeline, ck_tile::kAlone) || stages == 2 ? 1 : 2;
     traits.stages = stages;
     traits.split_k = at(CkGemmAxis::split_k);
     traits.shared_bytes = stages * tile_k * (tile_m * bytes_a + tile_n * bytes_b);

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Provider `ck_tile`: the GEMM kernels of AMD's CK Tile library, described. Pure: needs no GPU.
+/// Provider `ck_tile`: the kernels of AMD's CK Tile library, described. Pure: needs no GPU. Convolutions
+/// stand in conv.h; here is what GEMMs have.
 ///
 /// Names are those of CK's own tools, so that their logs and tables can be read:
 ///

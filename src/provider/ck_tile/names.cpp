@@ -1,13 +1,12 @@
 /// \file
 /// Kernel names of CK Tile GEMMs: the grammar stands in ck_tile.h.
-#include "core/names.h"
-
 #include <algorithm>
 #include <array>
-#include <charconv>
 
-#include "core/fail.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/name_reader.h"
+#include "provider/ck_tile/words.h"
 
 namespace kscout {
 namespace {
@@ -46,82 +45,9 @@ Signature usual_signature(DType dtype, Layout layout) {
   return signature_of(make_gemm(0, 0, 0, dtype, layout));
 }
 
-/// Takes a name apart from the left.
-class NameReader {
- public:
-  explicit NameReader(std::string_view name) : name_(name), rest_(name) {}
-
-  [[noreturn]] void refuse(std::string_view part, std::string_view why) const {
-    fail(Errc::invalid_argument, "kernel name '{}': '{}' {}", name_, part, why);
-  }
-  bool done() const { return rest_.empty() && !open_; }
-
-  bool take_prefix(std::string_view prefix) {
-    if (!rest_.starts_with(prefix)) return false;
-    rest_.remove_prefix(prefix.size());
-    return true;
-  }
-
-  /// The text up to the next "_".
-  std::string_view part(std::string_view what) {
-    if (!open_ || rest_.empty())
-      fail(Errc::invalid_argument, "kernel name '{}' ends before its {}", name_, what);
-    const std::size_t end = std::min(rest_.find('_'), rest_.size());
-    return take(end);
-  }
-
-  /// The longest of `words` that stands here (words may contain "_"); its position.
-  std::size_t word(std::string_view what, std::span<const std::string_view> words) {
-    std::size_t best = words.size();
-    for (std::size_t i = 0; i < words.size(); ++i) {
-      const bool here =
-          rest_.starts_with(words[i]) && (rest_.size() == words[i].size() || rest_[words[i].size()] == '_');
-      if (here && (best == words.size() || words[i].size() > words[best].size())) best = i;
-    }
-    if (best == words.size()) {
-      const std::string_view text = part(what);
-      throw Error(Errc::invalid_argument,
-                  fmt::format("kernel name '{}': {}", name_, unknown_name_message(what, text, words)));
-    }
-    take(words[best].size());
-    return best;
-  }
-
-  std::int32_t number(std::string_view text, std::string_view what, std::int32_t least) const {
-    std::int32_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool plain = !text.empty() && text[0] != '-' && (text[0] != '0' || text.size() == 1);
-    if (error != std::errc() || end != text.data() + text.size() || !plain || value < least) {
-      refuse(text, fmt::format("is not a whole number for {} (at least {})", what, least));
-    }
-    return value;
-  }
-
- private:
-  std::string_view take(std::size_t length) {
-    const std::string_view text = rest_.substr(0, length);
-    rest_.remove_prefix(length);
-    open_ = !rest_.empty();
-    if (open_) rest_.remove_prefix(1);  // the "_"
-    return text;
-  }
-
-  std::string_view name_;
-  std::string_view rest_;
-  bool open_ = true;  ///< an "_" promises another part
-};
-
 void read_dims(NameReader& reader, KernelConfig& config, std::size_t group) {
-  const std::string_view text = reader.part(kDimNames[group]);
-  std::string_view rest = text;
-  for (std::size_t i = 0; i < 3; ++i) {
-    const std::size_t cross = rest.find('x');
-    if ((cross == std::string_view::npos) != (i == 2)) {
-      reader.refuse(text, fmt::format("is not a {} of the form MxNxK", kDimNames[group]));
-    }
-    value_of(config, kDims[group][i]) = reader.number(rest.substr(0, cross), kDimNames[group], 1);
-    rest.remove_prefix(i == 2 ? rest.size() : cross + 1);
-  }
+  const auto numbers = reader.dims(kDimNames[group], 3);
+  for (std::size_t i = 0; i < 3; ++i) value_of(config, kDims[group][i]) = numbers[i];
 }
 
 bool read_signature_suffix(std::string_view word, Signature& signature) {
@@ -231,7 +157,7 @@ bool starts_with_signature(std::string_view name) noexcept {
 
 bool is_ck_tile_name(std::string_view name) noexcept {
   if (name.starts_with("benchmark_")) name.remove_prefix(10);
-  return name.starts_with("gemm_") || starts_with_signature(name);
+  return name.starts_with("gemm_") || is_ck_tile_conv_name(name) || starts_with_signature(name);
 }
 
 std::string print_ck_tile_gemm(const Signature& signature, const KernelConfig& config) {
@@ -258,11 +184,10 @@ NamedConfig parse_ck_tile_gemm(std::string_view name) {
   KernelConfig& config = named.config;
   value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
   value_of(config, epilogue) = static_cast<std::int32_t>(reader.word("epilogue", axis_of(epilogue).words));
-  static constexpr std::string_view kAutoAlias = "default";  // what older tools call scheduler `auto`
   std::vector<std::string_view> schedulers(axis_of(scheduler).words.begin(), axis_of(scheduler).words.end());
-  schedulers.push_back(kAutoAlias);
+  schedulers.push_back(ck_tile::kAutoAlias);
   const std::size_t scheduled = reader.word("scheduler", schedulers);
-  value_of(config, scheduler) = schedulers[scheduled] == kAutoAlias
+  value_of(config, scheduler) = schedulers[scheduled] == ck_tile::kAutoAlias
                                     ? parse_axis_value(axis_of(scheduler), "auto")
                                     : static_cast<std::int32_t>(scheduled);
   for (const CkGemmAxis axis : kFlags) {

@@ -1,0 +1,162 @@
+// kscout generate: sources of kernel libraries.
+#include <thread>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "family/family_file.h"
+#include "generate/build.h"
+#include "generate/project.h"
+#include "options.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct GenerateOptions {
+  FamilyOptions family;
+  std::string filter_file, out, name = "ck_tile", again, seal, library, compiler, ck_root;
+  bool all = false, build = false, check = false;
+  std::size_t jobs = 0;
+  Format format = Format::text;
+};
+
+std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
+
+/// What an earlier run asked for, from its index of sources.
+GenerateRequest request_again(const GenerateOptions& options) {
+  const std::filesystem::path folder = options.again;
+  const auto json = nlohmann::json::parse(read_file(folder / "sources.json"), nullptr, false);
+  read_project(folder);  // says what is wrong with another file
+  GenerateRequest request{.family = options.family.request({}),
+                          .signatures = {},
+                          .out = folder,
+                          .name = json.at("name").get<std::string>()};
+  request.family.provider = json.at("provider").get<std::string>();
+  request.family.device = find_device(json.at("device").get<std::string>());
+  request.family.filter = json.value("filter", "");
+  for (const auto& one : json.at("signatures")) {
+    FamilyOptions of;
+    of.op = parse<Op>(one.at("op").get<std::string>());
+    of.dtype = parse<DType>(one.at("dtype").get<std::string>());
+    of.layout = one.at("layout").get<std::string>();
+    request.signatures.push_back(of.signature());
+  }
+  return request;
+}
+
+GenerateRequest request_of(const GenerateOptions& options) {
+  if (!options.again.empty()) return request_again(options);
+  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FOLDER");
+  GenerateRequest request{
+      .family = options.family.request({}), .signatures = {}, .out = options.out, .name = options.name};
+  if (request.family.provider != "ck_tile")
+    fail(Errc::unsupported, "sources are generated for provider 'ck_tile', not for '{}'",
+         request.family.provider);
+  request.signatures =
+      options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
+  check_rules(request.family.provider, request.signatures.front().op, request.family.rules);
+  return request;
+}
+
+void print_generated(const GenerateReport& report, const GenerateOptions& options) {
+  if (options.format != Format::text) {
+    Table table({"kernels", "left_out", "written", "unchanged", "removed"});
+    table.add_row({number(as_number(report.kernels.size())), number(as_number(report.left_out.size())),
+                   number(as_number(report.written)), number(as_number(report.unchanged)),
+                   number(as_number(report.removed))});
+    table.print(options.format);
+    return;
+  }
+  fmt::print("{} kernels; files: {} written, {} unchanged, {} removed\n", report.kernels.size(),
+             report.written, report.unchanged, report.removed);
+  if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
+}
+
+/// One row per kernel when checking, the failures when building; exit code 1 when there are any.
+void build(const GenerateOptions& options, const std::filesystem::path& project) {
+  BuildRequest request{.project = project,
+                       .compiler = options.compiler,
+                       .flags = {},
+                       .jobs = options.jobs,
+                       .check_only = options.check};
+  const Project made = read_project(project);
+  if (request.compiler.empty()) request.compiler = options.check ? "clang++" : "hipcc";
+  if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
+  const bool hip = options.compiler.empty() || request.compiler.find("clang") != std::string::npos ||
+                   request.compiler.find("hipcc") != std::string::npos;
+  if (hip) request.flags = {"-x", "hip", "--offload-arch=" + find_device(made.device).arch};
+  if (hip && options.check)
+    request.flags.push_back("-nogpulib");  // nothing is linked: libraries of the device need not be there
+  if (!options.ck_root.empty()) request.flags.push_back("-I" + options.ck_root + "/include");
+  const BuildResult result = build_project(request);
+  Table table({"kernel", "result", "message"});
+  std::size_t failed = 0;
+  for (const BuiltKernel& one : result.kernels) {
+    failed += !one.ok;
+    if (options.check || !one.ok)
+      table.add_row({text(one.name), text(one.ok ? "pass" : "fail"), text(one.message)});
+  }
+  if (table.size() != 0 || options.format != Format::text) table.print(options.format);
+  fmt::print(stderr, "{} of {} kernels {}\n", result.kernels.size() - failed, result.kernels.size(),
+             options.check ? "compile" : "are in the library");
+  if (!result.index.empty()) fmt::print("{}\n", result.index.string());
+  if (failed != 0) throw CheckFailed();
+}
+
+void run(const GenerateOptions& options) {
+  if (!options.seal.empty()) {
+    fmt::print(
+        "{}\n",
+        write_library_index(options.seal, options.library, read_project(options.seal).kernels).string());
+    return;
+  }
+  const GenerateRequest request = request_of(options);
+  print_generated(generate_project(request), options);
+  if (options.build || options.check) build(options, request.out);
+}
+
+}  // namespace
+
+void setup_generate(CLI::App& verb) {
+  const auto options = std::make_shared<GenerateOptions>();
+  options->family.provider = "ck_tile";
+  options->family.add_to(verb);
+  auto* out = verb.add_option("--out", options->out, "folder of the project");
+  auto* all =
+      verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");
+  verb.add_option("--name", options->name, "of the library")->capture_default_str();
+  auto* again =
+      verb.add_option("--again", options->again, "a generated folder: the same once more, with --rules");
+  auto* seal = verb.add_option("--seal", options->seal,
+                               "a generated folder: write the index of --library, which was built from it");
+  auto* library =
+      verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
+  seal->needs(library)->excludes(out)->excludes(again);
+  again->excludes(out)->excludes(all);
+  auto* build_flag =
+      verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
+  verb.add_flag("--check", options->check, "compile each source without code generation and report it")
+      ->excludes(build_flag);
+  verb.add_option("--compiler", options->compiler, "of --build (hipcc) and --check (clang++)");
+  verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
+  verb.add_option("--jobs", options->jobs, "compilers at once (0: one per core)")->capture_default_str();
+  add_format_option(verb, options->format);
+  verb.footer(
+      "examples\n"
+      "  kscout generate --op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels\n"
+      "  kscout generate --all --rules full-tests --device gfx950 --out kernels --build --ck-root ck --jobs "
+      "16\n"
+      "  kscout generate --op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels --check "
+      "--ck-root ck\n\n"
+      "exit status: 0 done, 1 a kernel does not compile, 2 wrong arguments, 3 nothing to generate, 4 file "
+      "failure");
+  verb.callback([options] { run(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,196 @@
+#include "kernel_sets.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unordered_set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "family/builder_lists.h"
+#include "family/family_file.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+namespace {
+
+std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
+
+/// Names from a file: the `kernels` of a JSON document, else one a line.
+std::vector<NamedConfig> read_names(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) fail(Errc::not_found, "cannot read the kernel names of '{}'", path);
+  std::vector<NamedConfig> named;
+  const int first = file.peek();
+  if (first == '{') {
+    const auto json = nlohmann::json::parse(file, nullptr, false);
+    if (json.is_discarded() || !json.contains("kernels"))
+      fail(Errc::corrupt_data, "{}: is no JSON with 'kernels'", path);
+    for (const auto& kernel : json["kernels"]) named.push_back(parse_config_name(kernel.value("name", "")));
+    return named;
+  }
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    ++number;
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty() || line[0] == '#') continue;
+    try {
+      named.push_back(parse_config_name(line));
+    } catch (const Error& error) {
+      fail(Errc::corrupt_data, "{}:{}: {}", path, number, error.what());
+    }
+  }
+  return named;
+}
+
+/// The configs of a builder list; lines that have none are said on stderr.
+std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
+  BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
+  constexpr std::size_t kShown = 5;
+  for (std::size_t i = 0; i < std::min(kShown, lists.skipped.size()); ++i)
+    fmt::print(stderr, "kscout: {}: {}\n", lists.skipped[i].place, lists.skipped[i].because);
+  if (!lists.skipped.empty())
+    fmt::print(stderr, "kscout: {} lines of '{}' have no config here\n", lists.skipped.size(),
+               request.family.rules);
+  return std::move(lists.signatures);
+}
+
+std::vector<SignatureConfigs> configs_of(const SetRequest& request,
+                                         const std::vector<Signature>& signatures) {
+  return request.is_builder_list() ? listed_by_builder(request)
+                                   : enumerate_signatures(request.family, signatures);
+}
+
+/// What `other` holds, as names or configs alike.
+std::vector<NamedConfig> other_configs(const SetRequest& request, const std::string& other) {
+  if (std::filesystem::is_regular_file(other)) return read_names(other);
+  SetRequest of = request;
+  of.family.rules = other;
+  std::vector<NamedConfig> named;
+  for (const auto& [signature, configs] : configs_of(of, family_signatures(request.family.provider))) {
+    for (std::size_t i = 0; i < configs.size(); ++i) named.push_back({signature, configs[i]});
+  }
+  return named;
+}
+
+/// The configs of a rule set under one signature, to look others up in.
+class Holder {
+ public:
+  explicit Holder(const SignatureConfigs& from) : signature(from.signature) {
+    for (std::size_t i = 0; i < from.configs.size(); ++i) configs_.insert(from.configs[i]);
+  }
+  bool holds(const KernelConfig& config) const {
+    if (configs_.contains(config)) return true;
+    const auto unknown = [&](std::size_t axis) { return config[axis] == KernelConfig::unknown; };
+    const std::size_t axes = config.space->axes.size();
+    bool partial = false;
+    for (std::size_t axis = 0; axis < axes; ++axis) partial = partial || unknown(axis);
+    if (!partial) return false;
+    return std::ranges::any_of(configs_, [&](const KernelConfig& one) {
+      for (std::size_t axis = 0; axis < axes; ++axis) {
+        if (!unknown(axis) && one[axis] != config[axis]) return false;
+      }
+      return true;
+    });
+  }
+  Signature signature;
+
+ private:
+  std::unordered_set<KernelConfig> configs_;
+};
+
+/// Names, their count, or a JSON file with `metadata` and every axis.
+void print_configs(const std::vector<SignatureConfigs>& all, nlohmann::ordered_json metadata,
+                   const ListOptions& options) {
+  Table names({"config"});
+  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  for (const auto& [signature, configs] : all) {
+    const auto& axes = configs.space().axes;
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const KernelConfig config = configs[i];
+      const std::string name = config_name(signature, config);
+      names.add_row({text(name)});
+      if (options.export_json.empty()) continue;
+      nlohmann::ordered_json kernel{{"name", name}};
+      for (std::size_t axis = 0; axis < axes.size(); ++axis)
+        kernel[std::string(axes[axis].name)] = axis_value_text(axes[axis], config[axis]);
+      kernels.push_back(std::move(kernel));
+    }
+  }
+  if (!options.export_json.empty()) {
+    metadata["count"] = names.size();
+    const nlohmann::ordered_json out{{"metadata", std::move(metadata)}, {"kernels", std::move(kernels)}};
+    write_file_atomically(options.export_json, out.dump(1) + '\n');
+    fmt::print(stderr, "{} kernels written to {}\n", names.size(), options.export_json);
+    if (!options.count) return;
+  }
+  if (options.count) {
+    fmt::print("{}\n", names.size());
+  } else {
+    names.print(options.format);
+  }
+}
+
+}  // namespace
+
+bool SetRequest::is_builder_list() const {
+  return !builder_configs.empty() && (family.rules == "profiler" || family.rules == "tests");
+}
+
+void print_signature_counts(const SetRequest& request, Format format) {
+  const auto signatures = family_signatures(request.family.provider);
+  if (signatures.empty()) {
+    fail(Errc::unsupported,
+         "the families of provider '{}' name no signatures; give --op, --dtype and --layout",
+         request.family.provider);
+  }
+  Table table({"op", "layout", "dtype", "configs"});
+  std::size_t total = 0;
+  for (const auto& [signature, configs] : configs_of(request, signatures)) {
+    if (configs.empty()) continue;
+    total += configs.size();
+    table.add_row({text(word(signature.op)), text(word(signature.layout)), text(word(signature.dtype_a)),
+                   number(as_number(configs.size()))});
+  }
+  table.add_row({text("all"), text(""), text(""), number(as_number(total))});
+  table.print(format);
+}
+
+void print_coverage(const SetRequest& request, const std::string& other, std::size_t most, Format format) {
+  const std::vector<NamedConfig> wanted = other_configs(request, other);
+  std::vector<Signature> signatures = family_signatures(request.family.provider);
+  for (const NamedConfig& one : wanted) {
+    if (std::ranges::find(signatures, one.signature) == signatures.end()) signatures.push_back(one.signature);
+  }
+  std::vector<Holder> holders;
+  for (const SignatureConfigs& one : configs_of(request, signatures)) holders.emplace_back(one);
+  Table missing({"missing"});
+  std::size_t count = 0;
+  for (const NamedConfig& one : wanted) {
+    const auto holder = std::ranges::find(holders, one.signature, &Holder::signature);
+    if (holder != holders.end() && holder->holds(one.config)) continue;
+    if (count++ < most) missing.add_row({text(config_name(one.signature, one.config))});
+  }
+  if (format != Format::text || missing.size() != 0) missing.print(format);
+  fmt::print(stderr, "{} holds {} of the {} configs of {}\n", request.family.rules, wanted.size() - count,
+             wanted.size(), other);
+  if (count != 0) throw CheckFailed();
+}
+
+void print_builder_list(const SetRequest& request, const ListOptions& options) {
+  print_configs(listed_by_builder(request),
+                {{"rules", request.family.rules}, {"config_file", request.builder_configs}}, options);
+}
+
+void print_trait_configs(const FamilyRequest& request, const std::string& file, TraitMode mode,
+                         const ListOptions& options) {
+  print_configs(trait_configs(read_file(file), file, request, mode),
+                {{"config_file", file}, {"arch", request.device.arch}, {"mode", word(mode)}}, options);
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,134 @@
+/// \file
+/// Why a config is out: the rules that refuse it, and the lists that do not have it.
+#include <algorithm>
+
+#include "core/fail.h"
+#include "family/bound_program.h"
+
+namespace kscout {
+namespace {
+
+/// The axes on which the config differs from the nearest of the block's rows.
+std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const KernelConfig& config) {
+  std::vector<std::size_t> fewest = block.row_axes;
+  for (const auto& row : block.rows) {
+    std::vector<std::size_t> outside;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (row[i] != config[block.row_axes[i]]) outside.push_back(block.row_axes[i]);
+    }
+    if (outside.size() < fewest.size()) fewest = std::move(outside);
+  }
+  return fewest;
+}
+
+/// The axes whose value is not in the block's list.
+std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyRequest& request,
+                                      const ConfigBlock& block, const KernelConfig& config) {
+  const expr::Scope scope = family_scope(*file.space, file.formulas, false);
+  std::vector<std::size_t> outside = axes_outside_rows(block, config);
+  for (std::size_t axis = 0; axis < file.space->axes.size(); ++axis) {
+    if (std::ranges::find(block.row_axes, axis) != block.row_axes.end()) continue;
+    const bool inside = std::ranges::any_of(block.values[axis], [&](const AxisValue& value) {
+      if (value.formula.empty()) return value.number == config[axis];
+      BoundProgram program({{"value", value.formula}}, scope, request);
+      return program.evaluate(config)[0] == expr::axis_number(config[axis]);
+    });
+    if (!inside) outside.push_back(axis);
+  }
+  return outside;
+}
+
+/// The block that comes closest, as a sentence about the axes that do not fit it.
+std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
+                             std::span<const std::size_t> axes, const KernelConfig& config) {
+  std::string text = fmt::format("nearest block {}:", block.where);
+  for (const std::size_t axis : axes) {
+    std::vector<std::string> listed;
+    if (block.values[axis].empty()) listed.emplace_back("its configs");
+    for (const AxisValue& value : block.values[axis]) {
+      listed.push_back(value.formula.empty() ? axis_value_text(file.space->axes[axis], value.number)
+                                             : value.formula);
+    }
+    text += fmt::format("{} {} = {} is not among [{}]", axis == axes.front() ? "" : ";",
+                        file.space->axes[axis].name, axis_value_text(file.space->axes[axis], config[axis]),
+                        fmt::join(listed, ", "));
+  }
+  return text;
+}
+
+/// Whether the table holds the config.
+bool holds(const ConfigTable& configs, const KernelConfig& config) {
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (configs[i] == config) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const FamilyRequest& request,
+                                               const ConfigTable& configs) {
+  std::vector<Rule> rules;
+  for (const Rule& rule : file.rules) {
+    if (rule.kind != RuleKind::serves) rules.push_back(rule);
+  }
+  std::vector<std::string> refusals(configs.size());
+  if (rules.empty()) return refusals;
+  BoundProgram program(formulas_of(rules), family_scope(*file.space, file.formulas, false), request);
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const auto answers = program.evaluate(configs[i]);
+    const auto refusing = std::ranges::find_if(answers, [](double answer) { return !admits(answer); });
+    if (refusing == answers.end()) continue;
+    const Rule& rule = rules[static_cast<std::size_t>(refusing - answers.begin())];
+    refusals[i] = fmt::format("{}: {}", rule.name, rule.because);
+  }
+  return refusals;
+}
+
+std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
+                             const KernelConfig& config) {
+  if (config.space != file.space) {
+    fail(Errc::invalid_argument, "a config of {} is not of the family {}",
+         config.space ? config.space->provider : "no space", file.name);
+  }
+  const auto rules = membership_rules(file, request);
+  BoundProgram program(formulas_of(rules), family_scope(*file.space, file.formulas, false), request);
+  const auto answers = program.evaluate(config);
+  std::vector<Rule> refusing;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!admits(answers[i])) refusing.push_back(rules[i]);
+  }
+  const RuleSet& set = file.rule_set(request.rules);
+  if (set.blocks.empty()) {
+    FamilyRequest unfiltered = request;
+    unfiltered.filter.clear();
+    const bool in = holds(enumerate_configs(file, unfiltered, nullptr), config);
+    if (!in && refusing.empty()) {
+      refusing.push_back(
+          {"rule set " + set.name, RuleKind::worth, "",
+           set.from.empty()
+               ? fmt::format("thinning '{}' leaves it out, or that does not have it", set.thin.of)
+               : fmt::format("the list '{}' does not have it", set.from)});
+    }
+    return refusing;
+  }
+  std::vector<std::size_t> fewest;
+  const ConfigBlock* nearest = nullptr;
+  for (const ConfigBlock& block : set.blocks) {
+    if (!block.when.empty()) {
+      BoundProgram holds({{"when", block.when}}, family_scope(*file.space, file.formulas, false), request);
+      if (!admits(holds.evaluate(config)[0])) continue;
+    }
+    auto outside = axes_outside(file, request, block, config);
+    if (outside.empty()) return refusing;
+    if (nearest && outside.size() >= fewest.size()) continue;
+    nearest = &block;
+    fewest = std::move(outside);
+  }
+  refusing.push_back({"rule set " + set.name, RuleKind::worth, "",
+                      nearest ? outside_sentence(file, *nearest, fewest, config)
+                              : "none of its blocks is for this signature and device"});
+  return refusing;
+}
+
+}  // namespace kscout

@@ -1,0 +1,39 @@
+#pragma once
+/// \file
+/// Compiles the sources of a generated project, several at once, and links what compiled.
+///
+///     const auto result = build_project({.project = "kernels", .compiler = "hipcc", .jobs = 8});
+///     for (const auto& one : result.kernels) if (!one.ok) puts(one.message.c_str());
+///
+/// Each source is a process of its own, so nothing here opens a device. What fails is listed and left out of
+/// the library.
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace kscout {
+
+struct BuildRequest {
+  std::filesystem::path project;
+  std::string compiler = "hipcc";  ///< a program's name or path
+  std::vector<std::string> flags;  ///< before the project's own: includes of CK, the architecture
+  std::size_t jobs = 1;            ///< compilers at once
+  bool check_only = false;         ///< -fsyntax-only: no objects, no library
+};
+
+struct BuiltKernel {
+  std::string name;
+  bool ok = false;
+  std::string message;  ///< the compiler's first complaint when it failed
+};
+
+struct BuildResult {
+  std::vector<BuiltKernel> kernels;      ///< in the project's order
+  std::filesystem::path library, index;  ///< empty when nothing was linked
+};
+
+/// Objects that are newer than their source and the shared headers are kept. Throws not_found (no project, no
+/// such compiler), device_failure (linking failed).
+BuildResult build_project(const BuildRequest& request);
+
+}  // namespace kscout

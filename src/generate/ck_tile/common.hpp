@@ -1,0 +1,43 @@
+#pragma once
+// Shared by the kernels of a generated CK Tile library: messages and streams.
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+
+#include <hip/hip_runtime.h>
+
+#include "ck_tile/core.hpp"
+#include "ck_tile/host/kernel_launch.hpp"
+#include "generation.hpp"
+
+#include "kscout/kernel_library.h"
+
+namespace kscout_ck {
+
+inline std::int32_t refuse(kscout_kernel_message message, std::int32_t status, const char* text) {
+  if (message.size > 0) std::snprintf(message.text, message.size, "%s", text);
+  return status;
+}
+
+/// CK Tile reports by exceptions, which may not cross a C function.
+template <class F>
+std::int32_t guarded(kscout_kernel_message message, F&& body) noexcept {
+  try {
+    return body();
+  } catch (const std::exception& error) {
+    return refuse(message, KSCOUT_KERNEL_FAILED, error.what());
+  } catch (...) {
+    return refuse(message, KSCOUT_KERNEL_FAILED, "CK Tile threw what is no std::exception");
+  }
+}
+
+/// A stream that only launches: no timing, no waiting.
+inline ck_tile::stream_config launch_on(void* stream) {
+  return ck_tile::stream_config{static_cast<hipStream_t>(stream), false};
+}
+
+inline bool zero(void* memory, std::uint64_t bytes, void* stream) {
+  return hipMemsetAsync(memory, 0, bytes, static_cast<hipStream_t>(stream)) == hipSuccess;
+}
+
+}  // namespace kscout_ck

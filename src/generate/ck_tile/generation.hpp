@@ -1,0 +1,126 @@
+#pragma once
+// CK Tile's interfaces have changed: the headers of 2026 are meant, those of autumn 2025 are understood. What differs
+// stands here, under one name for both; what the older ones lack fails to compile with a message that says so.
+#include <type_traits>
+
+#include "ck_tile/core.hpp"
+#include "ck_tile/host/stream_config.hpp"
+#include "ck_tile/ops/elementwise.hpp"
+#include "ck_tile/ops/epilogue.hpp"
+#include "ck_tile/ops/gemm.hpp"
+// Behind what it uses without including it.
+#include "ck_tile/ops/grouped_convolution.hpp"
+
+#if __has_include("ck_tile/ops/grouped_convolution/pipeline/grouped_conv_universal_pipeline_ag_bg_cr_policy.hpp")
+#define KSCOUT_CK_TILE_2026 1
+#else
+#define KSCOUT_CK_TILE_2026 0
+#endif
+
+namespace kscout_ck {
+
+using ck_tile::index_t;
+using PassThrough = ck_tile::element_wise::PassThrough;
+
+/// False, but only once T is known.
+template <class T>
+inline constexpr bool never = false;
+
+/// Whether results overwrite C or are added to it. Later headers decide when they run, the older ones when they are
+/// compiled: there, a kernel is compiled both ways.
+enum class Store { over, add };
+
+#if KSCOUT_CK_TILE_2026
+
+template <class A, class B, class Acc, class Shape, class Traits, ck_tile::GemmPipelineScheduler scheduler, bool fixed = false,
+          index_t vec_a = 1, index_t vec_b = 1>
+using PipelineProblem = ck_tile::UniversalGemmPipelineProblem<A, B, Acc, Shape, Traits, scheduler, PassThrough, PassThrough,
+                                                              A, B, fixed, vec_a, vec_b>;
+
+template <Store, class A, class B, class Acc, class C, class DsLayout, class Tile, bool transposed, index_t wave_groups = 1,
+          bool fixed = false, index_t vec_c = 1>
+using ShuffledStore = ck_tile::CShuffleEpilogue<ck_tile::CShuffleEpilogueProblem<
+    A, B, ck_tile::tuple<>, Acc, C, DsLayout, ck_tile::tensor_layout::gemm::RowMajor, PassThrough, Tile::tile_m,
+    Tile::tile_n, Tile::warp_m, Tile::warp_n, Tile::warp_tile_m, Tile::warp_tile_n, Tile::warp_tile_k, transposed,
+    wave_groups, fixed, vec_c>>;
+
+template <Store, class A, class B, class Acc, class C, class Tile>
+using PlainStore = ck_tile::DefaultGemm2DEpilogue<ck_tile::DefaultGemm2DEpilogueProblem<
+    A, B, ck_tile::tuple<>, Acc, C, ck_tile::tuple<>, ck_tile::tensor_layout::gemm::RowMajor, PassThrough, Tile::tile_m,
+    Tile::tile_n, Tile::pad_m, Tile::pad_n, Tile::warp_tile_m, Tile::warp_tile_n, Tile::warp_tile_k, false>>;
+
+template <class Config>
+using ConvTraitsOf =
+    ck_tile::GroupedConvTraits<Config::rank, Config::specialization, typename Config::InLayout, typename Config::WeiLayout,
+                               ck_tile::tuple<>, typename Config::OutLayout, Config::vec_a, Config::vec_b, Config::vec_c,
+                               Config::merged_groups, Config::split_image, Config::explicit_gemm>;
+template <class ConvTraits>
+using FixedParams = typename ConvTraits::FixedGemmParams;
+template <class ConvTraits, index_t wave_groups>
+using ForwardTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsFwd<wave_groups>;
+template <class ConvTraits, index_t wave_groups>
+using BackwardDataTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdData<wave_groups>;
+template <class ConvTraits, index_t wave_groups>
+using BackwardWeightTraits = typename ConvTraits::template GroupedConvImplicitGemmTraitsBwdWeight<wave_groups>;
+using ForwardArgs = ck_tile::GroupedConvFwdHostArgs<>;
+/// How a convolution's pipeline loads its tiles.
+using ConvPolicy = ck_tile::GroupedConvUniversalPipelineAgBgCrPolicy;
+
+#else
+
+template <class A, class B, class Acc, class Shape, class Traits, ck_tile::GemmPipelineScheduler scheduler, bool fixed = false,
+          index_t vec_a = 1, index_t vec_b = 1>
+using PipelineProblem =
+    ck_tile::UniversalGemmPipelineProblem<A, B, Acc, Shape, Traits, scheduler, true, ck_tile::TailNumber::Full, PassThrough,
+                                          PassThrough, A, fixed, vec_a, vec_b>;
+
+constexpr ck_tile::memory_operation_enum operation_of(Store store) {
+  return store == Store::add ? ck_tile::memory_operation_enum::atomic_add : ck_tile::memory_operation_enum::set;
+}
+
+template <Store store, class A, class B, class Acc, class C, class DsLayout, class Tile, bool transposed,
+          index_t wave_groups = 1, bool fixed = false, index_t vec_c = 1>
+using ShuffledStore = ck_tile::CShuffleEpilogue<ck_tile::CShuffleEpilogueProblem<
+    A, B, ck_tile::tuple<>, Acc, C, DsLayout, ck_tile::tensor_layout::gemm::RowMajor, PassThrough, Tile::tile_m,
+    Tile::tile_n, Tile::warp_m, Tile::warp_n, Tile::warp_tile_m, Tile::warp_tile_n, Tile::warp_tile_k, transposed,
+    operation_of(store), wave_groups, fixed, vec_c>>;
+
+template <Store store, class A, class B, class Acc, class C, class Tile>
+using PlainStore = ck_tile::DefaultGemm2DEpilogue<ck_tile::DefaultGemm2DEpilogueProblem<
+    A, B, ck_tile::tuple<>, Acc, C, ck_tile::tuple<>, ck_tile::tensor_layout::gemm::RowMajor, PassThrough, Tile::tile_m,
+    Tile::tile_n, Tile::pad_m, Tile::pad_n, Tile::warp_tile_m, Tile::warp_tile_n, Tile::warp_tile_k, false, true,
+    operation_of(store)>>;
+
+template <class Config>
+struct CheckedConvTraits {
+  static_assert(Config::merged_groups == 1, "merged groups need CK Tile of 2026");
+  static_assert(!Config::split_image, "cut tensors need CK Tile of 2026");
+  static_assert(!Config::explicit_gemm, "a filter of one element as a plain GEMM needs CK Tile of 2026");
+  static_assert(!Config::stream_k, "stream-K in convolutions needs CK Tile of 2026");
+  using type = ck_tile::GroupedConvTraits<Config::rank, Config::specialization, typename Config::InLayout,
+                                          typename Config::WeiLayout, ck_tile::tuple<>, typename Config::OutLayout,
+                                          Config::vec_a, Config::vec_b, Config::vec_c>;
+};
+template <class Config>
+using ConvTraitsOf = typename CheckedConvTraits<Config>::type;
+
+/// What later headers keep in their traits.
+struct OlderFixedParams {
+  static constexpr index_t TilePartitionerGroupNum = 8, TilePartitionerM01 = 4;
+  static constexpr bool kPadM = true, kPadN = true, kPadK = true;
+  static constexpr bool TransposeC = false, UseStructuredSparsity = false, Persistent = false, FixedVectorSize = true;
+};
+template <class>
+using FixedParams = OlderFixedParams;
+template <class ConvTraits, index_t>
+using ForwardTraits = typename ConvTraits::GroupedConvImplicitGemmTraitsFwd;
+template <class ConvTraits, index_t>
+using BackwardDataTraits = typename ConvTraits::GroupedConvImplicitGemmTraitsBwdData;
+template <class ConvTraits, index_t>
+using BackwardWeightTraits = typename ConvTraits::GroupedConvImplicitGemmTraitsBwdWeight;
+using ForwardArgs = ck_tile::GroupedConvFwdHostArgs;
+using ConvPolicy = ck_tile::UniversalGemmPipelineAgBgCrPolicy;
+
+#endif
+
+}  // namespace kscout_ck

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <kscout/conv_problem.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "core/files.h"
+#include "dispatch/library_index.h"
+#include "generate/build.h"
+#include "generate/ck_tile_source.h"
+#include "generate/project.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Generate : public testing::Test {
+ protected:
+  void SetUp() override {
+    out_ = fs::temp_directory_path() /
+           (std::string("kscout_generate_") + testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(out_);
+  }
+  void TearDown() override { fs::remove_all(out_); }
+
+  GenerateRequest request(std::string rules = "tiny") const {
+    return {.family = {.provider = "ck_tile",
+                       .signature = {},
+                       .device = device_preset("gfx942"),
+                       .rules = std::move(rules),
+                       .filter = ""},
+            .signatures = {signature_of(make_conv(Op::conv_fwd, DType::bf16))},
+            .out = out_,
+            .name = "ck_tile"};
+  }
+  fs::path out_;
+};
+
+TEST_F(Generate, TextIsThatOfTheGoldenFiles) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"gemm_universal_bf16_rcr_compv3_cshuffle_intrawave_True_True_True_False_128x128x64_2x2x1_32x32x16",
+       "gemm.txt"},
+      {"grouped_conv_fwd_bf16_nhwgc_2d_compv4_cshuffle_intrawave_128x128x64_2x2x1_32x32x16_vec8_8_8_dsb_"
+       "filter1x1_pad0",
+       "conv_fwd.txt"},
+      {"grouped_conv_bwd_data_fp16_ndhwgc_3d_compv1_cshuffle_intrawave_64x64x32_1x1x1_32x32x16_vec8_8_8",
+       "conv_bwd_data.txt"},
+      {"grouped_conv_bwd_weight_bf16_nhwgc_2d_mem_cshuffle_intrawave_64x16x64_2x1x1_16x16x16_vec1_1_1_"
+       "streamk_tree_persistent",
+       "conv_bwd_weight_streamk.txt"},
+      {"grouped_conv_bwd_weight_bf16_nhwgc_2d_wavelet_cshuffle_intrawave_64x64x64_2x2x1_16x16x16_vec8_8_8_"
+       "2stage",
+       "conv_bwd_weight_2stage.txt"},
+      {"grouped_conv_fwd_depthwise_fp16_ngchw_2d_8x8_f3_s1x1_p1x1_nb8_sub2x2_vec2_2", "depthwise.txt"},
+  };
+  for (const auto& [name, file] : cases) {
+    const fs::path golden = fs::path(KSCOUT_TEST_DATA) / "golden/generate" / file;
+    const std::string text = ck_tile_source(parse_config_name(name));
+    if (std::getenv("KSCOUT_UPDATE_GOLDEN")) write_file_atomically(golden, text);
+    EXPECT_EQ(text, read_file(golden)) << name;
+  }
+}
+
+TEST_F(Generate, EveryKindOfCuratedKernelHasASource) {
+  const auto report =
+      generate_project({.family = request("full-tests").family,
+                        .signatures = {signature_of(make_conv(Op::conv_bwd_weight, DType::bf16))},
+                        .out = out_,
+                        .name = "x"});
+  EXPECT_GT(report.kernels.size(), 300u);
+  std::set<std::string> symbols;
+  for (const auto& kernel : report.kernels) EXPECT_TRUE(symbols.insert(kernel.symbol).second) << kernel.name;
+  for (const auto& one : report.left_out) EXPECT_FALSE(one.because.empty()) << one.kernel;
+}
+
+TEST_F(Generate, TheSameAgainWritesNothing) {
+  const auto first = generate_project(request());
+  EXPECT_GT(first.written, first.kernels.size());
+  const auto time = fs::last_write_time(out_ / first.kernels[0].file);
+  const auto again = generate_project(request());
+  EXPECT_EQ(again.written, 0u);
+  EXPECT_EQ(again.unchanged, first.written);
+  EXPECT_EQ(fs::last_write_time(out_ / first.kernels[0].file), time);
+  // Another rule set: its files appear, the old ones go.
+  const auto other = generate_project(request("default"));
+  EXPECT_GT(other.removed, 0u);
+  for (const auto& entry : fs::directory_iterator(out_ / "kernels")) {
+    const bool known = std::ranges::any_of(
+        other.kernels, [&](const auto& kernel) { return out_ / kernel.file == entry.path(); });
+    EXPECT_TRUE(known) << entry.path();
+  }
+}
+
+TEST_F(Generate, WhatDoesNotCompileIsLeftOut) {
+  const auto made = generate_project(request());
+  const fs::path compiler = out_ / "compiler.sh";
+  // Compiles nothing, but fails for one source as a compiler does.
+  std::ofstream(compiler) << "#!/bin/sh\nfor word in \"$@\"; do\n  case \"$word\" in *"
+                          << made.kernels[1].name
+                          << ".cpp) echo 'x.cpp:1: error: no such class'; exit 1;; esac\n  [ \"$last\" = -o "
+                             "] && echo object > \"$word\"\n  last=$word\ndone\n";
+  fs::permissions(compiler, fs::perms::owner_all);
+  const auto result = build_project(
+      {.project = out_, .compiler = compiler.string(), .flags = {}, .jobs = 2, .check_only = false});
+  ASSERT_EQ(result.kernels.size(), made.kernels.size());
+  for (std::size_t i = 0; i < result.kernels.size(); ++i)
+    EXPECT_EQ(result.kernels[i].ok, i != 1) << result.kernels[i].message;
+  EXPECT_EQ(result.kernels[1].message, "x.cpp:1: error: no such class");
+  const LibraryIndex index = read_library_index(result.index);
+  EXPECT_EQ(index.configs.size(), made.kernels.size() - 1);
+  EXPECT_EQ(index.backend, "hip");
+  EXPECT_THROW(
+      build_project(
+          {.project = out_, .compiler = "no-such-compiler", .flags = {}, .jobs = 2, .check_only = true}),
+      Error);
+}
+
+}  // namespace
+}  // namespace kscout
