@@ -30,7 +30,6 @@ struct Question {
   std::uint32_t feature;
   std::uint8_t decision;
   double threshold;  // or the number of the category set
-  auto key() const { return std::tuple(feature, decision, threshold); }
 };
 
 std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
@@ -97,19 +96,33 @@ class Planner {
 
   // questions_, question_of_; plan.set_first, set_words, set_bits
   void number_questions() {
+    // Sorted by feature, decision and threshold: the first two by counting.
     struct Node {
-      Question question;
-      std::size_t node;
+      double threshold;
+      std::uint32_t node;
     };
-    std::vector<Node> nodes;
-    nodes.reserve(forest_.threshold.size());
-    for (std::size_t node = 0; node < forest_.threshold.size(); ++node)
-      nodes.push_back({question_at(node), node});
-    std::ranges::sort(nodes, {}, [](const Node& node) { return node.question.key(); });
-    question_of_.resize(nodes.size());
-    for (const auto& [question, node] : nodes) {
-      if (questions_.empty() || questions_.back().key() != question.key()) questions_.push_back(question);
-      question_of_[node] = static_cast<std::uint32_t>(questions_.size() - 1);
+    constexpr std::size_t kDecisions = Decision::most + 1;
+    const std::size_t count = forest_.threshold.size();
+    const auto group = [&](std::size_t node) {
+      const Question question = question_at(node);
+      return question.feature * kDecisions + question.decision;
+    };
+    std::vector<std::uint32_t> first(forest_.feature_count * kDecisions + 1, 0);
+    for (std::size_t node = 0; node < count; ++node) ++first[group(node) + 1];
+    std::partial_sum(first.begin(), first.end(), first.begin());
+    std::vector<Node> nodes(count);
+    auto next = first;
+    for (std::uint32_t node = 0; node < count; ++node) {
+      nodes[next[group(node)]++] = {forest_.threshold[node], node};
+    }
+    question_of_.resize(count);
+    for (std::size_t g = 0; g + 1 < first.size(); ++g) {
+      const auto of = std::span(nodes).subspan(first[g], first[g + 1] - first[g]);
+      std::ranges::sort(of, {}, &Node::threshold);
+      for (std::size_t i = 0; i < of.size(); ++i) {
+        if (i == 0 || of[i].threshold != of[i - 1].threshold) questions_.push_back(question_at(of[i].node));
+        question_of_[of[i].node] = static_cast<std::uint32_t>(questions_.size() - 1);
+      }
     }
     for (const Question& question : questions_) {
       const bool categorical = question.decision & Decision::categorical;
@@ -320,15 +333,20 @@ class Planner {
 
   // plan.cut_first, cut_word, keep_left, keep_right
   void plan_cuts() {
-    std::ranges::stable_sort(cuts_, {}, &Cut::question);
     plan_.cut_first.assign(questions_.size() + 1, 0);
-    for (const Cut& cut : cuts_) {
-      ++plan_.cut_first[cut.question + 1];
-      plan_.cut_word.push_back(cut.word);
-      plan_.keep_left.push_back(cut.keep_left);
-      plan_.keep_right.push_back(cut.keep_right);
-    }
+    for (const Cut& cut : cuts_) ++plan_.cut_first[cut.question + 1];
     std::partial_sum(plan_.cut_first.begin(), plan_.cut_first.end(), plan_.cut_first.begin());
+    plan_.cut_word.resize(cuts_.size());
+    plan_.keep_left.resize(cuts_.size());
+    plan_.keep_right.resize(cuts_.size());
+    auto next = plan_.cut_first;
+    for (const Cut& cut : cuts_) {
+      const std::uint32_t at = next[cut.question]++;
+      plan_.cut_word[at] = cut.word;
+      plan_.keep_left[at] = cut.keep_left;
+      plan_.keep_right[at] = cut.keep_right;
+    }
+    cuts_ = {};
   }
 
   // plan.unit, double_error, planes, leaf_code; trees' error
