@@ -48,7 +48,7 @@ MeasurementTable read_any(const std::string& path, const Options& options) {
 }
 
 /// Name of a config under the signature that most of a report's rows have.
-std::string config_name(const MeasurementTable& table, std::uint32_t config, const GemmProblem& problem) {
+std::string config_name(const MeasurementTable& table, std::uint32_t config, ProblemRef problem) {
   return provider(table.configs[config].space->provider).print(signature_of(problem), table.configs[config]);
 }
 
@@ -205,7 +205,7 @@ Table short_table(const MeasurementTable& table, std::size_t limit) {
   Table shown({"problem", "config", "status", "pass", "time_us", "tflops", "spread", "repeats", "noisy"});
   for (std::size_t r = 0; r < std::min(limit, table.rows.size()); ++r) {
     const auto& row = table.rows[r];
-    const GemmProblem& problem = table.problems[row.problem];
+    const Problem& problem = table.problems[row.problem];
     const Measurement& m = row.measured;
     shown.add_row({text(print(problem)), text(config_name(table, row.config, problem)), text(word(m.status)),
                    number(std::int64_t{m.pass}), number(m.time_us, 5), number(tflops_of(problem, m), 4),

@@ -6,6 +6,7 @@ namespace kscout::cli {
 // One line per verb here and below, in the order of kVerbs.
 void setup_tune(CLI::App& verb);
 void setup_dataset(CLI::App& verb);
+void setup_import(CLI::App& verb);
 void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
 void setup_kernels_prune(CLI::App& verb);
@@ -15,8 +16,13 @@ namespace {
 void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); }
 
 constexpr VerbSetup kSetups[] = {
-    {"tune", setup_tune},         {"dataset", setup_dataset},           {"train", setup_train},
-    {"evaluate", setup_evaluate}, {"predict", setup_predict_with_data}, {"kernels", setup_kernels_prune},
+    {"tune", setup_tune},
+    {"import", setup_import},
+    {"dataset", setup_dataset},
+    {"train", setup_train},
+    {"evaluate", setup_evaluate},
+    {"predict", setup_predict_with_data},
+    {"kernels", setup_kernels_prune},
 };
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "options.h"
+#include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "problems/shape_family.h"
 #include "verbs.h"
@@ -30,6 +31,10 @@ void list_sets(Format format) {
   Table table({"set", "sizes", "summary"});
   for (const auto& set : problem_sets()) {
     const auto problems = make_problem_set({.set = std::string(set.name)});
+    table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
+  }
+  for (const auto& set : conv_sets()) {
+    const auto problems = make_conv_set(set.name, DType::bf16);
     table.add_row({text(set.name), number(static_cast<std::int64_t>(problems.size())), text(set.summary)});
   }
   table.print(format);
@@ -95,9 +100,9 @@ Description description_of(const std::vector<GemmProblem>& problems) {
   about.add("n", problems, [](const P& p) { return p.n; });
   about.add("k", problems, [](const P& p) { return p.k; });
   about.add_costs(problems);
-  add_counts(about.counts, "shape family", problems, shape_family);
-  add_counts(about.counts, "depth regime", problems, depth_regime);
-  add_counts(about.counts, "outline", problems, outline);
+  add_counts(about.counts, "shape family", problems, [](const P& p) { return shape_family(p); });
+  add_counts(about.counts, "depth regime", problems, [](const P& p) { return depth_regime(p); });
+  add_counts(about.counts, "outline", problems, [](const P& p) { return outline(p); });
   add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
   add_counts(about.counts, "dtype", problems, [](const P& p) { return p.dtype_a; });
   return about;
@@ -203,14 +208,19 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
-/// Convolutions come from files only; what is asked of GEMM sets only is refused.
+bool is_conv_set(std::string_view name) {
+  return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
+}
+
+/// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
 void run_convolutions(const ProblemsOptions& options) {
   const ProblemSetRequest& request = options.request;
   if (options.unserved || options.part != "all" || request.count != 0 || !request.layouts.empty()) {
     fail(Errc::unsupported, "{}: holds convolutions; --unserved, --part, --count and --layout are of GEMMs",
-         request.file.string());
+         request.set == "file" ? request.file.string() : request.set);
   }
-  auto problems = merge_equal(read_conv_problems(request.file));
+  auto problems = request.set == "file" ? merge_equal(read_conv_problems(request.file))
+                                        : make_conv_set(request.set, request.dtype);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || least_bytes(p) > request.max_bytes;
   });
@@ -226,6 +236,7 @@ void run(ProblemsOptions& options) {
   options.request.set = options.request.file.empty() ? options.set : "file";
   if (options.request.set == "file" && holds_conv_problems(options.request.file))
     return run_convolutions(options);
+  if (is_conv_set(options.request.set)) return run_convolutions(options);
   const auto problems = choose_part(make_problem_set(options.request), options);
   if (options.unserved) return print_unserved(problems, options);
   if (options.describe) return describe_problems(problems, options.format);

@@ -27,7 +27,7 @@ namespace {
 /// The signatures of a table's problems, in the order in which they come.
 std::vector<Signature> signatures_of(const MeasurementTable& table) {
   std::vector<Signature> out;
-  for (const GemmProblem& problem : table.problems) {
+  for (const Problem& problem : table.problems) {
     const Signature signature = signature_of(problem);
     if (std::ranges::find(out, signature) == out.end()) out.push_back(signature);
   }
@@ -44,7 +44,7 @@ std::vector<KernelConfig> configs_of(const Family& family) {
 MeasurementTable candidates_of(const MeasurementTable& table, const Signature& signature,
                                const std::string& filter) {
   MeasurementTable part =
-      table_of_problems(table, [&](const GemmProblem& p) { return signature_of(p) == signature; });
+      table_of_problems(table, [&](const Problem& p) { return signature_of(p) == signature; });
   if (filter.empty()) return part;
   const ConfigSpace& space = *table.configs.front().space;
   const auto program = expr::Program::compile({{"filter", filter}}, family_scope(space, {}, false));

@@ -1,12 +1,18 @@
 #include "train/train.h"
 
+#include <algorithm>
+#include <set>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
+#include "dataset/operations.h"
 #include "features/schema.h"
 #include "options.h"
+#include "problems/conv_sets.h"
+#include "problems/problem_sets.h"
 #include "progress_line.h"
 #include "table.h"
 #include "verbs.h"
@@ -17,7 +23,8 @@ namespace {
 
 struct Options {
   std::vector<std::string> data;
-  std::string out, schema = "gemm", rules;
+  std::string out, schema, rules, op;
+  std::vector<std::string> features, exclude;
   std::vector<std::string> targets;
   TrainOptions train;
   Format format = Format::text;
@@ -36,6 +43,45 @@ void print_summary(const TrainingResult& result, Format format) {
   table.print(format);
 }
 
+/// The schema with the features asked for, and those of the problem alone, which tell how fast its best
+/// config is.
+std::shared_ptr<const Schema> chosen_schema(Options& options, Op op) {
+  const std::string name = !options.schema.empty() ? options.schema : is_conv(op) ? "conv" : "gemm";
+  const Schema whole = Schema::find(name).for_op(op);
+  if (options.features.empty()) return std::make_shared<Schema>(whole);
+  std::vector<std::uint32_t> positions;
+  std::set<std::size_t> scored;
+  for (const auto& feature : options.features) scored.insert(whole.index(feature));
+  for (std::uint32_t i = 0; i < whole.size(); ++i) {
+    const bool level = whole.depends(i).problem_only();
+    if (scored.contains(i) || level) positions.push_back(i);
+    if (level && !scored.contains(i)) options.train.parameters.unscored.push_back(whole.features()[i].id);
+  }
+  return std::make_shared<Schema>(whole.only(positions));
+}
+
+/// Drops the problems of a file or a set of convolutions, whatever their types: they stay for judging.
+void leave_out(const std::string& source, std::vector<MeasurementTable>& tables) {
+  std::set<ProblemSizes> sizes;
+  const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);
+  if (named != conv_sets().end()) {
+    for (const ConvProblem& problem : make_conv_set(source, DType::fp32)) sizes.insert(sizes_of(problem));
+  } else if (holds_conv_problems(source)) {
+    for (const ConvProblem& problem : read_conv_problems(source)) sizes.insert(sizes_of(problem));
+  } else {
+    for (const GemmProblem& problem : read_problems(source)) sizes.insert(sizes_of(problem));
+  }
+  std::size_t dropped = 0;
+  for (MeasurementTable& table : tables) {
+    table = table_of_problems(table, [&](const Problem& problem) {
+      const bool keep = !sizes.contains(sizes_of(problem));
+      dropped += !keep;
+      return keep;
+    });
+  }
+  fmt::print(stderr, "{}: {} problems left out of the training\n", source, dropped);
+}
+
 void train_verb(Options& options) {
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
@@ -51,10 +97,14 @@ void train_verb(Options& options) {
     origin.data_rows += tables.back().rows.size();
     for (const auto& [key, value] : tables.back().metadata) origin.metadata.emplace(key, value);
   }
+  const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
+  if (!options.op.empty() && parse<Op>(options.op) != op) {
+    fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
+  }
+  for (const auto& file : options.exclude) leave_out(file, tables);
   ProgressLine line("train");
-  const auto result = train(tables, families_of(tables, options.rules),
-                            std::make_shared<Schema>(Schema::find(options.schema)), options.train,
-                            [&line](const std::string& text) { line(text); });
+  const auto result = train(tables, families_of(tables, options.rules), chosen_schema(options, op),
+                            options.train, [&line](const std::string& text) { line(text); });
   write_model_folder(options.out, result, origin);
   print_summary(result, options.format);
   fmt::print(
@@ -76,7 +126,15 @@ void setup_train(CLI::App& verb) {
                   "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
       ->delimiter(',')
       ->default_str("relative,rank,tflops");
-  verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
+  verb.add_option("--op", options->op, "operation that the datasets must be of (default: theirs)");
+  verb.add_option("--schema", options->schema, "feature schema (default: gemm or conv, by operation)");
+  verb.add_option("--features", options->features, "scores read only these features, parted by commas")
+      ->delimiter(',');
+  verb.add_option("--increasing", p.increasing, "features that may only raise a score, parted by commas")
+      ->delimiter(',');
+  verb.add_option("--exclude", options->exclude,
+                  "problems (a file or a set of convolutions) to leave out, whatever their types")
+      ->delimiter(',');
   verb.add_option("--rules", options->rules, "rule set of the candidates (default: the dataset's)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
@@ -89,6 +147,9 @@ void setup_train(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1e-4, 1.0));
   verb.add_option("--rounds", p.rounds, "most trees")->capture_default_str()->check(CLI::Range(1, 100000));
+  verb.add_option("--least-rounds", p.least_rounds, "fewest trees")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
   verb.add_option("--patience", p.patience, "rounds without better choices before training stops")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));

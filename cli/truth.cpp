@@ -9,7 +9,7 @@ namespace kscout::cli {
 
 Truth read_truth(const std::string& file, const GemmProblem& problem) {
   const MeasurementTable one =
-      table_of_problems(read_dataset(file), [&](const GemmProblem& measured) { return measured == problem; });
+      table_of_problems(read_dataset(file), [&](const Problem& measured) { return measured == problem; });
   Truth truth;
   for (const auto& rows : counted_rows(one)) {
     for (const CountedRow& row : rows) truth.rows.emplace_back(one.configs[row.config], row.measured);

@@ -30,6 +30,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
     {"problems", "list, generate, describe problem sets", Program::kscout},
     {"sweep", "measure configs on problems", Program::kscout},
+    {"import", "measurements of other tools into a dataset", Program::lab},
     {"dataset", "describe, check, merge, diff, export measurements in Parquet", Program::lab},
     {"features", "the feature catalogue; the row of one (problem, config)", Program::kscout},
     {"train", "a model from datasets", Program::lab},

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
 #include <kscout/problem.h>
@@ -81,7 +82,6 @@ KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
 /// Writes 1 to `serves[i]` when config i can take the problem, else 0. Sizes must match.
-KSCOUT_API void serving_configs(const Family& family, const GemmProblem& problem,
-                                std::vector<std::uint8_t>& serves);
+KSCOUT_API void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves);
 
 }  // namespace kscout

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
 #include <kscout/fields.h>
-#include <kscout/problem.h>
 
 namespace kscout {
 
@@ -75,7 +75,7 @@ struct MeasurementTable {
   };
 
   Device device;
-  std::vector<GemmProblem> problems;  ///< distinct
+  std::vector<Problem> problems;      ///< distinct, of one op
   std::vector<KernelConfig> configs;  ///< distinct, in family order
   std::vector<Row> rows;              ///< at most one per (problem, config, pass)
   std::map<std::string, std::string>

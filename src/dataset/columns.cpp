@@ -12,10 +12,28 @@ namespace {
 
 // Positions of the fixed columns among the specs; fields and axes lie between them.
 constexpr std::size_t kOp = 0, kProvider = 1, kDevice = 2, kProblem = 3;
-constexpr std::size_t kConfig = kProblem + field_count<GemmProblem>;
-constexpr std::size_t kAxes = kConfig + 1;
 
-std::size_t measurement_at(const ConfigSpace& space) { return kAxes + space.axes.size(); }
+/// Whether a field has a column of its own: the op of a convolution is the file's.
+constexpr bool has_column(std::string_view field) noexcept { return field != "op"; }
+
+template <Record T>
+constexpr std::size_t columns_of() noexcept {
+  std::size_t count = 0;
+  for_each_field<T>([&](const auto& field) { count += has_column(field.name); });
+  return count;
+}
+
+/// `use` with a type parameter: the kind of problem that configs of a space are for.
+template <class F>
+decltype(auto) with_problem(const ConfigSpace& space, F&& use) {
+  return is_conv(space.op) ? use.template operator()<ConvProblem>() : use.template operator()<GemmProblem>();
+}
+
+std::size_t config_at(const ConfigSpace& space) {
+  return kProblem + with_problem(space, []<class P>() { return columns_of<P>(); });
+}
+std::size_t axes_at(const ConfigSpace& space) { return config_at(space) + 1; }
+std::size_t measurement_at(const ConfigSpace& space) { return axes_at(space) + space.axes.size(); }
 std::size_t derived_at(const ConfigSpace& space) { return measurement_at(space) + field_count<Measurement>; }
 
 template <class V>
@@ -35,6 +53,7 @@ template <Record T>
 void add_field_specs(std::vector<ColumnSpec>& specs, bool nullable) {
   for_each_field<T>([&](const auto& field) {
     using V = typename std::remove_cvref_t<decltype(field)>::value;
+    if (!has_column(field.name)) return;
     specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
                      column_type<V>(), nullable && std::is_floating_point_v<V>});
   });
@@ -88,7 +107,7 @@ ColumnValues make_axis_column(const MeasurementTable& table, const Axis& axis, s
 ColumnValues make_name_column(const MeasurementTable& table, const Provider& provider) {
   std::vector<Signature> signatures;
   std::vector<std::uint64_t> signature_of_problem;
-  for (const GemmProblem& problem : table.problems) {
+  for (const Problem& problem : table.problems) {
     const Signature signature = signature_of(problem);
     const auto found = std::ranges::find(signatures, signature);
     signature_of_problem.push_back(static_cast<std::uint64_t>(found - signatures.begin()));
@@ -108,6 +127,14 @@ ColumnValues make_name_column(const MeasurementTable& table, const Provider& pro
   return values;
 }
 
+/// Fields of a problem that a table cannot leave to their defaults.
+bool is_required(const ConfigSpace& space, std::string_view name) {
+  static constexpr std::array<std::string_view, 3> gemm = {"m", "n", "k"};
+  static constexpr std::array<std::string_view, 7> conv = {"n", "c", "k", "h", "w", "y", "x"};
+  return is_conv(space.op) ? std::ranges::find(conv, name) != conv.end()
+                           : std::ranges::find(gemm, name) != gemm.end();
+}
+
 bool comparable(const Measurement& measured) noexcept {
   return (measured.status == Status::ok || measured.status == Status::raced) &&
          std::isfinite(measured.time_us);
@@ -123,7 +150,7 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
       {"provider", "1", "who describes the kernel"},
       {"device", "1", "name of the device; its facts stand in the file's metadata"},
   };
-  add_field_specs<GemmProblem>(specs, /*nullable=*/false);
+  with_problem(space, [&]<class P>() { add_field_specs<P>(specs, /*nullable=*/false); });
   specs.push_back({"config", "1", "the kernel's name, as its provider prints it"});
   for (const Axis& axis : space.axes) {
     specs.push_back({std::string(kAxisPrefix) + std::string(axis.name), std::string(axis.unit),
@@ -131,20 +158,19 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
                      /*nullable=*/true});
   }
   add_field_specs<Measurement>(specs, /*nullable=*/true);
-  specs.push_back({"tflops", "TFLOPS",
-                   "10^12 operations per second: 2 m n k batch / time_us; ok and raced rows",
+  specs.push_back({"tflops", "TFLOPS", "10^12 operations per second: flop_count / time_us; ok and raced rows",
                    ColumnType::float64, true});
   specs.push_back({"gb_s", "GB/s",
-                   "10^9 bytes per second: A and B read once, C written once; ok and raced rows",
+                   "10^9 bytes per second: inputs read once, the output written once; ok and raced rows",
                    ColumnType::float64, true});
   return specs;
 }
 
-double tflops_of(const GemmProblem& problem, const Measurement& measured) noexcept {
+double tflops_of(ProblemRef problem, const Measurement& measured) noexcept {
   return comparable(measured) ? flop_count(problem) / measured.time_us / 1e6 : Measurement::unknown;
 }
 
-double gb_s_of(const GemmProblem& problem, const Measurement& measured) noexcept {
+double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept {
   return comparable(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
 }
 
@@ -170,9 +196,13 @@ Block make_block(const MeasurementTable& table, const Provider& provider, const 
   columns.push_back(constant_text(word(space.op), rows));
   columns.push_back(constant_text(space.provider, rows));
   columns.push_back(constant_text(table.device.name, rows));
-  for_each_field<GemmProblem>([&](const auto& field) {
-    columns.push_back(make_column(
-        rows, [&](std::size_t r) { return table.problems[table.rows[r].problem].*field.member; }));
+  with_problem(space, [&]<class P>() {
+    for_each_field<P>([&](const auto& field) {
+      if (!has_column(field.name)) return;
+      columns.push_back(make_column(rows, [&](std::size_t r) {
+        return table.problems[table.rows[r].problem].template as<P>().*field.member;
+      }));
+    });
   });
   columns.push_back(make_name_column(table, provider));
   for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
@@ -215,14 +245,14 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     }
     position_[*at] = static_cast<int>(i);
   }
-  has_axes_ = space_.axes.empty() || position_[kAxes] >= 0;
+  has_axes_ = space_.axes.empty() || position_[axes_at(space_)] >= 0;
   for (std::size_t i = 0; i < specs_.size(); ++i) {
     const std::string& name = specs_[i].name;
-    const bool axis = i >= kAxes && i < measurement_at(space_);
-    const bool needed = required == Columns::all_required ||
-                        (axis ? has_axes_
-                              : name == "m" || name == "n" || name == "k" || name == "time_us" ||
-                                    (name == "config" && !has_axes_));
+    const bool axis = i >= axes_at(space_) && i < measurement_at(space_);
+    const bool needed =
+        required == Columns::all_required ||
+        (axis ? has_axes_
+              : is_required(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
     if (needed && position_[i] < 0) {
       fail(Errc::corrupt_data,
            "{}: column '{}' ({}) is missing; columns are listed in docs/formats/dataset.md", source_, name,
@@ -230,7 +260,7 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     }
     if (axis && !has_axes_ && position_[i] >= 0) {
       fail(Errc::corrupt_data, "{}: column '{}' is missing; give all axes, or none and the column 'config'",
-           source_, specs_[kAxes].name);
+           source_, specs_[axes_at(space_)].name);
     }
   }
 }
@@ -247,6 +277,7 @@ template <Record T>
 void TableBuilder::read_fields(T& record, std::size_t first_spec, std::size_t row) const {
   std::size_t at = first_spec;
   for_each_field<T>([&](const auto& field) {
+    if (!has_column(field.name)) return;
     const ColumnValues* const column = current_[at++];
     if (!column) return;
     auto& to = record.*field.member;
@@ -286,12 +317,12 @@ void TableBuilder::check_constants(std::size_t row) const {
   expect(kDevice, table_.device.name, "keep one device per file");
 }
 
-KernelConfig TableBuilder::read_config(std::size_t row, const GemmProblem& problem) {
+KernelConfig TableBuilder::read_config(std::size_t row, const Problem& problem) {
   KernelConfig config(space_);
   if (!has_axes_) {
-    const std::int32_t at = current_[kConfig]->index[row];
+    const std::int32_t at = current_[config_at(space_)]->index[row];
     if (at == ColumnValues::null_word) bad(row, "config", "is null");
-    const std::string& name = current_[kConfig]->words[static_cast<std::size_t>(at)];
+    const std::string& name = current_[config_at(space_)]->words[static_cast<std::size_t>(at)];
     auto known = parsed_names_.find(name);
     try {
       if (known == parsed_names_.end()) known = parsed_names_.emplace(name, provider_.parse(name)).first;
@@ -305,7 +336,7 @@ KernelConfig TableBuilder::read_config(std::size_t row, const GemmProblem& probl
     return known->second.config;
   }
   for (std::size_t axis = 0; axis < space_.axes.size(); ++axis) {
-    const ColumnValues& column = *current_[kAxes + axis];
+    const ColumnValues& column = *current_[axes_at(space_) + axis];
     const Axis& description = space_.axes[axis];
     if (description.words.empty()) {
       const std::int64_t value = column.whole[row];
@@ -318,18 +349,18 @@ KernelConfig TableBuilder::read_config(std::size_t row, const GemmProblem& probl
     try {
       config[axis] = parse_axis_value(description, column.words[static_cast<std::size_t>(at)]);
     } catch (const Error& error) {
-      bad(row, specs_[kAxes + axis].name, error.what());
+      bad(row, specs_[axes_at(space_) + axis].name, error.what());
     }
   }
   return config;
 }
 
-void TableBuilder::check_name(std::size_t row, const GemmProblem& problem, std::uint32_t config) {
+void TableBuilder::check_name(std::size_t row, const Problem& problem, std::uint32_t config) {
   const KernelConfig& value = table_.configs[config];
-  if (!has_axes_ || !current_[kConfig]) return;
-  const std::int32_t at = current_[kConfig]->index[row];
+  if (!has_axes_ || !current_[config_at(space_)]) return;
+  const std::int32_t at = current_[config_at(space_)]->index[row];
   if (at == ColumnValues::null_word) bad(row, "config", "is null");
-  const std::string& name = current_[kConfig]->words[static_cast<std::size_t>(at)];
+  const std::string& name = current_[config_at(space_)]->words[static_cast<std::size_t>(at)];
   const Signature signature = signature_of(problem);
   std::string key = fmt::format("{} {} {}", fields_hash(signature), config, name);
   if (!checked_names_.insert(std::move(key)).second) return;
@@ -347,20 +378,20 @@ void TableBuilder::check_name(std::size_t row, const GemmProblem& problem, std::
   }
 }
 
-std::uint32_t TableBuilder::problem_id(const GemmProblem& problem, std::size_t row) {
+std::uint32_t TableBuilder::problem_id(const Problem& problem, std::size_t row) {
   const auto [at, is_new] =
       problem_ids_.try_emplace(problem, static_cast<std::uint32_t>(table_.problems.size()));
   if (is_new) {
     try {
       check(problem);
     } catch (const Error& error) {
-      bad(row, "m", error.what());
+      bad(row, specs_[kProblem].name, error.what());
     }
     table_.problems.push_back(problem);
-  } else if (const double weight = table_.problems[at->second].weight; weight != problem.weight) {
+  } else if (const double weight = table_.problems[at->second].weight(); weight != problem.weight()) {
     bad(row, "weight",
-        fmt::format("{} where an earlier row of the same problem has {}; give it one weight", problem.weight,
-                    weight));
+        fmt::format("{} where an earlier row of the same problem has {}; give it one weight",
+                    problem.weight(), weight));
   }
   return at->second;
 }
@@ -389,8 +420,7 @@ void TableBuilder::check_measurement(const Measurement& m, std::size_t row) cons
   if (m.error < 0) bad(row, "error", fmt::format("{}: must be at least 0", m.error));
 }
 
-void TableBuilder::check_derived(const GemmProblem& problem, const Measurement& measured,
-                                 std::size_t row) const {
+void TableBuilder::check_derived(const Problem& problem, const Measurement& measured, std::size_t row) const {
   const auto expect = [&](std::size_t spec, double wanted) {
     if (!current_[spec]) return;
     const double found = current_[spec]->number[row];
@@ -404,10 +434,20 @@ void TableBuilder::check_derived(const GemmProblem& problem, const Measurement& 
   expect(first + 1, gb_s_of(problem, measured));
 }
 
+Problem TableBuilder::read_problem(std::size_t row) const {
+  return with_problem(space_, [&]<class P>() -> Problem {
+    P problem;
+    if constexpr (std::is_same_v<P, ConvProblem>) {
+      problem = make_conv(space_.op);
+    }
+    read_fields(problem, kProblem, row);
+    return problem;
+  });
+}
+
 void TableBuilder::read_row(std::size_t row) {
   check_constants(row);
-  GemmProblem problem;
-  read_fields(problem, kProblem, row);
+  const Problem problem = read_problem(row);
   Measurement measured;
   read_fields(measured, measurement_at(space_), row);
   check_measurement(measured, row);

@@ -59,8 +59,8 @@ struct Block {
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);
 
 /// Derived columns: speed of rows that may be compared (ok, raced); NaN for the others.
-double tflops_of(const GemmProblem& problem, const Measurement& measured) noexcept;
-double gb_s_of(const GemmProblem& problem, const Measurement& measured) noexcept;
+double tflops_of(ProblemRef problem, const Measurement& measured) noexcept;
+double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept;
 
 enum class Columns : std::uint8_t { all_required, defaults_allowed };
 
@@ -84,14 +84,15 @@ class TableBuilder {
   std::vector<const ColumnValues*> by_spec(const Block& block) const;
   template <Record T>
   void read_fields(T& record, std::size_t first_spec, std::size_t row) const;
+  Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);
   void check_constants(std::size_t row) const;
-  KernelConfig read_config(std::size_t row, const GemmProblem& problem);
-  void check_name(std::size_t row, const GemmProblem& problem, std::uint32_t config);
-  std::uint32_t problem_id(const GemmProblem& problem, std::size_t row);
+  KernelConfig read_config(std::size_t row, const Problem& problem);
+  void check_name(std::size_t row, const Problem& problem, std::uint32_t config);
+  std::uint32_t problem_id(const Problem& problem, std::size_t row);
   std::uint32_t config_id(const KernelConfig& config);
   void check_measurement(const Measurement& measured, std::size_t row) const;
-  void check_derived(const GemmProblem& problem, const Measurement& measured, std::size_t row) const;
+  void check_derived(const Problem& problem, const Measurement& measured, std::size_t row) const;
 
   std::string source_;
   const Provider& provider_;
@@ -102,7 +103,7 @@ class TableBuilder {
   std::vector<const ColumnValues*> current_;
   std::size_t rows_before_ = 0;
   MeasurementTable table_;
-  std::unordered_map<GemmProblem, std::uint32_t> problem_ids_;
+  std::unordered_map<Problem, std::uint32_t> problem_ids_;
   std::unordered_map<KernelConfig, std::uint32_t> config_ids_;
   std::unordered_map<std::uint64_t, std::size_t> first_row_;  ///< of each (problem, config, pass)
   std::unordered_set<std::string> checked_names_;

@@ -131,7 +131,7 @@ class Merger {
 
   Keep keep_;
   MeasurementTable merged_;
-  std::unordered_map<GemmProblem, std::uint32_t> problems_;
+  std::unordered_map<Problem, std::uint32_t> problems_;
   std::unordered_map<KernelConfig, std::uint32_t> configs_;
   std::unordered_map<std::uint64_t, std::size_t> rows_;
 };

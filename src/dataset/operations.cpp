@@ -23,14 +23,14 @@ constexpr double kBoost = 2;
 constexpr std::size_t kExamples = 3;  ///< named per finding
 
 struct Key {
-  GemmProblem problem;
+  Problem problem;
   KernelConfig config;
   std::int32_t pass;
   bool operator==(const Key&) const = default;
 };
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
-    const std::uint64_t problem = std::hash<GemmProblem>{}(key.problem);
+    const std::uint64_t problem = std::hash<Problem>{}(key.problem);
     return mix_hash(mix_hash(problem, std::hash<KernelConfig>{}(key.config)),
                     static_cast<std::uint64_t>(key.pass));
   }
@@ -92,8 +92,8 @@ Description describe(const MeasurementTable& table) {
   d.rows = table.rows.size();
   d.problems = table.problems.size();
   d.configs = table.configs.size();
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>> sizes;
-  for (const auto& p : table.problems) sizes.emplace(p.m, p.n, p.k, p.batch);
+  std::set<ProblemSizes> sizes;
+  for (const auto& p : table.problems) sizes.insert(sizes_of(p));
   d.sizes = sizes.size();
   std::vector<double> spreads;
   for (const auto& row : table.rows) {
@@ -133,14 +133,14 @@ std::vector<Finding> find_oddities(const MeasurementTable& table) {
   }
   std::unordered_map<std::uint64_t, double> first_pass;
   for (const auto& row : table.rows) {
-    const GemmProblem& problem = table.problems[row.problem];
+    const Problem& problem = table.problems[row.problem];
     const Measurement& m = row.measured;
     const auto named = [&] {
       return fmt::format("{} with {} ({:.4g} us)", print(problem), config_text(table.configs[row.config]),
                          m.time_us);
     };
     if (const double speed = tflops_of(problem, m);
-        problem.dtype_acc == DType::fp32 && speed > kBoost * peak_tflops) {
+        signature_of(problem).dtype_acc == DType::fp32 && speed > kBoost * peak_tflops) {
       too_fast.add(named());
     }
     if (m.status == Status::wrong || m.status == Status::crashed || m.status == Status::timeout) {
@@ -203,7 +203,7 @@ Comparison compare(const MeasurementTable& a, const MeasurementTable& b) {
 }
 
 MeasurementTable table_of_problems(const MeasurementTable& table,
-                                   const std::function<bool(const GemmProblem&)>& keep) {
+                                   const std::function<bool(const Problem&)>& keep) {
   MeasurementTable part;
   part.device = table.device;
   part.configs = table.configs;
@@ -223,10 +223,10 @@ MeasurementTable table_of_problems(const MeasurementTable& table,
 }
 
 TableParts split_table(const MeasurementTable& table, double held_out_share, std::uint64_t seed, SplitBy by) {
-  std::unordered_set<GemmProblem> measured;
+  std::unordered_set<Problem> measured;
   for (const auto& row : table.rows) measured.insert(table.problems[row.problem]);
   const auto part = [&](bool held_out) {
-    return table_of_problems(table, [&](const GemmProblem& problem) {
+    return table_of_problems(table, [&](const Problem& problem) {
       return measured.contains(problem) && (group_fraction(problem, seed, by) < held_out_share) == held_out;
     });
   };

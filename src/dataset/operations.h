@@ -75,7 +75,7 @@ MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
 
 /// The problems of the table that `keep` admits, with their rows.
 MeasurementTable table_of_problems(const MeasurementTable& table,
-                                   const std::function<bool(const GemmProblem&)>& keep);
+                                   const std::function<bool(const Problem&)>& keep);
 
 /// The measured problems in two parts that share no group (problems/problem_sets.h): held out are the groups
 /// whose group_fraction is below the share. Problems without rows are in neither.
@@ -86,7 +86,7 @@ TableParts split_table(const MeasurementTable& table, double held_out_share, std
                        SplitBy by = SplitBy::sizes);
 
 struct Difference {
-  GemmProblem problem;
+  Problem problem;
   KernelConfig config;
   std::int32_t pass;
   std::optional<Measurement> a, b;

@@ -31,17 +31,17 @@ MeasurementTable part_of(const MeasurementTable& table, F&& keep) {
 /// The fold of each problem: all layouts of one size share it.
 std::vector<std::uint32_t> folds_of(const MeasurementTable& table) {
   std::vector<std::uint32_t> folds;
-  for (const GemmProblem& p : table.problems) {
+  for (const Problem& p : table.problems) {
     std::uint64_t hash = 0;
-    for (const auto size : {p.m, p.n, p.k, p.batch}) hash = mix_hash(hash, static_cast<std::uint64_t>(size));
+    for (const auto size : sizes_of(p)) hash = mix_hash(hash, static_cast<std::uint64_t>(size));
     folds.push_back(static_cast<std::uint32_t>(hash % kFolds));
   }
   return folds;
 }
 
 /// Scores that rank the given configs first (in their order) for each problem; others follow.
-Scorer favour(std::function<const std::vector<KernelConfig>&(const GemmProblem&)> favoured) {
-  return [favoured = std::move(favoured)](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+Scorer favour(std::function<const std::vector<KernelConfig>&(const Problem&)> favoured) {
+  return [favoured = std::move(favoured)](const Problem& problem, std::span<const KernelConfig> configs) {
     const auto& list = favoured(problem);
     Scores scores;
     for (const KernelConfig& config : configs) {
@@ -67,7 +67,7 @@ class Statics {
           best_statics(part_of(table, [&](std::uint32_t p) { return folds[p] != fold; }), kMostStatic));
     }
   }
-  const std::vector<KernelConfig>& of(const GemmProblem& problem) const {
+  const std::vector<KernelConfig>& of(const Problem& problem) const {
     return lists_[fold_.empty() ? 0 : fold_.at(problem)];
   }
   std::string note() const {
@@ -87,7 +87,7 @@ class Statics {
   }
 
   std::vector<std::vector<KernelConfig>> lists_;
-  std::unordered_map<GemmProblem, std::uint32_t> fold_;
+  std::unordered_map<Problem, std::uint32_t> fold_;
 };
 
 /// A pool that holds exactly the first `count` fixed configs: measured or not, nothing else may be picked.
@@ -135,7 +135,7 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
 
 /// Ranks by what was measured: the best that any choice can do.
 Scorer oracle_scorer(const MeasurementTable& table) {
-  std::unordered_map<GemmProblem, std::unordered_map<KernelConfig, double>> speed;
+  std::unordered_map<Problem, std::unordered_map<KernelConfig, double>> speed;
   const auto rows = counted_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     for (const CountedRow& row : rows[p]) {
@@ -144,7 +144,7 @@ Scorer oracle_scorer(const MeasurementTable& table) {
       }
     }
   }
-  return [speed = std::move(speed)](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+  return [speed = std::move(speed)](const Problem& problem, std::span<const KernelConfig> configs) {
     const auto& of_problem = speed.at(problem);
     Scores scores;
     for (const KernelConfig& config : configs) {
@@ -158,7 +158,7 @@ Scorer oracle_scorer(const MeasurementTable& table) {
 }  // namespace
 
 Scorer analytic_scorer(const Device& device) {
-  return [device](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+  return [device](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores;
     if (configs.empty()) return scores;
     const Provider& names = provider(configs.front().space->provider);
@@ -178,7 +178,7 @@ Scorer analytic_scorer(const Device& device) {
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
                                 const std::optional<MeasurementTable>& training, const Scorer& analytic) {
   const Statics statics(table, training);
-  const Scorer in_order = favour([&](const GemmProblem& p) -> const auto& { return statics.of(p); });
+  const Scorer in_order = favour([&](const Problem& p) -> const auto& { return statics.of(p); });
   std::vector<Baseline> lines;
   lines.push_back(
       {"best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1)).overall});

@@ -57,7 +57,7 @@ PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, con
   return pick;
 }
 
-void check_scores(const Scores& scores, std::size_t configs, const GemmProblem& problem) {
+void check_scores(const Scores& scores, std::size_t configs, const Problem& problem) {
   if (scores.score.size() != configs || (!scores.tflops.empty() && scores.tflops.size() != configs)) {
     fail(Errc::invalid_argument, "{}: {} scores and {} speeds for {} configs", print(problem),
          scores.score.size(), scores.tflops.size(), configs);
@@ -67,7 +67,7 @@ void check_scores(const Scores& scores, std::size_t configs, const GemmProblem& 
   }
 }
 
-ProblemResult judge(const GemmProblem& problem, const KernelConfig& oracle_config, const Measurement& oracle,
+ProblemResult judge(const Problem& problem, const KernelConfig& oracle_config, const Measurement& oracle,
                     std::span<const KernelConfig> pool, const Scores& scores, const RowsByConfig& rows) {
   ProblemResult result;
   result.problem = problem;
@@ -114,11 +114,12 @@ const Axis* kind_axis(const ConfigSpace& space) {
 
 /// The slices that a result belongs to: (by, value), by ascending position.
 std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& result) {
+  const ImplicitGemm product = product_of(result.problem);
   std::vector<std::pair<std::string, std::string>> slices = {
-      {"shape family", std::string(word(shape_family(result.problem)))},
-      {"depth regime", std::string(word(depth_regime(result.problem)))},
-      {"outline", std::string(word(outline(result.problem)))},
-      {"layout", std::string(word(result.problem.layout))},
+      {"shape family", std::string(word(shape_family(product)))},
+      {"depth regime", std::string(word(depth_regime(product)))},
+      {"outline", std::string(word(outline(product)))},
+      {"layout", std::string(word(signature_of(result.problem).layout))},
   };
   if (const Axis* axis = kind_axis(*result.oracle.space)) {
     slices.emplace_back(fmt::format("oracle's {}", axis->name),
@@ -200,8 +201,8 @@ Summary summarise(std::span<const ProblemResult* const> results) {
     const double efficiency = result->efficiency();
     efficiencies.push_back(efficiency);
     s.mean += efficiency / count;
-    s.weighted_mean += result->problem.weight * efficiency;
-    weights += result->problem.weight;
+    s.weighted_mean += result->problem.weight() * efficiency;
+    weights += result->problem.weight();
     s.ndcg += result->ndcg / count;
     for (std::size_t t = 0; t < kTop.size(); ++t) {
       s.top_mean[t] += result->top[t] / count;
@@ -239,7 +240,7 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
       ++evaluation.without_oracle;
       continue;
     }
-    const GemmProblem& problem = table.problems[p];
+    const Problem& problem = table.problems[p];
     RowsByConfig by_config;
     for (const CountedRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
     const auto pool = pool_of(p);

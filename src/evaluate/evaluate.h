@@ -2,7 +2,7 @@
 /// \file
 /// How close choices come to the oracle: efficiency per problem, its distribution, slices, calibration.
 ///
-///     const Scorer scorer = [&](const GemmProblem& p, std::span<const KernelConfig> configs) {...};
+///     const Scorer scorer = [&](ProblemRef p, std::span<const KernelConfig> configs) {...};
 ///     const Evaluation e = evaluate(table, scorer, measured_pool(table));
 ///     e.overall.mean;                        // 0.97 = the picks run at 97 % of the best measured speed
 ///
@@ -30,7 +30,7 @@ struct Scores {
   /// Claimed probability that the first is within 3 % of the best; NaN when it claims none.
   double confidence = std::numeric_limits<double>::quiet_NaN();
 };
-using Scorer = std::function<Scores(const GemmProblem& problem, std::span<const KernelConfig> configs)>;
+using Scorer = std::function<Scores(const Problem& problem, std::span<const KernelConfig> configs)>;
 
 /// Which configs a pick may come from, in family order (the order decides ties).
 enum class Pool : std::uint8_t { measured, family };
@@ -55,7 +55,7 @@ struct PickedConfig {
 };
 
 struct ProblemResult {
-  GemmProblem problem;
+  Problem problem;
   KernelConfig oracle;
   Measurement oracle_measured;
   std::size_t pool = 0;                   ///< configs to choose from

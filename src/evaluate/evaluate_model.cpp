@@ -19,8 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "train_manifest.json";
 constexpr const char* kSizesKey = "training_sizes";
-
-Sizes sizes_of(const GemmProblem& p) { return {p.m, p.n, p.k, p.batch}; }
+const std::size_t kGemmSizes = sizes_of(GemmProblem{}).size(), kConvSizes = sizes_of(ConvProblem{}).size();
 
 /// Predicted speeds of the best configs, best first.
 std::vector<double> best_tflops(const Scores& scores) {
@@ -37,7 +36,7 @@ std::vector<double> best_tflops(const Scores& scores) {
 
 /// How sure the model is; where it is less sure than its floor, the static config comes first, as it does in
 /// a selector.
-void add_confidence(const Model& model, Target target, const GemmProblem& problem,
+void add_confidence(const Model& model, Target target, const Problem& problem,
                     std::span<const KernelConfig> configs, Scores& scores) {
   scores.confidence = model.confidence(problem, target, best_tflops(scores));
   const Family* const family = model.family(signature_of(problem));
@@ -54,7 +53,7 @@ void add_confidence(const Model& model, Target target, const GemmProblem& proble
 /// The model as a judge. In the family pool the scores of its own evaluation are used, in the measured pool
 /// those of any config of the space.
 Scorer model_scorer(const Model& model, Target target, Pool pool) {
-  return [&model, target, pool](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+  return [&model, target, pool](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores;
     if (configs.empty()) return scores;
     if (pool == Pool::family) {
@@ -91,7 +90,7 @@ void require_same_space(const Model& model, const MeasurementTable& table) {
 
 }  // namespace
 
-std::optional<std::set<Sizes>> training_sizes(const fs::path& model) {
+std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
   const fs::path file = (fs::is_directory(model) ? model : model.parent_path()) / kManifest;
   if (!fs::is_regular_file(file)) return std::nullopt;
   const auto json = nlohmann::json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
@@ -100,17 +99,14 @@ std::optional<std::set<Sizes>> training_sizes(const fs::path& model) {
     fail(Errc::corrupt_data, "{}: '{}' is missing or no list; train the model again", file.string(),
          kSizesKey);
   }
-  std::set<Sizes> sizes;
+  std::set<ProblemSizes> sizes;
   for (const auto& entry : *found) {
-    const bool four = entry.is_array() && entry.size() == 4 &&
-                      std::ranges::all_of(entry, [](const auto& size) { return size.is_number_integer(); });
-    if (!four)
-      fail(Errc::corrupt_data, "{}: '{}' holds {}, not [m, n, k, batch]", file.string(), kSizesKey,
-           entry.dump());
-    Sizes size{};
-    std::ranges::transform(entry, size.begin(),
-                           [](const auto& value) { return value.template get<std::int64_t>(); });
-    sizes.insert(size);
+    const bool whole = entry.is_array() &&
+                       std::ranges::all_of(entry, [](const auto& size) { return size.is_number_integer(); });
+    if (!whole || (entry.size() != kGemmSizes && entry.size() != kConvSizes))
+      fail(Errc::corrupt_data, "{}: '{}' holds {}, not [m, n, k, batch] nor the {} numbers of a convolution",
+           file.string(), kSizesKey, entry.dump(), kConvSizes);
+    sizes.insert(entry.get<ProblemSizes>());
   }
   return sizes;
 }
@@ -132,7 +128,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
 
   const auto trained = training_sizes(path);
   result.training_known = trained.has_value();
-  const MeasurementTable judged = table_of_problems(table, [&](const GemmProblem& problem) {
+  const MeasurementTable judged = table_of_problems(table, [&](const Problem& problem) {
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
@@ -149,7 +145,9 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
   }
   const PoolOf pool = options.pool == Pool::family ? family_pool(model, judged) : measured_pool(judged);
   result.evaluation = evaluate(judged, model_scorer(model, target, options.pool), pool);
-  result.baselines = baselines(judged, pool, options.training, analytic_scorer(judged.device));
+  result.baselines =
+      baselines(judged, pool, options.training,
+                is_conv(judged.problems.front().op()) ? Scorer() : analytic_scorer(judged.device));
   return result;
 }
 

@@ -4,7 +4,6 @@
 ///
 ///     const ModelEvaluation e = evaluate_model("models/gemm_fp32_zen3-2c", table, {});
 ///     std::cout << evaluation_json(e).dump(2);
-#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -16,11 +15,9 @@
 
 namespace kscout {
 
-using Sizes = std::array<std::int64_t, 4>;  ///< m, n, k, batch
-
 /// The sizes that a model was trained on (train_manifest.json, training_sizes); nothing when the folder has
 /// no manifest or `model` is a bare .ksf file. Throws corrupt_data.
-std::optional<std::set<Sizes>> training_sizes(const std::filesystem::path& model);
+std::optional<std::set<ProblemSizes>> training_sizes(const std::filesystem::path& model);
 
 struct ModelEvaluationOptions {
   Pool pool = Pool::measured;

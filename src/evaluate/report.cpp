@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json percent(double fraction) { return number(100 * fraction); }
 
-std::string config_name(const GemmProblem& problem, const KernelConfig& config) {
+std::string config_name(const Problem& problem, const KernelConfig& config) {
   return provider(config.space->provider).print(signature_of(problem), config);
 }
 

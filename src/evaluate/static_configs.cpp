@@ -20,7 +20,7 @@ struct EfficiencyMatrix {
       const auto oracle = oracle_of(rows[p]);
       if (!oracle) continue;
       auto& line = lines.emplace_back(table.configs.size(), 0.0);
-      calls.push_back(table.problems[p].weight);
+      calls.push_back(table.problems[p].weight());
       for (const CountedRow& row : rows[p]) {
         const bool timed = row.measured.status == Status::ok || row.measured.status == Status::raced;
         if (timed) line[row.config] = std::min(1.0, oracle->measured.time_us / row.measured.time_us);

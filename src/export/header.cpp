@@ -361,6 +361,9 @@ class HeaderWriter {
 }  // namespace
 
 std::string model_header(const Model& model, const HeaderOptions& options) {
+  if (const Op op = model.data().schema->data().op; is_conv(op)) {
+    fail(Errc::unsupported, "headers are made of models of GEMMs; this one is of {}", word(op));
+  }
   const Family& family = model.data().families.front();
   const std::string name_space =
       options.name_space.empty()

@@ -24,7 +24,8 @@ struct HeaderOptions {
   std::optional<Target> target;  ///< instead of the model's default
 };
 
-/// Throws invalid_argument for a target that the model lacks and for a name that is no namespace.
+/// Throws invalid_argument for a target that the model lacks and for a name that is no namespace, unsupported
+/// for a model of convolutions.
 std::string model_header(const Model& model, const HeaderOptions& options);
 
 /// One line of a lookup table.

@@ -29,10 +29,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
 #include <kscout/fields.h>
-#include <kscout/problem.h>
 #include <kscout/traits.h>
 
 namespace kscout::expr {
@@ -106,7 +106,7 @@ inline double axis_number(std::int32_t value) noexcept {
 
 template <Record T>
 constexpr Source source_of() noexcept {
-  if constexpr (std::is_same_v<T, GemmProblem>) return Source::problem;
+  if constexpr (std::is_same_v<T, GemmProblem> || std::is_same_v<T, ConvProblem>) return Source::problem;
   if constexpr (std::is_same_v<T, Device>) return Source::device;
   if constexpr (std::is_same_v<T, Signature>) return Source::signature;
   if constexpr (std::is_same_v<T, Traits>) return Source::traits;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/fail.h"
+
 namespace kscout::expr {
 namespace {
 
@@ -21,12 +23,15 @@ ProblemInputs::ProblemInputs(const Program& program, Inputs fixed) : fixed_(std:
     const Input& input = program.inputs()[i];
     const void* const record = program.groups()[input.group].record;
     const auto field = static_cast<std::uint32_t>(input.field);
-    if (record == &Fields<GemmProblem>::list) from_problem_.push_back({i, field});
+    if (record == &Fields<GemmProblem>::list || record == &Fields<ConvProblem>::list) {
+      record_ = record;
+      from_problem_.push_back({i, field});
+    }
     if (record == &Fields<Signature>::list) from_signature_.push_back({i, field});
   }
 }
 
-std::span<const Column> ProblemInputs::columns(const GemmProblem& problem, Memory& memory) const {
+std::span<const Column> ProblemInputs::columns(ProblemRef problem, Memory& memory) const {
   const auto fixed = fixed_.columns();
   memory.columns.assign(fixed.begin(), fixed.end());
   memory.values.resize(fixed.size());
@@ -36,7 +41,14 @@ std::span<const Column> ProblemInputs::columns(const GemmProblem& problem, Memor
       memory.columns[f.input] = {&memory.values[f.input], 0};
     }
   };
-  if (!from_problem_.empty()) fill(from_problem_, numbers_of(problem));
+  if (record_) {
+    problem.visit([&]<class P>(const P& of) {
+      if (record_ != &Fields<P>::list) {
+        fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(of));
+      }
+      fill(from_problem_, numbers_of(of));
+    });
+  }
   if (!from_signature_.empty()) fill(from_signature_, numbers_of(signature_of(problem)));
   return memory.columns;
 }

@@ -13,6 +13,8 @@
 #include <span>
 #include <vector>
 
+#include <kscout/any_problem.h>
+
 #include "expr/expr.h"
 
 namespace kscout::expr {
@@ -31,9 +33,9 @@ class ProblemInputs {
   /// As given: what stays the same for every problem.
   const Inputs& fixed() const noexcept { return fixed_; }
 
-  /// The columns for a problem: valid until `memory` is used again. Allocates only when `memory` is smaller
-  /// than this program needs.
-  std::span<const Column> columns(const GemmProblem& problem, Memory& memory) const;
+  /// The columns for a problem of the kind that the program reads (unsupported otherwise): valid until
+  /// `memory` is used again. Allocates only when `memory` is smaller than this program needs.
+  std::span<const Column> columns(ProblemRef problem, Memory& memory) const;
 
  private:
   /// An input that a field of the problem or of its signature fills.
@@ -42,6 +44,7 @@ class ProblemInputs {
   };
 
   Inputs fixed_;
+  const void* record_ = nullptr;  ///< the kind of problem that is read; null = any
   std::vector<Filled> from_problem_, from_signature_;
 };
 

@@ -89,7 +89,7 @@ std::vector<Rule> why_not(const FamilyRequest& asked, const KernelConfig& config
   return why_not_in(*source.file, request, config);
 }
 
-void serving_configs(const Family& family, const GemmProblem& problem, std::vector<std::uint8_t>& serves) {
+void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves) {
   serves.assign(family.configs.size(), 1);
   ServeRules::Scratch scratch;
   ServeRules(family.serves, family.configs, family.traits, family.device).ask(problem, serves, scratch);

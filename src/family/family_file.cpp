@@ -476,7 +476,11 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
   scope.add_record<Device>("d");
   scope.add_record<Signature>("s");
   if (for_problems) {
-    scope.add_record<GemmProblem>("p");
+    if (is_conv(space.op)) {
+      scope.add_record<ConvProblem>("p");
+    } else {
+      scope.add_record<GemmProblem>("p");
+    }
     scope.add_record<Traits>("t");
   }
   scope.add_formulas(formulas);

@@ -33,7 +33,7 @@ ServeRules::ServeRules(std::span<const Rule> rules, const ConfigTable& configs,
       inputs_(program_, fixed_inputs(program_, configs, traits, device)),
       configs_(configs.size()) {}
 
-void ServeRules::ask(const GemmProblem& problem, std::span<std::uint8_t> serves, Scratch& scratch) const {
+void ServeRules::ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const {
   if (serves.size() != configs_) {
     fail(Errc::invalid_argument, "serve rules: room for {} answers, {} configs", serves.size(), configs_);
   }

@@ -38,7 +38,7 @@ class ServeRules {
   const expr::Program& program() const noexcept { return program_; }
   /// Writes 1 to `serves[i]` when every rule admits config i for the problem, else 0. serves.size() ==
   /// configs(). Allocates only when `scratch` is smaller than these rules need.
-  void ask(const GemmProblem& problem, std::span<std::uint8_t> serves, Scratch& scratch) const;
+  void ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const;
 
  private:
   expr::Program program_;

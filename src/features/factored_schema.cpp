@@ -15,7 +15,7 @@ Schema::Factored::Asked Schema::Factored::ask(const expr::Program& program, cons
 
 Schema::Factored::Factored(const Schema& schema, const Device& device, const ConfigTable& configs,
                            std::span<const Traits> traits, std::span<const std::uint8_t> wanted)
-    : features_([&] {
+    : of_conv_(is_conv(schema.data_.op)), features_([&] {
         const Rows checked(schema, device, configs, traits);
         return ask(*schema.program_, checked.inputs_.fixed(), configs.size(), wanted);
       }()) {
@@ -37,10 +37,13 @@ void Schema::Factored::Asked::evaluate(const ProblemValues& values,
   program.evaluate(std::span(changing).first(fields.size()), scratch);
 }
 
-bool Schema::Factored::evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept {
+bool Schema::Factored::evaluate(ProblemRef problem, Scratch& scratch) const noexcept {
+  if ((problem.conv() != nullptr) != of_conv_) return false;
   ProblemValues values;
   std::size_t field = 0;
-  for_each_field<GemmProblem>([&](const auto& of) { values[field++] = expr::to_number(problem.*of.member); });
+  problem.visit([&]<class P>(const P& of) {
+    for_each_field<P>([&](const auto& read) { values[field++] = expr::to_number(of.*read.member); });
+  });
   for (std::size_t i = 0; i < checks_.size(); ++i) {
     checks_[i].evaluate(values, scratch.checks[i]);
     const double held = checks_[i].program.values(0, scratch.checks[i])[0];

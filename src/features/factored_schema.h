@@ -35,10 +35,10 @@ class Schema::Factored {
   /// features().partitions() is empty afterwards.
   void forget_rows() noexcept { features_.program.forget_rows(); }
   /// False when a requirement of the schema does not hold for the problem.
-  bool evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept;
+  bool evaluate(ProblemRef problem, Scratch& scratch) const noexcept;
 
  private:
-  static constexpr std::size_t kFields = std::tuple_size_v<decltype(Fields<GemmProblem>::list)>;
+  static constexpr std::size_t kFields = std::max(field_count<GemmProblem>, field_count<ConvProblem>);
   using ProblemValues = std::array<double, kFields>;
 
   /// A program whose changing inputs are fields of the problem.
@@ -50,6 +50,7 @@ class Schema::Factored {
   static Asked ask(const expr::Program& program, const expr::Inputs& inputs, std::size_t rows,
                    std::span<const std::uint8_t> wanted);
 
+  bool of_conv_;
   Asked features_;
   std::vector<Asked> checks_;
 };

@@ -20,7 +20,11 @@ namespace {
 
 expr::Scope make_scope(const SchemaData& data) {
   expr::Scope scope;
-  scope.add_record<GemmProblem>("p");
+  if (is_conv(data.op)) {
+    scope.add_record<ConvProblem>("p");
+  } else {
+    scope.add_record<GemmProblem>("p");
+  }
   scope.add_record<Device>("d");
   scope.add_record<Traits>("t");
   if (!data.provider.empty()) scope.add_axes(provider(data.provider).space(data.op), "c");
@@ -126,6 +130,17 @@ Schema Schema::only(std::span<const std::uint32_t> features) const {
   return Schema(std::move(data));
 }
 
+Schema Schema::for_op(Op op) const {
+  if (op == data_.op) return *this;
+  if (!is_conv(op) || !is_conv(data_.op)) {
+    fail(Errc::invalid_argument, "schema '{}' is of {}, not of {}: choose another with --schema", name(),
+         word(data_.op), word(op));
+  }
+  SchemaData data = data_;
+  data.op = op;
+  return Schema(std::move(data));
+}
+
 std::vector<std::uint32_t> Schema::categorical() const {
   std::vector<std::uint32_t> positions;
   for (std::uint32_t i = 0; i < size(); ++i) {
@@ -134,23 +149,23 @@ std::vector<std::uint32_t> Schema::categorical() const {
   return positions;
 }
 
-void Schema::evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+void Schema::evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                       std::span<const Traits> traits, std::span<double> out) const {
   Rows::Scratch scratch;
   Rows(*this, device, configs, traits).evaluate(problem, out, scratch);
 }
 
-void Schema::evaluate(const GemmProblem& problem, const Device& device, const KernelConfig& config,
+void Schema::evaluate(ProblemRef problem, const Device& device, const KernelConfig& config,
                       const Traits& traits, std::span<double> out) const {
   ConfigTable one(*config.space);
   one.push_back(config);
   evaluate(problem, device, one, std::span(&traits, 1), out);
 }
 
-void Schema::evaluate_problem(const GemmProblem& problem, const Device& device, std::span<double> out) const {
+void Schema::evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const {
   if (out.size() != size()) fail(Errc::invalid_argument, "room for {} features; need {}", out.size(), size());
   expr::Inputs inputs(*program_);
-  inputs.set("p", problem);
+  problem.visit([&](const auto& of) { inputs.set("p", of); });
   inputs.set("d", device);
   expr::Scratch scratch;
   program_->evaluate(inputs.columns(), 1, out, scratch);
@@ -202,7 +217,7 @@ Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable
   }
 }
 
-const std::string* Schema::Rows::refusal(const GemmProblem& problem, Scratch& scratch) const {
+const std::string* Schema::Rows::refusal(ProblemRef problem, Scratch& scratch) const {
   for (std::size_t i = 0; i < problem_checks_.size(); ++i) {
     const Check& check = (*schema_->problem_checks_)[i];
     double held = 0;
@@ -213,7 +228,7 @@ const std::string* Schema::Rows::refusal(const GemmProblem& problem, Scratch& sc
   return nullptr;
 }
 
-void Schema::Rows::evaluate(const GemmProblem& problem, std::span<double> out, Scratch& scratch) const {
+void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const {
   const std::size_t columns = schema_->size();
   if (out.size() != rows_ * columns) {
     fail(Errc::invalid_argument, "room for {} values; {} configs x {} features need {}", out.size(), rows_,

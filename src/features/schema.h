@@ -11,9 +11,9 @@
 ///     Schema::Rows::Scratch scratch;                             // one per thread
 ///     rows.evaluate(problem, matrix, scratch);
 ///
-/// Formulas see `p.` (fields of GemmProblem), `d.` (Device), `t.` (Traits) and, in schemas that name a
-/// provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model stores the
-/// text, so that training and serving read the same formulas.
+/// Formulas see `p.` (fields of GemmProblem or ConvProblem), `d.` (Device), `t.` (Traits) and, in schemas
+/// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model
+/// stores the text, so that training and serving read the same formulas.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
 #include <kscout/problem.h>
@@ -88,6 +89,9 @@ class Schema {
   /// The same schema with some of its features only, in this order; what they do not use is not computed.
   /// Throws invalid_argument when a position is out of range or stands twice.
   Schema only(std::span<const std::uint32_t> features) const;
+  /// The same formulas about another direction of convolutions, whose problems and axes have the same names.
+  /// Throws invalid_argument when one of both is no convolution.
+  Schema for_op(Op op) const;
   /// Positions of the categorical features.
   std::vector<std::uint32_t> categorical() const;
   const expr::Program& program() const noexcept { return *program_; }
@@ -95,14 +99,14 @@ class Schema {
   /// Writes feature f of config i to out[i * size() + f]. `traits` has one entry per config. Throws
   /// invalid_argument when sizes differ or when the schema reads the axes of another provider, unsupported
   /// when a requirement does not hold (an element type that CK Tile does not know).
-  void evaluate(const GemmProblem& problem, const Device& device, const ConfigTable& configs,
+  void evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                 std::span<const Traits> traits, std::span<double> out) const;
   /// One config: out[f]. The same bits as its row of the call above.
-  void evaluate(const GemmProblem& problem, const Device& device, const KernelConfig& config,
-                const Traits& traits, std::span<double> out) const;
+  void evaluate(ProblemRef problem, const Device& device, const KernelConfig& config, const Traits& traits,
+                std::span<double> out) const;
   /// Without a config: features that depend on the problem and device only; the others are NaN. out.size() ==
   /// size().
-  void evaluate_problem(const GemmProblem& problem, const Device& device, std::span<double> out) const;
+  void evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const;
 
   bool operator==(const Schema& other) const { return data_ == other.data_; }
 
@@ -139,9 +143,9 @@ class Schema::Rows {
 
   /// Why the schema cannot describe the problem (an element type that CK Tile does not know); null when it
   /// can.
-  const std::string* refusal(const GemmProblem& problem, Scratch& scratch) const;
+  const std::string* refusal(ProblemRef problem, Scratch& scratch) const;
   /// As Schema::evaluate. Allocates only when `scratch` is smaller than these rows need.
-  void evaluate(const GemmProblem& problem, std::span<double> out, Scratch& scratch) const;
+  void evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const;
 
  private:
   friend class Factored;

@@ -91,12 +91,11 @@ FactoredForest::Scratch::Scratch(const FactoredForest& forest)
   }
 }
 
-bool FactoredForest::evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept {
+bool FactoredForest::evaluate(ProblemRef problem, Scratch& scratch) const noexcept {
   return features_.evaluate(problem, scratch.features_);
 }
 
-std::optional<std::size_t> FactoredForest::top(const GemmProblem& problem,
-                                               std::span<const std::uint8_t> allowed,
+std::optional<std::size_t> FactoredForest::top(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                std::span<ScoredConfig> out, Scratch& scratch) const noexcept {
   if (!evaluate(problem, scratch)) return std::nullopt;
   std::ranges::fill(scratch.allowed_, 0);
@@ -141,8 +140,7 @@ std::size_t FactoredForest::list_configs(std::span<const std::uint8_t> allowed,
   return found;
 }
 
-bool FactoredForest::scores(const GemmProblem& problem, std::span<double> out,
-                            Scratch& scratch) const noexcept {
+bool FactoredForest::scores(ProblemRef problem, std::span<double> out, Scratch& scratch) const noexcept {
   if (!evaluate(problem, scratch)) return false;
   sliced_.scores(scratch.values_, scratch.scores_, scratch.rows_);
   for (std::size_t config = 0; config < out.size(); ++config) out[config] = scratch.scores_[row_of_[config]];

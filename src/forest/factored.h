@@ -63,12 +63,12 @@ class FactoredForest {
   /// The best configs of those with allowed[i] != 0, best first, ties in the order of the family; returns how
   /// many: out.size() or the number of allowed configs. Nothing when the schema cannot describe the problem.
   /// allowed.size() == size(). Allocates nothing; any number of threads, each with its own scratch.
-  std::optional<std::size_t> top(const GemmProblem& problem, std::span<const std::uint8_t> allowed,
+  std::optional<std::size_t> top(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                  std::span<ScoredConfig> out, Scratch& scratch) const noexcept;
 
   /// Exact scores of all configs, allowed or not; false when the schema cannot describe the problem.
   /// out.size() == size(). Several times the cost of top().
-  bool scores(const GemmProblem& problem, std::span<double> out, Scratch& scratch) const noexcept;
+  bool scores(ProblemRef problem, std::span<double> out, Scratch& scratch) const noexcept;
 
  private:
   /// Configs whose features agree whatever the problem: one row of the sliced forest.
@@ -85,7 +85,7 @@ class FactoredForest {
   FactoredForest(const Forest& forest, Schema::Factored features, Rows rows,
                  std::span<const std::uint8_t> wanted, Best best);
 
-  bool evaluate(const GemmProblem& problem, Scratch& scratch) const noexcept;
+  bool evaluate(ProblemRef problem, Scratch& scratch) const noexcept;
   std::size_t list_configs(std::span<const std::uint8_t> allowed, std::span<const ScoredRow> rows,
                            std::span<ScoredConfig> out, Scratch& scratch) const noexcept;
 

@@ -99,12 +99,14 @@ std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
   return problems;
 }
 
-std::array<std::int64_t, 4> group_of(const GemmProblem& p, SplitBy by) noexcept {
-  if (by == SplitBy::weights) return {0, p.n, p.k, 0};
-  return {p.m, p.n, p.k, p.batch};
+ProblemSizes group_of(ProblemRef problem, SplitBy by) {
+  if (by == SplitBy::sizes) return sizes_of(problem);
+  if (const GemmProblem* gemm = problem.gemm()) return {0, gemm->n, gemm->k, 0};
+  const ConvProblem& conv = *problem.conv();
+  return {conv.c, conv.k, conv.g, conv.z, conv.y, conv.x};
 }
 
-double group_fraction(const GemmProblem& problem, std::uint64_t seed, SplitBy by) noexcept {
+double group_fraction(ProblemRef problem, std::uint64_t seed, SplitBy by) {
   std::uint64_t hash = mix_hash(0, seed);
   for (const std::int64_t size : group_of(problem, by))
     hash = mix_hash(hash, static_cast<std::uint64_t>(size));

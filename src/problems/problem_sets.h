@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include <kscout/conv_problem.h>
+#include <kscout/any_problem.h>
 #include <kscout/problem.h>
 
 namespace kscout {
@@ -85,7 +85,8 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
 }
 
 /// Which problems stay together when problems are parted, whatever their layouts and element types: those of
-/// equal m, n, k, batch, or all products with weights of one shape (n, k), which differ in m and batch.
+/// equal sizes (sizes_of), or all products with weights of one shape: (n, k) of a GEMM, the filter and groups
+/// of a convolution.
 enum class SplitBy : std::uint8_t { sizes, weights };
 template <>
 struct EnumWords<SplitBy> {
@@ -93,9 +94,9 @@ struct EnumWords<SplitBy> {
   static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
 };
 /// What the problems of one group have in common; other entries are 0.
-std::array<std::int64_t, 4> group_of(const GemmProblem& problem, SplitBy by) noexcept;
+ProblemSizes group_of(ProblemRef problem, SplitBy by);
 /// Where a problem's group falls in [0, 1).
-double group_fraction(const GemmProblem& problem, std::uint64_t seed, SplitBy by = SplitBy::sizes) noexcept;
+double group_fraction(ProblemRef problem, std::uint64_t seed, SplitBy by = SplitBy::sizes);
 
 /// Train and held-out parts: held out are the groups with group_fraction < share. Order is kept.
 std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(

@@ -2,6 +2,8 @@
 /// \file
 /// Families of shapes: the slices of every report. The limits stand here only.
 ///
+/// Of a GemmProblem, or of the product that a problem is computed as (product_of):
+///
 ///     shape_family(problem) == ShapeFamily::tiny_m; word(ShapeFamily::tiny_m) == "tiny_m"
 #include <cstdint>
 
@@ -40,20 +42,23 @@ inline constexpr std::int64_t kShallowK = 512;
 inline constexpr std::int64_t kMediumK = 4096;
 inline constexpr std::int64_t kOutlineRatio = 4;  ///< a side this many times the other makes C tall or wide
 
-constexpr ShapeFamily shape_family(const GemmProblem& problem) noexcept {
+template <class P>
+constexpr ShapeFamily shape_family(const P& problem) noexcept {
   return problem.m < kTinyM     ? ShapeFamily::tiny_m
          : problem.m < kSmallM  ? ShapeFamily::small_m
          : problem.m < kMediumM ? ShapeFamily::medium_m
                                 : ShapeFamily::large_m;
 }
 
-constexpr DepthRegime depth_regime(const GemmProblem& problem) noexcept {
+template <class P>
+constexpr DepthRegime depth_regime(const P& problem) noexcept {
   return problem.k < kShallowK  ? DepthRegime::shallow_k
          : problem.k < kMediumK ? DepthRegime::medium_k
                                 : DepthRegime::deep_k;
 }
 
-constexpr Outline outline(const GemmProblem& problem) noexcept {
+template <class P>
+constexpr Outline outline(const P& problem) noexcept {
   return problem.m / kOutlineRatio >= problem.n && problem.m > problem.n   ? Outline::tall
          : problem.n / kOutlineRatio >= problem.m && problem.n > problem.m ? Outline::wide
                                                                            : Outline::square;

@@ -21,8 +21,7 @@ bool is_probability(double p) { return p >= 0 && p <= 1; }
 
 double logistic(double x) noexcept { return 1 / (1 + std::exp(-x)); }
 
-Confidence::Inputs confidence_inputs(const GemmProblem& problem,
-                                     std::span<const double> log_tflops) noexcept {
+Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept {
   const auto gap_to = [&](std::size_t place) {
     const double gap = log_tflops[0] - log_tflops[std::min(place, log_tflops.size()) - 1];
     return std::log(std::max(gap, 0.0) + Confidence::least_gap);
@@ -30,12 +29,12 @@ Confidence::Inputs confidence_inputs(const GemmProblem& problem,
   const auto size = [](std::int64_t s) {
     return std::log2(static_cast<double>(std::max<std::int64_t>(s, 1)));
   };
-  return {gap_to(2),       gap_to(3),       gap_to(Confidence::top), size(problem.m),
-          size(problem.n), size(problem.k), size(problem.batch)};
+  const ImplicitGemm product = product_of(problem);
+  return {gap_to(2),       gap_to(3),       gap_to(Confidence::top), size(product.m),
+          size(product.n), size(product.k), size(product.groups)};
 }
 
-double Confidence::probability(const GemmProblem& problem,
-                               std::span<const double> log_tflops) const noexcept {
+double Confidence::probability(ProblemRef problem, std::span<const double> log_tflops) const noexcept {
   if (log_tflops.size() < 2) return 1;
   const Inputs x = confidence_inputs(problem, log_tflops);
   double log_odds = bias, octaves_beyond = 0;
@@ -75,8 +74,7 @@ void check(const Confidence& c, std::span<const std::size_t> configs) {
   }
 }
 
-double Model::confidence(const GemmProblem& problem, Target target,
-                         std::span<const double> tflops) const noexcept {
+double Model::confidence(ProblemRef problem, Target target, std::span<const double> tflops) const noexcept {
   const auto& calibrated = data().confidence;
   if (!calibrated || tflops.empty() || target != default_target()) {
     return std::numeric_limits<double>::quiet_NaN();

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include <kscout/problem.h>
+#include <kscout/any_problem.h>
 
 namespace kscout {
 
@@ -51,11 +51,11 @@ struct Confidence {
   /// trained on count as the nearest trained one, and each octave beyond halves the result: how much less a
   /// forest knows there cannot be learned from data inside. 1 when there is no second config. Takes no lock,
   /// allocates nothing.
-  double probability(const GemmProblem& problem, std::span<const double> log_tflops) const noexcept;
+  double probability(ProblemRef problem, std::span<const double> log_tflops) const noexcept;
 };
 
 /// The inputs as they stand, sizes not held to any range. At least two predictions.
-Confidence::Inputs confidence_inputs(const GemmProblem& problem, std::span<const double> log_tflops) noexcept;
+Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept;
 
 /// 1 / (1 + e^-x).
 double logistic(double x) noexcept;

@@ -202,7 +202,7 @@ const Family* Model::family(const Signature& signature) const noexcept {
   return found ? &found->family() : nullptr;
 }
 
-void Model::score_rows(const Schema::Rows& rows, const GemmProblem& problem, const TargetForest& forest,
+void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                        AskScratch& scratch) {
   const std::size_t features = forest.forest.feature_count;
   std::vector<double> matrix(features * rows.size());
@@ -214,7 +214,7 @@ void Model::score_rows(const Schema::Rows& rows, const GemmProblem& problem, con
   }
 }
 
-double Model::base_log_tflops(const GemmProblem& problem, Target target, AskScratch& scratch) const {
+double Model::base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const {
   if (target != Target::relative && target != Target::rank) return 0;
   const ModelData& of = data();
   scratch.problem_row.resize(of.best_features.size());
@@ -222,7 +222,7 @@ double Model::base_log_tflops(const GemmProblem& problem, Target target, AskScra
   return of.best_tflops.predict(scratch.problem_row);
 }
 
-std::size_t Model::rank(const ReadyFamily& family, const GemmProblem& problem, Target target,
+std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
                         AskScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
@@ -245,11 +245,11 @@ std::size_t Model::rank(const ReadyFamily& family, const GemmProblem& problem, T
   return count;
 }
 
-void Model::score(const GemmProblem& problem, std::span<double> scores) const {
+void Model::score(ProblemRef problem, std::span<double> scores) const {
   score(problem, default_target(), scores);
 }
 
-void Model::score(const GemmProblem& problem, Target target, std::span<double> scores) const {
+void Model::score(ProblemRef problem, Target target, std::span<double> scores) const {
   const ReadyFamily* const of = ready(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   if (scores.size() != of->size()) {
@@ -265,11 +265,11 @@ void Model::score(const GemmProblem& problem, Target target, std::span<double> s
   }
 }
 
-std::vector<double> Model::score_configs(const GemmProblem& problem, const ConfigTable& configs) const {
+std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& configs) const {
   return score_configs(problem, configs, default_target());
 }
 
-std::vector<double> Model::score_configs(const GemmProblem& problem, const ConfigTable& configs,
+std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& configs,
                                          Target target) const {
   if (configs.empty()) return {};
   const Provider& of = kscout::provider(provider());
@@ -283,12 +283,11 @@ std::vector<double> Model::score_configs(const GemmProblem& problem, const Confi
   return std::move(scratch.scores);
 }
 
-std::vector<double> Model::predicted_tflops(const GemmProblem& problem,
-                                            std::span<const double> scores) const {
+std::vector<double> Model::predicted_tflops(ProblemRef problem, std::span<const double> scores) const {
   return predicted_tflops(problem, default_target(), scores);
 }
 
-std::vector<double> Model::predicted_tflops(const GemmProblem& problem, Target target,
+std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
   AskScratch scratch;
@@ -307,8 +306,7 @@ std::vector<double> Model::predicted_tflops(const GemmProblem& problem, Target t
   return tflops;
 }
 
-double claimed_log_tflops(Target target, double score, double top_score,
-                          const GemmProblem& problem) noexcept {
+double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
   constexpr double kLeast = 1e-9;  // of what an extrapolating tree may claim: below it there is no logarithm
   switch (target) {
     case Target::tflops:
@@ -327,7 +325,7 @@ double claimed_log_tflops(Target target, double score, double top_score,
   return score;
 }
 
-double time_us_of(const GemmProblem& problem, double tflops) noexcept {
+double time_us_of(ProblemRef problem, double tflops) noexcept {
   const double flops = flop_count(problem);
   if (!(flops > 0) || !(tflops > 0)) return std::numeric_limits<double>::quiet_NaN();
   return flops / tflops * 1e-6;

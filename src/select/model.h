@@ -97,30 +97,29 @@ class Model {
   /// Fills `best` with the configs of highest score that serve and are allowed (empty: all), best first; ties
   /// keep family order. How many: 0 also when the schema cannot describe the problem. The model has the
   /// target. Allocates only when `scratch` is smaller than this family needs.
-  std::size_t rank(const ReadyFamily& family, const GemmProblem& problem, Target target,
+  std::size_t rank(const ReadyFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
 
   /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
   /// rule keeps from the problem get -infinity. Throws unsupported when there is no family, invalid_argument
   /// for a target that the model lacks.
-  void score(const GemmProblem& problem, std::span<double> scores) const;
-  void score(const GemmProblem& problem, Target target, std::span<double> scores) const;
+  void score(ProblemRef problem, std::span<double> scores) const;
+  void score(ProblemRef problem, Target target, std::span<double> scores) const;
 
   /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the
   /// family, and signatures that were not trained. Serve rules are not asked.
-  std::vector<double> score_configs(const GemmProblem& problem, const ConfigTable& configs) const;
-  std::vector<double> score_configs(const GemmProblem& problem, const ConfigTable& configs,
-                                    Target target) const;
+  std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs) const;
+  std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs, Target target) const;
 
   /// Predicted TFLOPS for scores of one problem as the functions above wrote them (all of one family or
   /// table: a rank counts from the best of them). -infinity gives 0.
-  std::vector<double> predicted_tflops(const GemmProblem& problem, std::span<const double> scores) const;
-  std::vector<double> predicted_tflops(const GemmProblem& problem, Target target,
+  std::vector<double> predicted_tflops(ProblemRef problem, std::span<const double> scores) const;
+  std::vector<double> predicted_tflops(ProblemRef problem, Target target,
                                        std::span<const double> scores) const;
 
   /// The probability that the first of a ranking by `target` runs within 3 % of the best config. `tflops`:
   /// predicted, best first, Confidence::top of them where there are so many. NaN when the model cannot tell.
-  double confidence(const GemmProblem& problem, Target target, std::span<const double> tflops) const noexcept;
+  double confidence(ProblemRef problem, Target target, std::span<const double> tflops) const noexcept;
   /// The config of the family that is expected to do better than a pick of that confidence, where one is: the
   /// caller sees to it that it can take the problem.
   std::optional<std::uint32_t> static_instead(const Family& family, double confidence) const noexcept;
@@ -129,10 +128,10 @@ class Model {
   struct Ready;
   const TargetForest& forest_of(Target target) const;
   /// Scores of rows; the schema can describe the problem.
-  static void score_rows(const Schema::Rows& rows, const GemmProblem& problem, const TargetForest& forest,
+  static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          AskScratch& scratch);
   /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
-  double base_log_tflops(const GemmProblem& problem, Target target, AskScratch& scratch) const;
+  double base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const;
 
   std::shared_ptr<const Ready> ready_;
 };
@@ -142,9 +141,9 @@ Device model_device(const std::filesystem::path& folder_or_file);
 
 /// ln TFLOPS that a score (higher is better) claims before calibration: absolute for tflops, latency and
 /// bandwidth, against the best config for relative, against `top_score` for rank.
-double claimed_log_tflops(Target target, double score, double top_score, const GemmProblem& problem) noexcept;
+double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept;
 
 /// Microseconds of a problem at a speed; NaN when it has no floating-point operations or the speed is 0.
-double time_us_of(const GemmProblem& problem, double tflops) noexcept;
+double time_us_of(ProblemRef problem, double tflops) noexcept;
 
 }  // namespace kscout

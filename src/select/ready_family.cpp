@@ -24,8 +24,7 @@ FactoredForest::Scratch& AskScratch::of(const FastForest& forest) {
 ReadyFamily::ReadyFamily(const Family& family)
     : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {}
 
-std::span<const std::uint8_t> ReadyFamily::serving(const GemmProblem& problem,
-                                                   std::span<const std::uint8_t> allowed,
+std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                    AskScratch& scratch) const {
   scratch.serves.resize(size());
   rules_.ask(problem, scratch.serves, scratch.rules);

@@ -72,7 +72,7 @@ class ReadyFamily {
 
   /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
   /// exclude; in memory of `scratch`.
-  std::span<const std::uint8_t> serving(const GemmProblem& problem, std::span<const std::uint8_t> allowed,
+  std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                         AskScratch& scratch) const;
 
  private:

@@ -83,6 +83,27 @@ FoldMetrics fold_metrics(const TrainingSet& set, const Fold& fold, Target target
 
 }  // namespace
 
+namespace {
+
+/// Directions of all features: what raises a score lowers a latency.
+std::string monotone_text(const TrainParameters& p, Target target, const Schema& schema) {
+  if (p.increasing.empty()) return {};
+  std::vector<int> directions(schema.size(), 0);
+  for (const std::string& feature : p.increasing)
+    directions[schema.index(feature)] = target == Target::latency ? -1 : 1;
+  return fmt::format(" monotone_constraints={}", fmt::join(directions, ","));
+}
+
+/// Shares of their gain that features keep: none for those that scores do not read.
+std::string contribution_text(const TrainParameters& p, const Schema& schema) {
+  if (p.unscored.empty()) return {};
+  std::vector<int> shares(schema.size(), 1);
+  for (const std::string& feature : p.unscored) shares[schema.index(feature)] = 0;
+  return fmt::format(" feature_contri={}", fmt::join(shares, ","));
+}
+
+}  // namespace
+
 std::string lightgbm_parameters(const TrainParameters& p, Target target, const Schema& schema) {
   std::string text = fmt::format(
       "objective={} num_leaves={} learning_rate={} min_data_in_leaf={} feature_fraction={} seed={} "
@@ -90,8 +111,10 @@ std::string lightgbm_parameters(const TrainParameters& p, Target target, const S
       "deterministic=true force_row_wise=true feature_pre_filter=false metric=none verbosity=-1",
       objective_of(target), p.leaves, p.learning_rate, p.least_rows, p.feature_fraction, p.seed % (1U << 31),
       p.threads);
+  const std::string increasing = monotone_text(p, target, schema);
   const auto categorical = schema.categorical();
   if (!categorical.empty()) text += fmt::format(" categorical_feature={}", fmt::join(categorical, ","));
+  text += increasing + contribution_text(p, schema);
   if (target == Target::rank) {
     text += " label_gain=0";
     for (int grade = 1; grade <= kMostRank; ++grade) text += fmt::format(",{}", grade);
@@ -152,7 +175,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
     const auto summary = summarise(
         selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; }));
     result.curve.emplace_back(round, summary.mean);
-    if (summary.mean > best) {
+    if (summary.mean > best && (round >= parameters.least_rounds || last)) {
       best = summary.mean;
       result.rounds = round;
       result.efficiency = summary;
@@ -162,7 +185,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
       progress(fmt::format("{}: {} trees x {} folds, selection efficiency {:.2f} % (best {:.2f} % at {})",
                            word(target), round, count, 100 * summary.mean, 100 * best, result.rounds));
     }
-    if (last || round - result.rounds >= parameters.patience) break;
+    if (last || (result.rounds > 0 && round - result.rounds >= parameters.patience)) break;
   }
   const auto labels = labels_of(set, target);
   for (const Fold& fold : folds) {

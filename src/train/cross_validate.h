@@ -20,12 +20,15 @@ struct TrainParameters {
   int leaves = 31;
   double learning_rate = 0.1;
   int rounds = 600;      ///< most trees
+  int least_rounds = 1;  ///< fewest trees: few make coarse scores, whose ties say nothing
   int check_every = 10;  ///< rounds between looks at the validation folds
   int patience = 100;    ///< rounds without a better mean efficiency before training stops
   int least_rows = 10;   ///< in a leaf
   double feature_fraction = 0.8;
-  double near_best_weight = 0;  ///< weight of a problem's best row is 1 + this
-  int threads = 1;              ///< 1: equal input gives equal bytes
+  std::vector<std::string> increasing;  ///< features that may only raise a score
+  std::vector<std::string> unscored;  ///< features that scores do not read: they only tell a problem's level
+  double near_best_weight = 0;        ///< weight of a problem's best row is 1 + this
+  int threads = 1;                    ///< 1: equal input gives equal bytes
   std::uint64_t seed = 42;
 };
 

@@ -1,21 +1,20 @@
 #include "train/folds.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 
 #include "core/fail.h"
 
 namespace kscout {
 
-std::vector<std::uint32_t> group_k_fold(std::span<const GemmProblem> problems,
+std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
                                         std::span<const std::uint32_t> rows, std::uint32_t folds,
                                         SplitBy by) {
   struct Group {
     std::uint64_t weight = 0;
     std::vector<std::size_t> members;
   };
-  std::map<std::array<std::int64_t, 4>, Group> groups;
+  std::map<ProblemSizes, Group> groups;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     Group& group = groups[group_of(problems[i], by)];
     group.weight += rows[i];

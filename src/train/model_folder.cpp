@@ -29,10 +29,13 @@ Json parameters_json(const TrainParameters& p) {
   return {{"num_leaves", p.leaves},
           {"learning_rate", p.learning_rate},
           {"rounds", p.rounds},
+          {"least_rounds", p.least_rounds},
           {"check_every", p.check_every},
           {"patience", p.patience},
           {"min_data_in_leaf", p.least_rows},
           {"feature_fraction", p.feature_fraction},
+          {"increasing", p.increasing},
+          {"unscored", p.unscored},
           {"near_best_weight", p.near_best_weight},
           {"num_threads", p.threads},
           {"seed", p.seed}};
@@ -100,8 +103,8 @@ Json confidence_json(const TrainingResult& result) {
 }
 
 Json manifest(const TrainingResult& result, const Origin& origin) {
-  std::set<std::array<std::int64_t, 4>> sizes;
-  for (const GemmProblem& p : result.set.problems) sizes.insert({p.m, p.n, p.k, p.batch});
+  std::set<ProblemSizes> sizes;
+  for (const Problem& p : result.set.problems) sizes.insert(sizes_of(p));
   int trees = 0;
   for (const TrainedTarget& target : result.targets) trees = std::max(trees, target.validation.rounds);
   Json json;
@@ -137,7 +140,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   }
   json["best_tflops_r2"] = number_or_null(result.best_tflops_r2);
   json["confidence"] = confidence_json(result);
-  // Evaluation refuses problems of these sizes unless told otherwise: [m, n, k, batch].
+  // Evaluation refuses problems of these sizes unless told otherwise: sizes_of in kscout/any_problem.h.
   json["training_sizes"] = sizes;
   return json;
 }

@@ -61,19 +61,21 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
   std::vector<std::uint32_t> problem_of(set.row_count());
   for (std::size_t r = 0; r < problem_of.size(); ++r)
     problem_of[r] = static_cast<std::uint32_t>(set.problem_of(r));
-  const auto problem = [&](std::size_t r) -> const GemmProblem& { return set.problems[problem_of[r]]; };
+  const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[problem_of[r]]; };
   const Provider& names = provider(result.model.provider());
 
   Columns columns(file);
-  for_each_field<GemmProblem>([&](const auto& field) {
-    columns.add(std::string(field.name), set.row_count(), [&](std::size_t r) {
-      const auto& value = problem(r).*field.member;
-      using V = std::remove_cvref_t<decltype(value)>;
-      if constexpr (WordEnum<V>) {
-        return std::string(word(value));
-      } else {
-        return V(value);
-      }
+  set.problems.front().visit([&]<class P>(const P&) {
+    for_each_field<P>([&](const auto& field) {
+      columns.add(std::string(field.name), set.row_count(), [&](std::size_t r) {
+        const auto& value = problem(r).template as<P>().*field.member;
+        using V = std::remove_cvref_t<decltype(value)>;
+        if constexpr (WordEnum<V>) {
+          return std::string(word(value));
+        } else {
+          return V(value);
+        }
+      });
     });
   });
   columns.add("config", set.row_count(), [&](std::size_t r) {

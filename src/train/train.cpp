@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <unordered_set>
+
+#include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "core/hash.h"
+#include "evaluate/static_configs.h"
 #include "forest/lightgbm_text.h"
 #include "train/best_tflops.h"
 #include "train/folds.h"
@@ -70,9 +74,46 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
 std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
   std::erase_if(families, [&](const Family& family) {
     return std::ranges::none_of(set.problems,
-                                [&](const GemmProblem& p) { return signature_of(p) == family.signature; });
+                                [&](const Problem& p) { return signature_of(p) == family.signature; });
   });
   if (families.empty()) fail(Errc::invalid_argument, "no family has the signature of a measured problem");
+  return families;
+}
+
+}  // namespace
+
+namespace {
+
+/// Without a rule set: the configs of the tables, under each signature that has a problem.
+std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
+  std::vector<Family> families;
+  const MeasurementTable& first = tables.front();
+  ConfigTable configs(*first.configs.front().space);
+  std::unordered_set<KernelConfig> known;
+  for (const MeasurementTable& table : tables) {
+    for (const KernelConfig& config : table.configs) {
+      if (known.insert(config).second) configs.push_back(config);
+    }
+  }
+  const KernelConfig usual = best_static(first);
+  for (const MeasurementTable& table : tables) {
+    for (const Problem& problem : table.problems) {
+      const Signature signature = signature_of(problem);
+      if (std::ranges::find(families, signature, &Family::signature) != families.end()) continue;
+      Family family{.provider = std::string(configs.space().provider),
+                    .signature = signature,
+                    .device = first.device,
+                    .rules = std::string(kMeasuredRules),
+                    .configs = configs,
+                    .traits = {},
+                    .serves = {}};
+      for (std::size_t i = 0; i < configs.size(); ++i) {
+        family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
+        if (configs[i] == usual) family.default_config = i;
+      }
+      families.push_back(std::move(family));
+    }
+  }
   return families;
 }
 
@@ -88,9 +129,10 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
   };
   if (rules.empty()) rules = known("rules");
   if (rules.empty()) rules = "default";
+  if (rules == kMeasuredRules) return measured_configs(tables);
   std::vector<Family> families;
   for (const MeasurementTable& table : tables) {
-    for (const GemmProblem& problem : table.problems) {
+    for (const Problem& problem : table.problems) {
       const Signature signature = signature_of(problem);
       const bool have =
           std::ranges::any_of(families, [&](const Family& f) { return f.signature == signature; });

@@ -64,7 +64,7 @@ class Gatherer {
     if (is_new) configs_.push_back(config);
     return at->second;
   }
-  Rows& of_problem(const GemmProblem& problem) {
+  Rows& of_problem(const Problem& problem) {
     const auto [at, is_new] = problem_index_.emplace(problem, problems_.size());
     if (is_new) {
       problems_.push_back(problem);
@@ -72,7 +72,7 @@ class Gatherer {
     }
     return rows_[at->second];
   }
-  static void append(TrainingSet& set, const GemmProblem& problem, const Rows& rows) {
+  static void append(TrainingSet& set, const Problem& problem, const Rows& rows) {
     const double flops = flop_count(problem);
     double best = 0;
     for (const auto& [config, measured] : rows) {
@@ -92,8 +92,8 @@ class Gatherer {
 
   std::vector<KernelConfig> configs_;
   std::unordered_map<KernelConfig, std::uint32_t> config_index_;
-  std::vector<GemmProblem> problems_;
-  std::unordered_map<GemmProblem, std::size_t> problem_index_;
+  std::vector<Problem> problems_;
+  std::unordered_map<Problem, std::size_t> problem_index_;
   std::vector<Rows> rows_;
 };
 

@@ -24,7 +24,7 @@ struct TrainingSet {
     bool raced;            ///< coarse time of a config that could not win
   };
 
-  std::vector<GemmProblem> problems;     ///< distinct, each with at least one row that succeeded
+  std::vector<Problem> problems;         ///< distinct, each with at least one row that succeeded
   std::vector<std::uint32_t> first_row;  ///< problems + 1
   std::vector<Row> rows;                 ///< of one problem: in the order of `configs`
   std::vector<KernelConfig> configs;     ///< distinct

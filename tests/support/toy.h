@@ -95,14 +95,15 @@ inline std::vector<GemmProblem> problems(std::size_t count, std::uint64_t seed) 
 inline MeasurementTable measurements(std::size_t count, std::uint64_t seed) {
   MeasurementTable table;
   table.device = device();
-  table.problems = problems(count, seed);
+  const auto made = problems(count, seed);
+  table.problems.assign(made.begin(), made.end());
   const Family of = family();
   for (std::size_t c = 0; c < of.configs.size(); ++c) table.configs.push_back(of.configs[c]);
   table.metadata["rules"] = "tiny";
   for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
     for (std::uint32_t c = 0; c < table.configs.size(); ++c) {
       Measurement m;
-      m.time_us = time_us(table.problems[p], of.traits[c]);
+      m.time_us = time_us(made[p], of.traits[c]);
       m.repeats = 5;
       if ((p + 5 * c) % 7 == 0 && c != of.default_config) m.status = Status::raced;
       if ((p * 12 + c) % 60 == 59) {

@@ -227,7 +227,7 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   for (std::size_t f = 0; f < families.size(); ++f) {  // against the obvious way
     std::vector<double> sum(12);
     for (std::size_t p = 0; p < set.problems.size(); ++p) {
-      if (set.problems[p].layout != families[f].signature.layout) continue;
+      if (signature_of(set.problems[p]).layout != families[f].signature.layout) continue;
       for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
         for (std::size_t c = 0; c < 12; ++c) {
           if (set.configs[set.rows[r].config] == families[f].configs[c]) {

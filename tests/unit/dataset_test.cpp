@@ -38,7 +38,7 @@ void expect_same(const MeasurementTable& a, const MeasurementTable& b) {
   EXPECT_EQ(a.device, b.device);
   EXPECT_EQ(a.problems, b.problems);
   for (std::size_t i = 0; i < std::min(a.problems.size(), b.problems.size()); ++i) {
-    EXPECT_EQ(a.problems[i].weight, b.problems[i].weight);
+    EXPECT_EQ(a.problems[i].weight(), b.problems[i].weight());
   }
   EXPECT_EQ(a.configs, b.configs);
   EXPECT_EQ(a.rows, b.rows);

@@ -42,7 +42,7 @@ MeasurementTable table_of(const std::vector<std::vector<double>>& times) {
 }
 
 /// Scores by tile size: the larger the better.
-Scores larger_is_better(const GemmProblem&, std::span<const KernelConfig> configs) {
+Scores larger_is_better(const Problem&, std::span<const KernelConfig> configs) {
   Scores scores;
   for (const KernelConfig& config : configs) scores.score.push_back(config[1]);
   return scores;
@@ -50,7 +50,7 @@ Scores larger_is_better(const GemmProblem&, std::span<const KernelConfig> config
 
 /// Scores by what the table says.
 Scorer perfect(const MeasurementTable& table) {
-  return [&table](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+  return [&table](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores;
     for (const KernelConfig& config : configs) {
       double score = -1e9;
@@ -120,7 +120,7 @@ TEST(Evaluate, TiesWithinNoiseAreShownAndNotForgiven) {
 
 TEST(Evaluate, EqualScoresKeepFamilyOrder) {
   const MeasurementTable table = table_of({{10, 20, 30}});
-  const auto equal = [](const GemmProblem&, std::span<const KernelConfig> configs) {
+  const auto equal = [](const Problem&, std::span<const KernelConfig> configs) {
     return Scores{std::vector<double>(configs.size(), 1.0), {}};
   };
   EXPECT_EQ(evaluate(table, equal, measured_pool(table)).results[0].picks[0].config, table.configs[0]);
@@ -128,7 +128,7 @@ TEST(Evaluate, EqualScoresKeepFamilyOrder) {
 
 TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
   const MeasurementTable table = table_of({{10, 5}});
-  const auto only_first = [](const GemmProblem&, std::span<const KernelConfig>) {
+  const auto only_first = [](const Problem&, std::span<const KernelConfig>) {
     return Scores{{1.0, -std::numeric_limits<double>::infinity()}, {}};
   };
   const Evaluation e = evaluate(table, only_first, measured_pool(table));
@@ -138,7 +138,7 @@ TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
 
 TEST(Evaluate, CallWeightsWeigh) {
   MeasurementTable table = table_of({{25, 100}, {80, 50}});
-  table.problems[0].weight = 3;
+  table.problems[0].set_weight(3);
   EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.weighted_mean,
                    (3 * 0.25 + 1) / 4);
 }
@@ -163,7 +163,7 @@ TEST(Evaluate, SlicesPartTheProblems) {
 
 TEST(Evaluate, PerfectPredictionsCalibrate) {
   const MeasurementTable table = table_of({{25, 100}, {80, 5000}});
-  const auto exact = [&](const GemmProblem& problem, std::span<const KernelConfig> configs) {
+  const auto exact = [&](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores = perfect(table)(problem, configs);
     for (const double score : scores.score) scores.tflops.push_back(flop_count(problem) / -score / 1e6);
     return scores;
@@ -211,7 +211,7 @@ TEST(Prune, KeepsTheFewestThatReachTheMean) {
 
 TEST(Prune, WeighsProblemsByTheirCalls) {
   MeasurementTable table = table_of({{10, 40}, {40, 10}});
-  table.problems[0].weight = 99;
+  table.problems[0].set_weight(99);
   const PrunedConfigs few = prune(table, {.keep = 0.99});
   EXPECT_EQ(few.configs, std::vector{table.configs[0]});
   EXPECT_DOUBLE_EQ(few.least, 0.25);
@@ -233,7 +233,7 @@ TEST(TrainingSizes, ComeFromTheManifest) {
   EXPECT_FALSE(training_sizes(folder).has_value());
   const auto manifest = [&](std::string_view text) { std::ofstream(folder / "train_manifest.json") << text; };
   manifest(R"({"training_sizes": [[1, 2, 3, 1], [4, 5, 6, 2]]})");
-  EXPECT_EQ(training_sizes(folder), (std::set<Sizes>{{1, 2, 3, 1}, {4, 5, 6, 2}}));
+  EXPECT_EQ(training_sizes(folder), (std::set<ProblemSizes>{{1, 2, 3, 1}, {4, 5, 6, 2}}));
   for (const auto text :
        {R"({"training_sizes": [[1, 2, 3]]})", R"({"training_sizes": [[1, 2, 3, "x"]]})", "{}", "[]", "{"}) {
     manifest(text);

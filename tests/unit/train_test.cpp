@@ -20,7 +20,7 @@ namespace kscout {
 namespace {
 
 TEST(Folds, SizesStayTogetherAndFoldsAreEven) {
-  std::vector<GemmProblem> problems;
+  std::vector<Problem> problems;
   std::vector<std::uint32_t> weights;
   for (int i = 1; i <= 40; ++i) {
     for (const Layout layout : {Layout::rcr, Layout::rrr}) {

@@ -121,4 +121,14 @@ const Provider& ck_tile_provider() {
   return instance;
 }
 
+KernelConfig as_it_runs(KernelConfig config) {
+  if (axis_value_text(config.space->axes[config.space->axis_index("pipeline")], config["pipeline"]) ==
+      "mem") {
+    for (const std::string_view pad : {"pad_m", "pad_n", "pad_k"}) {
+      config[config.space->axis_index(pad)] = 1;
+    }
+  }
+  return config;
+}
+
 }  // namespace kscout

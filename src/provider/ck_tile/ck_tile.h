@@ -36,6 +36,10 @@ bool is_ck_tile_name(std::string_view name) noexcept;
 std::string print_ck_tile_gemm(const Signature& signature, const KernelConfig& config);
 NamedConfig parse_ck_tile_gemm(std::string_view name);
 
+/// The config that runs under a name: pipeline `mem` pads whatever its name's flags say. Measurements of
+/// other tools and configs that are asked about by such names both pass through here.
+KernelConfig as_it_runs(KernelConfig config);
+
 /// Axes by position, for code that fills or reads many configs.
 enum class CkGemmAxis : std::size_t {
   tile_m,

@@ -1,0 +1,67 @@
+#include "import/import.h"
+
+#include <chrono>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "dataset/dataset.h"
+#include "options.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct Options {
+  std::string file, from, op = "gemm", dtype, layout, device, problem, out;
+  std::size_t show = 5;
+};
+
+void import_verb(const Options& options) {
+  ImportRequest request{.from = parse<ImportFormat>(options.from),
+                        .op = parse<Op>(options.op),
+                        .device = find_device(options.device)};
+  if (!options.dtype.empty()) request.dtype = parse<DType>(options.dtype);
+  if (!options.layout.empty()) request.layout = parse<Layout>(options.layout);
+  if (!options.problem.empty()) request.problem = parse_any_problem(options.problem);
+  const Imported imported = import_file(options.file, request);
+  write_dataset(options.out, imported.table);
+  fmt::print(stderr, "{}: {} rows, {} problems, {} kernels; {} measured again, {} skipped\n", options.out,
+             imported.table.rows.size(), imported.table.problems.size(), imported.table.configs.size(),
+             imported.repeated, imported.skipped_count);
+  for (std::size_t i = 0; i < std::min(options.show, imported.skipped.size()); ++i) {
+    fmt::print(stderr, "{}:{}: skipped: {}\n", options.file, imported.skipped[i].line,
+               imported.skipped[i].reason);
+  }
+  if (imported.skipped_count > options.show)
+    fmt::print(stderr, "... and {} more (--show-skipped N)\n", imported.skipped_count - options.show);
+}
+
+}  // namespace
+
+void setup_import(CLI::App& verb) {
+  const auto options = std::make_shared<Options>();
+  verb.add_option("file", options->file, "what another tool wrote")->required();
+  verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler")->required();
+  verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")->capture_default_str();
+  verb.add_option("--dtype", options->dtype, "element type where the file does not tell (default fp16)");
+  verb.add_option("--layout", options->layout, "layout where the file does not tell (default rcr, nhwgc)");
+  verb.add_option("--device", options->device, "preset of the device that was measured, e.g. gfx950")
+      ->required();
+  verb.add_option("--problem", options->problem, "ck-profiler: the problem of lines before any problem line");
+  verb.add_option("--out", options->out, "dataset to write (.parquet or .csv)")->required();
+  verb.add_option("--show-skipped", options->show, "how many skipped places to name")->capture_default_str();
+  verb.footer(
+      "Formats: docs/formats/import.md. What cannot be read is skipped, counted and named by line. Of a "
+      "kernel\n"
+      "that was measured twice on a problem the fastest row stays.\n\n"
+      "examples\n"
+      "  kscout import conv.csv --from ck-csv --op conv_fwd --dtype bf16 --device gfx950 --out conv.parquet\n"
+      "  kscout import batch_001.log --from ck-log --device gfx950 --out gemm.parquet\n\n"
+      "exit status: 0 done, 2 wrong arguments, 4 the file cannot be read as that");
+  verb.callback([options] { import_verb(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,141 @@
+#include "import/gather.h"
+
+#include <cstring>
+#include <fstream>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "provider/ck_tile/ck_tile.h"
+
+namespace kscout {
+
+void each_line(const std::filesystem::path& file,
+               const std::function<void(std::string_view line, std::size_t number)>& use) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) fail(Errc::not_found, "{}: no such file", file.string());
+  std::vector<char> buffer(1 << 20);
+  std::size_t held = 0, number = 0;
+  const auto give = [&](const char* begin, const char* end) {
+    if (end > begin && end[-1] == '\r') --end;
+    use({begin, static_cast<std::size_t>(end - begin)}, ++number);
+  };
+  while (stream) {
+    if (held == buffer.size()) buffer.resize(2 * buffer.size());  // a line longer than the buffer
+    stream.read(buffer.data() + held, static_cast<std::streamsize>(buffer.size() - held));
+    const char* at = buffer.data();
+    const char* const end = at + held + stream.gcount();
+    while (const void* found = std::memchr(at, '\n', static_cast<std::size_t>(end - at))) {
+      const char* const line_end = static_cast<const char*>(found);
+      give(at, line_end);
+      at = line_end + 1;
+    }
+    held = static_cast<std::size_t>(end - at);
+    std::memmove(buffer.data(), at, held);
+  }
+  if (held > 0) give(buffer.data(), buffer.data() + held);
+}
+
+Gatherer::Gatherer(const ImportRequest& request) : request_(request) {
+  imported_.table.device = request.device;
+}
+
+const Gatherer::Kernel& Gatherer::kernel(std::string_view name) {
+  if (last_kernel_ && last_name_ == name) return *last_kernel_;
+  last_name_ = name;
+  const auto [at, is_new] = kernels_.try_emplace(last_name_);
+  last_kernel_ = &at->second;
+  if (!is_new) return *last_kernel_;
+  try {
+    const NamedConfig named = ck_tile_provider().parse(name);
+    if (named.signature.op != request_.op) {
+      fail(Errc::invalid_argument, "a kernel of {}, not of {}", word(named.signature.op), word(request_.op));
+    }
+    at->second.signature = named.signature;
+    const auto [config, first] = configs_.try_emplace(
+        as_it_runs(named.config), static_cast<std::uint32_t>(imported_.table.configs.size()));
+    if (first) imported_.table.configs.push_back(config->first);
+    at->second.config = config->second;
+  } catch (const Error& error) {
+    at->second.refusal = error.what();
+  }
+  return *last_kernel_;
+}
+
+void Gatherer::skip(std::size_t line, std::string reason) {
+  if (imported_.skipped_count++ < Imported::kMostSkipped)
+    imported_.skipped.push_back({line, std::move(reason)});
+}
+
+void Gatherer::add(const ForeignRow& row) {
+  const Kernel& of = kernel(row.kernel);
+  if (!of.refusal.empty()) return skip(row.line, of.refusal);
+  if (row.valid && !(row.time_us > 0)) return skip(row.line, "a valid row without a time above 0");
+  auto known = problems_.find(row.problem);
+  if (known == problems_.end()) {
+    try {
+      check(row.problem);
+    } catch (const Error& error) {
+      return skip(row.line, error.what());
+    }
+    known = problems_.emplace(row.problem, static_cast<std::uint32_t>(imported_.table.problems.size())).first;
+    imported_.table.problems.push_back(row.problem);
+  }
+  if (of.signature != signature_of(row.problem)) {
+    return skip(row.line, fmt::format("kernel {} has other types or another layout than {}", row.kernel,
+                                      print(row.problem)));
+  }
+  Measurement measured;
+  measured.status = row.valid ? Status::ok : Status::unsupported;
+  measured.time_us = row.valid ? row.time_us : Measurement::unknown;
+  measured.repeats = row.repeats;
+  const std::uint64_t key = (std::uint64_t{known->second} << 32) | of.config;
+  const auto [place, is_new] = rows_.try_emplace(key, imported_.table.rows.size());
+  if (is_new) {
+    imported_.table.rows.push_back({known->second, of.config, measured});
+    return;
+  }
+  ++imported_.repeated;
+  Measurement& before = imported_.table.rows[place->second].measured;
+  const bool better =
+      measured.status == Status::ok && (before.status != Status::ok || measured.time_us < before.time_us);
+  if (better) before = measured;
+}
+
+Imported Gatherer::finish(const std::filesystem::path& file) {
+  if (imported_.table.rows.empty()) {
+    const std::string first =
+        imported_.skipped.empty()
+            ? std::string("it holds no measurement")
+            : fmt::format("line {}: {}", imported_.skipped.front().line, imported_.skipped.front().reason);
+    fail(Errc::corrupt_data, "{}: nothing could be read as {}: {}", file.string(), word(request_.from),
+         first);
+  }
+  auto& about = imported_.table.metadata;
+  about["rules"] = "measured";
+  about["imported_from"] = file.filename().string();
+  about["imported_as"] = std::string(word(request_.from));
+  about["skipped"] = std::to_string(imported_.skipped_count);
+  return std::move(imported_);
+}
+
+Imported import_file(const std::filesystem::path& file, const ImportRequest& request) {
+  Gatherer to(request);
+  switch (request.from) {
+    case ImportFormat::ck_csv:
+      read_ck_csv(file, request, to);
+      break;
+    case ImportFormat::ck_log:
+      read_ck_log(file, request, to);
+      break;
+    case ImportFormat::ck_json:
+      read_ck_json(file, request, to);
+      break;
+    case ImportFormat::ck_profiler:
+      read_ck_profiler(file, request, to);
+      break;
+  }
+  return to.finish(file);
+}
+
+}  // namespace kscout

@@ -1,0 +1,75 @@
+// ck_conv_83, ck_conv_113 and its parts against an independent transcription of their public description
+// (ck_conv_reference.py).
+#include <gtest/gtest.h>
+
+#include <kscout/provider.h>
+
+#include "features/schema.h"
+#include "golden/golden.h"
+
+namespace kscout {
+namespace {
+
+using namespace golden;
+
+ConvProblem problem_of(const Case& row) {
+  const auto size = [&](const std::string& name) { return parse_field<std::int64_t>(name, row.in.at(name)); };
+  ConvProblem p = make_conv(Op::conv_fwd, parse<DType>(row.in.at("dtype")));
+  for_each_field<ConvProblem>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    if constexpr (std::is_same_v<V, std::int64_t>) {
+      if (row.in.contains(std::string(field.name))) p.*field.member = size(std::string(field.name));
+    }
+  });
+  p.left_pad_d = p.right_pad_d = size("pad_d");
+  p.left_pad_h = p.right_pad_h = size("pad_h");
+  p.left_pad_w = p.right_pad_w = size("pad_w");
+  return p;
+}
+
+KernelConfig config_of(const Case& row) {
+  const ConfigSpace& space = provider("ck_tile").space(Op::conv_fwd);
+  KernelConfig config(space);
+  for (const Axis& axis : space.axes) {
+    const auto given = row.in.find(std::string(axis.name));
+    if (given == row.in.end() || axis.name.starts_with("stride")) continue;
+    config.set(axis.name, parse_axis_value(axis, given->second));
+  }
+  return config;
+}
+
+TEST(CkConvSchemas, Gives83FeaturesAsPublished) { compare("ck_conv_83", 83, problem_of, config_of); }
+TEST(CkConvSchemas, Gives113FeaturesAsPublished) { compare("ck_conv_113", 113, problem_of, config_of); }
+
+TEST(CkConvSchemas, PartsOfArchitecturesAreTheSupersetWithoutSome) {
+  const Golden table = read_golden("ck_conv_113");
+  const Schema& whole = Schema::find("ck_conv_113");
+  for (const auto& [name, size] : {std::pair{"ck_conv_gfx950", 72u}, std::pair{"ck_conv_gfx942", 101u}}) {
+    const Schema& part = Schema::find(name);
+    ASSERT_EQ(part.size(), size);
+    std::vector<double> all(whole.size()), some(part.size());
+    const Case& row = table.cases[7];
+    whole.evaluate(problem_of(row), device_of(row), config_of(row), Traits{}, all);
+    part.evaluate(problem_of(row), device_of(row), config_of(row), Traits{}, some);
+    std::size_t before = 0;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const std::size_t at = whole.index(part.features()[i].id);
+      EXPECT_GE(at, before) << part.features()[i].id;  // in the order of the superset
+      before = at;
+      EXPECT_EQ(some[i], all[at]) << part.features()[i].id;
+    }
+  }
+  for (const char* gone : {"is_intrawave", "hw_num_cus"}) {
+    for (const Feature& feature : Schema::find("ck_conv_gfx950").features()) EXPECT_NE(feature.id, gone);
+  }
+}
+
+TEST(CkConvSchemas, OneFormulaServesTheThreeDirections) {
+  const Schema backward = Schema::find("ck_conv_113").for_op(Op::conv_bwd_weight);
+  EXPECT_EQ(backward.data().op, Op::conv_bwd_weight);
+  EXPECT_EQ(backward.hash(), Schema::find("ck_conv_113").hash());
+  EXPECT_THROW(Schema::find("gemm").for_op(Op::conv_fwd), Error);
+}
+
+}  // namespace
+}  // namespace kscout

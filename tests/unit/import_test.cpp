@@ -1,0 +1,158 @@
+// Foreign formats, on short inputs written in their forms.
+#include "import/import.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "support/expect_error.h"
+
+namespace kscout {
+namespace {
+
+using test::expect_error;
+
+/// A file that lives as long as this.
+class TextFile {
+ public:
+  explicit TextFile(const std::string& text)
+      : path_(std::filesystem::temp_directory_path() / ("kscout-import-" + std::to_string(getpid()))) {
+    std::ofstream(path_, std::ios::binary) << text;
+  }
+  TextFile(const TextFile&) = delete;
+  ~TextFile() { std::filesystem::remove(path_); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+Imported read(const std::string& text, ImportFormat from, Op op, DType dtype = DType::bf16) {
+  const TextFile file(text);
+  ImportRequest request{.from = from, .op = op, .dtype = dtype};
+  request.device = device_preset("gfx950");
+  return import_file(file.path(), request);
+}
+
+const std::string kCsv =
+    "kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w,latency_ms,tflops,non_zero\n";
+
+TEST(Import, ReadsTheTableOfConvolutions) {
+  const auto imported =
+      read(kCsv +
+               "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,128,256,1,32,32,2,2,2,2,0,0,"
+               "0.008,8.4,65536\n"
+               "grouped_conv_forward_bf16_2d_32x64x64_compv4,0,1,128,256,1,32,32,2,2,2,2,0,0,"
+               "0.007,9.8,65536\r\n",
+           ImportFormat::ck_csv, Op::conv_fwd);
+  ASSERT_EQ(imported.table.rows.size(), 2u);
+  ASSERT_EQ(imported.table.problems.size(), 1u);
+  const ConvProblem& problem = imported.table.problems.front().conv();
+  EXPECT_EQ(print(problem), "conv_fwd:1x128x32x32:256x2x2:bf16:nhwgc:stride=2");
+  EXPECT_DOUBLE_EQ(imported.table.rows[1].measured.time_us, 7);
+  EXPECT_EQ(imported.table.configs[1]["tile_m"], 32);
+  EXPECT_EQ(imported.table.metadata.at("rules"), "measured");
+  EXPECT_EQ(imported.skipped_count, 0u);
+}
+
+TEST(Import, ReadsDepthAndDilationInAnyOrderOfColumnsAndTimeFromSpeed) {
+  const auto imported = read(
+      "Di,Hi,Wi,Z,Y,X,N,C,K,G,stride_d,stride_h,stride_w,pad_d,pad_h,pad_w,dilation_d,dilation_h,dilation_w,"
+      "tflops,kernel\n"
+      "8,28,28,3,3,3,2,64,64,1,1,1,1,1,2,2,1,2,2,100,grouped_conv_forward_bf16_3d_64x64x64_compv3_"
+      "intrawave\n",
+      ImportFormat::ck_csv, Op::conv_fwd);
+  const ConvProblem& problem = imported.table.problems.front().conv();
+  EXPECT_EQ(problem.layout, Layout::ndhwgc);
+  EXPECT_EQ(problem.dilation_h, 2);
+  EXPECT_NEAR(imported.table.rows.front().measured.time_us, flop_count(problem) / 1e8, 1e-9);
+}
+
+TEST(Import, SkipsWhatCannotBeReadWithLineAndReason) {
+  const std::string good =
+      "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.01,1,1\n";
+  const auto imported =
+      read(kCsv + good + "no_such_kernel,0,1,64,64,1,8,8,1,1,1,1,0,0,0.01,1,1\n" + "a,b\n" +
+               "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,x,64,64,1,8,8,1,1,1,1,0,0,0.01,1,1\n" +
+               "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,65,64,2,8,8,1,1,1,1,0,0,0.01,1,1\n" +
+               "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.005,2,1\n",
+           ImportFormat::ck_csv, Op::conv_fwd);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(imported.repeated, 1u);
+  EXPECT_DOUBLE_EQ(imported.table.rows.front().measured.time_us, 5);  // the fastest of two
+  ASSERT_EQ(imported.skipped_count, 4u);
+  EXPECT_EQ(imported.skipped[0].line, 3u);
+  EXPECT_NE(imported.skipped[0].reason.find("no_such_kernel"), std::string::npos);
+  EXPECT_EQ(imported.skipped[1].line, 4u);
+  EXPECT_NE(imported.skipped[2].reason.find("'x'"), std::string::npos);
+  EXPECT_EQ(imported.skipped[3].line, 6u);  // 2 does not divide 65
+}
+
+TEST(Import, RefusesTablesThatLackWhatIsNeeded) {
+  expect_error(Errc::corrupt_data, "'Hi'",
+               [] { read("kernel,N,C,K,Wi,Y,X,tflops\n", ImportFormat::ck_csv, Op::conv_fwd); });
+  expect_error(Errc::corrupt_data, "no measurement", [] { read(kCsv, ImportFormat::ck_csv, Op::conv_fwd); });
+  expect_error(Errc::invalid_argument, "--op conv_fwd", [] { read(kCsv, ImportFormat::ck_csv, Op::gemm); });
+}
+
+const std::string kKernel =
+    "gemm_universal_fp8_rcr_mem_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_16x16x128";
+
+std::string block(const std::string& ms) {
+  return "{\n \"name\": \"" + kKernel +
+         "\",\n \"problem\": {\"m\": 64, \"n\": 128, \"k\": 256, \"split_k\": 1, \"dtype_a\": \"fp8\", "
+         "\"layout_a\": \"RowMajor\", \"layout_b\": \"ColumnMajor\", \"layout_c\": \"RowMajor\", \"note\": "
+         "\"a } in a text\"},\n"
+         " \"perf_result\": {\"latency(ms)\": " +
+         ms + ", \"tflops(TFlops)\": 1.5, \"bandwidth(GB/s)\": 2}\n}\n";
+}
+
+TEST(Import, ReadsTheStreamingLogAndPadsMem) {
+  const auto imported =
+      read("banner\nShape 0: M=64 N=128 K=256 dtype=fp8 layout=rcr\n====\nFound 2 kernels\n" + block("0.02") +
+               "{\n \"name\": \"cut off\"\nShape 1: M=32 N=128 K=256 dtype=fp8 layout=rcr\n" + block("0.03"),
+           ImportFormat::ck_log, Op::gemm, DType::fp8);
+  ASSERT_EQ(imported.table.rows.size(), 1u);  // the block's own sizes win over the header's
+  EXPECT_EQ(imported.repeated, 1u);
+  EXPECT_EQ(imported.skipped_count, 1u);
+  EXPECT_EQ(imported.table.problems.front().gemm().m, 64);
+  EXPECT_DOUBLE_EQ(imported.table.rows.front().measured.time_us, 20);
+  EXPECT_EQ(imported.table.configs.front()["pad_m"], 1);  // pipeline mem pads whatever its name says
+}
+
+TEST(Import, ReadsTheBenchmarkJsonWithMetadataBehindResults) {
+  const std::string results =
+      "\"results\": [{\"kernel_config\": {\"name\": \"" + kKernel +
+      "\"}, \"benchmarks\": [{\"m\": 64, \"n\": 64, \"k\": 64, \"avg_time_ms\": 0.01, \"tflops\": 1, "
+      "\"is_valid\": true}, {\"m\": 32, \"n\": 64, \"k\": 64, \"avg_time_ms\": 0, \"is_valid\": false}]}]";
+  const std::string metadata = "\"metadata\": {\"dtype\": \"fp8\", \"layout\": \"rcr\", \"repeat\": 50}";
+  for (const std::string& text :
+       {"{" + metadata + "," + results + "}", "{" + results + "," + metadata + "}"}) {
+    const auto imported = read(text, ImportFormat::ck_json, Op::gemm, DType::fp16);
+    ASSERT_EQ(imported.table.rows.size(), 2u);
+    EXPECT_EQ(imported.table.rows[0].measured.repeats, 50);
+    EXPECT_EQ(imported.table.rows[0].measured.status, Status::ok);
+    EXPECT_EQ(imported.table.rows[1].measured.status, Status::unsupported);
+    EXPECT_EQ(imported.table.problems.front().gemm().dtype_a, DType::fp8);
+  }
+  expect_error(Errc::corrupt_data, "no JSON",
+               [] { read("{\"results\": [", ImportFormat::ck_json, Op::gemm); });
+}
+
+TEST(Import, ReadsProfilerLinesUnderTheirProblems) {
+  const auto imported = read(
+      "Perf: 0.5 ms, before_any_problem\n"
+      "conv_fwd:1x64x8x8:64x1x1:bf16:nhwgc\n"
+      "Perf: 0.004 ms, 12 TFlops, 3 GB/s, grouped_conv_forward_bf16_2d_16x64x64_compv3\n"
+      "Perf: soon\n",
+      ImportFormat::ck_profiler, Op::conv_fwd);
+  ASSERT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_DOUBLE_EQ(imported.table.rows.front().measured.time_us, 4);
+  EXPECT_EQ(imported.skipped_count, 2u);
+}
+
+}  // namespace
+}  // namespace kscout
