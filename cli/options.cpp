@@ -117,7 +117,7 @@ CLI::Option* PruneOptions::add_to(CLI::App& verb) {
       "rule set per signature");
   const CLI::Range percent(0.0, 100.0);
   verb.add_option("--keep", keep,
-                  "--prune: least mean share of the best, problems weighted by their calls, %")
+                  "--prune: least mean share of the best, over problems and over their calls, %")
       ->check(percent)
       ->capture_default_str()
       ->needs(prune);

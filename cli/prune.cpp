@@ -73,7 +73,8 @@ void run_prune(const PruneOptions& options, const std::string& out, Format forma
                           std::filesystem::path(options.data).filename().string()),
       .extends = options.extends == "none" ? "" : options.extends,
       .blocks = {}};
-  Table report({"dtype", "layout", "epilogue", "problems", "configs", "given", "kept", "mean", "worst"});
+  Table report(
+      {"dtype", "layout", "epilogue", "problems", "configs", "given", "kept", "mean", "of_calls", "worst"});
   for (const Signature& signature : signatures_of(table)) {
     PruneRequest request{.keep = options.keep / 100, .keep_each = options.keep_each / 100};
     if (!set.extends.empty()) {
@@ -88,7 +89,7 @@ void run_prune(const PruneOptions& options, const std::string& out, Format forma
     report.add_row({text(word(signature.dtype_a)), text(word(signature.layout)),
                     text(word(signature.epilogue)), count(pruned.problems), count(pruned.candidates),
                     count(request.given.size()), count(pruned.configs.size()), number(100 * pruned.mean, 4),
-                    number(100 * pruned.least, 4)});
+                    number(100 * pruned.mean_of_calls, 4), number(100 * pruned.least, 4)});
     set.blocks.push_back({signature, pruned.configs});
   }
   write_file_atomically(out, rule_sets_text(space.provider, space.op, {set}));

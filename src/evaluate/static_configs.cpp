@@ -1,6 +1,7 @@
 #include "evaluate/static_configs.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/fail.h"
 #include "dataset/operations.h"
@@ -12,7 +13,7 @@ namespace {
 /// Efficiency of every config on the problems that have an oracle; 0 when unmeasured or failed.
 struct EfficiencyMatrix {
   std::vector<std::vector<double>> lines;  ///< one per problem, one entry per config
-  std::vector<double> calls;               ///< weight of each line
+  std::vector<double> calls;               ///< of each problem; they add up to 1
 
   explicit EfficiencyMatrix(const MeasurementTable& table) {
     const auto rows = counted_rows(table);
@@ -26,6 +27,8 @@ struct EfficiencyMatrix {
         if (timed) line[row.config] = std::min(1.0, oracle->measured.time_us / row.measured.time_us);
       }
     }
+    const double all = std::accumulate(calls.begin(), calls.end(), 0.0);
+    for (double& share : calls) share /= all;
   }
 };
 
@@ -38,23 +41,22 @@ class Cover {
     for (std::size_t p = 0; p < reached_.size(); ++p)
       reached_[p] = std::max(reached_[p], matrix_.lines[p][config]);
   }
-  /// What the config would add to the sum over problems of calls times the share reached, shares counted up
-  /// to `enough`.
-  double gain(std::size_t config, double enough = 1) const {
+  /// What the config would add to the mean share reached over problems and, times `by_calls`, to that over
+  /// calls; shares are counted up to `enough`.
+  double gain(std::size_t config, double by_calls, double enough) const {
+    const double each = 1 / static_cast<double>(reached_.size());
     double sum = 0;
     for (std::size_t p = 0; p < reached_.size(); ++p) {
       const double more = std::min(enough, matrix_.lines[p][config]) - std::min(enough, reached_[p]);
-      if (more > 0) sum += matrix_.calls[p] * more;
+      if (more > 0) sum += (each + by_calls * matrix_.calls[p]) * more;
     }
     return sum;
   }
   double mean() const {
-    double sum = 0, calls = 0;
-    for (std::size_t p = 0; p < reached_.size(); ++p) {
-      sum += matrix_.calls[p] * reached_[p];
-      calls += matrix_.calls[p];
-    }
-    return sum / calls;
+    return std::accumulate(reached_.begin(), reached_.end(), 0.0) / static_cast<double>(reached_.size());
+  }
+  double mean_of_calls() const {
+    return std::inner_product(reached_.begin(), reached_.end(), matrix_.calls.begin(), 0.0);
   }
   double least() const { return std::ranges::min(reached_); }
 
@@ -64,12 +66,13 @@ class Cover {
 };
 
 /// The unused config that gains most; the first of equals.
-std::size_t best_to_add(const Cover& cover, const std::vector<bool>& used, double enough = 1) {
+std::size_t best_to_add(const Cover& cover, const std::vector<bool>& used, double by_calls = 0,
+                        double enough = 1) {
   std::size_t best = used.size();
   double most = -1;
   for (std::size_t c = 0; c < used.size(); ++c) {
     if (used[c]) continue;
-    if (const double gain = cover.gain(c, enough); gain > most) {
+    if (const double gain = cover.gain(c, by_calls, enough); gain > most) {
       most = gain;
       best = c;
     }
@@ -125,14 +128,15 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
     return cover;
   };
   const auto enough = [&](const Cover& cover) {
-    return cover.mean() >= request.keep && cover.least() >= request.keep_each;
+    return std::min(cover.mean(), cover.mean_of_calls()) >= request.keep &&
+           cover.least() >= request.keep_each;
   };
 
   // With every config both shares are 1, so this ends.
   Cover cover = cover_without(used.size());
   while (!enough(cover)) {
-    const double up_to = cover.mean() < request.keep ? 1 : request.keep_each;
-    const std::size_t best = best_to_add(cover, used, up_to);
+    const bool means_reached = std::min(cover.mean(), cover.mean_of_calls()) >= request.keep;
+    const std::size_t best = best_to_add(cover, used, 1, means_reached ? request.keep_each : 1);
     cover.add(best);
     used[best] = true;
     added.push_back(best);
@@ -147,6 +151,7 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
   const Cover kept = cover_without(used.size());
   PrunedConfigs out{.configs = {},
                     .mean = kept.mean(),
+                    .mean_of_calls = kept.mean_of_calls(),
                     .least = kept.least(),
                     .problems = matrix.lines.size(),
                     .candidates = table.configs.size()};

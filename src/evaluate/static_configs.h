@@ -17,16 +17,17 @@ KernelConfig best_static(const MeasurementTable& training);
 std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
 
 struct PruneRequest {
-  double keep = 0.99;    ///< least mean share of the best speed, each problem weighted by its calls
+  double keep = 0.99;    ///< least mean share of the best speed: over problems, and over their calls
   double keep_each = 0;  ///< least share of the best speed on every single problem
   std::vector<KernelConfig> given = {};  ///< there anyway: what they reach need not be reached again
 };
 
 struct PrunedConfigs {
   std::vector<KernelConfig> configs;  ///< beside those given, in the order of the table
-  double mean = 0, least = 0;         ///< what they and those given keep: weighted mean, worst problem
-  std::size_t problems = 0;           ///< with a usable row; others say nothing
-  std::size_t candidates = 0;         ///< configs of the table
+  /// What they and those given keep: mean over problems, mean over calls, worst problem.
+  double mean = 0, mean_of_calls = 0, least = 0;
+  std::size_t problems = 0;    ///< with a usable row; others say nothing
+  std::size_t candidates = 0;  ///< configs of the table
 };
 /// A small set of configs that keeps what is asked, on the problems of the table: greedy set cover (at most
 /// 1 + ln(problems) times the least number), then every config whose work the others do is taken out again.

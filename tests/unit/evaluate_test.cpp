@@ -209,13 +209,18 @@ TEST(Prune, KeepsTheFewestThatReachTheMean) {
   EXPECT_EQ(all.candidates, 3u);
 }
 
-TEST(Prune, WeighsProblemsByTheirCalls) {
-  MeasurementTable table = table_of({{10, 40}, {40, 10}});
-  table.problems[0].set_weight(99);
-  const PrunedConfigs few = prune(table, {.keep = 0.99});
-  EXPECT_EQ(few.configs, std::vector{table.configs[0]});
-  EXPECT_DOUBLE_EQ(few.least, 0.25);
-  EXPECT_EQ(prune(table, {.keep = 0.99, .keep_each = 0.3}).configs.size(), 2u);
+TEST(Prune, KeepsBothMeansAndTheWorst) {
+  // Config 0 is best on two problems of three, config 1 on the one that is called most.
+  MeasurementTable table = table_of({{10, 40}, {10, 40}, {40, 10}});
+  EXPECT_EQ(prune(table, {.keep = 0.75}).configs, std::vector{table.configs[0]});
+  table.problems[2].set_weight(98);
+  const PrunedConfigs one = prune(table, {.keep = 0.4});
+  EXPECT_EQ(one.configs, std::vector{table.configs[1]});
+  EXPECT_DOUBLE_EQ(one.mean, 0.5);
+  EXPECT_DOUBLE_EQ(one.mean_of_calls, 0.985);
+  EXPECT_DOUBLE_EQ(one.least, 0.25);
+  EXPECT_EQ(prune(table, {.keep = 0.75}).configs.size(), 2u);
+  EXPECT_EQ(prune(table, {.keep = 0.4, .keep_each = 0.3}).configs.size(), 2u);
 }
 
 TEST(Prune, WhatIsGivenNeedNotBeReachedAgain) {
