@@ -32,6 +32,7 @@ struct Options {
   std::int64_t rows = 10;
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
+  bool counted = false;
   std::uint64_t seed = 1;
 };
 
@@ -161,7 +162,8 @@ void split_verb(const Options& options) {
 void merge_verb(const Options& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  write_table(options.out, options, merge(tables, options.keep));
+  const MeasurementTable all = merge(tables, options.keep);
+  write_table(options.out, options, options.counted ? counted_table(all) : all);
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -288,6 +290,7 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("files", options->files, "datasets")->required();
   part->add_option("--out", options->out, "file to write")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
+  part->add_flag("--counted", options->counted, "keep only the row that counts, of a config's two passes");
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();

@@ -72,6 +72,16 @@ std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table)
   return rows;
 }
 
+MeasurementTable counted_table(const MeasurementTable& table) {
+  MeasurementTable out = table;
+  out.rows.clear();
+  const auto counted = counted_rows(table);
+  for (std::uint32_t p = 0; p < counted.size(); ++p) {
+    for (const CountedRow& row : counted[p]) out.rows.push_back({p, row.config, row.measured});
+  }
+  return out;
+}
+
 std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows) {
   std::optional<CountedRow> best;
   for (const CountedRow& row : rows) {

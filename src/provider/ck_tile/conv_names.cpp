@@ -244,7 +244,7 @@ struct Head {
 };
 
 /// `[layout "_"] rank "d"`: the layout must have that many axes.
-Layout read_layout(NameReader& reader) {
+Layout read_layout(CkNameReader& reader) {
   const auto layout = reader.try_word(conv_layouts());
   const int rank = static_cast<int>(reader.word("number of spatial axes", kRanks)) + 2;
   if (!layout) return usual_layout(rank);
@@ -255,24 +255,24 @@ Layout read_layout(NameReader& reader) {
   return chosen;
 }
 
-void read_dims(NameReader& reader, KernelConfig& config, std::size_t group) {
+void read_dims(CkNameReader& reader, KernelConfig& config, std::size_t group) {
   const auto numbers = reader.dims(kDimNames[group], 3);
   for (std::size_t i = 0; i < 3; ++i) value_of(config, kDims[group][i]) = numbers[i];
 }
 
-bool dims_next(const NameReader& reader) {
+bool dims_next(const CkNameReader& reader) {
   const std::string_view next = reader.next();
   return !next.empty() && next[0] >= '0' && next[0] <= '9' && next.find('x') != std::string_view::npos;
 }
 
 /// A word of the axis, when one stands here.
-bool try_axis_word(NameReader& reader, KernelConfig& config, CkConvAxis axis) {
+bool try_axis_word(CkNameReader& reader, KernelConfig& config, CkConvAxis axis) {
   const auto found = reader.try_word(axis_of(axis).words);
   if (found) value_of(config, axis) = static_cast<std::int32_t>(*found);
   return found.has_value();
 }
 
-bool try_scheduler(NameReader& reader, KernelConfig& config) {
+bool try_scheduler(CkNameReader& reader, KernelConfig& config) {
   if (try_axis_word(reader, config, scheduler)) return true;
   if (!reader.try_word(std::span(&ck_tile::kAutoAlias, 1))) return false;
   set_word(config, scheduler, "auto");
@@ -289,7 +289,7 @@ bool try_type(std::string_view part, Head& head) {
   return read("Wei", head.types.wei) || read("Out", head.types.out) || read("Acc", head.types.acc);
 }
 
-void read_stream_k(NameReader& reader, KernelConfig& config) {
+void read_stream_k(CkNameReader& reader, KernelConfig& config) {
   static constexpr std::string_view kHow[] = {"linear", "tree"};
   static constexpr std::string_view kPersistent[] = {"persistent"};
   const auto how = reader.try_word(kHow);
@@ -298,7 +298,7 @@ void read_stream_k(NameReader& reader, KernelConfig& config) {
   set_word(config, stream_k, word);
 }
 
-void read_pads(NameReader& reader, KernelConfig& config, std::string_view part) {
+void read_pads(CkNameReader& reader, KernelConfig& config, std::string_view part) {
   const std::string_view digits = part.substr(3);
   if (digits.size() != 3 || digits.find_first_not_of("01") != std::string_view::npos)
     reader.refuse(part, "is not pad and three digits 0 or 1");
@@ -307,7 +307,7 @@ void read_pads(NameReader& reader, KernelConfig& config, std::string_view part) 
   }
 }
 
-void read_suffix(NameReader& reader, KernelConfig& config, Head& head) {
+void read_suffix(CkNameReader& reader, KernelConfig& config, Head& head) {
   std::array<std::string_view, std::size(kFlagSuffixes)> flags;
   std::ranges::transform(kFlagSuffixes, flags.begin(), &FlagSuffix::word);
   if (const auto flag = reader.try_word(flags)) {
@@ -345,7 +345,7 @@ KernelConfig only(const KernelConfig& config, Axes axes) {
 }
 
 /// A tile before the pipeline: `shorter`, `older` or `key`.
-CkSpelling read_tile_first(NameReader& reader, KernelConfig& config, Head& head) {
+CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& head) {
   read_dims(reader, config, 0);
   if (dims_next(reader)) {
     read_dims(reader, config, 1);
@@ -376,7 +376,7 @@ CkSpelling read_tile_first(NameReader& reader, KernelConfig& config, Head& head)
 }
 
 /// The pipeline before the tile: `full` or `profiler`.
-CkSpelling read_pipeline_first(NameReader& reader, KernelConfig& config, Head& head) {
+CkSpelling read_pipeline_first(CkNameReader& reader, KernelConfig& config, Head& head) {
   value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
   const bool told = try_axis_word(reader, config, epilogue);
   const bool scheduled = try_scheduler(reader, config);
@@ -392,7 +392,7 @@ CkSpelling read_pipeline_first(NameReader& reader, KernelConfig& config, Head& h
   return CkSpelling::profiler;
 }
 
-NamedConfig read_depthwise(NameReader& reader) {
+NamedConfig read_depthwise(CkNameReader& reader) {
   const auto dtype = static_cast<DType>(reader.word("dtype", EnumWords<DType>::words));
   const Layout layout = read_layout(reader);
   if (spatial_rank(layout) != 2)
@@ -456,7 +456,7 @@ std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& c
 }
 
 NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling) {
-  NameReader reader(name);
+  CkNameReader reader(name);
   reader.take_prefix("benchmark_");
   if (!reader.take_prefix("grouped_conv_")) reader.refuse(reader.next(), "is not grouped_conv_");
   CkSpelling ignored;

@@ -2,7 +2,7 @@
 /// \file
 /// Takes a kernel name apart from the left, part by part between "_".
 ///
-///     NameReader reader("fp16_rcr_64x64x32");
+///     CkNameReader reader("fp16_rcr_64x64x32");
 ///     const std::size_t dtype = reader.word("dtype", EnumWords<DType>::words);
 ///     const auto layout = reader.part("layout");
 ///     const auto tile = reader.dims("tile", 3);
@@ -23,9 +23,9 @@
 namespace kscout {
 
 /// Takes a name apart from the left.
-class NameReader {
+class CkNameReader {
  public:
-  explicit NameReader(std::string_view name) : name_(name), rest_(name) {}
+  explicit CkNameReader(std::string_view name) : name_(name), rest_(name) {}
 
   [[noreturn]] void refuse(std::string_view part, std::string_view why) const {
     fail(Errc::invalid_argument, "kernel name '{}': '{}' {}", name_, part, why);

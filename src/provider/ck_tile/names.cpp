@@ -45,7 +45,7 @@ Signature usual_signature(DType dtype, Layout layout) {
   return signature_of(make_gemm(0, 0, 0, dtype, layout));
 }
 
-void read_dims(NameReader& reader, KernelConfig& config, std::size_t group) {
+void read_dims(CkNameReader& reader, KernelConfig& config, std::size_t group) {
   const auto numbers = reader.dims(kDimNames[group], 3);
   for (std::size_t i = 0; i < 3; ++i) value_of(config, kDims[group][i]) = numbers[i];
 }
@@ -71,7 +71,7 @@ bool read_signature_suffix(std::string_view word, Signature& signature) {
          dtype_after("Acc", signature.dtype_acc);
 }
 
-void read_suffix(NameReader& reader, NamedConfig& named) {
+void read_suffix(CkNameReader& reader, NamedConfig& named) {
   const std::string_view word = reader.part("suffix");
   KernelConfig& config = named.config;
   if (word.starts_with("vec")) {
@@ -175,7 +175,7 @@ std::string print_ck_tile_gemm(const Signature& signature, const KernelConfig& c
 }
 
 NamedConfig parse_ck_tile_gemm(std::string_view name) {
-  NameReader reader(name);
+  CkNameReader reader(name);
   reader.take_prefix("benchmark_");
   if (!reader.take_prefix("gemm_universal_")) reader.take_prefix("gemm_");
   const auto dtype = static_cast<DType>(reader.word("dtype", EnumWords<DType>::words));
