@@ -10,8 +10,8 @@ import kscout
 
 @pytest.fixture(scope="session")
 def model():
-    """A model that came with the package, whichever that is."""
-    return sorted((Path(kscout.__file__).parent / "models").glob("*/model.ksf"))[0].parent
+    """A model of GEMMs on a CPU that came with the package, whichever that is."""
+    return sorted((Path(kscout.__file__).parent / "models").glob("gemm_fp32_*/model.ksf"))[0].parent
 
 
 @pytest.fixture(autouse=True)
