@@ -16,7 +16,7 @@ BEGIN, END = "<!-- results: ./dev readme -->", "<!-- end of results -->"
 MEANING = {
     "gemm_cpu.geomean_vs_best_peer": "best config over the faster of OpenBLAS and oneDNN, geometric mean over 82 problems",
     "gemm_cpu.min_vs_best_peer": "the same, worst problem",
-    "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of 150 problems",
+    "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of the 982 training problems",
     "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
     "sweep.per_second": "measurements a second in a sweep",
     "sweep.overhead": "share of a sweep's time outside kernels, flushes and verification",
