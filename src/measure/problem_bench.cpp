@@ -258,8 +258,14 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
   // is found by one more call each.
   if (!damage().empty()) {
     repair();
+    bool found = false;
     for (const std::size_t i : left) {
-      if (all[i].active && take_turn(all[i])) left_guards_whole(all[i]);
+      if (all[i].active && take_turn(all[i])) found |= !left_guards_whole(all[i]);
+    }
+    for (const std::size_t i : left) {
+      if (found || !all[i].active) continue;
+      all[i].outcome = {{.status = Status::wrong}, "it or another config in its rounds wrote out of bounds"};
+      all[i].active = false;
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i) {

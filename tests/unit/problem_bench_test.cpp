@@ -34,7 +34,7 @@ class ShakenLaunch final : public Launch {
   double calm_us_;
 };
 
-class ShakenBackend final : public Backend {
+class ShakenBackend : public Backend {
  public:
   std::string_view name() const noexcept override { return "shaken"; }
   std::string_view provider() const noexcept override { return "native"; }
@@ -92,6 +92,59 @@ TEST(ProblemBench, TheBudgetDecidesHowManyContend) {
   EXPECT_EQ(std::ranges::count(rows, Status::ok, &Measurement::status), 12) << "the least that contend";
   EXPECT_EQ(std::ranges::count(rows, Status::raced, &Measurement::status), 4);
   for (const Measurement& row : rows) EXPECT_EQ(row.repeats, row.status == Status::ok ? 8 : 3);
+}
+
+/// Right, but calls `from` to `to` of the config whose first axis is 1 write behind C.
+class SpoilingBackend final : public ShakenBackend {
+ public:
+  SpoilingBackend(int from, int to) : from_(from), to_(to) {}
+  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+    class Spoiling final : public Launch {
+     public:
+      Spoiling(std::size_t bytes, int from, int to) : bytes_(bytes), from_(from), to_(to) {}
+      std::size_t workspace_bytes() const noexcept override { return 0; }
+      void run(const GemmBuffers& buffers, void*, Stream) override {
+        ++calls_;
+        for (const auto end = now_ns() + 100'000; now_ns() < end;) {  // long enough that all contend
+        }
+        std::memset(buffers.c, 0, bytes_ + (calls_ >= from_ && calls_ <= to_));
+      }
+
+     private:
+      std::size_t bytes_;
+      int from_, to_, calls_ = 0;
+    };
+    const auto bytes = static_cast<std::size_t>(problem.m * problem.n) * sizeof(float);
+    const bool spoils = config[std::size_t{0}] == 1;
+    return std::make_unique<Spoiling>(bytes, spoils ? from_ : 1, spoils ? to_ : 0);
+  }
+
+ private:
+  int from_, to_;
+};
+
+/// Statuses of three configs, the second of which spoils; calls 1 to 3 are its looks. A look that lost its
+/// time slice keeps a config out of the rounds (`raced`): then all is done again.
+std::vector<Status> statuses_beside(int from, int to) {
+  std::vector<Status> statuses;
+  for (int i = 0; i < 100; ++i) {
+    SpoilingBackend backend(from, to);
+    ProblemBench bench({.cache = CacheState::cold, .rounds = 8}, 1);
+    bench.open(make_gemm(4, 4, 0));
+    statuses.clear();
+    bench.contenders(taking_us(backend, {0, 1, 0}), [&](std::size_t, const Outcome& outcome) {
+      statuses.push_back(outcome.measured.status);
+    });
+    if (std::ranges::find(statuses, Status::raced) == statuses.end()) break;
+  }
+  return statuses;
+}
+
+TEST(ProblemBench, WhoWritesOutOfBoundsInTheRoundsIsFound) {
+  constexpr Status ok = Status::ok, wrong = Status::wrong;
+  EXPECT_EQ(statuses_beside(5, 1000), (std::vector{ok, wrong, ok}));
+  EXPECT_EQ(statuses_beside(2, 2), (std::vector{ok, wrong, ok})) << "in a look";
+  EXPECT_EQ(statuses_beside(5, 5), (std::vector{wrong, wrong, wrong})) << "nobody's time counts";
 }
 
 TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
