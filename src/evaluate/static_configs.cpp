@@ -127,16 +127,18 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
     }
     return cover;
   };
+  constexpr double kRounding = 1e-12;  // of the sums behind the means
+  const auto means_kept = [&](const Cover& cover) {
+    return std::min(cover.mean(), cover.mean_of_calls()) >= request.keep - kRounding;
+  };
   const auto enough = [&](const Cover& cover) {
-    return std::min(cover.mean(), cover.mean_of_calls()) >= request.keep &&
-           cover.least() >= request.keep_each;
+    return means_kept(cover) && cover.least() >= request.keep_each;
   };
 
-  // With every config both shares are 1, so this ends.
   Cover cover = cover_without(used.size());
   while (!enough(cover)) {
-    const bool means_reached = std::min(cover.mean(), cover.mean_of_calls()) >= request.keep;
-    const std::size_t best = best_to_add(cover, used, 1, means_reached ? request.keep_each : 1);
+    const std::size_t best = best_to_add(cover, used, 1, means_kept(cover) ? request.keep_each : 1);
+    if (best == used.size()) break;  // all are in
     cover.add(best);
     used[best] = true;
     added.push_back(best);

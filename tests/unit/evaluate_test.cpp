@@ -223,6 +223,12 @@ TEST(Prune, KeepsBothMeansAndTheWorst) {
   EXPECT_EQ(prune(table, {.keep = 0.4, .keep_each = 0.3}).configs.size(), 2u);
 }
 
+TEST(Prune, AllCanBeKeptWhateverTheSumsRoundTo) {
+  // Ten tenths add up to a little less than 1.
+  const MeasurementTable table = table_of(std::vector<std::vector<double>>(10, {10, 20}));
+  EXPECT_EQ(prune(table, {.keep = 1}).configs, std::vector{table.configs[0]});
+}
+
 TEST(Prune, WhatIsGivenNeedNotBeReachedAgain) {
   const MeasurementTable table = table_of({{10, 40}, {40, 10}, {-1, -1}});
   const PrunedConfigs rest = prune(table, {.keep = 1, .given = {table.configs[1]}});
