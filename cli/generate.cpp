@@ -9,6 +9,8 @@
 #include "core/files.h"
 #include "family/family_file.h"
 #include "generate/build.h"
+#include "generate/cutlass_root.h"
+#include "generate/emitter.h"
 #include "generate/project.h"
 #include "options.h"
 #include "table.h"
@@ -20,7 +22,7 @@ namespace {
 
 struct GenerateOptions {
   FamilyOptions family;
-  std::string filter_file, out, name = "ck_tile", again, seal, library, compiler, ck_root;
+  std::string out, name, again, seal, library, compiler, ck_root, cutlass_root;
   bool all = false, build = false, check = false;
   std::size_t jobs = 0;
   Format format = Format::text;
@@ -55,9 +57,7 @@ GenerateRequest request_of(const GenerateOptions& options) {
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FOLDER");
   GenerateRequest request{
       .family = options.family.request({}), .signatures = {}, .out = options.out, .name = options.name};
-  if (request.family.provider != "ck_tile")
-    fail(Errc::unsupported, "sources are generated for provider 'ck_tile', not for '{}'",
-         request.family.provider);
+  emitter_of(request.family.provider);  // throws when there is none
   request.signatures =
       options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
   check_rules(request.family.provider, request.signatures.front().op, request.family.rules);
@@ -66,19 +66,40 @@ GenerateRequest request_of(const GenerateOptions& options) {
 
 void print_generated(const GenerateReport& report, const GenerateOptions& options) {
   if (options.format != Format::text) {
-    Table table({"kernels", "left_out", "written", "unchanged", "removed"});
-    table.add_row({number(as_number(report.kernels.size())), number(as_number(report.left_out.size())),
-                   number(as_number(report.written)), number(as_number(report.unchanged)),
-                   number(as_number(report.removed))});
+    Table table({"kernels", "configs", "left_out", "written", "unchanged", "removed"});
+    table.add_row({number(as_number(report.compiled())), number(as_number(report.kernels.size())),
+                   number(as_number(report.left_out.size())), number(as_number(report.written)),
+                   number(as_number(report.unchanged)), number(as_number(report.removed))});
     table.print(options.format);
     return;
   }
-  fmt::print("{} kernels; files: {} written, {} unchanged, {} removed\n", report.kernels.size(),
-             report.written, report.unchanged, report.removed);
+  fmt::print("{} kernels; files: {} written, {} unchanged, {} removed\n", report.compiled(), report.written,
+             report.unchanged, report.removed);
+  if (report.compiled() != report.kernels.size()) fmt::print("they run {} configs\n", report.kernels.size());
   if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
 }
 
-/// One row per kernel when checking, the failures when building; exit code 1 when there are any.
+/// What the compiler is told besides the emitter's flags: where the templates are, and the architecture of
+/// HIP.
+std::vector<std::string> flags_for(const GenerateOptions& options, const Project& project,
+                                   const std::string& compiler) {
+  std::vector<std::string> flags;
+  if (project.provider == "cutlass") {
+    if (options.check) fail(Errc::unsupported, "--check asks a compiler that nvcc is not; use --build");
+    flags.push_back("-I" + find_cutlass(options.cutlass_root).string());
+    return flags;
+  }
+  const bool hip = options.compiler.empty() || compiler.find("clang") != std::string::npos ||
+                   compiler.find("hipcc") != std::string::npos;
+  if (hip) flags = {"-x", "hip", "--offload-arch=" + find_device(project.device).arch};
+  if (hip && options.check)
+    flags.push_back("-nogpulib");  // nothing is linked: libraries of the device need not be there
+  if (!options.ck_root.empty()) flags.push_back("-I" + options.ck_root + "/include");
+  return flags;
+}
+
+/// One row per kernel when checking, the failures and warnings when building; exit code 1 when a kernel
+/// failed.
 void build(const GenerateOptions& options, const std::filesystem::path& project) {
   BuildRequest request{.project = project,
                        .compiler = options.compiler,
@@ -86,25 +107,26 @@ void build(const GenerateOptions& options, const std::filesystem::path& project)
                        .jobs = options.jobs,
                        .check_only = options.check};
   const Project made = read_project(project);
-  if (request.compiler.empty()) request.compiler = options.check ? "clang++" : "hipcc";
+  if (request.compiler.empty())
+    request.compiler = options.check ? "clang++" : std::string(emitter_of(made.provider).compiler);
   if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
-  const bool hip = options.compiler.empty() || request.compiler.find("clang") != std::string::npos ||
-                   request.compiler.find("hipcc") != std::string::npos;
-  if (hip) request.flags = {"-x", "hip", "--offload-arch=" + find_device(made.device).arch};
-  if (hip && options.check)
-    request.flags.push_back("-nogpulib");  // nothing is linked: libraries of the device need not be there
-  if (!options.ck_root.empty()) request.flags.push_back("-I" + options.ck_root + "/include");
+  request.flags = flags_for(options, made, request.compiler);
   const BuildResult result = build_project(request);
   Table table({"kernel", "result", "message"});
   std::size_t failed = 0;
   for (const BuiltKernel& one : result.kernels) {
     failed += !one.ok;
-    if (options.check || !one.ok)
+    if (options.check || !one.ok || !one.message.empty())
       table.add_row({text(one.name), text(one.ok ? "pass" : "fail"), text(one.message)});
   }
   if (table.size() != 0 || options.format != Format::text) table.print(options.format);
-  fmt::print(stderr, "{} of {} kernels {}\n", result.kernels.size() - failed, result.kernels.size(),
-             options.check ? "compile" : "are in the library");
+  fmt::print(stderr, "{} of {} kernels {}; {:.0f} s with {} at once{}\n", result.kernels.size() - failed,
+             result.kernels.size(), options.check ? "compile" : "are in the library", result.seconds,
+             request.jobs,
+             result.library.empty()
+                 ? ""
+                 : fmt::format("; {:.1f} MB",
+                               1e-6 * static_cast<double>(std::filesystem::file_size(result.library))));
   if (!result.index.empty()) fmt::print("{}\n", result.index.string());
   if (failed != 0) throw CheckFailed();
 }
@@ -130,7 +152,7 @@ void setup_generate(CLI::App& verb) {
   auto* out = verb.add_option("--out", options->out, "folder of the project");
   auto* all =
       verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");
-  verb.add_option("--name", options->name, "of the library")->capture_default_str();
+  verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
   auto* again =
       verb.add_option("--again", options->again, "a generated folder: the same once more, with --rules");
   auto* seal = verb.add_option("--seal", options->seal,
@@ -143,8 +165,11 @@ void setup_generate(CLI::App& verb) {
       verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")
       ->excludes(build_flag);
-  verb.add_option("--compiler", options->compiler, "of --build (hipcc) and --check (clang++)");
+  verb.add_option("--compiler", options->compiler, "of --build (hipcc, nvcc) and --check (clang++)");
   verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
+  verb.add_option("--cutlass-root", options->cutlass_root,
+                  "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
+      ->default_str("CUTLASS_PATH, else the active Python environment");
   verb.add_option("--jobs", options->jobs, "compilers at once (0: one per core)")->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
@@ -153,7 +178,8 @@ void setup_generate(CLI::App& verb) {
       "  kscout generate --all --rules full-tests --device gfx950 --out kernels --build --ck-root ck --jobs "
       "16\n"
       "  kscout generate --op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels --check "
-      "--ck-root ck\n\n"
+      "--ck-root ck\n"
+      "  kscout generate --provider cutlass --dtype bf16 --rules tiny --device h200 --out kernels --build\n\n"
       "exit status: 0 done, 1 a kernel does not compile, 2 wrong arguments, 3 nothing to generate, 4 file "
       "failure");
   verb.callback([options] { run(*options); });

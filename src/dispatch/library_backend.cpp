@@ -50,6 +50,9 @@ class LibraryLaunch final : public Launch {
   std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
 
   void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    if (buffers.scale_a || buffers.scale_b)
+      fail(Errc::unsupported, "{}: kernels of libraries take no scales of A or B; fold them into alpha",
+           name_);
     const kscout_kernel_call call{.struct_size = sizeof call,
                                   .reserved = 0,
                                   .a = buffers.a,
@@ -107,6 +110,10 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
          word(signature.dtype_a), word(signature.layout), signature.accumulate ? " that read C" : "");
   }
   return family;
+}
+
+bool LibraryBackend::holds(const Signature& signature, const KernelConfig& config) const noexcept {
+  return std::ranges::find(index_.configs, NamedConfig{signature, config}) != index_.configs.end();
 }
 
 std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const {

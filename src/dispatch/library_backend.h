@@ -29,6 +29,7 @@ class LibraryBackend final : public Backend {
   std::string refusal(const GemmProblem& problem, const KernelConfig& config) override;
   std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override;
 
+  bool holds(const Signature& signature, const KernelConfig& config) const noexcept;
   const LibraryIndex& index() const noexcept { return index_; }
   bool is_open() const noexcept { return !kernels_.empty(); }
 

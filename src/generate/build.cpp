@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <map>
+#include <set>
 #include <thread>
 
 #include <fcntl.h>
@@ -12,6 +15,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "generate/emitter.h"
 #include "generate/project.h"
 
 extern char** environ;
@@ -41,54 +45,85 @@ int run_program(const std::vector<std::string>& command, const fs::path& log) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/// The first line of a compiler's output that complains, else its first line.
-std::string complaint(const fs::path& log) {
+/// The first line of a compiler's output that holds `word`; else its first line, or nothing.
+std::string line_with(const fs::path& log, std::string_view word, bool else_first) {
   const std::string text = read_file(log);
   std::string first;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
     const std::string line = text.substr(begin, end - begin);
     begin = end + 1;
-    if (line.find("error") != std::string::npos) return line;
-    if (first.empty()) first = line;
+    if (line.find(word) != std::string::npos) return line;
+    if (first.empty() && else_first) first = line;
   }
-  return first.empty() ? "failed without a word" : first;
+  return first;
 }
 
-/// When the newest of the files was changed.
-fs::file_time_type newest(std::initializer_list<fs::path> files) {
-  auto time = fs::file_time_type::min();
-  for (const fs::path& file : files) {
-    std::error_code ignored;
-    time = std::max(time, fs::last_write_time(file, ignored));
-  }
-  return time;
+std::string complaint(const fs::path& log) {
+  const std::string line = line_with(log, "error", true);
+  return line.empty() ? "failed without a word" : line;
 }
+
+fs::file_time_type time_of(const fs::path& file) {
+  std::error_code ignored;
+  return fs::last_write_time(file, ignored);
+}
+
+/// A source and how its compilation went.
+struct Unit {
+  std::string file;
+  BuiltKernel result;  ///< of each kernel in it, but for the name
+};
 
 class Builder {
  public:
   explicit Builder(const BuildRequest& request)
-      : request_(request), project_(read_project(request.project)), folder_(request.project / "build") {
+      : request_(request),
+        project_(read_project(request.project)),
+        emitter_(emitter_of(project_.provider)),
+        device_(find_device(project_.device)),
+        folder_(request.project / "build") {
     std::error_code error;
     fs::create_directories(folder_, error);
     if (error) fail(Errc::device_failure, "{}: cannot be made ({})", folder_.string(), error.message());
+    for (const auto& [file, from] : emitter_.shared)
+      shared_changed_ = std::max(shared_changed_, time_of(request.project / file));
+    std::set<std::string> seen;
+    for (const GeneratedKernel& kernel : project_.kernels) {
+      if (seen.insert(kernel.file).second) units_.push_back({kernel.file, {}});
+    }
   }
 
   BuildResult run() {
+    const auto start = std::chrono::steady_clock::now();
+    compile_all();
     BuildResult result;
-    result.kernels.resize(project_.kernels.size());
-    compile_all(result);
-    if (!request_.check_only) link(result);
+    std::map<std::string_view, const BuiltKernel*> by_file;
+    for (const Unit& unit : units_) by_file[unit.file] = &unit.result;
+    std::set<std::string_view> seen;
+    std::vector<GeneratedKernel> held;
+    for (const GeneratedKernel& kernel : project_.kernels) {
+      const BuiltKernel& built = *by_file.at(kernel.file);
+      if (seen.insert(kernel.kernel).second)
+        result.kernels.push_back({kernel.kernel, built.ok, built.message});
+      if (built.ok) held.push_back(kernel);
+    }
+    if (!request_.check_only && !held.empty()) link(held, result);
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
 
  private:
-  fs::path object_of(const std::string& name) const { return folder_ / (name + ".o"); }
+  fs::path built_file(const std::string& source, std::string_view ending) const {
+    return folder_ / (fs::path(source).stem().string() + std::string(ending));
+  }
 
   std::vector<std::string> command_for(const fs::path& source) const {
-    std::vector<std::string> command{request_.compiler};
+    std::vector<std::string> command{request_.compiler.empty() ? std::string(emitter_.compiler)
+                                                               : request_.compiler};
     command.insert(command.end(), request_.flags.begin(), request_.flags.end());
-    for (const std::string word : {"-std=c++20", "-fPIC", "-O3", "-I"}) command.push_back(word);
+    for (std::string& flag : emitter_.compile_flags(device_)) command.push_back(std::move(flag));
+    for (const std::string word : {"-std=c++20", "-O3", "-I"}) command.push_back(word);
     command.push_back(request_.project.string());
     command.push_back("-I");
     command.push_back((request_.project / "include").string());
@@ -98,16 +133,15 @@ class Builder {
     return command;
   }
 
-  void compile_all(BuildResult& result) {
+  void compile_all() {
     std::atomic<std::size_t> next{0};
     std::vector<std::exception_ptr> failures(std::max<std::size_t>(1, request_.jobs));
     const auto work = [&](std::exception_ptr& failure) {
       try {
-        for (std::size_t i = next++; i < result.kernels.size(); i = next++)
-          result.kernels[i] = compile(project_.kernels[i]);
+        for (std::size_t i = next++; i < units_.size(); i = next++) compile(units_[i]);
       } catch (...) {
         failure = std::current_exception();
-        next = result.kernels.size();
+        next = units_.size();
       }
     };
     {
@@ -119,39 +153,35 @@ class Builder {
     }
   }
 
-  BuiltKernel compile(const GeneratedKernel& kernel) const {
-    const fs::path source = request_.project / kernel.file, object = object_of(kernel.name);
-    const auto changed =
-        newest({source, request_.project / "ck/generation.hpp", request_.project / "ck/common.hpp",
-                request_.project / "ck/gemm.hpp", request_.project / "ck/conv.hpp"});
+  void compile(Unit& unit) const {
+    const fs::path source = request_.project / unit.file, object = built_file(unit.file, ".o"),
+                   log = built_file(unit.file, ".log");
     std::error_code ignored;
+    unit.result.ok = true;
     if (!request_.check_only && fs::exists(object, ignored) &&
-        fs::last_write_time(object, ignored) >= changed)
-      return {kernel.name, true, ""};
+        time_of(object) >= std::max(time_of(source), shared_changed_))
+      return;
     std::vector<std::string> command = command_for(source);
     if (!request_.check_only) command.insert(command.end(), {"-o", object.string()});
-    const fs::path log = folder_ / (kernel.name + ".log");
     const int status = run_program(command, log);
     if (status == 0) {
-      fs::remove(log, ignored);
-      return {kernel.name, true, ""};
+      if (!emitter_.warning.empty()) unit.result.message = line_with(log, emitter_.warning, false);
+      if (unit.result.message.empty()) fs::remove(log, ignored);
+      return;
     }
     fs::remove(object, ignored);
-    return {kernel.name, false, status < 0 ? "the compiler was ended by a signal" : complaint(log)};
+    unit.result = {"", false, status < 0 ? "the compiler was ended by a signal" : complaint(log)};
   }
 
-  void link(BuildResult& result) {
-    std::vector<GeneratedKernel> held;
-    for (std::size_t i = 0; i < result.kernels.size(); ++i) {
-      if (result.kernels[i].ok) held.push_back(project_.kernels[i]);
-    }
-    if (held.empty()) return;
+  void link(const std::vector<GeneratedKernel>& held, BuildResult& result) {
     const fs::path table = folder_ / "library.cpp", library = folder_ / (project_.name + ".so");
-    write_file_atomically(table, library_source(held));
+    write_file_atomically(table, library_source(held, emitter_.backend));
     std::vector<std::string> command = command_for(table);
     std::erase(command, "-c");
-    command.insert(command.end(), {"-shared", "-x", "none"});  // objects are no sources
-    for (const GeneratedKernel& kernel : held) command.push_back(object_of(kernel.name).string());
+    command.insert(command.end(), emitter_.link_flags.begin(), emitter_.link_flags.end());
+    for (const Unit& unit : units_) {
+      if (unit.result.ok) command.push_back(built_file(unit.file, ".o").string());
+    }
     command.insert(command.end(), {"-o", library.string()});
     const fs::path log = folder_ / "link.log";
     if (run_program(command, log) != 0)
@@ -162,7 +192,11 @@ class Builder {
 
   const BuildRequest& request_;
   Project project_;
+  const Emitter& emitter_;
+  Device device_;
   fs::path folder_;
+  fs::file_time_type shared_changed_ = fs::file_time_type::min();
+  std::vector<Unit> units_;
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 ///     for (const auto& one : result.kernels) if (!one.ok) puts(one.message.c_str());
 ///
 /// Each source is a process of its own, so nothing here opens a device. What fails is listed and left out of
-/// the library.
+/// the library, with the kernels that share its source.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace kscout {
 
 struct BuildRequest {
   std::filesystem::path project;
-  std::string compiler = "hipcc";  ///< a program's name or path
+  std::string compiler;            ///< a program's name or path; empty: the emitter's
   std::vector<std::string> flags;  ///< before the project's own: includes of CK, the architecture
   std::size_t jobs = 1;            ///< compilers at once
   bool check_only = false;         ///< -fsyntax-only: no objects, no library
@@ -24,12 +24,13 @@ struct BuildRequest {
 struct BuiltKernel {
   std::string name;
   bool ok = false;
-  std::string message;  ///< the compiler's first complaint when it failed
+  std::string message;  ///< the compiler's first complaint when it failed, or what it warned of
 };
 
 struct BuildResult {
-  std::vector<BuiltKernel> kernels;      ///< in the project's order
+  std::vector<BuiltKernel> kernels;      ///< those compiled, in the project's order
   std::filesystem::path library, index;  ///< empty when nothing was linked
+  double seconds = 0;                    ///< that compilers and linker took, by the clock
 };
 
 /// Objects that are newer than their source and the shared headers are kept. Throws not_found (no project, no

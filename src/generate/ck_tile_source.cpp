@@ -1,11 +1,11 @@
-#include "generate/ck_tile_source.h"
-
+// Sources of CK Tile kernels. The parts that kernels share stand in src/generate/ck_tile/.
 #include <algorithm>
 
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
-#include "core/hash.h"
+#include "generate/emitter.h"
+#include "generate/members.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "provider/ck_tile/conv.h"
 
@@ -60,35 +60,6 @@ std::string_view type_name(DType dtype, std::string_view name) {
   }
 }
 
-/// Lines of a struct, one member each.
-class Members {
- public:
-  Members& type(std::string_view name, std::string_view value) {
-    text_ += fmt::format("  using {} = {};\n", name, value);
-    return *this;
-  }
-  Members& number(std::string_view name, std::int64_t value) {
-    text_ += fmt::format("  static constexpr ck_tile::index_t {} = {};\n", name, value);
-    return *this;
-  }
-  Members& flag(std::string_view name, bool value) {
-    text_ += fmt::format("  static constexpr bool {} = {};\n", name, value);
-    return *this;
-  }
-  Members& constant(std::string_view name, std::string_view value) {
-    text_ += fmt::format("  static constexpr auto {} = {};\n", name, value);
-    return *this;
-  }
-  Members& alias(std::string_view parameters, std::string_view name, std::string_view value) {
-    text_ += fmt::format("  template <{}>\n  using {} = {};\n", parameters, name, value);
-    return *this;
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
-
 std::string axis_word(const KernelConfig& config, std::string_view axis) {
   const std::size_t at = config.space->axis_index(axis);
   return axis_value_text(config.space->axes[at], config[at]);
@@ -120,8 +91,8 @@ int blocks_per_cu(std::string_view pipeline, bool double_buffer) {
 }
 
 /// Header, struct Config and the entry of the library's table.
-std::string wrapped(const NamedConfig& kernel, std::string_view name, std::string_view header,
-                    const Members& members, std::string_view implementation) {
+std::string wrapped(std::string_view name, std::string_view header, const Members& members,
+                    std::string_view implementation) {
   return fmt::format(
       "// {}\n// Written by kscout generate: what is changed here is lost.\n#include \"ck/{}\"\n\nnamespace "
       "{{\n\n"
@@ -129,7 +100,7 @@ std::string wrapped(const NamedConfig& kernel, std::string_view name, std::strin
       "extern const kscout_kernel {};\n"
       "const kscout_kernel {} = {{\"{}\", kscout_ck::{}<Config>::workspace_bytes, "
       "kscout_ck::{}<Config>::run, nullptr}};\n",
-      name, header, members.text(), ck_tile_symbol(kernel), ck_tile_symbol(kernel), name, implementation,
+      name, header, members.text(), kernel_symbol(name), kernel_symbol(name), name, implementation,
       implementation);
 }
 
@@ -149,7 +120,7 @@ std::string gemm_source(const NamedConfig& kernel, const std::string& name) {
   const auto layout = [](bool row) {
     return std::string("ck_tile::tensor_layout::gemm::") + (row ? "RowMajor" : "ColumnMajor");
   };
-  Members to;
+  Members to("ck_tile::index_t");
   to.type("A", type_name(s.dtype_a, name))
       .type("B", type_name(s.dtype_b, name))
       .type("C", type_name(s.dtype_c, name));
@@ -163,7 +134,7 @@ std::string gemm_source(const NamedConfig& kernel, const std::string& name) {
   to.flag("double_buffer", pipeline == "compv4");
   to.number("blocks_per_cu", blocks_per_cu(pipeline, pipeline == "compv4"));
   add_schedule(to, config, pipeline_class(pipeline, name), false);
-  return wrapped(kernel, name, "gemm.hpp", to, "Gemm");
+  return wrapped(name, "gemm.hpp", to, "Gemm");
 }
 
 /// Types of the tensors: a signature holds them by operand of the product.
@@ -176,14 +147,14 @@ void add_conv_types(Members& to, const Signature& s, std::string_view name) {
 }
 
 std::string depthwise_source(const NamedConfig& kernel, const std::string& name) {
-  Members to;
+  Members to("ck_tile::index_t");
   add_conv_types(to, kernel.signature, name);
   const std::pair<std::string_view, std::string_view> axes[] = {
       {"tile_h", "tile_m"},     {"tile_w", "tile_n"}, {"filter", "filter"},     {"stride_h", "stride_h"},
       {"stride_w", "stride_w"}, {"images", "images"}, {"sub_h", "warp_tile_m"}, {"sub_w", "warp_tile_n"},
       {"vec_in", "vec_a"},      {"vec_out", "vec_c"}};
   for (const auto& [member, axis] : axes) to.number(member, kernel.config[axis]);
-  return wrapped(kernel, name, "conv.hpp", to, "Depthwise");
+  return wrapped(name, "conv.hpp", to, "Depthwise");
 }
 
 std::string conv_source(const NamedConfig& kernel, const std::string& name) {
@@ -196,7 +167,7 @@ std::string conv_source(const NamedConfig& kernel, const std::string& name) {
     fail(Errc::unsupported, "'{}': convolutions are written with epilogue cshuffle", name);
   const bool deep = s.layout == Layout::ndhwgc;
   const std::string convolution = "ck_tile::tensor_layout::convolution::";
-  Members to;
+  Members to("ck_tile::index_t");
   add_conv_types(to, s, name);
   to.type("InLayout", convolution + (deep ? "NDHWGC" : "NHWGC"));
   to.type("WeiLayout", convolution + (deep ? "GKZYXC" : "GKYXC"));
@@ -234,18 +205,60 @@ std::string conv_source(const NamedConfig& kernel, const std::string& name) {
              fmt::format("ck_tile::StreamKTilePartitioner<S, ck_tile::StreamKReductionStrategy::{}, {}>", how,
                          persistent));
   }
-  return wrapped(kernel, name, "conv.hpp", to, "Conv");
+  return wrapped(name, "conv.hpp", to, "Conv");
 }
+
+std::string kernel_name(const NamedConfig& kernel) { return config_name(kernel.signature, kernel.config); }
+
+std::string kernel_source(const NamedConfig& kernel) {
+  const std::string name = kernel_name(kernel);
+  return is_conv(kernel.signature.op) ? conv_source(kernel, name) : gemm_source(kernel, name);
+}
+
+/// A source per kernel: they take long and some fail.
+std::string unit_source(std::string_view, std::span<const std::string> kernels) { return kernels[0]; }
+
+std::vector<std::string> compile_flags(const Device&) { return {"-fPIC"}; }
+
+std::string cmake_target(std::string_view target) {
+  return fmt::format(
+      "set_target_properties({0} PROPERTIES CXX_VISIBILITY_PRESET hidden)\n"
+      "target_compile_options({0} PRIVATE -x hip --offload-arch=${{GPU_TARGET}})\n"
+      "target_link_options({0} PRIVATE --hip-link --offload-arch=${{GPU_TARGET}})\n",
+      target);
+}
+
+constexpr std::pair<std::string_view, std::string_view> kShared[] = {
+    {"ck/generation.hpp", "src/generate/ck_tile/generation.hpp"},
+    {"ck/common.hpp", "src/generate/ck_tile/common.hpp"},
+    {"ck/gemm.hpp", "src/generate/ck_tile/gemm.hpp"},
+    {"ck/conv.hpp", "src/generate/ck_tile/conv.hpp"},
+};
 
 }  // namespace
 
-std::string ck_tile_symbol(const NamedConfig& kernel) {
-  return "k_" + hash_digits(text_hash(config_name(kernel.signature, kernel.config)));
-}
-
-std::string ck_tile_source(const NamedConfig& kernel) {
-  const std::string name = config_name(kernel.signature, kernel.config);
-  return is_conv(kernel.signature.op) ? conv_source(kernel, name) : gemm_source(kernel, name);
+const Emitter& ck_tile_emitter() {
+  static const Emitter emitter{
+      .provider = "ck_tile",
+      .title = "CK Tile",
+      .backend = "hip",
+      .compiler = "hipcc",
+      .shared = kShared,
+      .most_in_unit = 1,
+      .states_serves = false,
+      .kernel_name = kernel_name,
+      .group = kernel_name,
+      .extension = "cpp",
+      .kernel = kernel_source,
+      .unit = unit_source,
+      .compile_flags = compile_flags,
+      .link_flags = {"-shared", "-x", "none"},  // objects are no sources
+      .warning = {},
+      .languages = "CXX",
+      .root_variable = "CK_ROOT",
+      .root_help = "checkout or installation of Composable Kernel (its include folder's parent)",
+      .cmake_target = cmake_target};
+  return emitter;
 }
 
 }  // namespace kscout

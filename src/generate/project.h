@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A CMake project of CK Tile kernels from a rule set: one source per kernel, a table, an index of the
-/// sources.
+/// A CMake project of kernels from a rule set: sources, a table, an index of the sources. What is particular
+/// to a provider stands in its emitter (emitter.h).
 ///
 ///     auto report = generate_project({.family = {.provider = "ck_tile", .device = device_preset("gfx942"),
 ///                                                .rules = "tiny"},
@@ -22,14 +22,14 @@ struct GenerateRequest {
   FamilyRequest family;               ///< rule set, device, filter; its signature is not read
   std::vector<Signature> signatures;  ///< what to generate for
   std::filesystem::path out;
-  std::string name = "ck_tile";  ///< of the library
+  std::string name;  ///< of the library; empty: the provider's
 };
 
 struct GeneratedKernel {
-  std::string name;    ///< as its provider prints it
+  std::string name;    ///< of a config that it runs, as its provider prints it
+  std::string kernel;  ///< in its library; configs that differ in launch axes may share one
   std::string symbol;  ///< its entry of the library's table
-  std::string file;    ///< its source, relative to the project
-  std::uint64_t hash = 0;
+  std::string file;    ///< its source, relative to the project; kernels may share one
 };
 
 struct LeftOut {
@@ -38,9 +38,11 @@ struct LeftOut {
 };
 
 struct GenerateReport {
-  std::vector<GeneratedKernel> kernels;
-  std::vector<LeftOut> left_out;  ///< in the rule set, but cannot be built or is known to be wrong
+  std::vector<GeneratedKernel> kernels;  ///< one per config
+  std::vector<LeftOut> left_out;         ///< in the rule set, but cannot be built or is known to be wrong
   std::size_t written = 0, unchanged = 0, removed = 0;  ///< files
+
+  std::size_t compiled() const;  ///< different kernels
 };
 
 /// Throws unsupported when nothing of the rule set can be generated, device_failure when a file cannot be
@@ -49,13 +51,13 @@ GenerateReport generate_project(const GenerateRequest& request);
 
 /// What a project's index of sources (sources.json) says. Throws not_found, corrupt_data.
 struct Project {
-  std::string name, device;
+  std::string name, provider, device;
   std::vector<GeneratedKernel> kernels;
 };
 Project read_project(const std::filesystem::path& folder);
 
-/// The table of a library that holds these kernels, as C++.
-std::string library_source(const std::vector<GeneratedKernel>& kernels);
+/// The table of a library that holds these kernels, as C++; `backend`: whose memory they take.
+std::string library_source(const std::vector<GeneratedKernel>& kernels, std::string_view backend);
 
 /// Writes the library's index (docs/formats/kernel-library.md) for a shared object that was built from the
 /// project, with its checksum. `kernels`: those that it holds. Returns the index' path.

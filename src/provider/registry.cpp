@@ -6,6 +6,7 @@
 #include "core/names.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/cutlass/cutlass.h"
 #include "provider/native/native.h"
 
 namespace kscout {
@@ -20,11 +21,13 @@ struct Entry {
 
 bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }
 bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
+bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
 
 /// Every provider, in the order in which kernel names are tried.
 constexpr std::array kProviders = {
     Entry{"native", native_provider, is_native_name},
     Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
+    Entry{"cutlass", cutlass_provider, is_cutlass_name},
     Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
 };
 

@@ -75,6 +75,45 @@ static int32_t run(const kscout_kernel* self, const kscout_kernel_shape* s, cons
   return KSCOUT_KERNEL_OK;
 }
 
+/* The same for bf16 of layout rcr and any size: what a GPU's library would compute, for backends whose GPU is
+ * the CPU. */
+static float from_bf16(uint16_t bits) {
+  const uint32_t wide = (uint32_t)bits << 16;
+  float value;
+  memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+static uint16_t to_bf16(float value) {
+  uint32_t bits;
+  memcpy(&bits, &value, sizeof bits);
+  return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+static int32_t any_size(const kscout_kernel* self, const kscout_kernel_shape* shape, uint64_t* bytes,
+                        kscout_kernel_message message) {
+  (void)self, (void)shape, (void)message;
+  *bytes = 64;
+  return KSCOUT_KERNEL_OK;
+}
+
+static int32_t run_bf16(const kscout_kernel* self, const kscout_kernel_shape* s,
+                        const kscout_kernel_call* call, kscout_kernel_message message) {
+  (void)self, (void)message;
+  for (int64_t item = 0; item < s->batch; ++item) {
+    for (int64_t i = 0; i < s->m; ++i) {
+      for (int64_t j = 0; j < s->n; ++j) {
+        const uint16_t* const a = (const uint16_t*)call->a + item * s->stride_a + i * s->lda;
+        const uint16_t* const b = (const uint16_t*)call->b + item * s->stride_b + j * s->ldb;
+        double sum = 0;
+        for (int64_t p = 0; p < s->k; ++p) sum += (double)from_bf16(a[p]) * from_bf16(b[p]);
+        ((uint16_t*)call->c)[item * s->stride_c + i * s->ldc + j] = to_bf16((float)(call->alpha * sum));
+      }
+    }
+  }
+  return KSCOUT_KERNEL_OK;
+}
+
 static int32_t open_device(kscout_kernel_message message) {
 #if defined(TOY_CANNOT_OPEN)
   say(message, "there is no such device");
@@ -88,11 +127,10 @@ static int32_t open_device(kscout_kernel_message message) {
 #endif
 }
 
-static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
-                                        {"toy_rrr", workspace_bytes, run, &rrr},
-                                        {"toy_crr", workspace_bytes, run, &crr},
-                                        {"toy_ccr", workspace_bytes, run, &ccr},
-                                        {"toy_never", never, run, &rcr}};
+static const kscout_kernel kernels[] = {
+    {"toy_rcr", workspace_bytes, run, &rcr}, {"toy_rrr", workspace_bytes, run, &rrr},
+    {"toy_crr", workspace_bytes, run, &crr}, {"toy_ccr", workspace_bytes, run, &ccr},
+    {"toy_never", never, run, &rcr},         {"toy_bf16", any_size, run_bf16, &rcr}};
 
 #if defined(TOY_CRASHES)
 __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }
@@ -107,6 +145,9 @@ __attribute__((constructor)) static void hang(void) {
 }
 #endif
 
+#if !defined(TOY_BACKEND)
+#define TOY_BACKEND "cpu"
+#endif
 #if !defined(TOY_ABI)
 #define TOY_ABI KSCOUT_KERNEL_ABI
 #endif
@@ -117,7 +158,7 @@ const kscout_kernel_library* kscout_kernel_library_get(void) {
 #endif
   static const kscout_kernel_library library = {.abi = TOY_ABI,
                                                 .struct_size = sizeof(kscout_kernel_library),
-                                                .backend = "cpu",
+                                                .backend = TOY_BACKEND,
                                                 .open = open_device,
                                                 .kernel_count = sizeof kernels / sizeof kernels[0],
                                                 .kernel_size = sizeof(kscout_kernel),

@@ -83,8 +83,45 @@ RC_GTEST_PROP(NamesProperty, DifferentKernelsHaveDifferentNames, ()) {
   RC_ASSERT((ck.print(signature, config) == ck.print(signature, other)) == (config == other));
 }
 
+RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
+  std::mt19937_64 random(*rc::gen::arbitrary<std::uint64_t>());
+  const Provider& cutlass = provider("cutlass");
+  const bool eight = random() % 4 == 0;
+  Signature signature =
+      signature_of(make_gemm(0, 0, 0,
+                             eight          ? DType::fp8
+                             : random() % 2 ? DType::bf16
+                                            : DType::fp16,
+                             eight ? Layout::rcr : static_cast<Layout>(random() % kGemmLayouts)));
+  if (eight && random() % 2) signature.dtype_c = DType::bf16;
+  signature.accumulate = random() % 4 == 0;
+  const auto random_config = [&] {
+    KernelConfig config(cutlass.space(Op::gemm));
+    for (std::size_t i = 0; i < config.space->axes.size(); ++i) {
+      const Axis& axis = config.space->axes[i];
+      const bool flag = axis.name == "swap_ab" || axis.name == "fast_accum";
+      config[i] = static_cast<std::int32_t>(random() % (!axis.words.empty() ? axis.words.size()
+                                                        : flag              ? 2
+                                                                            : 2147483647));
+    }
+    return config;
+  };
+  const KernelConfig config = random_config();
+  const std::string name = cutlass.print(signature, config);
+  RC_ASSERT((cutlass.parse(name) == NamedConfig{signature, config}));
+  RC_ASSERT((parse_config_name(name) == NamedConfig{signature, config}));
+  RC_ASSERT(cutlass.print(signature, random_config()) != name);
+  // Cut off inside, it is refused or another kernel's.
+  try {
+    const NamedConfig other = cutlass.parse(name.substr(0, random() % name.size()));
+    RC_ASSERT(!(other == NamedConfig{signature, config}));
+  } catch (const Error& error) {
+    RC_ASSERT(error.code() == Errc::invalid_argument);
+  }
+}
+
 /// The signatures under which an op's rule sets are tried.
-std::vector<Signature> signatures_of(Op op, bool one) {
+std::vector<Signature> signatures_of(Op op, DType dtype, bool one) {
   std::vector<Signature> signatures;
   if (is_conv(op)) {
     for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
@@ -95,7 +132,7 @@ std::vector<Signature> signatures_of(Op op, bool one) {
     return signatures;
   }
   for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
-    signatures.push_back(signature_of(make_gemm(0, 0, 0, DType::fp32, layout)));
+    signatures.push_back(signature_of(make_gemm(0, 0, 0, dtype, layout)));
     if (one) break;  // tens of thousands: once is enough
   }
   return signatures;
@@ -107,11 +144,12 @@ TEST(Names, EveryFamilyReadsBack) {
   for (const auto name : provider_names()) {
     const Provider& by = provider(name);
     for (const Op op : by.ops()) {
-      const Device device = name == "native"     ? detect_cpu()
-                            : name == "cublaslt" ? device_preset("h200")
-                                                 : device_preset("gfx942");
+      const Device device = name == "native"    ? detect_cpu()
+                            : name == "ck_tile" ? device_preset("gfx942")
+                                                : device_preset("h200");
       for (const std::string& rules : rule_set_names(name, op)) {
-        for (const Signature& signature : signatures_of(op, rules == "full")) {
+        for (const Signature& signature :
+             signatures_of(op, name == "cutlass" ? DType::bf16 : DType::fp32, rules == "full")) {
           const bool tabled = rules == "default" || rules == "first";
           if (signature.layout == Layout::ngchw && tabled) continue;  // no depthwise kernels in these
           const Family family = enumerate({std::string(name), signature, device, rules, ""});

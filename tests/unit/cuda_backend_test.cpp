@@ -15,7 +15,9 @@
 
 #include "backend/cuda/harvest.h"
 #include "core/files.h"
+#include "core/hash.h"
 #include "family/family_file.h"
+#include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
 
@@ -24,7 +26,29 @@ namespace {
 
 class CudaBackendTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() { setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1); }
+  static void SetUpTestSuite() {
+    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
+    write_library();
+    setenv("KSCOUT_LIBRARY_PATH", (testing::TempDir() + "gpu.kscout-library.json").c_str(), 1);
+  }
+
+  /// A library of compiled kernels that holds one config, computed by loops.
+  static void write_library() {
+    const auto file = toy::library_file("toy_gpu");
+    const nlohmann::ordered_json index{{"format", "kscout-kernel-library"},
+                                       {"version", 1},
+                                       {"abi", 1},
+                                       {"name", "gpu"},
+                                       {"library", file.string()},
+                                       {"checksum", "fnv1a64:" + hash_digits(text_hash(read_file(file)))},
+                                       {"backend", "cuda"},
+                                       {"device", "h200"},
+                                       {"serves", {toy::rule("k-by-2", "p.k % 2 == 0", "loads of 4 bytes")}},
+                                       {"kernels", {{{"config", kCompiled}, {"kernel", "toy_bf16"}}}}};
+    write_file_atomically(testing::TempDir() + "gpu.kscout-library.json", index.dump());
+  }
+  static constexpr const char* kCompiled =
+      "cutlass_gemm_bf16_rcr__mma80_64x64x32_w32x32_c1x1_grid_smem_s4_a4__along_m_z1_data_parallel_k1";
 };
 
 KernelConfig suggestion(std::int32_t n) {
@@ -65,6 +89,28 @@ TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {
     EXPECT_EQ(refused.measured.status, Status::unsupported);
     EXPECT_NE(refused.reason.find("130100"), std::string::npos) << refused.reason;
   }
+}
+
+TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
+  Backend& gpu = backend("cuda");
+  const KernelConfig compiled = parse_config_name(kCompiled).config;
+  EXPECT_EQ(gpu.refusal(make_gemm(30, 20, 40, DType::bf16), compiled), "");
+  ProblemBench bench({.cache = CacheState::cold}, 1, gpu.instruments());
+  bench.open(make_gemm(30, 20, 40, DType::bf16));
+  for (const KernelConfig& config : {compiled, suggestion(1)}) {
+    const Outcome outcome = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
+    EXPECT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
+  }
+  EXPECT_TRUE(gpu.versions().contains("library.gpu"));
+  // Why not: the library's rule; no library has it; no such types.
+  EXPECT_NE(gpu.refusal(make_gemm(30, 20, 41, DType::bf16), compiled).find("k-by-2"), std::string::npos);
+  KernelConfig other = compiled;
+  other.set("stages", 5);
+  const std::string absent = gpu.refusal(make_gemm(30, 20, 40, DType::bf16), other);
+  EXPECT_NE(absent.find("_s5_a4__along_m_z1_data_parallel_k1 is in no library"), std::string::npos) << absent;
+  EXPECT_NE(gpu.refusal(make_gemm(30, 20, 40, DType::tf32), compiled).find("bf16 or fp16"),
+            std::string::npos);
+  EXPECT_THROW(gpu.prepare(make_gemm(30, 20, 41, DType::bf16), compiled), Error);
 }
 
 TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {

@@ -13,7 +13,7 @@
 #include "core/files.h"
 #include "dispatch/library_index.h"
 #include "generate/build.h"
-#include "generate/ck_tile_source.h"
+#include "generate/emitter.h"
 #include "generate/project.h"
 
 namespace kscout {
@@ -62,7 +62,7 @@ TEST_F(Generate, TextIsThatOfTheGoldenFiles) {
   };
   for (const auto& [name, file] : cases) {
     const fs::path golden = fs::path(KSCOUT_TEST_DATA) / "golden/generate" / file;
-    const std::string text = ck_tile_source(parse_config_name(name));
+    const std::string text = ck_tile_emitter().kernel(parse_config_name(name));
     if (std::getenv("KSCOUT_UPDATE_GOLDEN")) write_file_atomically(golden, text);
     EXPECT_EQ(text, read_file(golden)) << name;
   }

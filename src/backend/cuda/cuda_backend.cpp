@@ -7,10 +7,12 @@
 #include <kscout/family.h>
 
 #include "backend/cuda/cuda_instruments.h"
+#include "backend/cuda/cuda_libraries.h"
 #include "core/child_process.h"
 #include "core/fail.h"
 #include "measure/matrix_view.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/cutlass/cutlass.h"
 
 namespace kscout {
 
@@ -114,9 +116,14 @@ class CudaBackend final : public Backend {
     static const Device here = describe(facts());
     return here;
   }
-  std::map<std::string, std::string> versions() override { return versions_of(facts()); }
+  std::map<std::string, std::string> versions() override {
+    auto versions = versions_of(facts());
+    versions.merge(CudaLibraries::here().versions());
+    return versions;
+  }
 
   std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+    if (is_compiled(config)) return compiled_refusal(problem, config);
     if (std::string why = cublaslt_unsupported(signature_of(problem)); !why.empty()) return why;
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (!cublaslt_sums_in_accumulator(signature_of(problem), c.reduction))
@@ -132,6 +139,11 @@ class CudaBackend final : public Backend {
     kscout::check(problem);
     if (const std::string why = refusal(problem, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(problem), why);
+    if (is_compiled(config)) {
+      open_module();  // the device is that of the sweep, also for a library's own CUDA runtime
+      std::string why;
+      return CudaLibraries::here().holder(signature_of(problem), config, &why)->prepare(problem, config);
+    }
     const CublasLtConfig c = CublasLtConfig::from(config);
     Module& module = open_module();
     if (const int here = version_here(module); c.version != 0 && c.version != here) {
@@ -145,6 +157,17 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  /// Whether a library of compiled kernels runs it, not cuBLASLt.
+  static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
+
+  static std::string compiled_refusal(const GemmProblem& problem, const KernelConfig& config) {
+    const Signature signature = signature_of(problem);
+    std::string why = cutlass_unsupported(signature);
+    if (!why.empty()) return why;
+    LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
+    return holder ? holder->refusal(problem, config) : why;
+  }
+
   static int version_here(Module& module) {
     static const int version = [&] {
       Facts of;

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Backend `cuda`: runs configs of provider `cublaslt` on an NVIDIA GPU.
+/// Backend `cuda`: runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from
+/// kernel libraries on KSCOUT_LIBRARY_PATH.
 ///
 /// Nothing of CUDA is loaded into a process before it makes the first config ready: device() and versions()
 /// ask the driver in a forked child, so that a program that lists, selects or forks workers has no GPU

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "provider/name_reader.h"
+#include "provider/gemm_signature_name.h"
 
 namespace kscout {
 
@@ -43,35 +43,6 @@ void check_signature(const Signature& s) {
   if (const std::string why = cublaslt_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
 }
 
-std::string signature_text(const Signature& s) {
-  const Signature usual = signature_of(make_gemm(0, 0, 0, s.dtype_a, s.layout));
-  std::string text = fmt::format("{}_{}", word(s.dtype_a), word(s.layout));
-  if (s.dtype_b != usual.dtype_b) text += fmt::format("_B{}", word(s.dtype_b));
-  if (s.dtype_c != usual.dtype_c) text += fmt::format("_C{}", word(s.dtype_c));
-  if (s.dtype_acc != usual.dtype_acc) text += fmt::format("_Acc{}", word(s.dtype_acc));
-  if (s.epilogue != Epilogue::none) text += fmt::format("_{}", word(s.epilogue));
-  return s.accumulate ? text + "_acc" : text;
-}
-
-Signature read_signature(NameReader& in) {
-  const auto dtype = [&] { return static_cast<DType>(in.word("dtype", EnumWords<DType>::words)); };
-  const DType a = dtype();
-  in.literal("_");
-  const auto layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
-  Signature s = signature_of(make_gemm(0, 0, 0, a, layout));
-  if (in.optional("_B")) s.dtype_b = dtype();
-  if (in.optional("_C")) s.dtype_c = dtype();
-  if (in.optional("_Acc")) s.dtype_acc = dtype();
-  s.accumulate = in.optional("_acc");
-  if (!s.accumulate && !in.rest.starts_with("_v")) {
-    in.literal("_");
-    s.epilogue = static_cast<Epilogue>(in.word("epilogue", EnumWords<Epilogue>::words));
-    if (s.epilogue == Epilogue::none) in.bad("an epilogue; 'none' is left out");
-    s.accumulate = in.optional("_acc");
-  }
-  return s;
-}
-
 class CublasLtProvider final : public Provider {
  public:
   std::string_view name() const noexcept override { return "cublaslt"; }
@@ -90,7 +61,7 @@ class CublasLtProvider final : public Provider {
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
-    const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", signature_text(signature), c.version);
+    const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
     if (c.suggestion > 0) return head + fmt::format("suggestion{}", c.suggestion);
     return head + fmt::format("a{}_{}x{}x{}_st{}_s{}_{}_w{}_o{}_{}_c{}x{}", c.algorithm, c.tile_m, c.tile_n,
                               c.tile_k, c.stages, c.split_k, kReductions[c.reduction], c.swizzle, c.custom,
@@ -100,7 +71,7 @@ class CublasLtProvider final : public Provider {
   NamedConfig parse(std::string_view name) const override {
     NameReader in("cublaslt", name);
     in.literal("cublaslt_gemm_");
-    const Signature signature = read_signature(in);
+    const Signature signature = read_gemm_signature(in, "_v");
     if (const std::string why = cublaslt_unsupported(signature); !why.empty())
       fail(Errc::invalid_argument, "'{}' is no cublaslt kernel: {}", name, why);
     CublasLtConfig c;

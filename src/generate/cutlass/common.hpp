@@ -1,0 +1,63 @@
+#pragma once
+// Shared by the kernels of a generated CUTLASS library: messages, the device, element types' strides.
+#include <cstdint>
+#include <cstdio>
+
+#include <cuda_runtime.h>
+
+#include "cutlass/cutlass.h"
+
+#include "kscout/kernel_library.h"
+
+namespace kscout_cutlass {
+
+inline std::int32_t refuse(kscout_kernel_message message, std::int32_t status, const char* text) {
+  if (message.size > 0) std::snprintf(message.text, message.size, "%s", text);
+  return status;
+}
+
+/// What CUTLASS answers, as the ABI says it. `refused`: the status of what it does not take.
+inline std::int32_t told(kscout_kernel_message message, cutlass::Status status) {
+  if (status == cutlass::Status::kSuccess) return KSCOUT_KERNEL_OK;
+  const bool refused = status == cutlass::Status::kErrorMisalignedOperand ||
+                       status == cutlass::Status::kErrorInvalidProblem ||
+                       status == cutlass::Status::kErrorNotSupported;
+  return refuse(message, refused ? KSCOUT_KERNEL_UNSUPPORTED : KSCOUT_KERNEL_FAILED,
+                cutlass::cutlassGetStatusString(status));
+}
+
+/// Multiprocessors of the device in use, asked once.
+inline int multiprocessors() {
+  static const int count = [] {
+    int device = 0, found = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&found, cudaDevAttrMultiProcessorCount, device);
+    return found;
+  }();
+  return count;
+}
+
+/// Where the axis that says so wants K to be parted; in the order of the words of axis `decomposition`.
+enum class Parts : std::int32_t { none, split_k, stream_k };
+
+/// Sizes that CUTLASS counts in int.
+inline bool fits_int(const kscout_kernel_shape& s) {
+  constexpr std::int64_t kMost = INT32_MAX;
+  return s.m <= kMost && s.n <= kMost && s.k <= kMost && s.batch <= kMost;
+}
+
+/// What a kernel of this kind asks of every shape before CUTLASS is asked.
+inline std::int32_t check_shape(const kscout_kernel_shape& s, kscout_kernel_message message) {
+  if (s.m < 1 || s.n < 1 || s.k < 1)
+    return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "m, n and k of at least 1");
+  if (!fits_int(s)) return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "sizes below 2^31");
+  return KSCOUT_KERNEL_OK;
+}
+
+inline std::int32_t check_call(const kscout_kernel_call& call, bool reads_c, kscout_kernel_message message) {
+  if (call.beta != 0 && !reads_c)
+    return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "compiled without reading C: beta is 0");
+  return KSCOUT_KERNEL_OK;
+}
+
+}  // namespace kscout_cutlass

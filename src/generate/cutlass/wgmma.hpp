@@ -1,0 +1,120 @@
+#pragma once
+// A GEMM of CUTLASS 3 for sm_90a (TMA, warp-specialised, wgmma) behind the C ABI of kscout's kernel libraries.
+#include "common.hpp"
+
+#include "cute/tensor.hpp"
+#include "cutlass/epilogue/collective/collective_builder.hpp"
+#include "cutlass/gemm/collective/collective_builder.hpp"
+#include "cutlass/gemm/device/gemm_universal_adapter.h"
+#include "cutlass/gemm/kernel/gemm_universal.hpp"
+#include "cutlass/gemm/kernel/tile_scheduler.hpp"
+
+namespace kscout_cutlass {
+
+/// Config, as the kernel sees the product (with swap_ab it computes C transposed: A and B, rows and columns
+/// have changed places): types A, B, C, Acc; LayoutA, LayoutB, LayoutC; Schedule, Epilogue, Scheduler; tile_*,
+/// cluster_*, stages (0: as many as fit), align_ab, align_c (elements); reads_c, swap_ab, stream_k; positions of
+/// the launch axes raster_axis, swizzle_axis, decomposition_axis, split_k_axis.
+template <class Config>
+struct Wgmma {
+  using Tile = cute::Shape<cute::Int<Config::tile_m>, cute::Int<Config::tile_n>, cute::Int<Config::tile_k>>;
+  using Cluster = cute::Shape<cute::Int<Config::cluster_m>, cute::Int<Config::cluster_n>, cute::_1>;
+  /// No source of C: its load is left out.
+  using Source = cute::conditional_t<Config::reads_c, typename Config::C, void>;
+  using Store = typename cutlass::epilogue::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
+      cutlass::epilogue::collective::EpilogueTileAuto, typename Config::Acc, typename Config::Acc, Source,
+      typename Config::LayoutC, Config::align_c, typename Config::C, typename Config::LayoutC, Config::align_c,
+      typename Config::Epilogue>::CollectiveOp;
+  using Stages = cute::conditional_t<
+      Config::stages == 0,
+      cutlass::gemm::collective::StageCountAutoCarveout<static_cast<int>(sizeof(typename Store::SharedStorage))>,
+      cutlass::gemm::collective::StageCount<Config::stages>>;
+  using Product = typename cutlass::gemm::collective::CollectiveBuilder<
+      cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, typename Config::A, typename Config::LayoutA,
+      Config::align_ab, typename Config::B, typename Config::LayoutB, Config::align_ab, typename Config::Acc, Tile,
+      Cluster, Stages, typename Config::Schedule>::CollectiveOp;
+  using Kernel = cutlass::gemm::kernel::GemmUniversal<cute::Shape<int, int, int, int>, Product, Store,
+                                                      typename Config::Scheduler>;
+  using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
+  using Arguments = typename Gemm::Arguments;
+
+  /// CuTe's stride of a matrix: the unit is static, the other two are told.
+  template <class Stride>
+  static Stride stride(std::int64_t leading, std::int64_t batch) {
+    Stride made{};
+    if constexpr (cute::is_static<cute::remove_cvref_t<decltype(cute::get<0>(made))>>::value) {
+      cute::get<1>(made) = leading;
+    } else {
+      cute::get<0>(made) = leading;
+    }
+    cute::get<2>(made) = batch;
+    return made;
+  }
+
+  static Arguments arguments(const kscout_kernel_shape& s, const kscout_kernel_call& call) {
+    constexpr bool kSwap = Config::swap_ab;
+    const std::int64_t batch_a = s.batch > 1 ? s.stride_a : 0, batch_b = s.batch > 1 ? s.stride_b : 0;
+    const std::int64_t batch_c = s.batch > 1 ? s.stride_c : 0;
+    Arguments args{};
+    args.mode = cutlass::gemm::GemmUniversalMode::kGemm;
+    args.problem_shape = {static_cast<int>(kSwap ? s.n : s.m), static_cast<int>(kSwap ? s.m : s.n),
+                          static_cast<int>(s.k), static_cast<int>(s.batch)};
+    args.mainloop.ptr_A = static_cast<const typename Config::A*>(kSwap ? call.b : call.a);
+    args.mainloop.ptr_B = static_cast<const typename Config::B*>(kSwap ? call.a : call.b);
+    args.mainloop.dA = stride<typename Kernel::StrideA>(kSwap ? s.ldb : s.lda, kSwap ? batch_b : batch_a);
+    args.mainloop.dB = stride<typename Kernel::StrideB>(kSwap ? s.lda : s.ldb, kSwap ? batch_a : batch_b);
+    args.epilogue.thread.alpha = static_cast<typename Config::Acc>(call.alpha);
+    args.epilogue.thread.beta = static_cast<typename Config::Acc>(call.beta);
+    if constexpr (Config::reads_c) {
+      args.epilogue.ptr_C = static_cast<const typename Config::C*>(call.c);
+      args.epilogue.dC = stride<typename Kernel::StrideC>(s.ldc, batch_c);
+    }
+    args.epilogue.ptr_D = static_cast<typename Config::C*>(call.c);
+    args.epilogue.dD = stride<typename Kernel::StrideD>(s.ldc, batch_c);
+    args.hw_info.sm_count = multiprocessors();
+    schedule(s, args.scheduler);
+    return args;
+  }
+
+  template <class Scheduler>
+  static void schedule(const kscout_kernel_shape& s, Scheduler& to) {
+    using Raster = decltype(to.raster_order);
+    // The axis speaks of the rows of C, which are the kernel's columns when it computes C transposed.
+    const bool along_m = (s.axes[Config::raster_axis] == 0) != Config::swap_ab;
+    to.raster_order = along_m ? Raster::AlongM : Raster::AlongN;
+    to.max_swizzle_size = s.axes[Config::swizzle_axis];
+    if constexpr (Config::stream_k) {
+      using Mode = decltype(to.decomposition_mode);
+      const Parts parts = static_cast<Parts>(s.axes[Config::decomposition_axis]);
+      to.decomposition_mode = parts == Parts::none      ? Mode::DataParallel
+                              : parts == Parts::split_k ? Mode::SplitK
+                                                        : Mode::StreamK;
+      to.splits = parts == Parts::split_k ? s.axes[Config::split_k_axis] : 1;
+    }
+  }
+
+  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
+                                      kscout_kernel_message message) {
+    *bytes = 0;
+    if (const std::int32_t status = check_shape(*shape, message); status != KSCOUT_KERNEL_OK) return status;
+    const Arguments args = arguments(*shape, kscout_kernel_call{});
+    if (const auto can = Gemm::can_implement(args); can != cutlass::Status::kSuccess) return told(message, can);
+    *bytes = Gemm::get_workspace_size(args);
+    return KSCOUT_KERNEL_OK;
+  }
+
+  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
+                          kscout_kernel_message message) {
+    if (const std::int32_t status = check_call(*call, Config::reads_c, message); status != KSCOUT_KERNEL_OK)
+      return status;
+    Gemm gemm;
+    const auto stream = static_cast<cudaStream_t>(call->stream);
+    if (const auto made = gemm.initialize(arguments(*shape, *call), call->workspace, stream);
+        made != cutlass::Status::kSuccess)
+      return told(message, made);
+    return told(message, gemm.run(stream));
+  }
+};
+
+}  // namespace kscout_cutlass

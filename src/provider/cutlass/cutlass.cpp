@@ -1,0 +1,242 @@
+#include "provider/cutlass/cutlass.h"
+
+#include <algorithm>
+
+#include "provider/gemm_signature_name.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::string_view kPipelines[] = {"wgmma_coop", "wgmma_pingpong", "mma80"};
+constexpr std::string_view kSchedulers[] = {"persistent", "stream_k", "grid"};
+constexpr std::string_view kEpilogues[] = {"tma", "nosmem", "smem"};
+constexpr std::string_view kRasters[] = {"along_m", "along_n"};
+constexpr std::string_view kParts[] = {"data_parallel", "split_k", "stream_k"};
+
+constexpr Axis kAxes[] = {
+    {"pipeline", "1",
+     "wgmma_coop: two warpgroups share a tile; wgmma_pingpong: each has its own; mma80: instructions of "
+     "sm_80, "
+     "several stages",
+     kPipelines},
+    {"tile_m", "elements", "rows of C that one block computes"},
+    {"tile_n", "elements", "columns of C that one block computes"},
+    {"tile_k", "elements", "K of one stage"},
+    {"warp_m", "elements", "rows of C that one warp computes (mma80); 0 = the warpgroup's"},
+    {"warp_n", "elements", "columns of C that one warp computes (mma80); 0 = the warpgroup's"},
+    {"cluster_m", "blocks", "blocks of a cluster along M, which share columns of B"},
+    {"cluster_n", "blocks", "blocks of a cluster along N, which share rows of A"},
+    {"scheduler", "1",
+     "persistent: blocks stay and take tiles; stream_k: and may share a tile's K; grid: a block per tile",
+     kSchedulers},
+    {"epilogue", "1",
+     "how C is stored: tma: by tensor copies; nosmem: straight from registers; smem: through "
+     "shared memory",
+     kEpilogues},
+    {"stages", "1", "stages kept in shared memory; 0 = as many as fit"},
+    {"align", "bytes", "at multiples of which rows of A and B start"},
+    {"swap_ab", "1", "1: computes C transposed, so that few rows of C become columns of a tile"},
+    {"fast_accum", "1", "1: sums of 8-bit products stay in the matrix unit, with fewer digits"},
+    {"raster", "1", "along which way of C blocks take tiles one after the other", kRasters, true},
+    {"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true},
+    {"decomposition", "1",
+     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks", kParts,
+     true},
+    {"split_k", "1", "parts of K summed at the end", {}, true},
+};
+
+constexpr std::int32_t CutlassConfig::*kFields[] = {
+    &CutlassConfig::pipeline,  &CutlassConfig::tile_m,        &CutlassConfig::tile_n,
+    &CutlassConfig::tile_k,    &CutlassConfig::warp_m,        &CutlassConfig::warp_n,
+    &CutlassConfig::cluster_m, &CutlassConfig::cluster_n,     &CutlassConfig::scheduler,
+    &CutlassConfig::epilogue,  &CutlassConfig::stages,        &CutlassConfig::align,
+    &CutlassConfig::swap_ab,   &CutlassConfig::fast_accum,    &CutlassConfig::raster,
+    &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
+static_assert(std::size(kFields) == std::size(kAxes));
+
+constexpr std::string_view kPrefix = "cutlass_gemm_";
+
+void check_signature(const Signature& s) {
+  if (const std::string why = cutlass_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
+}
+
+/// Stages that fit beside the epilogue's buffers in the 227 KiB that a block of sm_90 may have; CUTLASS
+/// counts a little otherwise (one stage less for 128 x 192 and 64 x 128).
+double stages_that_fit(const Signature& s, const CutlassConfig& c) {
+  constexpr double kShared = 232448;
+  const double stage =
+      c.tile_k * (c.tile_m * bytes_per_element(s.dtype_a) + c.tile_n * bytes_per_element(s.dtype_b));
+  const double columns = std::min(c.swap_ab ? c.tile_m : c.tile_n, 32);
+  const double rows = c.is(CutlassPipeline::wgmma_coop) ? 128 : 64;
+  const double store = c.is(CutlassEpilogue::tma) ? 2 * rows * columns * bytes_per_element(s.dtype_c) : 0;
+  return std::floor((kShared - store) / stage);
+}
+
+class CutlassProvider final : public Provider {
+ public:
+  std::string_view name() const noexcept override { return "cutlass"; }
+  std::string_view help() const noexcept override {
+    return "GEMM kernels of NVIDIA's CUTLASS for Hopper, generated and compiled on their own, run by backend "
+           "cuda";
+  }
+  std::span<const Op> ops() const noexcept override {
+    static constexpr Op kOps[] = {Op::gemm};
+    return kOps;
+  }
+  const ConfigSpace& space(Op op) const override {
+    if (op != Op::gemm) fail(Errc::unsupported, "cutlass has no kernels for {}; it has gemm", word(op));
+    return cutlass_gemm_space;
+  }
+
+  std::string print(const Signature& signature, const KernelConfig& config) const override {
+    const CutlassConfig c = CutlassConfig::from(config);
+    return fmt::format("{}__{}_z{}_{}_k{}", cutlass_kernel_name(signature, config), kRasters[c.raster],
+                       c.swizzle, kParts[c.decomposition], c.split_k);
+  }
+
+  NamedConfig parse(std::string_view name) const override {
+    NameReader in("cutlass", name);
+    in.literal(kPrefix);
+    const Signature signature = read_gemm_signature(in, "__");
+    if (const std::string why = cutlass_unsupported(signature); !why.empty())
+      fail(Errc::invalid_argument, "'{}' is no cutlass kernel: {}", name, why);
+    CutlassConfig c;
+    read_kernel(in, c);
+    in.literal("__");
+    c.raster = in.word("raster", kRasters);
+    in.literal("_z");
+    c.swizzle = in.number("swizzle");
+    in.literal("_");
+    c.decomposition = in.word("decomposition", kParts);
+    in.literal("_k");
+    c.split_k = in.number("split_k");
+    if (!in.rest.empty()) in.bad("the end");
+    return {signature, c.kernel_config()};
+  }
+
+  Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
+    const CutlassConfig c = CutlassConfig::from(config);
+    const bool mma80 = c.is(CutlassPipeline::mma80);
+    constexpr double kWarpLanes = 32, kWarpSpecialised = 384;
+    Traits t;
+    t.workers = t.workers_m = t.workers_n = 0;
+    t.packs_a = t.packs_b = 0;
+    t.kind = 0;
+    t.tile_m = c.tile_m;
+    t.tile_n = c.tile_n;
+    t.tile_k = c.tile_k;
+    t.inner_m = mma80 ? c.warp_m : c.tile_m;
+    t.inner_n = mma80 ? c.warp_n : c.tile_n;
+    t.threads_per_worker =
+        mma80 ? kWarpLanes * (c.tile_m / std::max(c.warp_m, 1)) * (c.tile_n / std::max(c.warp_n, 1))
+              : kWarpSpecialised;
+    t.stages = c.stages > 0 ? c.stages : stages_that_fit(signature, c);
+    t.split_k = c.split_k;
+    t.shared_bytes =
+        t.stages * t.tile_k *
+        (t.tile_m * bytes_per_element(signature.dtype_a) + t.tile_n * bytes_per_element(signature.dtype_b));
+    t.register_elements = t.inner_m * t.inner_n;
+    t.vector_elements = c.align / bytes_per_element(signature.dtype_a);
+    t.alignment = t.vector_elements;
+    t.order = c.raster;
+    t.persistent = c.is(CutlassScheduler::grid) ? 0 : 1;
+    t.cluster = c.cluster_m * c.cluster_n;
+    t.swizzle = c.swizzle;
+    return t;
+  }
+
+ private:
+  static void read_kernel(NameReader& in, CutlassConfig& c) {
+    const auto pair = [&](std::string_view mark, std::int32_t& first, std::int32_t& second) {
+      in.literal(mark);
+      first = in.number("a size");
+      in.literal("x");
+      second = in.number("a size");
+    };
+    in.literal("__");
+    c.pipeline = in.word("pipeline", kPipelines);
+    pair("_", c.tile_m, c.tile_n);
+    in.literal("x");
+    c.tile_k = in.number("tile_k");
+    pair("_w", c.warp_m, c.warp_n);
+    pair("_c", c.cluster_m, c.cluster_n);
+    in.literal("_");
+    c.scheduler = in.word("scheduler", kSchedulers);
+    in.literal("_");
+    c.epilogue = in.word("epilogue", kEpilogues);
+    in.literal("_s");
+    c.stages = in.number("stages");
+    in.literal("_a");
+    c.align = in.number("align");
+    c.swap_ab = in.optional("_swap");
+    c.fast_accum = in.optional("_fast");
+  }
+};
+
+}  // namespace
+
+constexpr ConfigSpace cutlass_gemm_space{"cutlass", Op::gemm, kAxes};
+
+const Provider& cutlass_provider() {
+  static const CutlassProvider provider;
+  return provider;
+}
+
+CutlassConfig CutlassConfig::from(const KernelConfig& config) {
+  if (config.space != &cutlass_gemm_space) {
+    fail(Errc::invalid_argument, "a config of {} is not one of cutlass gemm",
+         config.space ? config.space->provider : "no space");
+  }
+  CutlassConfig c;
+  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
+    const bool flag = kFields[i] == &CutlassConfig::swap_ab || kFields[i] == &CutlassConfig::fast_accum;
+    if (config[i] < 0 || (flag && config[i] > 1)) {
+      fail(Errc::invalid_argument, "cutlass gemm: axis {} is {}; {}", kAxes[i].name,
+           config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]),
+           flag ? "it is 0 or 1" : "every axis needs a value of at least 0");
+    }
+    axis_value_text(kAxes[i], config[i]);  // throws when an enum's value has no word
+    c.*kFields[i] = config[i];
+  }
+  return c;
+}
+
+KernelConfig CutlassConfig::kernel_config() const {
+  KernelConfig config(cutlass_gemm_space);
+  for (std::size_t i = 0; i < std::size(kFields); ++i) config[i] = this->*kFields[i];
+  return config;
+}
+
+std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {
+  check_signature(signature);
+  const CutlassConfig c = CutlassConfig::from(config);
+  return fmt::format("{}{}__{}_{}x{}x{}_w{}x{}_c{}x{}_{}_{}_s{}_a{}{}{}", kPrefix,
+                     gemm_signature_text(signature), kPipelines[c.pipeline], c.tile_m, c.tile_n, c.tile_k,
+                     c.warp_m, c.warp_n, c.cluster_m, c.cluster_n, kSchedulers[c.scheduler],
+                     kEpilogues[c.epilogue], c.stages, c.align, c.swap_ab ? "_swap" : "",
+                     c.fast_accum ? "_fast" : "");
+}
+
+std::string cutlass_unsupported(const Signature& s) {
+  if (s.op != Op::gemm) return fmt::format("cutlass has no kernels for {}; it has gemm", word(s.op));
+  const bool half = (s.dtype_a == DType::bf16 || s.dtype_a == DType::fp16) && s.dtype_c == s.dtype_a;
+  const bool eight = s.dtype_a == DType::fp8 && (s.dtype_c == DType::bf16 || s.dtype_c == DType::fp16);
+  if (!(half || eight) || s.dtype_b != s.dtype_a || s.dtype_acc != DType::fp32) {
+    return fmt::format(
+        "cutlass gemm of A {}, B {}, C {}, accumulated in {}: its kernels take bf16 or fp16, or fp8 with a C "
+        "of 16 "
+        "bits, summed in fp32",
+        word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
+  }
+  if (eight && s.layout != Layout::rcr) {
+    return fmt::format(
+        "cutlass gemm of fp8 {}: 8-bit operands lie along K in both operands, which is layout rcr",
+        word(s.layout));
+  }
+  if (s.epilogue != Epilogue::none)
+    return fmt::format("cutlass gemm with epilogue {}: its kernels have none", word(s.epilogue));
+  return {};
+}
+
+}  // namespace kscout
