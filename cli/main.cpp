@@ -8,6 +8,7 @@ void setup_kernels(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
+void setup_search(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_generate(CLI::App& verb);
 void setup_export(CLI::App& verb);
@@ -26,6 +27,7 @@ constexpr VerbSetup kSetups[] = {
     {"sweep", setup_sweep},
     {"features", setup_features},
     {"predict", setup_predict_without_data},
+    {"search", setup_search},
     {"run", setup_run},
     {"generate", setup_generate},
     {"export", setup_export},

@@ -36,6 +36,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"train", "a model from datasets", Program::lab},
     {"evaluate", "a model against the oracle of a dataset", Program::lab},
     {"predict", "ranked configs of a problem or a file of problems", Program::kscout},
+    {"search", "the best of many configs by a model, evaluating few", Program::kscout},
     {"run", "select, execute, verify and time one problem", Program::kscout},
     {"generate", "sources of kernel libraries, and their building", Program::kscout},
     {"export", "a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},

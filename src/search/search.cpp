@@ -1,0 +1,97 @@
+#include "search/search.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <unordered_set>
+
+#include "core/fail.h"
+#include "search/tally.h"
+
+namespace kscout {
+
+namespace {
+
+// Of the differential evolution that the public tools have.
+constexpr std::size_t kMembers = 20, kLeastMembers = 4;
+constexpr double kMutation = 0.3, kCrossover = 0.7;
+
+}  // namespace
+
+std::uint32_t Searcher::below(std::size_t count) {
+  // Draws beyond the last whole multiple of `count` would favour small numbers.
+  const std::uint64_t most = std::mt19937_64::max() - std::mt19937_64::max() % count;
+  std::uint64_t drawn = random_();
+  while (drawn >= most) drawn = random_();
+  return static_cast<std::uint32_t>(drawn % count);
+}
+
+bool Searcher::chance(double probability) {
+  return static_cast<double>(random_() >> 11) * 0x1p-53 < probability;
+}
+
+SearchResult Searcher::search(const SearchSpace& space, const Objective& objective,
+                              const SearchRequest& request) {
+  if (!request.prior.empty() && request.prior.size() != space.size()) {
+    fail(Errc::invalid_argument, "a prior of {} numbers for {} configs", request.prior.size(), space.size());
+  }
+  switch (request.strategy) {
+    case SearchStrategy::guided:
+      return guide(space, objective, request);
+    case SearchStrategy::de:
+      return evolve(space, objective, request);
+    case SearchStrategy::random:
+      return draw(space, objective, request);
+    case SearchStrategy::all:
+      break;
+  }
+  Tally tally(objective);
+  std::vector<std::uint32_t> all(space.size());
+  std::iota(all.begin(), all.end(), 0u);
+  tally.ask(all);
+  return tally.result(request.top);
+}
+
+SearchResult Searcher::draw(const SearchSpace& space, const Objective& objective,
+                            const SearchRequest& request) {
+  Tally tally(objective);
+  std::vector<std::uint32_t> drawn;
+  for (std::size_t i = 0; i < request.budget; ++i) drawn.push_back(below(space.size()));
+  tally.ask(drawn);
+  return tally.result(request.top);
+}
+
+SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objective,
+                              const SearchRequest& request) {
+  const std::size_t count = std::min(kMembers, request.budget);
+  if (count < kLeastMembers) return draw(space, objective, request);
+  Tally tally(objective);
+  std::vector<std::uint32_t> drawn;
+  for (std::size_t i = 0; i < count; ++i) drawn.push_back(below(space.size()));
+  std::vector<FoundConfig> members = tally.ask(drawn);
+  SearchPoint child;
+  for (std::size_t left = (request.budget - count) / count; left > 0; --left) {
+    std::vector<std::uint32_t> children;
+    for (std::size_t i = 0; i < count; ++i) {
+      std::size_t others[3];
+      for (std::size_t at = 0; at < 3; ++at) {
+        do others[at] = below(count);
+        while (others[at] == i || std::find(others, others + at, others[at]) != others + at);
+      }
+      const auto parent = space.point(members[i].config);
+      child.assign(parent.begin(), parent.end());
+      for (std::size_t axis = 0; axis < child.size(); ++axis) {
+        if (chance(kMutation)) child[axis] = space.point(members[others[below(3)]].config)[axis];
+        if (chance(1 - kCrossover)) child[axis] = parent[axis];
+      }
+      children.push_back(space.find(child).value_or(members[i].config));
+    }
+    const std::vector<FoundConfig> scored = tally.ask(children);
+    for (std::size_t i = 0; i < count; ++i) {
+      if (scored[i].score > members[i].score) members[i] = scored[i];
+    }
+  }
+  return {best_of(std::move(members), request.top), tally.evaluations()};
+}
+
+}  // namespace kscout

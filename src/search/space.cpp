@@ -1,0 +1,59 @@
+#include "search/space.h"
+
+#include <algorithm>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+SearchSpace::SearchSpace(ConfigTable configs) : configs_(std::move(configs)) {
+  if (configs_.empty()) fail(Errc::invalid_argument, "nothing to search: no config is left");
+  std::vector<std::size_t> axes;
+  std::vector<std::vector<std::int32_t>> values;
+  double points = 1;
+  for (std::size_t axis = 0; axis < configs_.space().axes.size(); ++axis) {
+    const auto column = configs_.column(axis);
+    std::vector<std::int32_t> distinct(column.begin(), column.end());
+    std::ranges::sort(distinct);
+    distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
+    if (distinct.size() == 1) continue;
+    points *= static_cast<double>(distinct.size());
+    axes.push_back(axis);
+    values_.push_back(static_cast<std::uint16_t>(distinct.size()));
+    ordered_.push_back(configs_.space().axes[axis].words.empty());
+    values.push_back(std::move(distinct));
+    if (values.back().size() > UINT16_MAX || points >= 0x1p64) {
+      fail(Errc::unsupported,
+           "too large to search: the values of {} axes have {:.1e} combinations; the limit is 2^64",
+           axes.size(), points);
+    }
+  }
+  ranks_.resize(size() * axes.size());
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto column = configs_.column(axes[i]);
+    for (std::size_t c = 0; c < size(); ++c) {
+      const auto at = std::ranges::lower_bound(values[i], column[c]);
+      ranks_[c * axes.size() + i] = static_cast<std::uint16_t>(at - values[i].begin());
+    }
+  }
+  place_.reserve(size());
+  for (std::uint32_t c = 0; c < size(); ++c) {
+    if (!place_.emplace(key(point(c)), c).second)
+      fail(Errc::invalid_argument, "config {} of {} stands twice in what is to be searched", c, size());
+  }
+}
+
+std::uint64_t SearchSpace::key(std::span<const std::uint16_t> point) const noexcept {
+  std::uint64_t key = 0;
+  for (std::size_t i = 0; i < point.size(); ++i) key = key * values_[i] + point[i];
+  return key;
+}
+
+std::optional<std::uint32_t> SearchSpace::find(std::span<const std::uint16_t> point) const {
+  const auto found = place_.find(key(point));
+  return found == place_.end() ? std::nullopt : std::optional(found->second);
+}
+
+}  // namespace kscout
