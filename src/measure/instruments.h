@@ -71,6 +71,9 @@ class Instruments {
   virtual double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) = 0;
   /// Calls are timed in batches of at least this long, so that clock and call cost stay below 0.3 %.
   virtual double batch_us() const noexcept = 0;
+  /// What the first call of a kernel in this process may take longer than the next ones, because its code is
+  /// loaded then: no first call below that is believed to be slow.
+  virtual double loading_us() const noexcept { return 0; }
   /// Whether the device runs slower than its clocks promise right now (heat, power brake), as far as it says.
   virtual bool slowed() { return false; }
   /// Clock of the device's cores right now; NaN where it does not say.

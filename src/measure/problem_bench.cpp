@@ -109,11 +109,14 @@ bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
 void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome) {
   const bool fixed = protocol_.repeat > 0;
   std::vector<double> samples;
-  if (!fixed && first_us >= kLongUs) {
-    samples.push_back(first_us);
+  double expected_us = first_us;
+  const int warmup = first_us >= kLongUs ? std::max(protocol_.warmup, 1) : protocol_.warmup;
+  if (fixed || first_us < kLongUs + device_.loading_us()) {
+    for (int i = 0; i < warmup; ++i) expected_us = std::min(expected_us, timed_us(launch, 1));
+  }
+  if (!fixed && expected_us >= kLongUs) {
+    samples.push_back(expected_us);
   } else {
-    double expected_us = first_us;
-    for (int i = 0; i < protocol_.warmup; ++i) expected_us = std::min(expected_us, timed_us(launch, 1));
     // The first calls of a short kernel say little about the next ones (sleeping threads, branches to learn).
     if (expected_us < device_.batch_us()) expected_us = sample_us(launch, expected_us);
     for (int i = 0; i < (fixed ? protocol_.repeat : 1); ++i)

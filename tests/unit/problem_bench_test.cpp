@@ -156,5 +156,54 @@ TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
   EXPECT_EQ(outcome.measured.repeats, 5);
 }
 
+/// A device on which the first call of a kernel takes 3 ms longer than the next ones, which take 10 us.
+class LoadingDevice final : public Instruments {
+ public:
+  Memory& memory() override { return host_.memory(); }
+  double memory_bytes() override { return host_.memory_bytes(); }
+  std::byte* map(std::size_t bytes) override { return host_.map(bytes); }
+  void unmap(std::byte* memory, std::size_t bytes) noexcept override { host_.unmap(memory, bytes); }
+  std::size_t stagger() const noexcept override { return host_.stagger(); }
+  void protect(std::byte* memory, std::size_t bytes, bool read_only) override {
+    host_.protect(memory, bytes, read_only);
+  }
+  void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
+    host_.fill(dtype, data, count, operand, seed);
+  }
+  void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
+              std::span<double> out) override {
+    host_.gather(dtype, data, indices, out);
+  }
+  Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
+                   Squares squares) override {
+    return host_.multiply(view, data, items, x, squares);
+  }
+  void evict(std::span<const Region> operands) override { host_.evict(operands); }
+  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+    host_.time_us(launch, buffers, workspace, 1);
+    const double us = loaded_ ? 10 : 3010.0 / calls;
+    loaded_ = true;
+    return us;
+  }
+  double batch_us() const noexcept override { return 100; }
+  double loading_us() const noexcept override { return 20'000; }
+
+ private:
+  Instruments& host_ = host_instruments();
+  bool loaded_ = false;
+};
+
+TEST(ProblemBench, LoadingAKernelIsNoReasonToGiveItUp) {
+  ShakenBackend backend;
+  for (const CacheState cache : {CacheState::warm, CacheState::cold}) {
+    LoadingDevice device;
+    ProblemBench bench({.cache = cache, .slack_us = 0}, 1, device);
+    bench.open(make_gemm(4, 4, 0));
+    const Outcome outcome = bench.coarse(taking_us(backend, {0})[0], 9);
+    EXPECT_EQ(outcome.measured.status, Status::ok);
+    EXPECT_EQ(outcome.measured.time_us, 10);
+  }
+}
+
 }  // namespace
 }  // namespace kscout

@@ -116,6 +116,8 @@ class GpuInstruments final : public Instruments {
   }
 
   double batch_us() const noexcept override { return 100; }
+  /// CUDA loads a kernel when it is first launched: 2 to 4 ms for one of cuBLASLt's on an H200's host.
+  double loading_us() const noexcept override { return 20'000; }
 
   bool slowed() override {
     // Asking takes the driver longer than many a kernel runs, and heat lasts.
