@@ -45,8 +45,8 @@ void print_summary(const TrainingResult& result, Format format) {
 
 /// The schema with the features asked for, and those of the problem alone, which tell how fast its best
 /// config is.
-std::shared_ptr<const Schema> chosen_schema(Options& options, Op op) {
-  const std::string name = !options.schema.empty() ? options.schema : is_conv(op) ? "conv" : "gemm";
+std::shared_ptr<const Schema> chosen_schema(Options& options, Op op, DeviceKind kind) {
+  const std::string name = !options.schema.empty() ? options.schema : std::string(default_schema(op, kind));
   const Schema whole = Schema::find(name).for_op(op);
   if (options.features.empty()) return std::make_shared<Schema>(whole);
   std::vector<std::uint32_t> positions;
@@ -103,8 +103,9 @@ void train_verb(Options& options) {
   }
   for (const auto& file : options.exclude) leave_out(file, tables);
   ProgressLine line("train");
-  const auto result = train(tables, families_of(tables, options.rules), chosen_schema(options, op),
-                            options.train, [&line](const std::string& text) { line(text); });
+  const auto result = train(tables, families_of(tables, options.rules),
+                            chosen_schema(options, op, tables.front().device.kind), options.train,
+                            [&line](const std::string& text) { line(text); });
   write_model_folder(options.out, result, origin);
   print_summary(result, options.format);
   fmt::print(
@@ -127,7 +128,8 @@ void setup_train(CLI::App& verb) {
       ->delimiter(',')
       ->default_str("relative,rank,tflops");
   verb.add_option("--op", options->op, "operation that the datasets must be of (default: theirs)");
-  verb.add_option("--schema", options->schema, "feature schema (default: gemm or conv, by operation)");
+  verb.add_option("--schema", options->schema,
+                  "feature schema (default: gemm, gemm_gpu or conv, by operation and device)");
   verb.add_option("--features", options->features, "scores read only these features, parted by commas")
       ->delimiter(',');
   verb.add_option("--increasing", p.increasing, "features that may only raise a score, parted by commas")

@@ -38,8 +38,14 @@ struct Traits {
   double order = unknown;     ///< which loop is outermost: 0 = m, 1 = n, 2 = k
   double prefetch = unknown;  ///< distance in elements, 0 = none
   double persistent = unknown;
-  double cluster = unknown;  ///< workers that share staged tiles
+  double cluster = unknown;    ///< workers that share staged tiles
+  double cluster_m = unknown;  ///< rows of such a group, in workers
+  double cluster_n = unknown;
   double swizzle = unknown;  ///< tiles of C walked together for cache reuse
+  double algorithm =
+      unknown;               ///< which of its library's ways of working; numbers mean nothing but "the same"
+  double variant = unknown;  ///< an option within the algorithm
+  double suggestion = unknown;  ///< n: whatever the library names n-th for the problem; 0 = always the same
 };
 
 template <>
@@ -71,6 +77,11 @@ struct Fields<Traits> {
       Field{"persistent", &T::persistent, "1", "1 when workers stay and take tiles"},
       Field{"cluster", &T::cluster, "1", "workers that share staged tiles"},
       Field{"swizzle", &T::swizzle, "1", "tiles of C walked together"},
+      Field{"cluster_m", &T::cluster_m, "1", "rows of workers in a cluster"},
+      Field{"cluster_n", &T::cluster_n, "1", "columns of workers in a cluster"},
+      Field{"algorithm", &T::algorithm, "1", "which of its library's ways of working"},
+      Field{"variant", &T::variant, "1", "an option within the algorithm"},
+      Field{"suggestion", &T::suggestion, "1", "n: what the library names n-th for the problem; 0 = fixed"},
   };
 };
 

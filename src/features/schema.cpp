@@ -239,6 +239,11 @@ void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& 
                               scratch.expr);
 }
 
+std::string_view default_schema(Op op, DeviceKind kind) noexcept {
+  if (is_conv(op)) return "conv";
+  return kind == DeviceKind::gpu ? "gemm_gpu" : "gemm";
+}
+
 const Schema& analytic_schema() {
   static const Schema analytic = [] {
     const Schema& gemm = Schema::find("gemm");

@@ -155,6 +155,10 @@ class Schema::Rows {
   std::vector<expr::ProblemInputs> problem_checks_;
 };
 
+/// Which of our own schemas fits an operation on a kind of device: what models are trained with unless one is
+/// named.
+std::string_view default_schema(Op op, DeviceKind kind) noexcept;
+
 /// Microseconds that each config should take by the analytic model alone: the one feature `analytic_time_us`
 /// of schema `gemm`. Sensible for ranking without any measurement; NaN where the device's or the config's
 /// facts do not suffice.

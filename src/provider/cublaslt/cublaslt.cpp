@@ -94,6 +94,7 @@ class CublasLtProvider final : public Provider {
     t.workers = t.workers_m = t.workers_n = 0;
     t.packs_a = t.packs_b = 0;
     t.kind = 0;
+    t.suggestion = c.suggestion;
     if (c.suggestion > 0) return t;  // another algorithm for every problem
     const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };
     t.tile_m = said(c.tile_m);
@@ -101,7 +102,11 @@ class CublasLtProvider final : public Provider {
     t.tile_k = said(c.tile_k);
     t.stages = said(c.stages);
     t.split_k = said(c.split_k);
-    t.cluster = said(c.cluster_m * c.cluster_n);
+    t.cluster_m = said(c.cluster_m);
+    t.cluster_n = said(c.cluster_n);
+    t.cluster = t.cluster_m * t.cluster_n;
+    t.algorithm = c.algorithm;
+    t.variant = c.custom;
     t.swizzle = c.swizzle + 1;
     t.shared_bytes =
         t.stages * t.tile_k *
