@@ -62,7 +62,7 @@ void export_decisions(const DbOptions& options) {
 
 /// A decision that nobody could use is refused here, where somebody reads the message.
 void check(const StoredDecision& one) {
-  const GemmProblem problem = parse_problem(one.problem);
+  const Problem problem = parse_any_problem(one.problem);
   parse_config_name(one.config);
   if (print(problem) != one.problem) {
     fail(Errc::corrupt_data, "problem '{}' is written '{}'", one.problem, print(problem));

@@ -25,16 +25,16 @@ struct Truth {
   const Measurement* of(const KernelConfig& config) const noexcept;
 };
 /// Reads a dataset and keeps what it says of one problem.
-using ReadTruth = Truth (*)(const std::string& file, const GemmProblem& problem);
+using ReadTruth = Truth (*)(const std::string& file, const Problem& problem);
 
 /// In kscout-lab: read_dataset.
-Truth read_truth(const std::string& file, const GemmProblem& problem);
+Truth read_truth(const std::string& file, const Problem& problem);
 
 /// The verb; without `read`, --data starts kscout-lab.
 void setup_predict(CLI::App& verb, ReadTruth read);
 
 struct ExplainRequest {
-  GemmProblem problem;
+  Problem problem;
   std::vector<KernelConfig> asked = {};  ///< configs whose place in the ranking is wanted
   std::size_t top = 5;
   By by = By::best;

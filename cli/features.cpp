@@ -49,10 +49,12 @@ void print_catalogue(const Schema& schema, Format format) {
   table.print(format);
 }
 
-/// A schema without a name fits the config's provider: our own.
+/// Without a schema: our own of the problem's operation.
 void print_row(const FeaturesOptions& options) {
-  const Schema& schema = Schema::find(options.schema.empty() ? "gemm" : options.schema);
-  const GemmProblem problem = options.problem.problem();
+  const Problem problem = options.problem.any_problem();
+  const Op op = problem.op();
+  const std::string name = !options.schema.empty() ? options.schema : is_conv(op) ? "conv" : "gemm";
+  const Schema schema = Schema::find(name).for_op(op);
   const Device device = find_device(options.device);
   std::vector<double> row(schema.size());
   if (options.config.empty()) {
@@ -90,7 +92,7 @@ void run(const FeaturesOptions& options) {
 
 void setup_features(CLI::App& verb) {
   auto options = std::make_shared<FeaturesOptions>();
-  options->problem.add_to(verb);
+  options->problem.add_all_to(verb);
   verb.add_option("--schema", options->schema,
                   "its features; without a problem and a schema, the schemas are listed");
   verb.add_option("--config", options->config, "a kernel's name: the row of (problem, config)");

@@ -44,7 +44,7 @@ void import_verb(const Options& options) {
 void setup_import(CLI::App& verb) {
   const auto options = std::make_shared<Options>();
   verb.add_option("file", options->file, "what another tool wrote")->required();
-  verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler")->required();
+  verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required();
   verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")->capture_default_str();
   verb.add_option("--dtype", options->dtype, "element type where the file does not tell (default fp16)");
   verb.add_option("--layout", options->layout, "layout where the file does not tell (default rcr, nhwgc)");

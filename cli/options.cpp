@@ -29,16 +29,44 @@ CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std
   return option;
 }
 
+void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std::string& help) {
+  std::string flag = "--" + name;
+  std::ranges::replace(flag, '_', '-');
+  add_text_option(verb, flag, help, "",
+                  [this, name](const std::string& text) { set_fields.emplace_back(name, text); });
+}
+
 void ProblemOptions::add_to(CLI::App& verb) {
   verb.add_option("problem", one_line, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
   verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)");
-  for_each_field<GemmProblem>([&](const auto& field) {
-    const std::string name(field.name);
-    std::string flag = "--" + name;
-    std::ranges::replace(flag, '_', '-');
-    add_text_option(verb, flag, std::string(field.help), "",
-                    [this, name](const std::string& text) { set_fields.emplace_back(name, text); });
+  for_each_field<GemmProblem>(
+      [&](const auto& field) { add_flag(verb, std::string(field.name), std::string(field.help)); });
+}
+
+void ProblemOptions::add_all_to(CLI::App& verb) {
+  verb.add_option("problem", one_line,
+                  "one-line form gemm:MxNxK[:dtype][:layout][:name=value...] or "
+                  "conv_fwd:NxCxHxW:KxYxX[:dtype][:layout][:name=value...]");
+  verb.add_option("--op", op, "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)");
+  verb.add_option("--dtype", dtype, "element type of all operands (fp32)");
+  std::vector<std::pair<std::string, std::string>> flags;  // name, help: one flag where both kinds have it
+  for_each_field<GemmProblem>(
+      [&](const auto& field) { flags.emplace_back(std::string(field.name), std::string(field.help)); });
+  for_each_field<ConvProblem>([&](const auto& field) {
+    const std::string name(field.name), help = "convolution: " + std::string(field.help);
+    const auto known = std::ranges::find(flags, name, &std::pair<std::string, std::string>::first);
+    if (known == flags.end()) {
+      flags.emplace_back(name, help);
+    } else if (known->second != field.help) {
+      known->second += "; " + help;
+    }
   });
+  for (const auto& [name, help] : flags) {
+    if (name != "op") add_flag(verb, name, help);
+  }
+  for (const std::string name : {"stride", "dilation", "pad"}) {
+    add_flag(verb, name, "convolution: of all axes");
+  }
 }
 
 bool ProblemOptions::given() const { return !one_line.empty() || !set_fields.empty(); }
@@ -58,6 +86,58 @@ GemmProblem ProblemOptions::problem() const {
   }
   check(problem);
   return problem;
+}
+
+namespace {
+
+/// The fields that the shape of a convolution's one-line form is made of.
+constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y", "x"};
+
+}  // namespace
+
+ConvProblem ProblemOptions::conv_problem(Op direction) const {
+  std::string text = one_line;
+  if (text.empty()) {
+    const auto size = [&](std::string_view name) {
+      const auto found = std::ranges::find(set_fields, name, &std::pair<std::string, std::string>::first);
+      if (found != set_fields.end()) return found->second;
+      if (name == "c" || name == "h" || name == "w" || name == "k") {
+        fail(Errc::invalid_argument,
+             "which convolution? give {}:NxCxHxW:KxYxX or at least --c, --h, --w, --k (--{} is missing)",
+             word(direction), name);
+      }
+      return std::string("1");
+    };
+    const bool three = size("d") != "1" || size("z") != "1";
+    text = fmt::format("{}:{}x{}{}x{}x{}:{}{}x{}x{}:{}", word(direction), size("n"), size("c"),
+                       three ? "x" + size("d") : "", size("h"), size("w"), size("k"),
+                       three ? "x" + size("z") : "", size("y"), size("x"), dtype.empty() ? "fp32" : dtype);
+  }
+  for (const auto& [name, value] : set_fields) {
+    const bool said = one_line.empty() && std::ranges::find(kConvSizes, name) != std::end(kConvSizes);
+    if (name == "layout" && one_line.empty()) {
+      text += ":" + value;
+    } else if (!said) {
+      text += fmt::format(":{}={}", name, value);
+    }
+  }
+  if (!one_line.empty() && !dtype.empty()) {
+    const ConvProblem typed = make_conv(direction, parse<DType>(dtype));
+    text += fmt::format(":dtype_in={}:dtype_wei={}:dtype_out={}:dtype_acc={}", word(typed.dtype_in),
+                        word(typed.dtype_wei), word(typed.dtype_out), word(typed.dtype_acc));
+  }
+  return parse_conv_problem(text);
+}
+
+Problem ProblemOptions::any_problem() const {
+  const bool line = is_conv_line(one_line);
+  const Op said = line ? parse<Op>(one_line.substr(0, one_line.find(':'))) : Op::gemm;
+  const Op asked = op.empty() ? said : parse<Op>(op);
+  if (!one_line.empty() && asked != said) {
+    fail(Errc::invalid_argument, "--op {}: the problem '{}' is of {}", op, one_line, word(said));
+  }
+  if (is_conv(asked)) return conv_problem(asked);
+  return problem();
 }
 
 void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
@@ -85,13 +165,15 @@ Signature FamilyOptions::signature() const {
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
-  return {provider, signature, find_device(device), rules, filter};
+  const std::string usual = is_conv(signature.op) ? "ck_tile" : "native";
+  return {provider.empty() ? usual : provider, signature, find_device(device), rules, filter};
 }
 
-KernelConfig named_config(const std::string& name, const GemmProblem& problem) {
-  NamedConfig named = parse_config_name(name);
-  named.signature.accumulate = problem.accumulate;  // every kernel reads C when asked to
-  if (named.signature != signature_of(problem)) {
+KernelConfig named_config(const std::string& name, ProblemRef problem) {
+  NamedConfig named = parse_kernel_to_run(name);
+  const Signature wanted = signature_of(problem);
+  named.signature.accumulate = wanted.accumulate;  // every kernel reads C when asked to
+  if (named.signature != wanted) {
     fail(Errc::invalid_argument,
          "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout", name,
          word(named.signature.dtype_a), word(named.signature.layout), print(problem));
@@ -132,6 +214,13 @@ CLI::Option* PruneOptions::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->needs(prune);
   return prune;
+}
+
+std::vector<Problem> any_problems_of(const std::filesystem::path& file) {
+  std::vector<Problem> problems;
+  const auto add = [&](const auto& read) { problems.assign(read.begin(), read.end()); };
+  holds_conv_problems(file) ? add(read_conv_problems(file)) : add(read_problems(file));
+  return problems;
 }
 
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,

@@ -1,12 +1,13 @@
 #pragma once
 /// \file
 /// Options that mean the same in every verb.
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
+#include <kscout/any_problem.h>
 #include <kscout/family.h>
-#include <kscout/problem.h>
 #include <kscout/registry.h>
 #include <kscout/selector.h>
 
@@ -41,13 +42,21 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 /// positional one-line form `gemm:MxNxK:...`; flags override parts of the one-line form.
 struct ProblemOptions {
   void add_to(CLI::App& verb);
+  /// Also --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
+  void add_all_to(CLI::App& verb);
   /// The problem asked for; throws invalid_argument when sizes are missing or wrong.
   GemmProblem problem() const;
+  /// A convolution when --op or the one-line form says so.
+  Problem any_problem() const;
   bool given() const;
 
-  std::string one_line;
+  std::string one_line, op;
   std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
   std::string dtype;
+
+ private:
+  void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
+  ConvProblem conv_problem(Op op) const;
 };
 
 /// --provider, --rules, --filter, --device, and the signature from --op, --dtype, --layout.
@@ -57,6 +66,7 @@ struct FamilyOptions {
   FamilyRequest request(const Signature& signature) const;
   Signature signature() const;
 
+  /// Empty: native for GEMMs, ck_tile for convolutions, which nobody else describes.
   std::string provider = "native", rules = "default", filter, device = "auto";
   Op op = Op::gemm;
   DType dtype = DType::fp32;
@@ -65,7 +75,7 @@ struct FamilyOptions {
 
 /// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would
 /// compute something else.
-KernelConfig named_config(const std::string& name, const GemmProblem& problem);
+KernelConfig named_config(const std::string& name, ProblemRef problem);
 
 /// --library: kernel libraries beside those of KSCOUT_LIBRARY_PATH.
 struct LibraryOptions {
@@ -84,6 +94,9 @@ struct PruneOptions {
   std::string data, name = "pruned", extends = "tiny", filter;
   double keep = 99, keep_each = 0;  ///< percent
 };
+
+/// The problems of a file, GEMMs or convolutions, as written.
+std::vector<Problem> any_problems_of(const std::filesystem::path& file);
 
 /// The problems of sets and files, as written: a source is a set's name, or a file (whatever exists as one,
 /// or looks like a path). Without layouts: rcr for sets, for files what stands there.

@@ -25,13 +25,13 @@ struct PredictOptions {
   Format format = Format::text;
 };
 
-Selector asked_selector(const PredictOptions& options, const GemmProblem& problem) {
+Selector asked_selector(const PredictOptions& options, const Problem& problem) {
   const FamilyRequest request = options.family.request(signature_of(problem));
   return selector_for(options.model, request.signature, {request.provider, request.device, request.rules},
                       options.family.device != "auto");
 }
 
-void add_rows(Table& table, const GemmProblem& problem, const std::vector<Choice>& choices) {
+void add_rows(Table& table, const Problem& problem, const std::vector<Choice>& choices) {
   for (std::size_t i = 0; i < choices.size(); ++i) {
     const Choice& choice = choices[i];
     table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
@@ -47,7 +47,7 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
   ExplainRequest request{
-      .problem = options.problem.problem(), .asked = {}, .top = options.top, .by = options.by};
+      .problem = options.problem.any_problem(), .asked = {}, .top = options.top, .by = options.by};
   for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
   if (!options.data.empty()) {
     request.truth = read(options.data, request.problem);
@@ -63,15 +63,20 @@ void predict(const PredictOptions& options) {
   }
   if (options.problem.given() == !options.file.empty()) {
     fail(Errc::invalid_argument,
-         "give one problem (gemm:MxNxK or --m --n --k) or a list with --problems FILE");
+         "give one problem (gemm:MxNxK or --m --n --k, conv_fwd:NxCxHxW:KxYxX or --op conv_fwd --c ...) or a "
+         "list with --problems FILE");
   }
   const auto problems =
-      options.file.empty() ? std::vector{options.problem.problem()} : read_problems(options.file);
+      options.file.empty() ? std::vector{options.problem.any_problem()} : any_problems_of(options.file);
   Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent",
                "confidence_percent", "source"});
   const Selector selector = asked_selector(options, problems.front());
-  for (const GemmProblem& problem : problems) {
-    const bool other_type = options.model.empty() && problem.dtype_a != problems.front().dtype_a;
+  const auto type_of = [](const Problem& problem) {
+    const Signature signature = signature_of(problem);
+    return std::pair(signature.op, signature.dtype_a);
+  };
+  for (const Problem& problem : problems) {
+    const bool other_type = options.model.empty() && type_of(problem) != type_of(problems.front());
     const Selector& asked = other_type ? asked_selector(options, problem) : selector;
     add_rows(table, problem, asked.rank(problem, options.top, options.by));
   }
@@ -86,14 +91,15 @@ void predict(const PredictOptions& options) {
 
 void setup_predict(CLI::App& verb, ReadTruth read) {
   auto options = std::make_shared<PredictOptions>();
-  options->problem.add_to(verb);
+  options->problem.add_all_to(verb);
+  options->family.provider.clear();
   verb.add_option("--problems", options->file,
                   "file of problems: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
   verb.add_option("--provider", options->family.provider, "who describes the kernels when there is no model")
-      ->capture_default_str();
+      ->default_str("native; ck_tile for convolutions");
   verb.add_option("--rules", options->family.rules, "rule set when there is no model")->capture_default_str();
   verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
       ->capture_default_str();
@@ -114,6 +120,9 @@ void setup_predict(CLI::App& verb, ReadTruth read) {
       "tell\n\n"
       "examples\n"
       "  kscout predict gemm:16x4096x4096 --top 3\n"
+      "  kscout predict conv_fwd:8x256x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n"
+      "  kscout predict --op conv_fwd --dtype bf16 --n 8 --c 256 --h 28 --w 28 --k 128 --y 3 --x 3 --pad 1 "
+      "--device gfx950\n"
       "  kscout predict --problems shapes.csv --top 1 --format csv\n"
       "  kscout predict gemm:16x4096x4096 --explain --config NAME --data measured.parquet\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");

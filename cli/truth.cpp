@@ -7,7 +7,7 @@
 
 namespace kscout::cli {
 
-Truth read_truth(const std::string& file, const GemmProblem& problem) {
+Truth read_truth(const std::string& file, const Problem& problem) {
   const MeasurementTable one =
       table_of_problems(read_dataset(file), [&](const Problem& measured) { return measured == problem; });
   Truth truth;

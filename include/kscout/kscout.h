@@ -74,6 +74,14 @@ enum {
 };
 /// Storage of A (m x k), B (k x n), C (m x n): R = row-major, C = column-major.
 enum { KSCOUT_LAYOUT_RCR = 0, KSCOUT_LAYOUT_RRR = 1, KSCOUT_LAYOUT_CRR = 2, KSCOUT_LAYOUT_CCR = 3 };
+/// Storage of a convolution's images, outermost first; two or three spatial axes.
+enum { KSCOUT_LAYOUT_NHWGC = 4, KSCOUT_LAYOUT_NGCHW = 5, KSCOUT_LAYOUT_NDHWGC = 6, KSCOUT_LAYOUT_NGCDHW = 7 };
+enum {
+  KSCOUT_OP_GEMM = 0,
+  KSCOUT_OP_CONV_FWD = 1,
+  KSCOUT_OP_CONV_BWD_DATA = 2,
+  KSCOUT_OP_CONV_BWD_WEIGHT = 3
+};
 /// What is applied to C before it is stored.
 enum {
   KSCOUT_EPILOGUE_NONE = 0,
@@ -109,6 +117,32 @@ KSCOUT_API kscout_status kscout_gemm_parse(const char* text, kscout_gemm* proble
 KSCOUT_API kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t size,
                                            size_t* needed);
 
+/// A grouped convolution. The sizes are those of the forward problem for every direction; c and k count the
+/// channels of all groups together. Two spatial axes: d, z and what ends in _d keep what kscout_conv_init
+/// sets.
+typedef struct kscout_conv {
+  int64_t n, c, k, g;  ///< images, input channels, output channels, groups
+  int64_t d, h, w;     ///< of the input
+  int64_t z, y, x;     ///< of the filter
+  int64_t stride_d, stride_h, stride_w;
+  int64_t dilation_d, dilation_h, dilation_w;
+  int64_t left_pad_d, left_pad_h, left_pad_w;
+  int64_t right_pad_d, right_pad_h, right_pad_w;
+  int64_t split_k;  ///< requested split of the product's K; 0 = the selector chooses, 1 = none
+  int32_t op;       ///< KSCOUT_OP_CONV_...
+  int32_t dtype_in, dtype_wei, dtype_out, dtype_acc;
+  int32_t layout;
+  int64_t reserved[6];
+} kscout_conv;
+
+/// A convolution of one element type with all sizes 1, layout nhwgc.
+KSCOUT_API void kscout_conv_init(kscout_conv* problem, int32_t op, int32_t dtype);
+/// From the one-line form, "conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1".
+KSCOUT_API kscout_status kscout_conv_parse(const char* text, kscout_conv* problem);
+/// The one-line form; `size` and `needed` as for kscout_gemm_print.
+KSCOUT_API kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size,
+                                           size_t* needed);
+
 /* ------------------------------------------------------------------------------------------------------
  * devices */
 
@@ -135,6 +169,8 @@ typedef struct kscout_config {
 /// The config's name under the problem's types and layout; `size` and `needed` as for kscout_gemm_print.
 KSCOUT_API kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config,
                                             char* name, size_t size, size_t* needed);
+KSCOUT_API kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config,
+                                                 char* name, size_t size, size_t* needed);
 KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* config);
 /// One axis, an enum's word as its number; INT32_MIN when the name did not tell.
 KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
@@ -179,15 +215,15 @@ enum { KSCOUT_DEVICES_EXACT = 0, KSCOUT_DEVICES_SAME_ARCH = 1, KSCOUT_DEVICES_AN
 /// What a selector answers for. NULL in place of a request means what kscout_request_init sets.
 typedef struct kscout_request {
   const kscout_device* device;  ///< NULL: this machine's CPU
-  const char* provider;         ///< NULL: "native"
+  const char* provider;         ///< NULL: "native" for GEMMs, "ck_tile" for convolutions
   const char* rules;            ///< what answers without a model chooses from this rule set; NULL: "default"
   const char* db;      ///< file of decisions that were found by timing; NULL: that of KSCOUT_DB, else none
   const char* driver;  ///< under which they must have been found; NULL: none, as on the CPU
   int32_t devices;
-  int32_t reserved32;
+  int32_t op;  ///< of the model that kscout_selector_find looks for
   int64_t reserved[6];
 } kscout_request;
-/// KSCOUT_DEVICES_SAME_ARCH, the rest NULL.
+/// KSCOUT_DEVICES_SAME_ARCH, KSCOUT_OP_GEMM, the rest NULL.
 KSCOUT_API void kscout_request_init(kscout_request* request);
 
 /// From a model folder or `.ksf` file. Without a request for the device that the model was trained on.
@@ -230,6 +266,12 @@ KSCOUT_API kscout_status kscout_select(const kscout_selector* selector, const ks
 /// Fills `best` with at most `capacity` configs, best first; `count` becomes how many.
 KSCOUT_API kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
                                      kscout_choice* best, size_t capacity, size_t* count);
+
+/// The same for convolutions.
+KSCOUT_API kscout_status kscout_select_conv(const kscout_selector* selector, const kscout_conv* problem,
+                                            int32_t by, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem,
+                                          int32_t by, kscout_choice* best, size_t capacity, size_t* count);
 
 /* ----------------------------------------------------------------------------------------------------
  * execution */

@@ -45,6 +45,10 @@ class KSCOUT_API Provider {
   /// What the config does, in words common to all providers.
   virtual Traits traits(const Signature& signature, const KernelConfig& config,
                         const Device& device) const = 0;
+
+  /// The config that runs when this one is asked for: where a kernel does something whatever an axis says (CK
+  /// Tile's pipeline `mem` pads), that axis says so. Measurements, models and choices hold such configs only.
+  virtual KernelConfig as_it_runs(const KernelConfig& config) const { return config; }
 };
 
 /// Throws invalid_argument naming the nearest provider.
@@ -57,5 +61,9 @@ KSCOUT_API std::string config_name(const Signature& signature, const KernelConfi
 /// Reads a kernel's name of any provider: each is asked in turn. Throws invalid_argument with the answer of
 /// the provider whose prefix fits.
 KSCOUT_API NamedConfig parse_config_name(std::string_view name);
+
+/// The same for names of kernels that were or will be run (imported measurements, kernel libraries, --config,
+/// KSCOUT_FORCE): Provider::as_it_runs of what the name says.
+KSCOUT_API NamedConfig parse_kernel_to_run(std::string_view name);
 
 }  // namespace kscout

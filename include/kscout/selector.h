@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Problem in, ranked configs out, without running any.
+/// Problem in, ranked configs out, without running any. A problem is a GemmProblem, a ConvProblem or a
+/// Problem.
 ///
 ///     const auto selector = kscout::Selector::load("models/gemm_fp32_zen3-2c");
 ///     const kscout::GemmProblem problem = kscout::make_gemm(16, 4096, 4096);
@@ -21,9 +22,9 @@
 #include <type_traits>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
-#include <kscout/problem.h>
 
 namespace kscout {
 
@@ -127,22 +128,22 @@ class KSCOUT_API Selector {
 
   /// The config to run. Throws invalid_argument for a bad problem or an order that the model lacks,
   /// unsupported when no config can take the problem. Thread-safe.
-  Choice select(const GemmProblem& problem, By by = By::best) const;
+  Choice select(ProblemRef problem, By by = By::best) const;
   /// The same without exceptions; writes `choice` only when it returns ok. Takes no lock; allocates only when
   /// a signature is new, more threads ask at once than ever before, or the cache grows. A hit: 30 to 70 ns.
-  SelectStatus try_select(const GemmProblem& problem, Choice& choice, By by = By::best) const noexcept;
+  SelectStatus try_select(ProblemRef problem, Choice& choice, By by = By::best) const noexcept;
 
   /// Fills `best` with configs, best first; ties keep family order. Returns how many: fewer than asked when
   /// fewer can take the problem. Throws as select does.
-  std::size_t rank(const GemmProblem& problem, std::span<Choice> best, By by = By::best) const;
+  std::size_t rank(ProblemRef problem, std::span<Choice> best, By by = By::best) const;
   /// The same without exceptions; `count` is written when it returns ok.
-  SelectStatus try_rank(const GemmProblem& problem, std::span<Choice> best, std::size_t& count,
+  SelectStatus try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count,
                         By by = By::best) const noexcept;
   /// The same as a vector of at most `count`.
-  std::vector<Choice> rank(const GemmProblem& problem, std::size_t count, By by = By::best) const;
+  std::vector<Choice> rank(ProblemRef problem, std::size_t count, By by = By::best) const;
 
   /// The config's name as its provider prints it.
-  static std::string name(const GemmProblem& problem, const Choice& choice);
+  static std::string name(ProblemRef problem, const Choice& choice);
 
   /// Reads the model and the environment again, looking for a model as find() did. Threads that select
   /// meanwhile get answers of the old model or of the new one; returns when no thread uses the old one any

@@ -1,10 +1,10 @@
-"""KernelScout: picks the fastest GEMM kernel in microseconds, without running any.
+"""KernelScout: picks the fastest kernel of a GEMM or a convolution in microseconds, without running any.
 
     import kscout
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
     c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels.
+Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels.
 Execution: Registry, Dispatcher, Solution.
 Measurements: Dataset, train, evaluate, tune (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
@@ -14,6 +14,7 @@ from ._core import (
     CacheStatistics,
     Choice,
     Config,
+    Conv,
     Device,
     Dispatcher,
     Family,
@@ -40,6 +41,7 @@ __all__ = [
     "CacheStatistics",
     "Choice",
     "Config",
+    "Conv",
     "CorruptData",
     "Dataset",
     "Device",

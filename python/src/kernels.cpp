@@ -52,9 +52,10 @@ nb::dict columns_of(const Family& family) {
   return columns;
 }
 
-std::vector<NamedConfig> serving(const Family& family, const ProblemArgument& problem) {
+std::vector<NamedConfig> serving(const Family& family, const AnyProblemArgument& argument) {
+  const Problem problem = any_problem_of(argument);
   std::vector<std::uint8_t> serves;
-  serving_configs(family, problem_of(problem), serves);
+  serving_configs(family, problem, serves);
   std::vector<NamedConfig> configs;
   for (std::size_t i = 0; i < serves.size(); ++i) {
     if (serves[i]) configs.push_back({family.signature, family.configs[i]});
@@ -62,14 +63,22 @@ std::vector<NamedConfig> serving(const Family& family, const ProblemArgument& pr
   return configs;
 }
 
-std::shared_ptr<Family> kernels(std::string_view dtype, std::string_view layout, std::string provider,
-                                const DeviceArgument& device, std::string rules, std::string filter) {
-  FamilyRequest request{
-      .provider = std::move(provider),
-      .signature = signature_of(make_gemm(1, 1, 1, parse<DType>(dtype), parse<Layout>(layout))),
-      .device = device_of(device),
-      .rules = std::move(rules),
-      .filter = std::move(filter)};
+Signature signature_of_words(Op op, DType dtype, const std::string& layout) {
+  const auto chosen = layout.empty() ? is_conv(op) ? Layout::nhwgc : Layout::rcr : parse<Layout>(layout);
+  return is_conv(op) ? signature_of(make_conv(op, dtype, chosen))
+                     : signature_of(make_gemm(1, 1, 1, dtype, chosen));
+}
+
+std::shared_ptr<Family> kernels(std::string_view dtype, const std::string& layout, std::string provider,
+                                const DeviceArgument& device, std::string rules, std::string filter,
+                                std::string_view op) {
+  const Op of = parse<Op>(op);
+  if (provider.empty()) provider = is_conv(of) ? "ck_tile" : "native";
+  FamilyRequest request{.provider = std::move(provider),
+                        .signature = signature_of_words(of, parse<DType>(dtype), layout),
+                        .device = device_of(device),
+                        .rules = std::move(rules),
+                        .filter = std::move(filter)};
   const nb::gil_scoped_release unlocked;
   return std::make_shared<Family>(enumerate(request));
 }
@@ -84,7 +93,7 @@ void bind_config(nb::module_& module) {
       "    str(config)           # its name");
   config.def(
       "__init__",
-      [](NamedConfig* self, std::string_view name) { new (self) NamedConfig(parse_config_name(name)); },
+      [](NamedConfig* self, std::string_view name) { new (self) NamedConfig(parse_kernel_to_run(name)); },
       nb::arg("name"));
   config.def_prop_ro("name", &name_of, "Unique per signature and config, stable over versions.");
   config.def_prop_ro(
@@ -148,10 +157,11 @@ void bind_family(nb::module_& module) {
            f.rules + ">";
   });
   module.def(
-      "kernels", &kernels, nb::arg("dtype") = "fp32", nb::arg("layout") = "rcr", nb::kw_only(),
-      nb::arg("provider") = "native", nb::arg("device") = "auto", nb::arg("rules") = "default",
-      nb::arg("filter") = "",
-      "Which configs exist. `filter` is a formula over c.<axis>, d.<device fact> and s.<signature field>.");
+      "kernels", &kernels, nb::arg("dtype") = "fp32", nb::arg("layout") = "", nb::kw_only(),
+      nb::arg("provider") = "", nb::arg("device") = "auto", nb::arg("rules") = "default",
+      nb::arg("filter") = "", nb::arg("op") = "gemm",
+      "Which configs exist; without layout and provider: rcr and native, for convolutions nhwgc and ck_tile. "
+      "`filter` is a formula over c.<axis>, d.<device fact> and s.<signature field>.");
 }
 
 }  // namespace

@@ -25,16 +25,16 @@ SelectorRequest request_of(std::string provider, const DeviceArgument& device, s
           .db = db.value_or(std::filesystem::path())};
 }
 
-NamedChoice select(const Selector& selector, const ProblemArgument& argument, std::string_view order) {
-  const GemmProblem problem = problem_of(argument);
+NamedChoice select(const Selector& selector, const AnyProblemArgument& argument, std::string_view order) {
+  const Problem problem = any_problem_of(argument);
   const By by = parse<By>(order);
   const nb::gil_scoped_release unlocked;
   return {selector.select(problem, by), signature_of(problem)};
 }
 
-std::vector<NamedChoice> rank(const Selector& selector, const ProblemArgument& argument, std::size_t count,
+std::vector<NamedChoice> rank(const Selector& selector, const AnyProblemArgument& argument, std::size_t count,
                               std::string_view order) {
-  const GemmProblem problem = problem_of(argument);
+  const Problem problem = any_problem_of(argument);
   const By by = parse<By>(order);
   const nb::gil_scoped_release unlocked;
   std::vector<NamedChoice> named;
@@ -121,15 +121,18 @@ void bind_selector(nb::module_& module) {
       "decisions that were found by timing.");
   selector.def_static(
       "find",
-      [](std::string_view dtype, std::string_view op, std::string provider, const DeviceArgument& device,
-         std::string rules, std::string_view devices, const FileArgument& db) {
-        return Selector::find(parse<Op>(op), parse<DType>(dtype),
-                              request_of(std::move(provider), device, std::move(rules), devices, db));
+      [](std::string_view dtype, std::string_view word, const std::optional<std::string>& provider,
+         const DeviceArgument& device, std::string rules, std::string_view devices, const FileArgument& db) {
+        const Op op = parse<Op>(word);
+        const std::string usual = is_conv(op) ? "ck_tile" : "native";
+        return Selector::find(op, parse<DType>(dtype),
+                              request_of(provider.value_or(usual), device, std::move(rules), devices, db));
       },
-      nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = "native",
+      nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = nb::none(),
       nb::arg("device") = "auto", nb::arg("rules") = "default", nb::arg("devices") = "same_arch",
       nb::arg("db") = nb::none(),
-      "The first model for the type and device on the search path, analytic costs when there is none.");
+      "The first model for the operation, type and device on the search path, analytic costs when there is "
+      "none. `provider`: native, or ck_tile for convolutions.");
   selector.def_static(
       "analytic",
       [](std::string provider, const DeviceArgument& device, std::string rules, const FileArgument& db) {

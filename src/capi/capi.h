@@ -10,7 +10,6 @@
 #include <kscout/device.h>
 #include <kscout/dispatcher.h>
 #include <kscout/kscout.h>
-#include <kscout/problem.h>
 #include <kscout/selector.h>
 
 namespace kscout::capi {
@@ -52,6 +51,8 @@ E enumerator(std::int32_t value);
 /// check(problem).
 GemmProblem problem_of(const kscout_gemm* problem);
 void store(const GemmProblem& from, kscout_gemm& to) noexcept;
+ConvProblem problem_of(const kscout_conv* problem);
+void store(const ConvProblem& from, kscout_conv& to) noexcept;
 
 /// Throws invalid_argument for a config that no function of this library filled.
 KernelConfig config_of(const kscout_config* config);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <concepts>
 
 #include <fmt/format.h>
 
@@ -20,14 +21,21 @@ static_assert(KSCOUT_DTYPE_FP64 == static_cast<int>(DType::fp64) &&
 static_assert(KSCOUT_LAYOUT_RCR == static_cast<int>(Layout::rcr) &&
               KSCOUT_LAYOUT_RRR == static_cast<int>(Layout::rrr) &&
               KSCOUT_LAYOUT_CRR == static_cast<int>(Layout::crr) && KSCOUT_LAYOUT_CCR + 1 == kGemmLayouts);
+static_assert(KSCOUT_LAYOUT_NHWGC == static_cast<int>(Layout::nhwgc) &&
+              KSCOUT_LAYOUT_NGCDHW + 1 == EnumWords<Layout>::words.size());
+static_assert(KSCOUT_OP_GEMM == static_cast<int>(Op::gemm) &&
+              KSCOUT_OP_CONV_FWD == static_cast<int>(Op::conv_fwd) &&
+              KSCOUT_OP_CONV_BWD_WEIGHT + 1 == EnumWords<Op>::words.size());
 static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
               KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
               KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());
 static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
 /// The members of a C problem and of the library's that mean the same, in pairs.
 template <class C, class Problem, class Pair>
+requires std::same_as<std::remove_const_t<C>, kscout_gemm>
 void each_pair(C& c, Problem& problem, const Pair& pair) {
   pair(c.m, problem.m);
   pair(c.n, problem.n);
@@ -44,6 +52,65 @@ void each_pair(C& c, Problem& problem, const Pair& pair) {
   pair(c.layout, problem.layout);
   pair(c.epilogue, problem.epilogue);
   pair(c.accumulate, problem.accumulate);
+}
+
+template <class C, class Problem, class Pair>
+requires std::same_as<std::remove_const_t<C>, kscout_conv>
+void each_pair(C& c, Problem& problem, const Pair& pair) {
+  pair(c.op, problem.op);
+  pair(c.n, problem.n);
+  pair(c.c, problem.c);
+  pair(c.k, problem.k);
+  pair(c.g, problem.g);
+  pair(c.d, problem.d);
+  pair(c.h, problem.h);
+  pair(c.w, problem.w);
+  pair(c.z, problem.z);
+  pair(c.y, problem.y);
+  pair(c.x, problem.x);
+  pair(c.stride_d, problem.stride_d);
+  pair(c.stride_h, problem.stride_h);
+  pair(c.stride_w, problem.stride_w);
+  pair(c.dilation_d, problem.dilation_d);
+  pair(c.dilation_h, problem.dilation_h);
+  pair(c.dilation_w, problem.dilation_w);
+  pair(c.left_pad_d, problem.left_pad_d);
+  pair(c.left_pad_h, problem.left_pad_h);
+  pair(c.left_pad_w, problem.left_pad_w);
+  pair(c.right_pad_d, problem.right_pad_d);
+  pair(c.right_pad_h, problem.right_pad_h);
+  pair(c.right_pad_w, problem.right_pad_w);
+  pair(c.split_k, problem.split_k);
+  pair(c.dtype_in, problem.dtype_in);
+  pair(c.dtype_wei, problem.dtype_wei);
+  pair(c.dtype_out, problem.dtype_out);
+  pair(c.dtype_acc, problem.dtype_acc);
+  pair(c.layout, problem.layout);
+}
+
+/// A C problem as the library's; throws invalid_argument for numbers that are no enumerators.
+template <class Problem, class C>
+Problem read(const C& from) {
+  Problem to;
+  each_pair(from, to, []<class V>(auto number, V& value) {
+    if constexpr (WordEnum<V>) {
+      value = enumerator<V>(number);
+    } else if constexpr (std::is_same_v<V, bool>) {
+      value = number != 0;
+    } else {
+      value = number;
+    }
+  });
+  return to;
+}
+template <class C, class Problem>
+void write(const Problem& from, C& to) noexcept {
+  to = {};
+  each_pair(to, from, []<class N>(N& number, auto value) { number = static_cast<N>(value); });
+}
+
+bool is_type(int32_t dtype) noexcept {
+  return dtype >= 0 && static_cast<std::size_t>(dtype) < EnumWords<DType>::words.size();
 }
 
 /// Whether `space` is one of this library's.
@@ -70,6 +137,7 @@ E enumerator(std::int32_t value) {
   return static_cast<E>(value);
 }
 template DType enumerator<DType>(std::int32_t);
+template Op enumerator<Op>(std::int32_t);
 template By enumerator<By>(std::int32_t);
 template DevicePolicy enumerator<DevicePolicy>(std::int32_t);
 template Fallback enumerator<Fallback>(std::int32_t);
@@ -77,23 +145,18 @@ template Fallback enumerator<Fallback>(std::int32_t);
 GemmProblem problem_of(const kscout_gemm* given) {
   const kscout_gemm& from = required(given, "problem");
   refuse_reserved(from.reserved, from.reserved32, "problem", "kscout_gemm_init");
-  GemmProblem to;
-  each_pair(from, to, []<class V>(auto number, V& value) {
-    if constexpr (WordEnum<V>) {
-      value = enumerator<V>(number);
-    } else if constexpr (std::is_same_v<V, bool>) {
-      value = number != 0;
-    } else {
-      value = number;
-    }
-  });
-  return to;
+  return read<GemmProblem>(from);
 }
 
-void store(const GemmProblem& from, kscout_gemm& to) noexcept {
-  to = {};
-  each_pair(to, from, []<class N>(N& number, auto value) { number = static_cast<N>(value); });
+void store(const GemmProblem& from, kscout_gemm& to) noexcept { write(from, to); }
+
+ConvProblem problem_of(const kscout_conv* given) {
+  const kscout_conv& from = required(given, "problem");
+  refuse_reserved(from.reserved, 0, "problem", "kscout_conv_init");
+  return read<ConvProblem>(from);
 }
+
+void store(const ConvProblem& from, kscout_conv& to) noexcept { write(from, to); }
 
 KernelConfig config_of(const kscout_config* given) {
   const kscout_config& from = required(given, "config");
@@ -118,7 +181,7 @@ using namespace kscout::capi;
 
 void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype, int32_t layout) {
   // A number that is no type is refused when the problem is used, where a status can say so.
-  const bool known = dtype >= 0 && static_cast<std::size_t>(dtype) < EnumWords<DType>::words.size();
+  const bool known = is_type(dtype);
   store(make_gemm(m, n, k, known ? static_cast<DType>(dtype) : DType::fp32), *problem);
   if (!known) problem->dtype_a = dtype;
   problem->layout = layout;
@@ -132,12 +195,32 @@ kscout_status kscout_gemm_print(const kscout_gemm* problem, char* text, size_t s
   return guarded([&] { store_text(print(problem_of(problem)), text, size, needed); });
 }
 
+void kscout_conv_init(kscout_conv* problem, int32_t op, int32_t dtype) {
+  const bool known = is_type(dtype);
+  store(make_conv(Op::conv_fwd, known ? static_cast<DType>(dtype) : DType::fp32), *problem);
+  if (!known) problem->dtype_in = dtype;
+  problem->op = op;
+}
+
+kscout_status kscout_conv_parse(const char* text, kscout_conv* problem) {
+  return guarded([&] { store(parse_conv_problem(&required(text, "text")), required(problem, "problem")); });
+}
+
+kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size, size_t* needed) {
+  return guarded([&] { store_text(print(problem_of(problem)), text, size, needed); });
+}
+
+kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config, char* name,
+                                      size_t size, size_t* needed) {
+  return guarded([&] {
+    store_text(config_name(signature_of(problem_of(problem)), config_of(config)), name, size, needed);
+  });
+}
+
 kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config, char* name,
                                  size_t size, size_t* needed) {
   return guarded([&] {
-    const KernelConfig known = config_of(config);
-    const Signature signature = signature_of(problem_of(problem));
-    store_text(provider(known.space->provider).print(signature, known), name, size, needed);
+    store_text(config_name(signature_of(problem_of(problem)), config_of(config)), name, size, needed);
   });
 }
 

@@ -30,8 +30,8 @@ SelectorRequest request_of(const kscout_request* given) {
   kscout_request from;
   kscout_request_init(&from);
   if (given) from = *given;
-  refuse_reserved(from.reserved, from.reserved32, "request", "kscout_request_init");
-  return {.provider = text_or(from.provider, "native"),
+  refuse_reserved(from.reserved, 0, "request", "kscout_request_init");
+  return {.provider = text_or(from.provider, is_conv(enumerator<Op>(from.op)) ? "ck_tile" : "native"),
           .device = from.device ? from.device->device : detect_cpu(),
           .rules = text_or(from.rules, "default"),
           .devices = enumerator<DevicePolicy>(from.devices),
@@ -45,6 +45,31 @@ kscout_status new_handle(kscout_selector** selector, const Make& make) {
   return guarded([&] {
     refuse_null(selector, "selector");
     *selector = new kscout_selector{make()};
+  });
+}
+
+template <class C>
+kscout_status select(const kscout_selector* selector, const C* problem, std::int32_t by,
+                     kscout_choice* choice) {
+  return guarded([&] {
+    const Selector& from = required(selector, "selector").selector;
+    refuse_null(choice, "choice");
+    store(from.select(problem_of(problem), enumerator<By>(by)), *choice);
+  });
+}
+
+template <class C>
+kscout_status rank(const kscout_selector* selector, const C* problem, std::int32_t by, kscout_choice* best,
+                   std::size_t capacity, std::size_t* count) {
+  return guarded([&] {
+    const Selector& from = required(selector, "selector").selector;
+    refuse_null(count, "count");
+    if (capacity > 0) refuse_null(best, "best");
+    thread_local std::vector<Choice> ranked;  // kept: later calls of the thread allocate nothing
+    ranked.resize(capacity);
+    const std::size_t found = from.rank(problem_of(problem), ranked, enumerator<By>(by));
+    for (std::size_t i = 0; i < found; ++i) store(ranked[i], best[i]);
+    *count = found;
   });
 }
 
@@ -89,8 +114,10 @@ kscout_status kscout_selector_load(const char* model, const kscout_request* requ
 }
 
 kscout_status kscout_selector_find(int32_t dtype, const kscout_request* request, kscout_selector** selector) {
-  return new_handle(selector,
-                    [&] { return Selector::find(Op::gemm, enumerator<DType>(dtype), request_of(request)); });
+  return new_handle(selector, [&] {
+    const Op op = request ? enumerator<Op>(request->op) : Op::gemm;
+    return Selector::find(op, enumerator<DType>(dtype), request_of(request));
+  });
 }
 
 kscout_status kscout_selector_analytic(const kscout_request* request, kscout_selector** selector) {
@@ -135,23 +162,20 @@ kscout_status kscout_selector_clear_cache(kscout_selector* selector) {
 
 kscout_status kscout_select(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
                             kscout_choice* choice) {
-  return guarded([&] {
-    const Selector& from = required(selector, "selector").selector;
-    refuse_null(choice, "choice");
-    store(from.select(problem_of(problem), enumerator<By>(by)), *choice);
-  });
+  return select(selector, problem, by, choice);
+}
+
+kscout_status kscout_select_conv(const kscout_selector* selector, const kscout_conv* problem, int32_t by,
+                                 kscout_choice* choice) {
+  return select(selector, problem, by, choice);
 }
 
 kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
                           kscout_choice* best, size_t capacity, size_t* count) {
-  return guarded([&] {
-    const Selector& from = required(selector, "selector").selector;
-    refuse_null(count, "count");
-    if (capacity > 0) refuse_null(best, "best");
-    thread_local std::vector<Choice> ranked;  // kept: later calls of the thread allocate nothing
-    ranked.resize(capacity);
-    const std::size_t found = from.rank(problem_of(problem), ranked, enumerator<By>(by));
-    for (std::size_t i = 0; i < found; ++i) store(ranked[i], best[i]);
-    *count = found;
-  });
+  return rank(selector, problem, by, best, capacity, count);
+}
+
+kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem, int32_t by,
+                               kscout_choice* best, size_t capacity, size_t* count) {
+  return rank(selector, problem, by, best, capacity, count);
 }

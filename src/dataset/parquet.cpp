@@ -183,6 +183,43 @@ Block read_group(parquet::arrow::FileReader& reader, int group, const std::vecto
   return block;
 }
 
+/// Opens a file for `use(reader, header)`; what goes wrong names `source`.
+template <class Use>
+void with_reader(const std::string& path, const std::string& source, Use&& use) {
+  try {
+    auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
+    auto reader =
+        value_or_corrupt(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), source);
+    std::shared_ptr<arrow::Schema> schema;
+    if (const auto status = reader->GetSchema(&schema); !status.ok()) {
+      fail(Errc::corrupt_data, "{}: {}", source, status.message());
+    }
+    use(*reader, header_of(*schema));
+  } catch (const parquet::ParquetException& error) {
+    fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
+         error.what());
+  }
+}
+
+/// Values of any type as text; null is empty.
+std::vector<std::string> texts_of(const arrow::ChunkedArray& column) {
+  std::vector<std::string> texts;
+  for (const auto& chunk : column.chunks()) {
+    const auto* const encoded = dynamic_cast<const arrow::DictionaryArray*>(chunk.get());
+    for (std::int64_t i = 0; i < chunk->length(); ++i) {
+      if (chunk->IsNull(i)) {
+        texts.emplace_back();
+        continue;
+      }
+      const auto scalar =
+          encoded ? encoded->dictionary()->GetScalar(encoded->GetValueIndex(i)) : chunk->GetScalar(i);
+      require(scalar.status(), "Parquet column");
+      texts.push_back((*scalar)->ToString());
+    }
+  }
+  return texts;
+}
+
 }  // namespace
 
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
@@ -215,21 +252,34 @@ std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& blo
 void read_parquet(const std::string& path, const std::string& source,
                   const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
                   const std::function<void(const Block&)>& block) {
-  try {
-    auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
-    auto reader =
-        value_or_corrupt(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), source);
-    std::shared_ptr<arrow::Schema> schema;
-    if (const auto status = reader->GetSchema(&schema); !status.ok()) {
-      fail(Errc::corrupt_data, "{}: {}", source, status.message());
+  with_reader(path, source, [&](parquet::arrow::FileReader& reader, const ParquetHeader& header) {
+    const auto specs = open(header);
+    for (int group = 0; group < reader.num_row_groups(); ++group)
+      block(read_group(reader, group, specs, source));
+  });
+}
+
+void read_parquet_as_text(const std::string& path, const std::string& source,
+                          const std::function<std::vector<bool>(const ParquetHeader&)>& open,
+                          const std::function<void(const std::vector<std::string_view>&)>& row) {
+  with_reader(path, source, [&](parquet::arrow::FileReader& reader, const ParquetHeader& header) {
+    const std::vector<bool> wanted = open(header);
+    std::vector<int> positions;
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      if (wanted[i]) positions.push_back(static_cast<int>(i));
     }
-    const auto specs = open(header_of(*schema));
-    for (int group = 0; group < reader->num_row_groups(); ++group)
-      block(read_group(*reader, group, specs, source));
-  } catch (const parquet::ParquetException& error) {
-    fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
-         error.what());
-  }
+    for (int group = 0; group < reader.num_row_groups(); ++group) {
+      const auto table = value_or_corrupt(reader.ReadRowGroup(group, positions), source);
+      std::vector<std::vector<std::string>> texts;
+      for (const auto& column : table->columns()) texts.push_back(texts_of(*column));
+      std::vector<std::string_view> cells(wanted.size());
+      for (std::size_t r = 0; r < static_cast<std::size_t>(table->num_rows()); ++r) {
+        for (std::size_t c = 0; c < texts.size(); ++c)
+          cells[static_cast<std::size_t>(positions[c])] = texts[c][r];
+        row(cells);
+      }
+    }
+  });
 }
 
 }  // namespace kscout

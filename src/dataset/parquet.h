@@ -26,4 +26,10 @@ void read_parquet(const std::string& path, const std::string& source,
                   const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
                   const std::function<void(const Block&)>& block);
 
+/// The same for files of others, whose types may be any: `open` says which columns are wanted, `row` gets the
+/// cells of all columns as text, empty where a cell is null or not wanted.
+void read_parquet_as_text(const std::string& path, const std::string& source,
+                          const std::function<std::vector<bool>(const ParquetHeader&)>& open,
+                          const std::function<void(const std::vector<std::string_view>&)>& row);
+
 }  // namespace kscout

@@ -101,7 +101,7 @@ std::uint64_t parse_checksum(const Members& index, std::string_view text) {
 
 NamedConfig parse_config(const Members& entry, const std::string& name) {
   try {
-    return parse_config_name(name);
+    return parse_kernel_to_run(name);
   } catch (const Error& error) {
     entry.bad("names a config that nobody knows: {}", error.what());
   }

@@ -244,12 +244,15 @@ std::string_view default_schema(Op op, DeviceKind kind) noexcept {
   return kind == DeviceKind::gpu ? "gemm_gpu" : "gemm";
 }
 
-const Schema& analytic_schema() {
-  static const Schema analytic = [] {
-    const Schema& gemm = Schema::find("gemm");
-    return gemm.only(std::array{static_cast<std::uint32_t>(gemm.index("analytic_time_us"))});
-  }();
-  return analytic;
+const Schema& analytic_schema(Op op) {
+  const auto of = [](Op one) {
+    const Schema whole = Schema::find(is_conv(one) ? "conv" : "gemm").for_op(one);
+    return whole.only(std::array{static_cast<std::uint32_t>(whole.index("analytic_time_us"))});
+  };
+  static const Schema gemm = of(Op::gemm);
+  if (!is_conv(op)) return gemm;
+  static const std::array convs = {of(Op::conv_fwd), of(Op::conv_bwd_data), of(Op::conv_bwd_weight)};
+  return convs[static_cast<std::size_t>(op) - 1];
 }
 
 }  // namespace kscout

@@ -160,8 +160,8 @@ class Schema::Rows {
 std::string_view default_schema(Op op, DeviceKind kind) noexcept;
 
 /// Microseconds that each config should take by the analytic model alone: the one feature `analytic_time_us`
-/// of schema `gemm`. Sensible for ranking without any measurement; NaN where the device's or the config's
-/// facts do not suffice.
-const Schema& analytic_schema();
+/// of schema `gemm` or `conv`. Sensible for ranking without any measurement; NaN where the device's or the
+/// config's facts do not suffice.
+const Schema& analytic_schema(Op op = Op::gemm);
 
 }  // namespace kscout

@@ -1,5 +1,6 @@
 #include "import/gather.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 
@@ -52,8 +53,9 @@ const Gatherer::Kernel& Gatherer::kernel(std::string_view name) {
       fail(Errc::invalid_argument, "a kernel of {}, not of {}", word(named.signature.op), word(request_.op));
     }
     at->second.signature = named.signature;
-    const auto [config, first] = configs_.try_emplace(
-        as_it_runs(named.config), static_cast<std::uint32_t>(imported_.table.configs.size()));
+    const auto [config, first] =
+        configs_.try_emplace(ck_tile_provider().as_it_runs(named.config),
+                             static_cast<std::uint32_t>(imported_.table.configs.size()));
     if (first) imported_.table.configs.push_back(config->first);
     at->second.config = config->second;
   } catch (const Error& error) {
@@ -102,6 +104,18 @@ void Gatherer::add(const ForeignRow& row) {
   if (better) before = measured;
 }
 
+void Gatherer::fact(double Device::*fact, double value) {
+  const auto known = std::ranges::find(facts_, fact, &std::pair<double Device::*, double>::first);
+  if (!(value > 0)) fail(Errc::corrupt_data, "a hardware column holds {}", value);
+  if (known == facts_.end()) {
+    facts_.emplace_back(fact, value);
+    imported_.table.device.*fact = value;
+  } else if (known->second != value) {
+    fail(Errc::corrupt_data, "a hardware column holds {} after {}: import each device by itself", value,
+         known->second);
+  }
+}
+
 Imported Gatherer::finish(const std::filesystem::path& file) {
   if (imported_.table.rows.empty()) {
     const std::string first =
@@ -130,6 +144,9 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
       break;
     case ImportFormat::ck_json:
       read_ck_json(file, request, to);
+      break;
+    case ImportFormat::parquet:
+      read_ck_parquet(file, request, to);
       break;
     case ImportFormat::ck_profiler:
       read_ck_profiler(file, request, to);

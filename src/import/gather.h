@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "import/import.h"
@@ -34,6 +35,9 @@ class Gatherer {
 
   void add(const ForeignRow& row);
   void skip(std::size_t line, std::string reason);
+  /// What the file says about its device: overrules the preset. Throws corrupt_data when it said otherwise
+  /// before, or no number above 0.
+  void fact(double Device::*fact, double value);
   /// With provenance; throws corrupt_data when no row came together.
   Imported finish(const std::filesystem::path& file);
 
@@ -46,6 +50,7 @@ class Gatherer {
   const Kernel& kernel(std::string_view name);
 
   const ImportRequest& request_;
+  std::vector<std::pair<double Device::*, double>> facts_;  ///< told so far
   Imported imported_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::unordered_map<KernelConfig, std::uint32_t> configs_;
@@ -58,6 +63,7 @@ class Gatherer {
 void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
 void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
+void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
 void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
 
 }  // namespace kscout

@@ -22,11 +22,12 @@
 
 namespace kscout {
 
-enum class ImportFormat : std::uint8_t { ck_csv, ck_log, ck_json, ck_profiler };
+enum class ImportFormat : std::uint8_t { ck_csv, ck_log, ck_json, ck_profiler, parquet };
 template <>
 struct EnumWords<ImportFormat> {
   static constexpr std::string_view what = "format";
-  static constexpr std::array<std::string_view, 4> words = {"ck-csv", "ck-log", "ck-json", "ck-profiler"};
+  static constexpr std::array<std::string_view, 5> words = {"ck-csv", "ck-log", "ck-json", "ck-profiler",
+                                                            "parquet"};
 };
 
 struct ImportRequest {
@@ -40,7 +41,7 @@ struct ImportRequest {
 
 /// Something that was left out.
 struct Skipped {
-  std::size_t line;  ///< where it begins, from 1
+  std::size_t line;  ///< where it begins, from 1; of Parquet the row
   std::string reason;
 };
 

@@ -58,4 +58,10 @@ NamedConfig parse_config_name(std::string_view name) {
        fmt::join(kNames, ", "));
 }
 
+NamedConfig parse_kernel_to_run(std::string_view name) {
+  NamedConfig named = parse_config_name(name);
+  named.config = provider(named.config.space->provider).as_it_runs(named.config);
+  return named;
+}
+
 }  // namespace kscout

@@ -41,7 +41,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
   try {
     entry->family = make_(signature);
     const Family& family = entry->family;
-    entry->costs.emplace(analytic_schema(), family.device, family.configs, family.traits);
+    entry->costs.emplace(analytic_schema(signature.op), family.device, family.configs, family.traits);
     entry->ready.emplace(family);
     entry->allowed = allowed_configs(entry->family, disabled_);
   } catch (const Error& error) {
@@ -52,7 +52,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
   return *entry.release();
 }
 
-std::size_t Analytic::rank(const Entry& entry, const GemmProblem& problem, std::span<Ranked> best,
+std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best,
                            AskScratch& scratch, ChoiceSource& source) const {
   const ReadyFamily& family = *entry.ready;
   constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all that are told

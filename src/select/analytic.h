@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Costs of configs without a model: the analytic time of our `gemm` schema (roofline and tile quantisation).
+/// Costs of configs without a model: the analytic time of our schemas `gemm` and `conv` (roofline and tile
+/// quantisation).
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
 ///     const Analytic::Entry& entry = analytic.entry(signature_of(problem));
@@ -51,8 +52,8 @@ class Analytic {
   /// Fills `best` with the configs of least cost that serve and are allowed, those of unknown cost last; when
   /// all are unknown, the default config and then family order. `source` says which of the two it was. How
   /// many. The entry is ready.
-  std::size_t rank(const Entry& entry, const GemmProblem& problem, std::span<Ranked> best,
-                   AskScratch& scratch, ChoiceSource& source) const;
+  std::size_t rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best, AskScratch& scratch,
+                   ChoiceSource& source) const;
 
  private:
   const Entry* find(const Signature& signature) const noexcept;

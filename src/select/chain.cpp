@@ -31,8 +31,7 @@ Family family_of_one(const ChainBase& base, const Model* model, const NamedConfi
   return family;
 }
 
-Choice choice_of(const GemmProblem& problem, const KernelConfig& config, const Ranked& ranked,
-                 ChoiceSource source) {
+Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& ranked, ChoiceSource source) {
   Choice choice;
   choice.config = config;
   choice.score = ranked.score;
@@ -88,7 +87,7 @@ void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
   forced_.push_back(std::move(forced));
 }
 
-const ReadyFamily* Chain::forced(const GemmProblem& problem, AskScratch& scratch) const {
+const ReadyFamily* Chain::forced(ProblemRef problem, AskScratch& scratch) const {
   for (const auto& forced : forced_) {
     if (!same_but_accumulate(forced->family.signature, signature_of(problem))) continue;
     if (forced->ready->serving(problem, {}, scratch)[0] != 0) return &*forced->ready;
@@ -96,7 +95,7 @@ const ReadyFamily* Chain::forced(const GemmProblem& problem, AskScratch& scratch
   return nullptr;
 }
 
-std::optional<Chain::Opinion> Chain::ask_model(const GemmProblem& problem, By by, std::size_t count,
+std::optional<Chain::Opinion> Chain::ask_model(ProblemRef problem, By by, std::size_t count,
                                                AskScratch& scratch) const {
   if (!model_ || switches_.off(ChoiceSource::model)) return std::nullopt;
   const Model& model = model_->model;
@@ -111,7 +110,7 @@ std::optional<Chain::Opinion> Chain::ask_model(const GemmProblem& problem, By by
   return opinion;
 }
 
-std::span<Ranked> Chain::rank_family(const Opinion& opinion, const GemmProblem& problem, Target target,
+std::span<Ranked> Chain::rank_family(const Opinion& opinion, ProblemRef problem, Target target,
                                      std::size_t count, AskScratch& scratch) const {
   const Model& model = model_->model;
   const ReadyFamily& family = *opinion.family;
@@ -121,7 +120,7 @@ std::span<Ranked> Chain::rank_family(const Opinion& opinion, const GemmProblem& 
   return std::span(scratch.ranked).first(found);
 }
 
-void Chain::judge(Opinion& opinion, const GemmProblem& problem, Target target, AskScratch& scratch) const {
+void Chain::judge(Opinion& opinion, ProblemRef problem, Target target, AskScratch& scratch) const {
   const Model& model = model_->model;
   std::array<double, Confidence::top> tflops{};
   const std::size_t count = std::min(tflops.size(), opinion.ranked.size());
@@ -143,7 +142,7 @@ void Chain::judge(Opinion& opinion, const GemmProblem& problem, Target target, A
   opinion.confidence = model.data().confidence->floor_probability;
 }
 
-std::optional<Chain::Opinion> Chain::ask_analytic(const GemmProblem& problem, std::size_t count,
+std::optional<Chain::Opinion> Chain::ask_analytic(ProblemRef problem, std::size_t count,
                                                   AskScratch& scratch) const {
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
   if (!entry.ready) return std::nullopt;
@@ -155,7 +154,7 @@ std::optional<Chain::Opinion> Chain::ask_analytic(const GemmProblem& problem, st
   return opinion;
 }
 
-SelectStatus Chain::try_rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+SelectStatus Chain::try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                              AskScratch& scratch) const {
   const auto target = target_of(by);
   if (target && model_ && !switches_.off(ChoiceSource::model) && !model_->model.has(*target)) {
@@ -185,7 +184,7 @@ SelectStatus Chain::try_rank(const GemmProblem& problem, By by, std::span<Choice
   return SelectStatus::ok;
 }
 
-std::size_t Chain::fill_heads(const GemmProblem& problem, std::span<Choice> best, AskScratch& scratch) const {
+std::size_t Chain::fill_heads(ProblemRef problem, std::span<Choice> best, AskScratch& scratch) const {
   if (best.empty()) return 0;
   std::size_t heads = 0;
   if (const ReadyFamily* const first = forced(problem, scratch)) {
@@ -198,9 +197,9 @@ std::size_t Chain::fill_heads(const GemmProblem& problem, std::span<Choice> best
   return heads;
 }
 
-SelectStatus Chain::rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+SelectStatus Chain::rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                          AskScratch& scratch) const noexcept {
-  if (!is_valid(problem)) return SelectStatus::bad_problem;
+  if (!problem.visit([](const auto& of) { return is_valid(of); })) return SelectStatus::bad_problem;
   try {
     const SelectStatus status = try_rank(problem, by, best, count, scratch);
     if (log_ && status == SelectStatus::ok && count > 0) tell(problem, best[0]);
@@ -210,7 +209,7 @@ SelectStatus Chain::rank(const GemmProblem& problem, By by, std::span<Choice> be
   }
 }
 
-void Chain::tell(const GemmProblem& problem, const Choice& choice) const noexcept {
+void Chain::tell(ProblemRef problem, const Choice& choice) const noexcept {
   try {
     log_->line(fmt::format("{} -> {} ({}, {:.4g} us)", print(problem),
                            config_name(signature_of(problem), choice.config), word(choice.decided_by),
@@ -219,7 +218,7 @@ void Chain::tell(const GemmProblem& problem, const Choice& choice) const noexcep
   }
 }
 
-void Chain::explain(SelectStatus status, const GemmProblem& problem, By by) const {
+void Chain::explain(SelectStatus status, ProblemRef problem, By by) const {
   check(problem);
   if (status == SelectStatus::bad_order) {
     std::string names;

@@ -46,11 +46,11 @@ class Chain {
 
   /// Fills `best`, best first; ties keep family order. `count` is written when it returns ok. Allocates only
   /// when a signature is new or `scratch` is smaller than needed.
-  SelectStatus rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+  SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                     AskScratch& scratch) const noexcept;
 
   /// Throws the error behind a status that is not ok.
-  [[noreturn]] void explain(SelectStatus status, const GemmProblem& problem, By by) const;
+  [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
 
   const std::optional<LoadedModel>& model() const noexcept { return model_; }
   const Switches& switches() const noexcept { return switches_; }
@@ -73,21 +73,19 @@ class Chain {
   };
 
   void make_forced_ready(const ChainBase& base, const NamedConfig& named);
-  const ReadyFamily* forced(const GemmProblem& problem, AskScratch& scratch) const;
+  const ReadyFamily* forced(ProblemRef problem, AskScratch& scratch) const;
   /// Fills `best` with what answers whatever the links say; how many.
-  std::size_t fill_heads(const GemmProblem& problem, std::span<Choice> best, AskScratch& scratch) const;
-  SelectStatus try_rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count,
+  std::size_t fill_heads(ProblemRef problem, std::span<Choice> best, AskScratch& scratch) const;
+  SelectStatus try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                         AskScratch& scratch) const;
-  std::optional<Opinion> ask_model(const GemmProblem& problem, By by, std::size_t count,
-                                   AskScratch& scratch) const;
-  std::span<Ranked> rank_family(const Opinion& opinion, const GemmProblem& problem, Target target,
-                                std::size_t count, AskScratch& scratch) const;
+  std::optional<Opinion> ask_model(ProblemRef problem, By by, std::size_t count, AskScratch& scratch) const;
+  std::span<Ranked> rank_family(const Opinion& opinion, ProblemRef problem, Target target, std::size_t count,
+                                AskScratch& scratch) const;
   /// How sure the model is of its first; where it is less sure than its floor, the config that is best on
   /// average comes first.
-  void judge(Opinion& opinion, const GemmProblem& problem, Target target, AskScratch& scratch) const;
-  std::optional<Opinion> ask_analytic(const GemmProblem& problem, std::size_t count,
-                                      AskScratch& scratch) const;
-  void tell(const GemmProblem& problem, const Choice& choice) const noexcept;
+  void judge(Opinion& opinion, ProblemRef problem, Target target, AskScratch& scratch) const;
+  std::optional<Opinion> ask_analytic(ProblemRef problem, std::size_t count, AskScratch& scratch) const;
+  void tell(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;
   Switches switches_;

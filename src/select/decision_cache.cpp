@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <initializer_list>
 #include <utility>
 
 #include "core/hash.h"
@@ -53,6 +54,48 @@ DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcept {
                                              bits(p.ldc) | bits(p.split_k) << 32,
                                              types,
                                              all >> 32 == 0 ? generation : 0};
+  return {word, words_hash(word)};
+}
+
+DecisionKey DecisionCache::key(const ConvProblem& p, By by) const noexcept {
+  bool fits = true;
+  const auto packed = [&fits](std::initializer_list<std::pair<std::int64_t, int>> numbers) {
+    std::uint64_t word = 0;
+    for (const auto& [number, bits] : numbers) {
+      const auto value = static_cast<std::uint64_t>(number);
+      fits = fits && value >> bits == 0;
+      word = word << bits | value;
+    }
+    return word;
+  };
+  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
+  std::array<std::uint64_t, 6> word = {packed({{p.n, 24}, {p.c, 20}, {p.k, 20}}),
+                                       packed({{p.g, 20}, {p.d, 12}, {p.h, 16}, {p.w, 16}}),
+                                       packed({{p.z, 8},
+                                               {p.y, 8},
+                                               {p.x, 8},
+                                               {p.stride_d, 6},
+                                               {p.stride_h, 6},
+                                               {p.stride_w, 6},
+                                               {p.dilation_d, 7},
+                                               {p.dilation_h, 7},
+                                               {p.dilation_w, 7}}),
+                                       packed({{p.left_pad_d, 8},
+                                               {p.left_pad_h, 8},
+                                               {p.left_pad_w, 8},
+                                               {p.right_pad_d, 8},
+                                               {p.right_pad_h, 8},
+                                               {p.right_pad_w, 8},
+                                               {p.split_k, 16}}),
+                                       // In a GEMM's key the byte of `op` holds accumulate: 0 or 1.
+                                       packed({{number(by), 8},
+                                               {1 + number(p.op), 8},
+                                               {number(p.layout), 8},
+                                               {number(p.dtype_acc), 8},
+                                               {number(p.dtype_out), 8},
+                                               {number(p.dtype_wei), 8},
+                                               {number(p.dtype_in), 8}})};
+  word.back() = fits ? generation_.load(std::memory_order_acquire) : 0;
   return {word, words_hash(word)};
 }
 

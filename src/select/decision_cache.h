@@ -38,9 +38,14 @@ class DecisionCache {
   ~DecisionCache();
 
   /// All fields of the problem's identity, the order asked for, and the generation, which stands for model,
-  /// device and environment. The weight of a problem changes nothing. Two sizes share a word: a problem with
-  /// one of 2^32 or more is never kept (its generation is 0).
+  /// device and environment. The weight of a problem changes nothing. Sizes share words: a GEMM with one of
+  /// 2^32 or more is never kept (its generation is 0), nor is a convolution of 2^24 images, 2^20 channels or
+  /// groups, 2^16 elements a side (depth: 2^12), or with filter or pads from 2^8, dilation 2^7, stride 2^6.
+  DecisionKey key(ProblemRef problem, By by) const noexcept {
+    return problem.gemm() ? key(*problem.gemm(), by) : key(*problem.conv(), by);
+  }
   DecisionKey key(const GemmProblem& problem, By by) const noexcept;
+  DecisionKey key(const ConvProblem& problem, By by) const noexcept;
 
   /// Writes `choice`, whose source becomes `cache`, when the key is there.
   bool find(const DecisionKey& key, Choice& choice) noexcept;

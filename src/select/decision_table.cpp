@@ -7,7 +7,7 @@
 #include "select/switches.h"
 
 namespace kscout {
-Choice timed_choice(const GemmProblem& problem, const KernelConfig& config, double time_us, double next_us) {
+Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_us, double next_us) {
   Choice choice;
   choice.config = config;
   choice.time_us = time_us;
@@ -22,15 +22,16 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
                              std::span<const NamedConfig> disabled) {
   for (const StoredDecision& stored : decisions) {
     try {
-      const GemmProblem problem = parse_problem(stored.problem);
-      const NamedConfig named = parse_config_name(stored.config);
+      const Problem problem = parse_any_problem(stored.problem);
+      const NamedConfig named = parse_kernel_to_run(stored.config);
       const bool ours = (provider.empty() || named.config.space->provider == provider) &&
                         same_but_accumulate(named.signature, signature_of(problem)) && stored.time_us > 0;
       const bool excluded = std::ranges::any_of(disabled, [&](const NamedConfig& one) {
         return one.config == named.config && same_but_accumulate(one.signature, named.signature);
       });
       if (ours && !excluded) {
-        choices_.emplace(problem, timed_choice(problem, named.config, stored.time_us, stored.next_us));
+        const Choice choice = timed_choice(problem, named.config, stored.time_us, stored.next_us);
+        problem.visit([&](const auto& of) { choices_of(*this, of).emplace(of, choice); });
         continue;
       }
     } catch (const Error&) {  // written by a program with other names
@@ -39,9 +40,12 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
   }
 }
 
-const Choice* DecisionTable::find(const GemmProblem& problem) const noexcept {
-  const auto found = choices_.find(problem);
-  return found == choices_.end() ? nullptr : &found->second;
+const Choice* DecisionTable::find(ProblemRef problem) const noexcept {
+  return problem.visit([this](const auto& of) -> const Choice* {
+    const auto& choices = choices_of(*this, of);
+    const auto found = choices.find(of);
+    return found == choices.end() ? nullptr : &found->second;
+  });
 }
 
 }  // namespace kscout

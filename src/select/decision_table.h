@@ -21,7 +21,7 @@ namespace kscout {
 
 /// The choice that a timing decided: `time_us` of the config, `next_us` of the one that follows it (NaN =
 /// unknown, then so is the margin).
-Choice timed_choice(const GemmProblem& problem, const KernelConfig& config, double time_us, double next_us);
+Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_us, double next_us);
 
 class DecisionTable {
  public:
@@ -32,12 +32,22 @@ class DecisionTable {
                 std::span<const NamedConfig> disabled);
 
   /// Null when the problem was not timed. Allocates nothing.
-  const Choice* find(const GemmProblem& problem) const noexcept;
-  std::size_t size() const noexcept { return choices_.size(); }
+  const Choice* find(ProblemRef problem) const noexcept;
+  std::size_t size() const noexcept { return gemms_.size() + convs_.size(); }
   std::size_t passed_over() const noexcept { return passed_over_; }
 
  private:
-  std::unordered_map<GemmProblem, Choice> choices_;
+  template <class Self>
+  static auto& choices_of(Self& self, const GemmProblem& /*kind*/) noexcept {
+    return self.gemms_;
+  }
+  template <class Self>
+  static auto& choices_of(Self& self, const ConvProblem& /*kind*/) noexcept {
+    return self.convs_;
+  }
+
+  std::unordered_map<GemmProblem, Choice> gemms_;
+  std::unordered_map<ConvProblem, Choice> convs_;
   std::size_t passed_over_ = 0;
 };
 

@@ -12,7 +12,7 @@ namespace kscout {
 
 namespace {
 
-std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, const GemmProblem& problem) {
+std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, ProblemRef problem) {
   Family asked = family;
   asked.serves = {rule};
   std::vector<std::uint8_t> serves;
@@ -33,7 +33,7 @@ const Forest& forest_of(const Model& model, Target target) {
 
 }  // namespace
 
-Explanation explain(const Model& model, const GemmProblem& problem, Target target, std::size_t top,
+Explanation explain(const Model& model, ProblemRef problem, Target target, std::size_t top,
                     const std::vector<std::size_t>& also) {
   Explanation result;
   result.family = model.family(signature_of(problem));
@@ -91,7 +91,7 @@ std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const Expla
   return moves;
 }
 
-std::vector<Exclusion> exclusions(const Family& family, const GemmProblem& problem) {
+std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem) {
   std::vector<Exclusion> result;
   for (const Rule& rule : family.serves) {
     const auto serves = admitted_by(rule, family, problem);
@@ -101,8 +101,7 @@ std::vector<Exclusion> exclusions(const Family& family, const GemmProblem& probl
   return result;
 }
 
-std::vector<Rule> rules_against(const Family& family, const GemmProblem& problem,
-                                const KernelConfig& config) {
+std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const KernelConfig& config) {
   const auto position = position_of(family, config);
   if (!position) {
     return why_not({.provider = family.provider,

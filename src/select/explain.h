@@ -33,7 +33,7 @@ struct Explanation {
 /// The best `top` configs and those of `also` (positions in the family; ones that a rule keeps from the
 /// problem are left out). Method: forest/contributions.h, against the configs that can take the problem.
 /// Throws unsupported when the model has no family for the problem or none of its configs can take it.
-Explanation explain(const Model& model, const GemmProblem& problem, Target target, std::size_t top,
+Explanation explain(const Model& model, ProblemRef problem, Target target, std::size_t top,
                     const std::vector<std::size_t>& also = {});
 
 /// A feature that speaks for the first of two configs (moves > 0) or for the second.
@@ -51,10 +51,10 @@ struct Exclusion {
   std::size_t configs;
 };
 /// Rules that keep at least one config from the problem, in the family's order.
-std::vector<Exclusion> exclusions(const Family& family, const GemmProblem& problem);
+std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem);
 
 /// Why a config is not in the ranking: serve rules that keep it from the problem, or, for one outside the
 /// family, the legal and worth rules that keep it out; empty when nothing does.
-std::vector<Rule> rules_against(const Family& family, const GemmProblem& problem, const KernelConfig& config);
+std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const KernelConfig& config);
 
 }  // namespace kscout

@@ -81,13 +81,13 @@ struct Selector::Impl {
   Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
       : Impl(ChainBase{of, families_by_rules(of)}, std::move(from), std::move(model)) {}
 
-  SelectStatus select(const GemmProblem& problem, By by, Choice& choice) noexcept {
+  SelectStatus select(ProblemRef problem, By by, Choice& choice) noexcept {
     const DecisionKey key = cache.key(problem, by);
     if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
     return decide(problem, by, key, choice);
   }
 
-  SelectStatus decide(const GemmProblem& problem, By by, const DecisionKey& key, Choice& choice) noexcept {
+  SelectStatus decide(ProblemRef problem, By by, const DecisionKey& key, Choice& choice) noexcept {
     Choice decided;
     std::size_t count = 0;
     const SelectStatus status = rank(problem, by, std::span(&decided, 1), count);
@@ -97,7 +97,7 @@ struct Selector::Impl {
     return status;
   }
 
-  SelectStatus rank(const GemmProblem& problem, By by, std::span<Choice> best, std::size_t& count) noexcept {
+  SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count) noexcept {
     try {
       const auto reader = chain.read();
       return reader->rank(problem, by, best, count, reader.scratch());
@@ -107,7 +107,7 @@ struct Selector::Impl {
   }
 
   /// Throws unless ok.
-  void need(SelectStatus status, const GemmProblem& problem, By by) const {
+  void need(SelectStatus status, ProblemRef problem, By by) const {
     if (status != SelectStatus::ok) chain.read()->explain(status, problem, by);
   }
 
@@ -171,28 +171,28 @@ Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
   return Selector(std::make_shared<Impl>(request, source, source()));
 }
 
-SelectStatus Selector::try_select(const GemmProblem& problem, Choice& choice, By by) const noexcept {
+SelectStatus Selector::try_select(ProblemRef problem, Choice& choice, By by) const noexcept {
   return impl_->select(problem, by, choice);
 }
 
-Choice Selector::select(const GemmProblem& problem, By by) const {
+Choice Selector::select(ProblemRef problem, By by) const {
   Choice choice;
   impl_->need(impl_->select(problem, by, choice), problem, by);
   return choice;
 }
 
-SelectStatus Selector::try_rank(const GemmProblem& problem, std::span<Choice> best, std::size_t& count,
+SelectStatus Selector::try_rank(ProblemRef problem, std::span<Choice> best, std::size_t& count,
                                 By by) const noexcept {
   return impl_->rank(problem, by, best, count);
 }
 
-std::size_t Selector::rank(const GemmProblem& problem, std::span<Choice> best, By by) const {
+std::size_t Selector::rank(ProblemRef problem, std::span<Choice> best, By by) const {
   std::size_t count = 0;
   impl_->need(impl_->rank(problem, by, best, count), problem, by);
   return count;
 }
 
-std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count, By by) const {
+std::vector<Choice> Selector::rank(ProblemRef problem, std::size_t count, By by) const {
   constexpr std::size_t kFirstRoom = 64;
   std::vector<Choice> best(std::min(count, kFirstRoom));
   std::size_t found = rank(problem, best, by);
@@ -204,7 +204,7 @@ std::vector<Choice> Selector::rank(const GemmProblem& problem, std::size_t count
   return best;
 }
 
-std::string Selector::name(const GemmProblem& problem, const Choice& choice) {
+std::string Selector::name(ProblemRef problem, const Choice& choice) {
   return config_name(signature_of(problem), choice.config);
 }
 

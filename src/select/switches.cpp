@@ -84,7 +84,7 @@ std::optional<NamedConfig> named_config(const char* variable, const std::string&
                                         const NameSpace& names) {
   NamedConfig named;
   try {
-    named = parse_config_name(name);
+    named = parse_kernel_to_run(name);
   } catch (const Error& error) {
     fail_unknown(variable, name, names, error.what());
   }

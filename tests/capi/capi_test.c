@@ -61,6 +61,48 @@ static void test_problems(void) {
   CHECK_FAILS(kscout_gemm_print(&problem, text, sizeof text, NULL), KSCOUT_INVALID_ARGUMENT, "layout=-1");
 }
 
+static void test_convolutions(void) {
+  kscout_conv problem, again;
+  kscout_device* device = NULL;
+  kscout_selector* selector = NULL;
+  kscout_request request;
+  kscout_choice choice, best[3];
+  char text[160];
+  size_t needed = 0, count = 0;
+  kscout_conv_init(&problem, KSCOUT_OP_CONV_FWD, KSCOUT_DTYPE_BF16);
+  problem.n = 8;
+  problem.c = 64;
+  problem.k = 128;
+  problem.h = problem.w = 28;
+  problem.y = problem.x = 3;
+  problem.left_pad_h = problem.left_pad_w = problem.right_pad_h = problem.right_pad_w = 1;
+  CHECK(kscout_conv_print(&problem, text, sizeof text, &needed) == KSCOUT_OK);
+  CHECK(strcmp(text, "conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1") == 0 && needed == strlen(text) + 1);
+  CHECK(kscout_conv_parse(text, &again) == KSCOUT_OK && memcmp(&problem, &again, sizeof problem) == 0);
+  CHECK_FAILS(kscout_conv_parse("conv_fwd:1x2", &again), KSCOUT_INVALID_ARGUMENT, "NxCxHxW");
+
+  CHECK(kscout_device_find("gfx950", &device) == KSCOUT_OK);
+  kscout_request_init(&request);
+  request.device = device;
+  request.op = KSCOUT_OP_CONV_FWD;
+  CHECK(kscout_selector_find(KSCOUT_DTYPE_BF16, &request, &selector) == KSCOUT_OK);
+  if (selector) {
+    CHECK(kscout_select_conv(selector, &problem, KSCOUT_BY_BEST, &choice) == KSCOUT_OK);
+    CHECK(choice.source == KSCOUT_SOURCE_MODEL && choice.time_us > 0);
+    CHECK(kscout_rank_conv(selector, &problem, KSCOUT_BY_BEST, best, 3, &count) == KSCOUT_OK && count == 3);
+    CHECK(memcmp(&best[0].config, &choice.config, sizeof choice.config) == 0);
+    CHECK(kscout_conv_config_name(&problem, &choice.config, text, sizeof text, NULL) == KSCOUT_OK &&
+          strncmp(text, "grouped_conv_f", 14) == 0);
+    problem.g = 7;
+    CHECK_FAILS(kscout_select_conv(selector, &problem, KSCOUT_BY_BEST, &choice), KSCOUT_INVALID_ARGUMENT,
+                "g=7");
+  }
+  request.op = 9;
+  CHECK_FAILS(kscout_selector_find(KSCOUT_DTYPE_BF16, &request, &selector), KSCOUT_INVALID_ARGUMENT, "op=9");
+  kscout_selector_free(selector);
+  kscout_device_free(device);
+}
+
 static void test_devices(void) {
   kscout_device *here = NULL, *preset = NULL, *none = NULL;
   double cores = 0, waves = 0;
@@ -261,6 +303,7 @@ int main(int argc, char** argv) {
   test_versions_and_errors();
   test_problems();
   test_devices();
+  test_convolutions();
   test_selectors(argv[1], argv[2]);
   test_dispatchers(argv[2]);
   if (failures == 0) printf("all checks hold\n");

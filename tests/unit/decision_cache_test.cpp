@@ -65,6 +65,24 @@ TEST(DecisionCache, KeepsWholeDecisions) {
   EXPECT_EQ(statistics.evictions, 0u);
 }
 
+TEST(DecisionCache, KeyHoldsEveryFieldOfAConvolutionsIdentity) {
+  const DecisionCache cache(one_table(4));
+  const ConvProblem problem = parse_conv_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
+  const auto key = cache.key(problem, By::best);
+  for_each_field<ConvProblem>([&](const auto& field) {
+    ConvProblem other = problem;
+    using V = std::remove_cvref_t<decltype(other.*field.member)>;
+    other.*field.member = static_cast<V>(static_cast<int>(other.*field.member) + 1);
+    EXPECT_EQ(cache.key(other, By::best) == key, field.role == FieldRole::note) << field.name;
+    if constexpr (std::is_same_v<V, std::int64_t>) {  // what no word has room for is never kept
+      other.*field.member = std::int64_t{1} << 40;
+      EXPECT_EQ(cache.key(other, By::best).generation(), 0u) << field.name;
+    }
+  });
+  EXPECT_NE(cache.key(problem, By::tflops), key);
+  EXPECT_NE(cache.key(problem, By::best).generation(), 0u);
+}
+
 TEST(DecisionCache, KeyHoldsEveryFieldOfAProblemsIdentity) {
   const DecisionCache cache(one_table(4));
   const GemmProblem problem = make_gemm(10, 20, 30);

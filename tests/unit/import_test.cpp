@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "dataset/parquet.h"
 #include "support/expect_error.h"
 
 namespace kscout {
@@ -121,6 +122,100 @@ TEST(Import, ReadsTheStreamingLogAndPadsMem) {
   EXPECT_EQ(imported.table.problems.front().gemm().m, 64);
   EXPECT_DOUBLE_EQ(imported.table.rows.front().measured.time_us, 20);
   EXPECT_EQ(imported.table.configs.front()["pad_m"], 1);  // pipeline mem pads whatever its name says
+}
+
+TEST(Import, SkipsMalformedBlocksOfALogAndKeepsTheirNeighbours) {
+  const auto imported =
+      read("Shape 0: M=64 N=128 K=256 dtype=fp8 layout=rcr\n" + block("0.02") + "{\n \"name\": \"" + kKernel +
+               "\" \"problem\": {}\n}\n" +  // a comma is missing
+               "{\"name\": 7, \"perf_result\": {\"latency(ms)\": 1}}\n" +
+               "{\"name\": \"x\", \"perf_result\": {\"latency(ms)\": 1}}\n" +  // no kernel
+               "{\"perf_result\": {}}\n" + "Shape 1: M=few N=1 K=1\n" + block("0.01") + "{ \"name\": 1\n",
+           ImportFormat::ck_log, Op::gemm, DType::fp8);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(imported.repeated, 1u);
+  EXPECT_EQ(imported.skipped_count, 6u);
+  std::vector<std::size_t> lines;
+  for (const Skipped& one : imported.skipped) lines.push_back(one.line);
+  EXPECT_EQ(lines, (std::vector<std::size_t>{7, 10, 11, 12, 13, 19}));
+}
+
+/// A file in the form of the public heuristics' converters.
+class Converted : public testing::Test {
+ protected:
+  void add(const std::string& name, std::vector<std::string> texts) {
+    ColumnValues values;
+    for (auto& text : texts) {
+      values.index.push_back(text.empty() ? ColumnValues::null_word
+                                          : static_cast<std::int32_t>(values.words.size()));
+      if (!text.empty()) values.words.push_back(std::move(text));
+    }
+    add_column(name, ColumnType::text, std::move(values));
+  }
+  void add(const std::string& name, std::vector<double> numbers) {
+    ColumnValues values;
+    values.number = std::move(numbers);
+    add_column(name, ColumnType::float64, std::move(values));
+  }
+  void add(const std::string& name, std::vector<std::int64_t> numbers, ColumnType type = ColumnType::int64) {
+    ColumnValues values;
+    values.whole = std::move(numbers);
+    add_column(name, type, std::move(values));
+  }
+  Imported read_as(Op op) const {
+    return read(parquet_bytes(specs_, {2, columns_}, {}), ImportFormat::parquet, op);
+  }
+
+ private:
+  void add_column(const std::string& name, ColumnType type, ColumnValues values) {
+    specs_.push_back({name, "1", "", type, /*nullable=*/true});
+    columns_.push_back(std::move(values));
+  }
+  std::vector<ColumnSpec> specs_;
+  std::vector<ColumnValues> columns_;
+};
+
+TEST_F(Converted, GemmsWithTheFactsOfTheirDevice) {
+  add("op_type", std::vector<std::string>{"gemm_universal", "gemm_universal"});
+  add("dtype", std::vector<std::string>{"fp8", "fp8"});
+  add("layout", std::vector<std::string>{"rcr", "rcr"});
+  add("arch", std::vector<std::string>{"gfx950:sramecc+:xnack-", "gfx950"});
+  add("kernel_name", std::vector<std::string>{kKernel, kKernel});
+  for (const std::string name : {"m", "n", "k"}) add(name, std::vector<std::int64_t>{64, 32});
+  add("split_k", std::vector<std::int64_t>{1, 1});
+  add("measured_tflops", std::vector<double>{1.5, 0});
+  add("latency_ms", std::vector<double>{0.02, 0});
+  add("is_valid", std::vector<std::int64_t>{1, 0}, ColumnType::boolean);
+  add("hw_num_cus", std::vector<std::int64_t>{304, 304});
+  add("hw_l1_cache_kb", std::vector<double>{32, 32});
+  const Imported imported = read_as(Op::gemm);
+  ASSERT_EQ(imported.table.rows.size(), 2u);
+  EXPECT_DOUBLE_EQ(imported.table.rows[0].measured.time_us, 20);
+  EXPECT_EQ(imported.table.rows[1].measured.status, Status::unsupported);
+  EXPECT_EQ(imported.table.problems[0].gemm(), make_gemm(64, 64, 64, DType::fp8));
+  EXPECT_EQ(imported.table.configs.size(), 1u);
+  EXPECT_EQ(imported.table.configs[0]["pad_m"], 1) << "pipeline mem";
+  EXPECT_EQ(imported.table.device.cores, 304) << "the file knows better than the preset";
+  EXPECT_EQ(imported.table.device.l1_bytes, 32768);
+}
+
+TEST_F(Converted, ConvolutionsWithWhatIsMissingAndWhatContradicts) {
+  const std::string kernel = "grouped_conv_forward_bf16_2d_16x64x64_compv3";
+  add("kernel_name", std::vector<std::string>{kernel, kernel});
+  add("variant", std::vector<std::string>{"forward", "bwd_data"});
+  for (const std::string name : {"N", "C", "K", "Hi", "Wi"}) add(name, std::vector<std::int64_t>{64, 64});
+  for (const std::string name : {"Y", "X"}) add(name, std::vector<double>{3, 3});
+  add("dilation_h", std::vector<double>{2, 2});
+  add("Di", std::vector<double>{Measurement::unknown, Measurement::unknown});
+  add("tflops", std::vector<double>{100, 100});
+  const Imported imported = read_as(Op::conv_fwd);
+  ASSERT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(print(imported.table.problems[0]), "conv_fwd:64x64x64x64:64x3x3:bf16:nhwgc:dilation_h=2");
+  ASSERT_EQ(imported.skipped_count, 1u);
+  EXPECT_EQ(imported.skipped[0].line, 2u);
+  EXPECT_NE(imported.skipped[0].reason.find("bwd_data"), std::string::npos);
+  add("hw_num_cus", std::vector<std::int64_t>{256, 300});
+  EXPECT_NE(read_as(Op::conv_fwd).skipped[0].reason.find("variant"), std::string::npos);
 }
 
 TEST(Import, ReadsTheBenchmarkJsonWithMetadataBehindResults) {

@@ -73,6 +73,16 @@ class CkTile final : public Provider {
                                     : ck_tile_conv_traits(signature, config, device);
   }
 
+  KernelConfig as_it_runs(const KernelConfig& config) const override {
+    const ConfigSpace& space = *config.space;
+    const std::size_t pipeline = space.axis_index("pipeline");
+    KernelConfig runs = config;
+    if (axis_value_text(space.axes[pipeline], config[pipeline]) == "mem") {
+      for (const std::string_view pad : {"pad_m", "pad_n", "pad_k"}) runs[space.axis_index(pad)] = 1;
+    }
+    return runs;
+  }
+
  private:
   static Traits gemm_traits(const Signature& signature, const KernelConfig& config, const Device& device) {
     const auto at = [&](CkGemmAxis axis) { return known(config[static_cast<std::size_t>(axis)]); };
@@ -119,16 +129,6 @@ constinit const ConfigSpace ck_tile_gemm_space{"ck_tile", Op::gemm, kAxes};
 const Provider& ck_tile_provider() {
   static const CkTile instance;
   return instance;
-}
-
-KernelConfig as_it_runs(KernelConfig config) {
-  if (axis_value_text(config.space->axes[config.space->axis_index("pipeline")], config["pipeline"]) ==
-      "mem") {
-    for (const std::string_view pad : {"pad_m", "pad_n", "pad_k"}) {
-      config[config.space->axis_index(pad)] = 1;
-    }
-  }
-  return config;
 }
 
 }  // namespace kscout

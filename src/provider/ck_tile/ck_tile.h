@@ -36,10 +36,6 @@ bool is_ck_tile_name(std::string_view name) noexcept;
 std::string print_ck_tile_gemm(const Signature& signature, const KernelConfig& config);
 NamedConfig parse_ck_tile_gemm(std::string_view name);
 
-/// The config that runs under a name: pipeline `mem` pads whatever its name's flags say. What is imported
-/// passes through here, so that data and models hold only configs that run.
-KernelConfig as_it_runs(KernelConfig config);
-
 /// Axes by position, for code that fills or reads many configs.
 enum class CkGemmAxis : std::size_t {
   tile_m,

@@ -1,0 +1,347 @@
+// Tables of benchmarks, CSV or Parquet: columns by name, in any order.
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <kscout/conv_problem.h>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "dataset/parquet.h"
+#include "import/gather.h"
+
+namespace kscout {
+namespace {
+
+/// What a column means.
+enum class Cell : std::uint8_t {
+  ignored,
+  field,
+  kernel,
+  tile,
+  pipeline,
+  dtype,
+  layout,
+  variant,
+  arch,
+  time_ms,
+  time_us,
+  tflops,
+  valid,
+  hardware,
+};
+
+/// A column of the file.
+struct Column {
+  Cell cell = Cell::ignored;
+  std::int64_t ConvProblem::*conv = nullptr;   ///< field of a convolution
+  std::int64_t ConvProblem::*right = nullptr;  ///< of pads: the other side
+  std::int64_t GemmProblem::*gemm = nullptr;   ///< field of a GEMM
+  std::size_t axis = 0;                        ///< tile
+  double Device::*fact = nullptr;              ///< hardware
+  double unit = 1;                             ///< hardware: of the column in units of the fact
+};
+
+struct KnownColumn {
+  std::string_view name;
+  Column column;
+};
+
+using P = ConvProblem;
+constexpr Column size_of(std::int64_t P::*field) { return {.cell = Cell::field, .conv = field}; }
+constexpr Column pad_of(std::int64_t P::*left, std::int64_t P::*right) {
+  return {.cell = Cell::field, .conv = left, .right = right};
+}
+constexpr Column size_of(std::int64_t GemmProblem::*field) { return {.cell = Cell::field, .gemm = field}; }
+constexpr Column fact_of(double Device::*fact, double unit = 1) {
+  return {.cell = Cell::hardware, .fact = fact, .unit = unit};
+}
+
+constexpr KnownColumn kConvColumns[] = {
+    {"N", size_of(&P::n)},
+    {"C", size_of(&P::c)},
+    {"K", size_of(&P::k)},
+    {"G", size_of(&P::g)},
+    {"Di", size_of(&P::d)},
+    {"Hi", size_of(&P::h)},
+    {"Wi", size_of(&P::w)},
+    {"Z", size_of(&P::z)},
+    {"Y", size_of(&P::y)},
+    {"X", size_of(&P::x)},
+    {"stride_d", size_of(&P::stride_d)},
+    {"stride_h", size_of(&P::stride_h)},
+    {"stride_w", size_of(&P::stride_w)},
+    {"dilation_d", size_of(&P::dilation_d)},
+    {"dilation_h", size_of(&P::dilation_h)},
+    {"dilation_w", size_of(&P::dilation_w)},
+    {"pad_d", pad_of(&P::left_pad_d, &P::right_pad_d)},
+    {"pad_h", pad_of(&P::left_pad_h, &P::right_pad_h)},
+    {"pad_w", pad_of(&P::left_pad_w, &P::right_pad_w)},
+    {"tile_m", {.cell = Cell::tile, .axis = 0}},
+    {"tile_n", {.cell = Cell::tile, .axis = 1}},
+    {"tile_k", {.cell = Cell::tile, .axis = 2}},
+    {"pipeline", {.cell = Cell::pipeline}},
+    {"variant", {.cell = Cell::variant}},
+};
+constexpr KnownColumn kGemmColumns[] = {
+    {"m", size_of(&GemmProblem::m)},    {"n", size_of(&GemmProblem::n)},
+    {"k", size_of(&GemmProblem::k)},    {"split_k", size_of(&GemmProblem::split_k)},
+    {"layout", {.cell = Cell::layout}},
+};
+constexpr KnownColumn kCommonColumns[] = {
+    {"kernel", {.cell = Cell::kernel}},
+    {"kernel_name", {.cell = Cell::kernel}},
+    {"dtype", {.cell = Cell::dtype}},
+    {"arch", {.cell = Cell::arch}},
+    {"latency_ms", {.cell = Cell::time_ms}},
+    {"latency_us", {.cell = Cell::time_us}},
+    {"tflops", {.cell = Cell::tflops}},
+    {"measured_tflops", {.cell = Cell::tflops}},
+    {"is_valid", {.cell = Cell::valid}},
+    {"hw_num_cus", fact_of(&Device::cores)},
+    {"hw_simds_per_cu", fact_of(&Device::simds_per_core)},
+    {"hw_shader_engines", fact_of(&Device::shader_engines)},
+    {"hw_max_clock_mhz", fact_of(&Device::max_clock_mhz)},
+    {"hw_max_waves_per_cu", fact_of(&Device::max_waves_per_core)},
+    {"hw_wavefront_size", fact_of(&Device::wavefront_size)},
+    {"hw_lds_capacity", fact_of(&Device::shared_bytes_per_core)},
+    {"hw_l1_cache_kb", fact_of(&Device::l1_bytes, 1024)},
+    {"hw_l2_cache_kb", fact_of(&Device::l2_bytes, 1024)},
+    {"hw_l3_cache_kb", fact_of(&Device::l3_bytes, 1024)},
+    {"hw_num_xcd", fact_of(&Device::dies)},
+};
+
+constexpr std::string_view kConvNeeded[] = {"N", "C", "K", "Hi", "Wi", "Y", "X"};
+constexpr std::string_view kGemmNeeded[] = {"m", "n", "k", "kernel_name"};
+
+Column column_of(std::string_view name, Op op) {
+  const auto find_in = [name](std::span<const KnownColumn> columns) -> const Column* {
+    const auto known = std::ranges::find(columns, name, &KnownColumn::name);
+    return known == columns.end() ? nullptr : &known->column;
+  };
+  const Column* const own = is_conv(op) ? find_in(std::span(kConvColumns)) : find_in(std::span(kGemmColumns));
+  if (own) return *own;
+  const Column* const common = find_in(std::span(kCommonColumns));
+  return common ? *common : Column{};
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+/// A whole number, also one that a table with missing values holds as 8.0.
+bool read_number(std::string_view text, std::int64_t& value) {
+  if (text.ends_with(".0")) text.remove_suffix(2);
+  return read_number<std::int64_t>(text, value);
+}
+
+/// "fwd", "bwd_data", "bwd_weight"; `forward` is their other word for the first.
+std::string_view variant_of(Op op) {
+  return op == Op::conv_fwd ? "forward" : word(op).substr(std::string_view("conv_").size());
+}
+
+/// Puts rows of cells together.
+class TableReader {
+ public:
+  TableReader(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to)
+      : file_(file), request_(request), to_(to) {}
+
+  /// The names of the columns; throws corrupt_data when what is needed is missing.
+  void header(const std::vector<std::string_view>& names) {
+    bool tile = false, time = false;
+    for (const std::string_view name : names) {
+      columns_.push_back(column_of(name, request_.op));
+      const Cell cell = columns_.back().cell;
+      named_ |= cell == Cell::kernel;
+      tile |= cell == Cell::tile;
+      time |= cell == Cell::time_ms || cell == Cell::time_us || cell == Cell::tflops;
+    }
+    const std::span<const std::string_view> needed =
+        is_conv(request_.op) ? std::span<const std::string_view>(kConvNeeded) : kGemmNeeded;
+    for (const std::string_view one : needed) {
+      if (std::ranges::find(names, one) == names.end())
+        fail(Errc::corrupt_data, "{}: column '{}' is missing", file_.string(), one);
+    }
+    if (!named_ && !tile)
+      fail(Errc::corrupt_data, "{}: neither column 'kernel' nor tile_m, tile_n, tile_k", file_.string());
+    if (!time)
+      fail(Errc::corrupt_data, "{}: none of the columns latency_ms, latency_us, tflops", file_.string());
+    for (const std::string_view name : names)
+      needed_.push_back(std::ranges::find(needed, name) != needed.end());
+  }
+
+  void row(const std::vector<std::string_view>& cells, std::size_t number) {
+    if (cells.size() != columns_.size())
+      return to_.skip(number, fmt::format("{} cells under {} columns", cells.size(), columns_.size()));
+    ForeignRow row{.line = number};
+    double tflops = 0;
+    try {
+      row.problem = problem_of(cells);
+      read_measurement(cells, row, tflops);
+    } catch (const Error& error) {
+      return to_.skip(number, error.what());
+    }
+    if (!(row.time_us > 0) && tflops > 0) row.time_us = flop_count(row.problem) / tflops * 1e-6;
+    std::string made;
+    if (!named_) {  // tables of generated kernels tell tile and pipeline only
+      made = made_name(cells, row.problem.conv());
+      row.kernel = made;
+    }
+    to_.add(row);
+  }
+
+  bool has_header() const noexcept { return !columns_.empty(); }
+  /// Whether a column is read.
+  bool wants(std::size_t column) const noexcept { return columns_[column].cell != Cell::ignored; }
+
+ private:
+  [[noreturn]] static void no_number(std::size_t column, std::string_view text) {
+    fail(Errc::corrupt_data, "column {}: '{}' is no number", column + 1, text);
+  }
+  double number_of(std::size_t column, std::string_view text) const {
+    double value = 0;
+    if (!read_number(text, value)) no_number(column, text);
+    return value;
+  }
+
+  template <class P>
+  void read_sizes(const std::vector<std::string_view>& cells, P& problem) const {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Column& column = columns_[i];
+      if (column.cell != Cell::field) continue;
+      if (cells[i].empty() && !needed_[i]) continue;  // not told: the default
+      std::int64_t value = 0;
+      if (!read_number(cells[i], value)) no_number(i, cells[i]);
+      if constexpr (std::is_same_v<P, ConvProblem>) {
+        problem.*column.conv = value;
+        if (column.right) problem.*column.right = value;
+      } else {
+        problem.*column.gemm = value;
+      }
+    }
+  }
+
+  /// Words come first: element type and layout decide what sizes are added to.
+  Problem problem_of(const std::vector<std::string_view>& cells) const {
+    DType dtype = request_.dtype;
+    std::optional<Layout> layout = request_.layout;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (cells[i].empty()) continue;
+      if (columns_[i].cell == Cell::dtype) dtype = parse<DType>(cells[i]);
+      if (columns_[i].cell == Cell::layout) layout = parse<Layout>(cells[i]);
+      if (columns_[i].cell == Cell::variant) check_variant(cells[i]);
+      if (columns_[i].cell == Cell::arch) check_arch(cells[i]);
+    }
+    if (!is_conv(request_.op)) {
+      GemmProblem problem = make_gemm(0, 0, 0, dtype, layout.value_or(Layout::rcr));
+      read_sizes(cells, problem);
+      if (problem.split_k == 1) problem.split_k = 0;  // their word for a free choice
+      return problem;
+    }
+    ConvProblem problem = make_conv(request_.op, dtype);
+    read_sizes(cells, problem);
+    const bool three = problem.d > 1 || problem.z > 1 || problem.left_pad_d > 0;
+    problem.layout = layout.value_or(three ? Layout::ndhwgc : Layout::nhwgc);
+    return problem;
+  }
+
+  void check_variant(std::string_view text) const {
+    if (text == variant_of(request_.op) || (request_.op == Op::conv_fwd && text == "fwd")) return;
+    fail(Errc::corrupt_data, "a row of variant '{}', not of {}", text, word(request_.op));
+  }
+  /// "gfx950:sramecc+:xnack-" is gfx950.
+  void check_arch(std::string_view text) const {
+    const std::string_view arch = text.substr(0, text.find(':'));
+    if (arch == request_.device.arch) return;
+    fail(Errc::corrupt_data, "measured on {}, not on --device {}", text, request_.device.name);
+  }
+
+  void read_measurement(const std::vector<std::string_view>& cells, ForeignRow& row, double& tflops) {
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      const Column& column = columns_[i];
+      switch (column.cell) {
+        case Cell::kernel:
+          row.kernel = cells[i];
+          break;
+        case Cell::time_ms:
+        case Cell::time_us:
+          if (!cells[i].empty())
+            row.time_us = number_of(i, cells[i]) * (column.cell == Cell::time_ms ? 1000 : 1);
+          break;
+        case Cell::tflops:
+          if (!cells[i].empty()) tflops = number_of(i, cells[i]);
+          break;
+        case Cell::valid:
+          row.valid = cells[i] != "0" && cells[i] != "False" && cells[i] != "false" && !cells[i].empty();
+          break;
+        case Cell::hardware:
+          if (!cells[i].empty()) to_.fact(column.fact, column.unit * number_of(i, cells[i]));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+
+  std::string made_name(const std::vector<std::string_view>& cells, const ConvProblem& problem) const {
+    std::array<std::string_view, 3> tile;
+    std::string_view pipeline;
+    for (std::size_t i = 0; i < cells.size(); ++i) {
+      if (columns_[i].cell == Cell::tile) tile[columns_[i].axis] = cells[i];
+      if (columns_[i].cell == Cell::pipeline) pipeline = cells[i];
+    }
+    return fmt::format("grouped_conv_{}_{}_{}d_{}x{}x{}_{}", variant_of(request_.op), word(problem.dtype_in),
+                       spatial_rank(problem.layout), tile[0], tile[1], tile[2], pipeline);
+  }
+
+  const std::filesystem::path& file_;
+  const ImportRequest& request_;
+  Gatherer& to_;
+  std::vector<Column> columns_;
+  std::vector<bool> needed_;
+  bool named_ = false;
+};
+
+std::vector<std::string_view> cells_of(std::string_view line) {
+  std::vector<std::string_view> cells;
+  for (std::size_t begin = 0;;) {
+    const std::size_t comma = line.find(',', begin);
+    cells.push_back(line.substr(begin, comma - begin));
+    if (comma == std::string_view::npos) return cells;
+    begin = comma + 1;
+  }
+}
+
+}  // namespace
+
+void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+  if (!is_conv(request.op))
+    fail(Errc::invalid_argument,
+         "ck-csv holds convolutions: give --op conv_fwd, conv_bwd_data or conv_bwd_weight");
+  TableReader reader(file, request, to);
+  each_line(file, [&](std::string_view line, std::size_t number) {
+    if (line.empty()) return;
+    if (reader.has_header()) return reader.row(cells_of(line), number);
+    if (line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
+    reader.header(cells_of(line));
+  });
+}
+
+void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+  TableReader reader(file, request, to);
+  std::size_t row = 0;
+  read_parquet_as_text(
+      file.string(), file.filename().string(),
+      [&](const ParquetHeader& header) {
+        reader.header({header.names.begin(), header.names.end()});
+        std::vector<bool> wanted;
+        for (std::size_t i = 0; i < header.names.size(); ++i) wanted.push_back(reader.wants(i));
+        return wanted;
+      },
+      [&](const std::vector<std::string_view>& cells) { reader.row(cells, ++row); });
+}
+
+}  // namespace kscout
