@@ -55,13 +55,13 @@ TEST(CutlassFamily, HoldsWhatIsDocumented) {
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     EXPECT_EQ(count(signature(dtype), "tiny"), (Count{6, 11}));
     EXPECT_EQ(count(signature(dtype), "default"), (Count{26, 98}));
-    EXPECT_EQ(count(signature(dtype), "full"), (Count{69, 430}));
+    EXPECT_EQ(count(signature(dtype), "full"), (Count{79, 489}));
     for (const Layout layout : {Layout::rrr, Layout::crr, Layout::ccr})
       EXPECT_EQ(count(signature(dtype, layout), "full"), (Count{26, 98})) << word(layout);
   }
   EXPECT_EQ(count(signature(DType::fp8), "tiny"), (Count{4, 6}));
-  EXPECT_EQ(count(signature(DType::fp8), "default"), (Count{28, 98}));
-  EXPECT_EQ(count(signature(DType::fp8), "full"), (Count{80, 568}));
+  EXPECT_EQ(count(signature(DType::fp8), "default"), (Count{13, 44}));
+  EXPECT_EQ(count(signature(DType::fp8), "full"), (Count{32, 227}));
 }
 
 /// The rules that keep a config out of rule set full.
@@ -98,7 +98,11 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   EXPECT_TRUE(refused_by(signature(), bad).contains("loads-of-wgmma"));
   bad = coop;
   bad.fast_accum = 1;
-  EXPECT_TRUE(refused_by(signature(), bad).contains("fast-sums-of-eight-bits"));
+  bad.tile_k = 128;
+  EXPECT_TRUE(refused_by(signature(DType::fp8), bad).contains("sums-in-accumulator"));
+  bad.fast_accum = 0;
+  bad.tile_k = 256;
+  EXPECT_TRUE(refused_by(signature(DType::fp8), bad).contains("eight-bits-by-128"));
   CutlassConfig mma80{.pipeline = 2,
                       .tile_m = 64,
                       .tile_n = 64,
