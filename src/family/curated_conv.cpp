@@ -16,6 +16,7 @@
 #include "core/fail.h"
 #include "core/one_line.h"
 #include "family/listed.h"
+#include "family/members.h"
 #include "provider/ck_tile/conv.h"
 
 namespace kscout {
@@ -409,6 +410,7 @@ ConfigTable curated_conv(const FamilyFile& family, const Signature& signature, c
 
 ConfigTable listed_configs(std::string_view name, const FamilyFile& file, const Signature& signature,
                            const Device& device) {
+  if (name.starts_with(kMembersList)) return members_of(name, file, signature, device);
   if (name == "curated-conv" && is_conv(signature.op)) return curated_conv(file, signature, device);
   fail(Errc::corrupt_data, "{}: there is no list '{}' for op '{}'", file.name, name, word(signature.op));
 }

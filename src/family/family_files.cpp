@@ -12,6 +12,7 @@
 #include "core/files.h"
 #include "core/names.h"
 #include "family/family_file.h"
+#include "family/members.h"
 
 namespace kscout {
 
@@ -48,6 +49,7 @@ const FamilyFile& family_file(std::string_view provider_name, Op op) {
   static std::map<const ConfigSpace*, FamilyFile> files;
   const ConfigSpace& space = provider(provider_name).space(op);
   const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
+  const std::vector<Rule> of_members = members_serve_rules(provider_name, op);  // reads files itself
   const std::lock_guard lock(mutex);
   const auto known = files.find(&space);
   if (known != files.end()) return known->second;
@@ -55,7 +57,9 @@ const FamilyFile& family_file(std::string_view provider_name, Op op) {
     fail(Errc::unsupported, "provider '{}' has no family for op '{}' ({} is not there)", provider_name,
          word(op), file);
   }
-  return files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
+  FamilyFile& read = files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
+  read.rules.insert(read.rules.end(), of_members.begin(), of_members.end());
+  return read;
 }
 
 RuleSource find_rules(std::string_view provider_name, Op op, std::string_view rules) {

@@ -8,6 +8,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/native/native.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 namespace {
@@ -23,11 +24,15 @@ bool is_native_name(std::string_view name) noexcept { return name.starts_with("n
 bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
 bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
 
+/// Names are those of the members.
+bool is_nobodys_name(std::string_view) noexcept { return false; }
+
 /// Every provider, in the order in which kernel names are tried.
 constexpr std::array kProviders = {
     Entry{"native", native_provider, is_native_name},
     Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
     Entry{"cutlass", cutlass_provider, is_cutlass_name},
+    Entry{"nvidia", nvidia_provider, is_nobodys_name},
     Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
 };
 

@@ -158,7 +158,8 @@ TEST(Names, EveryFamilyReadsBack) {
           std::set<std::string> names;
           for (std::size_t i = 0; i < family.configs.size(); ++i) {
             const std::string text = family.name(i);
-            ASSERT_TRUE((parse_config_name(text) == NamedConfig{signature, family.configs[i]})) << text;
+            ASSERT_TRUE((by.parse(text) == NamedConfig{signature, family.configs[i]})) << text;
+            ASSERT_EQ(parse_config_name(text).signature, signature) << text;
             ASSERT_TRUE(names.insert(text).second) << text;
           }
         }

@@ -20,6 +20,7 @@
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 namespace {
@@ -97,7 +98,9 @@ TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
   EXPECT_EQ(gpu.refusal(make_gemm(30, 20, 40, DType::bf16), compiled), "");
   ProblemBench bench({.cache = CacheState::cold}, 1, gpu.instruments());
   bench.open(make_gemm(30, 20, 40, DType::bf16));
-  for (const KernelConfig& config : {compiled, suggestion(1)}) {
+  // Each as its own provider's and as one of the joint family.
+  for (const KernelConfig& config :
+       {compiled, suggestion(1), nvidia_config(compiled), nvidia_config(suggestion(1))}) {
     const Outcome outcome = bench.coarse({&gpu, config}, std::numeric_limits<double>::infinity());
     EXPECT_EQ(outcome.measured.status, Status::ok) << outcome.reason;
   }

@@ -19,6 +19,7 @@
 #include "generate/emitter.h"
 #include "generate/project.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/nvidia/nvidia.h"
 #include "support/expect_error.h"
 
 namespace kscout {
@@ -144,6 +145,37 @@ TEST(CutlassFamily, EverySizeHasAKernelOfItsAlignment) {
   wide.lda = 65;
   EXPECT_EQ(alignments(wide), (Set{2}));
   EXPECT_EQ(alignments(make_gemm(1, 64, 64, DType::fp16)), (Set{2, 4, 16}));
+}
+
+TEST(NvidiaFamily, IsThatOfItsMembers) {
+  const auto family_of = [](const char* provider, const char* rules, Layout layout = Layout::rcr) {
+    return enumerate({.provider = provider,
+                      .signature = signature(DType::bf16, layout),
+                      .device = device_preset("h200"),
+                      .rules = rules,
+                      .filter = ""});
+  };
+  const Family lt = family_of("cublaslt", "pruned"), cutlass = family_of("cutlass", "full"),
+               joint = family_of("nvidia", "full");
+  ASSERT_EQ(joint.configs.size(), lt.configs.size() + cutlass.configs.size());
+  const GemmProblem problem = make_gemm(100, 333, 24, DType::bf16);
+  std::vector<std::uint8_t> of_joint, of_member;
+  serving_configs(joint, problem, of_joint);
+  for (const Family* member : {&lt, &cutlass}) {
+    const std::size_t first = member == &lt ? 0 : lt.configs.size();
+    serving_configs(*member, problem, of_member);
+    for (std::size_t i = 0; i < member->configs.size(); ++i) {
+      ASSERT_EQ(joint.name(first + i), member->name(i));
+      ASSERT_EQ(nvidia_member_config(joint.configs[first + i]), member->configs[i]);
+      ASSERT_EQ(of_joint[first + i], of_member[i]) << member->name(i);
+      ASSERT_EQ(provider("nvidia").parse(member->name(i)).config, joint.configs[first + i]);
+    }
+    EXPECT_GT(std::ranges::count(of_member, 1), 0);
+    EXPECT_GT(std::ranges::count(of_member, 0), 0);
+  }
+  EXPECT_EQ(family_of("nvidia", "default", Layout::rrr).configs.size(), 8u + 98u);
+  test::expect_error(Errc::invalid_argument, "none of nvidia's",
+                     [] { nvidia_config(KernelConfig(provider("native").space(Op::gemm))); });
 }
 
 class GenerateCutlass : public testing::Test {

@@ -13,6 +13,7 @@
 #include "measure/matrix_view.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 
@@ -122,7 +123,8 @@ class CudaBackend final : public Backend {
     return versions;
   }
 
-  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+  std::string refusal(const GemmProblem& problem, const KernelConfig& asked) override {
+    const KernelConfig config = nvidia_member_config(asked);
     if (is_compiled(config)) return compiled_refusal(problem, config);
     if (std::string why = cublaslt_unsupported(signature_of(problem)); !why.empty()) return why;
     const CublasLtConfig c = CublasLtConfig::from(config);
@@ -135,8 +137,9 @@ class CudaBackend final : public Backend {
     return {};
   }
 
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& asked) override {
     kscout::check(problem);
+    const KernelConfig config = nvidia_member_config(asked);
     if (const std::string why = refusal(problem, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(problem), why);
     if (is_compiled(config)) {
