@@ -121,6 +121,21 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   EXPECT_TRUE(refused_by(signature(), mma80).contains("parts-of-k"));
 }
 
+TEST(CutlassFamily, TraitsTellKernelsApartThatHaveOneTile) {
+  const Family family = enumerate(request(signature(), "full"));
+  std::set<std::tuple<double, double, double, double, double, double, double, double, double, double, double,
+                      double>>
+      seen;
+  for (const Traits& t : family.traits) {
+    EXPECT_GE(t.algorithm, 1000) << "cuBLASLt's are smaller";
+    EXPECT_GE(t.stages, 2);
+    EXPECT_LE(t.shared_bytes, 232448);
+    seen.insert({t.algorithm, t.variant, t.tile_m, t.tile_n, t.tile_k, t.stages, t.split_k, t.cluster_m,
+                 t.cluster_n, t.order, t.swizzle, t.alignment});
+  }
+  EXPECT_EQ(seen.size(), family.configs.size());
+}
+
 /// Which kernels' alignments take a problem.
 std::set<std::int32_t> alignments(const GemmProblem& problem) {
   const Family family = enumerate(request(signature_of(problem), "default"));

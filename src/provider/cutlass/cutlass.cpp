@@ -55,6 +55,12 @@ constexpr std::int32_t CutlassConfig::*kFields[] = {
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
 static_assert(std::size(kFields) == std::size(kAxes));
 
+/// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
+constexpr std::int32_t kFirstAlgorithm = 1000;
+/// More than the words of one axis in trait `variant`: how K is parted, how C is stored, whether it is
+/// transposed.
+constexpr std::int32_t kWays = 4;
+
 constexpr std::string_view kPrefix = "cutlass_gemm_";
 
 void check_signature(const Signature& s) {
@@ -141,7 +147,12 @@ class CutlassProvider final : public Provider {
     t.alignment = t.vector_elements;
     t.order = c.raster;
     t.persistent = c.is(CutlassScheduler::grid) ? 0 : 1;
-    t.cluster = c.cluster_m * c.cluster_n;
+    t.cluster_m = c.cluster_m;
+    t.cluster_n = c.cluster_n;
+    t.cluster = t.cluster_m * t.cluster_n;
+    t.algorithm = kFirstAlgorithm + c.pipeline;
+    t.variant = (c.decomposition * kWays + c.epilogue) * kWays + c.swap_ab;
+    t.suggestion = 0;
     t.swizzle = c.swizzle;
     return t;
   }
