@@ -1,4 +1,6 @@
 #include "explain.h"
+#include "problems.h"
+#include "train/oof_parquet.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -15,6 +17,10 @@ namespace {
 
 void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); }
 
+void setup_problems_with_data(CLI::App& verb) {
+  setup_problems(verb, [](const std::string& file) { return oof_efficiencies(file); });
+}
+
 constexpr VerbSetup kSetups[] = {
     {"tune", setup_tune},
     {"import", setup_import},
@@ -22,6 +28,7 @@ constexpr VerbSetup kSetups[] = {
     {"train", setup_train},
     {"evaluate", setup_evaluate},
     {"predict", setup_predict_with_data},
+    {"problems", setup_problems_with_data},
     {"kernels", setup_kernels_prune},
 };
 }  // namespace

@@ -1,4 +1,6 @@
 // kscout problems: list, generate, read, describe problem sets.
+#include "problems.h"
+
 #include <algorithm>
 #include <map>
 
@@ -7,7 +9,9 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/files.h"
 #include "options.h"
+#include "problems/conv_sampling.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "problems/shape_family.h"
@@ -23,6 +27,12 @@ struct ProblemsOptions {
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, unserved = false;
+  std::string op;              ///< of convolutions; empty: as the set has it
+  std::string miopen, top_up;  ///< files
+  std::vector<std::string> merge;
+  TopUpRequest wanted;
+  double below = 90;
+  std::uint64_t seed = 42;  ///< of convolutions
   FamilyOptions family;
   Format format = Format::text;
 };
@@ -212,31 +222,73 @@ bool is_conv_set(std::string_view name) {
   return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
 }
 
-/// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
-void run_convolutions(const ProblemsOptions& options) {
+Op direction_of(const ProblemsOptions& options) {
+  const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
+  if (!is_conv(op)) fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
+  return op;
+}
+
+/// A set of convolutions, or a file of them.
+std::vector<ConvProblem> conv_source(const std::string& source, DType dtype) {
+  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source);
+}
+
+std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
-  if (options.unserved || options.part != "all" || request.count != 0 || !request.layouts.empty()) {
-    fail(Errc::unsupported, "{}: holds convolutions; --unserved, --part, --count and --layout are of GEMMs",
-         request.set == "file" ? request.file.string() : request.set);
+  if (!options.miopen.empty()) {
+    return miopen_problems(read_file(options.miopen), {.op = direction_of(options),
+                                                       .dtype = request.dtype,
+                                                       .count = request.count == 0 ? 300 : request.count,
+                                                       .seed = options.seed});
   }
-  auto problems = request.set == "file" ? merge_equal(read_conv_problems(request.file))
-                                        : make_conv_set(request.set, request.dtype);
+  if (!options.top_up.empty()) {
+    TopUpRequest wanted = options.wanted;
+    wanted.below = options.below / 100;
+    if (request.count != 0) wanted.count = request.count;
+    return top_up(read(options.top_up), wanted);
+  }
+  std::vector<ConvProblem> problems;
+  if (options.merge.empty()) {
+    problems = conv_source(request.set == "file" ? request.file.string() : request.set, request.dtype);
+  }
+  for (const std::string& source : options.merge) {
+    const auto more = conv_source(source, request.dtype);
+    problems.insert(problems.end(), more.begin(), more.end());
+  }
+  problems = merge_equal(problems);
+  if (!options.op.empty()) {
+    for (ConvProblem& problem : problems) problem.op = direction_of(options);
+  }
+  return problems;
+}
+
+/// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
+void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
+  const ProblemSetRequest& request = options.request;
+  if (options.unserved || options.part != "all" || !request.layouts.empty())
+    fail(Errc::unsupported, "it holds convolutions; --unserved, --part and --layout are of GEMMs");
+  auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || least_bytes(p) > request.max_bytes;
   });
+  const bool drawn = !options.miopen.empty() || !options.top_up.empty();
+  if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);
 }
 
-void run(ProblemsOptions& options) {
+void run(ProblemsOptions& options, ReadEfficiencies read) {
+  if (!options.top_up.empty() && !read) throw NeedsLab{};
+  if (!options.top_up.empty() || !options.miopen.empty() || !options.merge.empty())
+    return run_convolutions(options, read);
   if (options.set.empty() && options.request.file.empty()) return list_sets(options.format);
   if (!options.set.empty() && !options.request.file.empty() && options.set != "file") {
     fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
   if (options.request.set == "file" && holds_conv_problems(options.request.file))
-    return run_convolutions(options);
-  if (is_conv_set(options.request.set)) return run_convolutions(options);
+    return run_convolutions(options, read);
+  if (is_conv_set(options.request.set)) return run_convolutions(options, read);
   const auto problems = choose_part(make_problem_set(options.request), options);
   if (options.unserved) return print_unserved(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
@@ -245,7 +297,7 @@ void run(ProblemsOptions& options) {
 
 }  // namespace
 
-void setup_problems(CLI::App& verb) {
+void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
   verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
@@ -265,7 +317,21 @@ void setup_problems(CLI::App& verb) {
   verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together");
   verb.add_option("--count", request.count,
                   "keep so many sizes, drawn by --seed (random: how many to make, 200)");
-  verb.add_option("--seed", request.seed, "of random, --count and --part")->capture_default_str();
+  const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
+                               ->default_str("1; of convolutions 42");
+  verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is");
+  verb.add_option("--from-miopen", options->miopen,
+                  "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
+  verb.add_option("--merge", options->merge,
+                  "sets or files of convolutions together, equal problems once; with --count so many, each "
+                  "kind by its share");
+  verb.add_option("--top-up", options->top_up,
+                  "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
+  verb.add_option("--below", options->below, "--top-up: of kinds with a mean efficiency below this, %")
+      ->capture_default_str();
+  verb.add_option("--also", options->wanted.also, "--top-up: of these kinds too, e.g. n=2,grouped");
+  verb.add_option("--density", options->wanted.density, "--top-up: 2 for a finer grid")
+      ->capture_default_str();
   verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
   verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
   verb.add_option("--part", options->part, "all|train|held_out: parts never share a group of --by")
@@ -280,9 +346,16 @@ void setup_problems(CLI::App& verb) {
   options->family.add_to(verb, false);
   verb.footer(
       "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
+      "         kscout problems --from-miopen driver.log --dtype bf16 > shapes.txt\n"
+      "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --unserved --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --unserved.");
-  verb.callback([options] { run(*options); });
+  verb.callback([options, read, seed] {
+    if (seed->count() != 0) options->seed = options->request.seed;
+    run(*options, read);
+  });
 }
+
+void setup_problems(CLI::App& verb) { setup_problems(verb, nullptr); }
 
 }  // namespace kscout::cli

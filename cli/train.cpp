@@ -82,6 +82,13 @@ void leave_out(const std::string& source, std::vector<MeasurementTable>& tables)
   fmt::print(stderr, "{}: {} problems left out of the training\n", source, dropped);
 }
 
+/// What the public models of an operation are validated on; kept out of training unless somebody wants
+/// otherwise.
+std::vector<std::string> usual_exclusions(Op op) {
+  if (!is_conv(op)) return {};
+  return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
+}
+
 void train_verb(Options& options) {
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
@@ -101,7 +108,10 @@ void train_verb(Options& options) {
   if (!options.op.empty() && parse<Op>(options.op) != op) {
     fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
   }
-  for (const auto& file : options.exclude) leave_out(file, tables);
+  if (options.exclude.empty()) options.exclude = usual_exclusions(op);
+  for (const auto& file : options.exclude) {
+    if (file != "none") leave_out(file, tables);
+  }
   ProgressLine line("train");
   const auto result = train(tables, families_of(tables, options.rules),
                             chosen_schema(options, op, tables.front().device.kind), options.train,
@@ -135,8 +145,15 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--increasing", p.increasing, "features that may only raise a score, parted by commas")
       ->delimiter(',');
   verb.add_option("--exclude", options->exclude,
-                  "problems (a file or a set of convolutions) to leave out, whatever their types")
+                  "problems (a file or a set of convolutions) to leave out, whatever their types; none "
+                  "(default for convolutions: the public validation sets)")
       ->delimiter(',');
+  verb.add_option("--warm-start", options->train.warm_start,
+                  "a model folder, of ours or of CK Tile's trainer: its trees stay, --rounds more are added");
+  verb.add_option("--hard-rounds", options->train.hard_rounds,
+                  "times that problems with bad choices get more weight; what chooses best out of fold stays")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 20));
   verb.add_option("--rules", options->rules, "rule set of the candidates (default: the dataset's)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
@@ -164,7 +181,8 @@ void setup_train(CLI::App& verb) {
       "The target whose out-of-fold choices are fastest becomes the model's default.\n\n"
       "examples\n"
       "  kscout train --data data/gemm_fp32_zen3-2c.parquet --out models/gemm_fp32_zen3-2c\n"
-      "  kscout train --data a.parquet b.parquet --out m --targets relative --folds 10\n\n"
+      "  kscout train --data a.parquet b.parquet --out m --targets relative --folds 10\n"
+      "  kscout train --data more.parquet --out m2 --warm-start m --targets tflops --rounds 200\n\n"
       "exit status: 0 done, 2 wrong arguments or too little data, 4 file failure");
   verb.callback([options] { train_verb(*options); });
 }

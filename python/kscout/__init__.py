@@ -4,9 +4,9 @@
     best = kscout.rank_kernels(kscout.Gemm(16, 4096, 4096), top=3)
     c = kscout.Registry().matmul(a, b)
 
-Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels.
+Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, Solution.
-Measurements: Dataset, train, evaluate, tune (they start the programs that came with the package).
+Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
 """
 
@@ -32,10 +32,20 @@ from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound
 TYPE_CHECKING = False  # that of typing, whose import would cost more than the rest together
 if TYPE_CHECKING:
     from ._lab import Dataset, evaluate, train, tune
+    from ._predictor import Predictor
+    from ._tuning import search_parameters
     from ._ranking import rank_kernels
 
 # Written in Python, and loaded when first used: their imports take longer than the compiled part.
-_LATER = {"Dataset": "_lab", "evaluate": "_lab", "rank_kernels": "_ranking", "train": "_lab", "tune": "_lab"}
+_LATER = {
+    "Dataset": "_lab",
+    "Predictor": "_predictor",
+    "evaluate": "_lab",
+    "rank_kernels": "_ranking",
+    "search_parameters": "_tuning",
+    "train": "_lab",
+    "tune": "_lab",
+}
 
 __all__ = [
     "CacheStatistics",
@@ -52,6 +62,7 @@ __all__ = [
     "Gemm",
     "InvalidArgument",
     "NotFound",
+    "Predictor",
     "Registry",
     "Selector",
     "Solution",
@@ -62,6 +73,7 @@ __all__ = [
     "kernels",
     "problem_of",
     "rank_kernels",
+    "search_parameters",
     "train",
     "tune",
 ]

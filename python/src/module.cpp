@@ -6,6 +6,7 @@
 #include "dispatch.h"
 #include "errors.h"
 #include "kernels.h"
+#include "predictor.h"
 #include "problem.h"
 #include "selector.h"
 
@@ -17,5 +18,6 @@ NB_MODULE(_core, module) {
   kscout::python::bind_device(module);
   kscout::python::bind_kernels(module);
   kscout::python::bind_selector(module);
+  kscout::python::bind_predictor(module);
   kscout::python::bind_dispatch(module);
 }

@@ -2,118 +2,12 @@
 #include "problems/conv_sets.h"
 
 #include <array>
-#include <utility>
 
 #include "core/names.h"
+#include "problems/conv_grid.h"
 
 namespace kscout {
 namespace {
-
-using Values = std::vector<std::int64_t>;
-using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
-
-/// A filter with stride and padding that are the same along both axes.
-struct Filter {
-  std::int64_t edge = 1, pad = 0, stride = 1, dilation = 1;
-};
-constexpr Filter k1x1{}, k3x3{3, 1};
-
-const Values kGroups = {2, 4, 8};
-const Pairs kAsymmetric = {{64, 256}, {128, 512}, {256, 64}, {256, 128}, {512, 256}};
-const Pairs kTinyBatch = {{64, 128}, {128, 256}, {256, 512}, {512, 1024}};
-
-class ConvSet {
- public:
-  ConvSet(Op op, DType dtype) : op_(op), dtype_(dtype) {}
-
-  void add(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t edge, Filter filter,
-           std::int64_t groups = 1) {
-    ConvProblem p = make_conv(op_, dtype_);
-    p.n = n;
-    p.c = c;
-    p.k = k;
-    p.g = groups;
-    p.h = p.w = edge;
-    p.y = p.x = filter.edge;
-    p.stride_h = p.stride_w = filter.stride;
-    p.dilation_h = p.dilation_w = filter.dilation;
-    p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = filter.pad;
-    problems_.push_back(p);
-  }
-  void add_3d(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t depth, std::int64_t edge,
-              Filter filter, std::int64_t stride_d = 1) {
-    add(n, c, k, edge, filter);
-    ConvProblem& p = problems_.back();
-    p.layout = Layout::ndhwgc;
-    p.d = depth;
-    p.z = filter.edge;
-    p.left_pad_d = p.right_pad_d = filter.pad;
-    p.stride_d = stride_d;
-  }
-
-  /// Every combination but those with C and K both at least 1024.
-  void grid(const Values& edges, const Values& cs, const Values& ks, const Values& ns,
-            const std::vector<Filter>& filters) {
-    for (const auto edge : edges) {
-      for (const auto c : cs) {
-        for (const auto k : ks) {
-          if (c >= 1024 && k >= 1024) continue;
-          for (const auto n : ns) {
-            for (const Filter& filter : filters) add(n, c, k, edge, filter);
-          }
-        }
-      }
-    }
-  }
-  void pairs(const Values& edges, const Pairs& channels, const Values& ns,
-             const std::vector<Filter>& filters) {
-    for (const auto edge : edges) {
-      for (const auto& [c, k] : channels) {
-        for (const auto n : ns) {
-          for (const Filter& filter : filters) add(n, c, k, edge, filter);
-        }
-      }
-    }
-  }
-  /// `bases`: channels of one group.
-  void grouped(const Values& edges, const Values& bases, const Values& ns) {
-    for (const auto groups : kGroups) {
-      for (const auto edge : edges) {
-        for (const auto base : bases) {
-          for (const auto n : ns) {
-            for (const Filter& filter : {k1x1, k3x3})
-              add(n, groups * base, groups * base, edge, filter, groups);
-          }
-        }
-      }
-    }
-  }
-  void depthwise(const Values& edges) {
-    for (const auto edge : edges) {
-      for (const std::int64_t c : {64, 128, 256, 512}) {
-        for (const std::int64_t n : {1, 4, 8}) add(n, c, c, edge, k3x3, c);
-      }
-    }
-  }
-  /// 112 x 112: 3x3, and 7x7 with stride 2 for few channels.
-  void large(const Values& cs, const Values& ks) {
-    for (const auto c : cs) {
-      for (const auto k : ks) {
-        for (const std::int64_t n : {1, 2, 4, 8}) {
-          add(n, c, k, 112, k3x3);
-          if (c <= 128) add(n, c, k, 112, {7, 3, 2});
-        }
-      }
-    }
-  }
-
-  std::vector<ConvProblem> take() { return std::move(problems_); }
-
- private:
-  Op op_;
-  DType dtype_;
-  std::vector<ConvProblem> problems_;
-};
 
 const Values kUpTo1024 = {64, 128, 256, 512, 1024}, kUpTo512 = {64, 128, 256, 512};
 
@@ -213,6 +107,11 @@ constexpr std::string_view
     kTrainFwdAll = "the same with dilation, 3-D and temporal strides: 1,782",
     kTrainData = "1,154 shapes of the public bwd_data model",
     kTrainWeight = "1,853 shapes of the public bwd_weight model",
+    kWide = "1,631 forward shapes after the public wide coverage set",
+    kEdge = "1,514 forward shapes after the public edge set: one image, 8 channels, small and oblong images",
+    kOwn =
+        "forward shapes of known networks: residual, mobile, grouped, dilated, video, 1-D-like, large "
+        "filters",
     kTen = "ten shapes that the public models are validated on; they lie in the training sets";
 
 const NamedSet kSets[] = {
@@ -223,6 +122,9 @@ const NamedSet kSets[] = {
     {{"ck_conv_validation_bwd_data", kTen}, [](DType dtype) { return validation(Op::conv_bwd_data, dtype); }},
     {{"ck_conv_validation_bwd_weight", kTen},
      [](DType dtype) { return validation(Op::conv_bwd_weight, dtype); }},
+    {{"ck_conv_wide", kWide}, conv_wide},
+    {{"ck_conv_edge", kEdge}, conv_edge},
+    {{"conv", kOwn}, conv_of_networks},
 };
 
 }  // namespace

@@ -1,43 +1,15 @@
 // Log-uniform sizes, from integers only: the same seed gives the same set on every machine.
 #include <algorithm>
-#include <bit>
 #include <set>
 #include <tuple>
 
 #include "core/fail.h"
+#include "problems/generator.h"
 #include "problems/sizes.h"
 
 namespace kscout {
 
 namespace {
-
-class Generator {
- public:
-  explicit Generator(std::uint64_t seed) : state_(mix_hash(seed, 0x6b73636f7574)) {}
-
-  /// Uniform in [0, below). The bias of the multiplication is under below / 2^64.
-  std::uint64_t below(std::uint64_t below) {
-    state_ += 1;
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<std::uint64_t>((static_cast<Wide>(mix_hash(0, state_)) * below) >> 64);
-  }
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
-  }
-  /// Octaves are equally likely, values within one too: log-uniform without a logarithm. A last octave of
-  /// which less than half lies below `high` counts with the one before it.
-  std::int64_t by_octave(std::int64_t low, std::int64_t high) {
-    const auto octave = [](std::int64_t x) { return std::bit_width(static_cast<std::uint64_t>(x)) - 1; };
-    const auto start = [](std::int64_t e) { return std::int64_t{1} << e; };
-    const std::int64_t first = octave(low), top = octave(high);
-    const std::int64_t last = top > first && high - start(top) < start(top) / 2 ? top - 1 : top;
-    const std::int64_t chosen = between(first, last);
-    return between(std::max(low, start(chosen)), chosen == last ? high : start(chosen + 1) - 1);
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 /// One size: half of them without further ado, the other half from the shapes that workloads are full of.
 Sizes draw(Generator& random, std::int64_t low, std::int64_t high) {

@@ -68,6 +68,9 @@ void Dataset::set_labels(std::span<const float> labels) {
 void Dataset::set_weights(std::span<const float> weights) {
   set_field(handle(), "weight", weights, kLgbmFloat32, rows_);
 }
+void Dataset::set_start(std::span<const double> scores) {
+  set_field(handle(), "init_score", scores, kLgbmFloat64, rows_);
+}
 void Dataset::set_groups(std::span<const std::int32_t> sizes) {
   set_field(handle(), "group", sizes, kLgbmInt32, 0);
 }
@@ -95,6 +98,11 @@ bool Booster::update() {
   require(LGBM_BoosterUpdateOneIter(handle_.get(), &finished), "BoosterUpdateOneIter");
   if (finished == 0) ++iterations_;
   return finished == 0;
+}
+
+void Booster::put_before(const Booster& earlier) {
+  require(LGBM_BoosterMerge(handle_.get(), earlier.handle_.get()), "BoosterMerge");
+  iterations_ += earlier.iterations_;
 }
 
 std::vector<double> Booster::scores(int data_index) const {

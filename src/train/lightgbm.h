@@ -27,6 +27,8 @@ class Dataset {
 
   void set_labels(std::span<const float> labels);
   void set_weights(std::span<const float> weights);
+  /// Scores from which training goes on.
+  void set_start(std::span<const double> scores);
   /// Sizes of runs of rows that are ranked against each other.
   void set_groups(std::span<const std::int32_t> sizes);
   std::size_t rows() const noexcept { return rows_; }
@@ -47,6 +49,8 @@ class Booster {
   void add_validation(const Dataset& valid);
   /// One more tree; false when no split helps any more.
   bool update();
+  /// Puts the trees of another model before the ones of this.
+  void put_before(const Booster& earlier);
   int iterations() const noexcept { return iterations_; }
   /// Scores of the dataset's rows so far: 0 = training, 1 = first validation set.
   std::vector<double> scores(int data_index) const;

@@ -30,6 +30,7 @@ int LGBM_DatasetFree(LgbmDataset handle);
 
 int LGBM_BoosterCreate(LgbmDataset train, const char* parameters, LgbmBooster* out);
 int LGBM_BoosterLoadModelFromString(const char* text, int* out_iterations, LgbmBooster* out);
+int LGBM_BoosterMerge(LgbmBooster handle, LgbmBooster other);
 int LGBM_BoosterAddValidData(LgbmBooster handle, LgbmDataset valid);
 int LGBM_BoosterUpdateOneIter(LgbmBooster handle, int* is_finished);
 int LGBM_BoosterGetNumPredict(LgbmBooster handle, int data_index, std::int64_t* out_length);

@@ -105,16 +105,20 @@ Json confidence_json(const TrainingResult& result) {
 Json manifest(const TrainingResult& result, const Origin& origin) {
   std::set<ProblemSizes> sizes;
   for (const Problem& p : result.set.problems) sizes.insert(sizes_of(p));
-  int trees = 0;
-  for (const TrainedTarget& target : result.targets) trees = std::max(trees, target.validation.rounds);
+  int trees = 0, earlier = 0;
+  for (const TrainedTarget& target : result.targets) {
+    trees = std::max(trees, target.validation.rounds);
+    earlier = std::max(earlier, target.earlier_trees);
+  }
   Json json;
   json["kscout_version"] = std::string(build_info().version);
   json["kscout_git"] = std::string(build_info().git);
   json["timestamp"] = now();
-  json["warm_start_from"] = nullptr;
-  json["prev_n_estimators"] = 0;
+  const fs::path& warm = result.options.warm_start;
+  json["warm_start_from"] = warm.empty() ? Json(nullptr) : Json(warm.lexically_normal().filename().string());
+  json["prev_n_estimators"] = earlier;
   json["new_n_estimators"] = trees;
-  json["total_n_estimators"] = trees;
+  json["total_n_estimators"] = earlier + trees;
   json["data_files"] = origin.data_files;
   json["data_rows"] = origin.data_rows;
   json["valid_rows"] = result.set.row_count();
@@ -134,7 +138,8 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
     const TrainedTarget& target = result.targets[i];
     const TargetForest& forest = result.model.data().targets[i];
     json["targets"][std::string(word(target.target))] = {
-        {"trees", target.validation.rounds},
+        {"trees", target.earlier_trees + target.validation.rounds},
+        {"hard_round", target.hard_round},
         {"out_of_fold_efficiency", efficiency_json(target.validation.efficiency)},
         {"calibration", {{"offset", forest.offset}, {"slope", forest.slope}}}};
   }

@@ -1,5 +1,8 @@
 #include "train/oof_parquet.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <parquet/arrow/writer.h>
@@ -7,6 +10,8 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/field_text.h"
+#include "dataset/parquet.h"
 
 namespace kscout {
 
@@ -17,9 +22,9 @@ void require(const arrow::Status& status, const std::filesystem::path& file) {
 }
 
 /// Columns of a table as they are filled.
-class Columns {
+class OofColumns {
  public:
-  explicit Columns(const std::filesystem::path& file) : file_(file) {}
+  explicit OofColumns(const std::filesystem::path& file) : file_(file) {}
 
   /// One value per row: `value(row)` gives a double, an integer, a bool or a text.
   template <class F>
@@ -64,7 +69,7 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
   const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[problem_of[r]]; };
   const Provider& names = provider(result.model.provider());
 
-  Columns columns(file);
+  OofColumns columns(file);
   set.problems.front().visit([&]<class P>(const P&) {
     for_each_field<P>([&](const auto& field) {
       columns.add(std::string(field.name), set.row_count(), [&](std::size_t r) {
@@ -99,6 +104,64 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
                                      properties),
           file);
   require((*stream)->Close(), file);
+}
+
+namespace {
+
+/// What is known of a problem while its rows are read.
+struct BestSeen {
+  double predicted = 0, picked_us = 0, best_us = 0;
+};
+
+}  // namespace
+
+std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file) {
+  std::vector<std::string> names;
+  std::size_t time = 0, prediction = 0;
+  bool lower_is_better = false;
+  std::unordered_map<ConvProblem, BestSeen> seen;
+  std::vector<ConvProblem> order;
+  const auto position = [&](std::string_view name) {
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end())
+      fail(Errc::corrupt_data, "{}: column '{}' is missing; it is no oof_predictions.parquet of convolutions",
+           file.string(), name);
+    return static_cast<std::size_t>(found - names.begin());
+  };
+  read_parquet_as_text(
+      file.string(), file.filename().string(),
+      [&](const ParquetHeader& header) {
+        names = header.names;
+        time = position("time_us");
+        position("stride_h");
+        const auto of = std::ranges::find_if(names, [](const auto& n) { return n.starts_with("oof_pred_"); });
+        prediction =
+            of == names.end() ? position("oof_pred_relative") : static_cast<std::size_t>(of - names.begin());
+        lower_is_better = names[prediction] == "oof_pred_latency";
+        return std::vector<bool>(names.size(), true);
+      },
+      [&](const std::vector<std::string_view>& cells) {
+        ConvProblem problem;
+        for_each_field<ConvProblem>([&](const auto& field) {
+          const std::string_view cell = cells[position(field.name)];
+          using V = typename std::remove_cvref_t<decltype(field)>::value;
+          problem.*field.member = parse_field<V>(field.name, cell);
+        });
+        const auto us = parse_field<double>("time_us", cells[time]);
+        const double sign = lower_is_better ? -1 : 1;
+        const double predicted = sign * parse_field<double>("prediction", cells[prediction]);
+        const auto [place, is_new] = seen.try_emplace(problem, BestSeen{predicted, us, us});
+        if (is_new) order.push_back(problem);
+        BestSeen& best = place->second;
+        if (predicted > best.predicted) best.predicted = predicted, best.picked_us = us;
+        best.best_us = std::min(best.best_us, us);
+      });
+  std::vector<ShapeEfficiency> result;
+  for (const ConvProblem& problem : order) {
+    const BestSeen& best = seen.at(problem);
+    result.push_back({problem, best.best_us / best.picked_us});
+  }
+  return result;
 }
 
 }  // namespace kscout

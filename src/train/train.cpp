@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <optional>
 #include <unordered_set>
 
 #include <kscout/provider.h>
@@ -13,6 +14,7 @@
 #include "forest/lightgbm_text.h"
 #include "train/best_tflops.h"
 #include "train/folds.h"
+#include "train/warm_start.h"
 
 namespace kscout {
 
@@ -49,12 +51,68 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
   target.offset = (sum_y - target.slope * sum_x) / n;
 }
 
+/// What the earlier model says of each row; 0 without one.
+std::vector<double> start_scores(const TrainingSet& set, const LightgbmTarget* earlier) {
+  std::vector<double> scores(set.row_count(), 0.0);
+  if (earlier) earlier->model.forest.predict(set.matrix.data(), set.features, 1, scores);
+  return scores;
+}
+
+/// 1 for a problem whose choice was the best, up to 5 for one that lost 20 % or more; times the weights that
+/// rows have anyway.
+std::vector<float> hard_weights(const TrainingSet& set, const std::vector<double>& scores, Target target,
+                                double near_best) {
+  constexpr double kMost = 5, kWorst = 0.2;
+  std::vector<float> weights =
+      near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
+  const auto efficiency =
+      selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; });
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    const double hard = 1 + (kMost - 1) * std::min((1 - efficiency[p]) / kWorst, 1.0);
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)
+      weights[r] *= static_cast<float>(hard);
+  }
+  return weights;
+}
+
+/// Tries weights and keeps those that choose best; `whole` has them afterwards.
+void mine_hard_problems(const TrainingSet& set, lightgbm::Dataset& whole, const Schema& schema,
+                        const std::vector<std::uint32_t>& fold_of, const TrainOptions& options,
+                        const TrainParameters& growing, const Progress& progress, TrainedTarget& trained) {
+  if (options.hard_rounds <= 0) return;
+  const double near_best = options.parameters.near_best_weight;
+  std::vector<float> best =
+      near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
+  std::vector<double> scores = trained.validation.out_of_fold;
+  for (int round = 1; round <= options.hard_rounds; ++round) {
+    const auto weights = hard_weights(set, scores, trained.target, near_best);
+    whole.set_weights(weights);
+    auto validation = cross_validate(set, whole, schema, trained.target, fold_of, growing, progress);
+    scores = validation.out_of_fold;
+    if (validation.efficiency.mean <= trained.validation.efficiency.mean) continue;
+    trained.validation = std::move(validation);
+    trained.hard_round = round;
+    best = weights;
+  }
+  whole.set_weights(best);
+}
+
 TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, const Schema& schema,
                            Target target, const std::vector<std::uint32_t>& fold_of,
-                           const TrainOptions& options, const Progress& progress) {
+                           const TrainOptions& options, const WarmStart* warm, const Progress& progress) {
   whole.set_labels(labels_of(set, target));
-  TrainedTarget trained{
-      target, cross_validate(set, whole, schema, target, fold_of, options.parameters, progress), {}, {}};
+  const LightgbmTarget* const earlier = warm ? warm->find(target) : nullptr;
+  TrainParameters growing = options.parameters;
+  if (earlier) growing.patience = growing.least_rounds = growing.rounds;  // so many more, no fewer
+  const std::vector<double> start = start_scores(set, earlier);
+  if (warm) whole.set_start(start);
+  if (warm && !earlier && progress) progress(fmt::format("{}: no earlier model, from nothing", word(target)));
+  TrainedTarget trained{.target = target,
+                        .validation = cross_validate(set, whole, schema, target, fold_of, growing, progress),
+                        .text = {},
+                        .split_counts = {},
+                        .earlier_trees = warm ? warm->trees(target) : 0};
+  mine_hard_problems(set, whole, schema, fold_of, options, growing, progress, trained);
   const std::string parameters = lightgbm_parameters(options.parameters, target, schema);
   // A copy of the rows: groups set for ranking must not stay with the other targets.
   std::vector<std::int32_t> all(set.row_count());
@@ -65,8 +123,9 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   const int rounds = trained.validation.rounds;
   for (int round = 0; round < rounds && booster.update(); ++round) {
   }
-  trained.text = booster.text(rounds);
-  trained.split_counts = booster.split_counts(rounds, set.features);
+  if (earlier) booster.put_before(lightgbm::Booster(lightgbm_text(earlier->model)));
+  trained.text = booster.text(trained.earlier_trees + rounds);
+  trained.split_counts = booster.split_counts(trained.earlier_trees + rounds, set.features);
   return trained;
 }
 
@@ -184,11 +243,19 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   for (const Feature& feature : schema->features()) names.push_back(feature.id);
   lightgbm::Dataset whole(set.matrix, names,
                           lightgbm_parameters(options.parameters, Target::relative, *schema));
-  if (options.parameters.near_best_weight > 0)
-    whole.set_weights(weights_of(set, options.parameters.near_best_weight));
+  std::optional<WarmStart> warm;
+  if (!options.warm_start.empty()) {
+    const Signature signature = signature_of(set.problems.front());
+    warm = read_warm_start(options.warm_start, *schema, signature, tables.front().device);
+  }
   std::vector<TrainedTarget> trained;
   for (const Target target : options.targets) {
-    trained.push_back(train_target(set, whole, *schema, target, fold_of, options, progress));
+    if (options.parameters.near_best_weight > 0)
+      whole.set_weights(weights_of(set, options.parameters.near_best_weight));
+    else if (options.hard_rounds > 0)
+      whole.set_weights(std::vector<float>(set.row_count(), 1.0F));  // those of the target before
+    trained.push_back(
+        train_target(set, whole, *schema, target, fold_of, options, warm ? &*warm : nullptr, progress));
   }
   std::ranges::stable_sort(trained, std::ranges::greater{},
                            [](const TrainedTarget& t) { return t.validation.efficiency.mean; });

@@ -28,6 +28,12 @@ struct TrainOptions {
   SplitBy fold_by = SplitBy::sizes;  ///< what no two folds share
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
+  /// A model folder whose trees stay; parameters.rounds more are added, no fewer: what was held out for
+  /// validation may have been trained on then. Empty: from nothing.
+  std::filesystem::path warm_start;
+  /// Times that problems whose choices were bad out of fold get more weight (1 to 5) and training is tried
+  /// again. The weights that choose best out of fold stay, those without any if none is better.
+  int hard_rounds = 0;
 };
 
 struct TrainedTarget {
@@ -35,6 +41,8 @@ struct TrainedTarget {
   CrossValidation validation;
   std::string text;                  ///< LightGBM's model, validation.rounds trees, on all rows
   std::vector<double> split_counts;  ///< per feature
+  int earlier_trees = 0;             ///< of the model that training went on from, within `text`
+  int hard_round = 0;                ///< which round of weights was best; 0: none
 };
 
 struct TrainingResult {

@@ -12,34 +12,8 @@ namespace {
 
 using namespace golden;
 
-ConvProblem problem_of(const Case& row) {
-  const auto size = [&](const std::string& name) { return parse_field<std::int64_t>(name, row.in.at(name)); };
-  ConvProblem p = make_conv(Op::conv_fwd, parse<DType>(row.in.at("dtype")));
-  for_each_field<ConvProblem>([&](const auto& field) {
-    using V = typename std::remove_cvref_t<decltype(field)>::value;
-    if constexpr (std::is_same_v<V, std::int64_t>) {
-      if (row.in.contains(std::string(field.name))) p.*field.member = size(std::string(field.name));
-    }
-  });
-  p.left_pad_d = p.right_pad_d = size("pad_d");
-  p.left_pad_h = p.right_pad_h = size("pad_h");
-  p.left_pad_w = p.right_pad_w = size("pad_w");
-  return p;
-}
-
-KernelConfig config_of(const Case& row) {
-  const ConfigSpace& space = provider("ck_tile").space(Op::conv_fwd);
-  KernelConfig config(space);
-  for (const Axis& axis : space.axes) {
-    const auto given = row.in.find(std::string(axis.name));
-    if (given == row.in.end() || axis.name.starts_with("stride")) continue;
-    config.set(axis.name, parse_axis_value(axis, given->second));
-  }
-  return config;
-}
-
-TEST(CkConvSchemas, Gives83FeaturesAsPublished) { compare("ck_conv_83", 83, problem_of, config_of); }
-TEST(CkConvSchemas, Gives113FeaturesAsPublished) { compare("ck_conv_113", 113, problem_of, config_of); }
+TEST(CkConvSchemas, Gives83FeaturesAsPublished) { compare("ck_conv_83", 83, conv_of, conv_config_of); }
+TEST(CkConvSchemas, Gives113FeaturesAsPublished) { compare("ck_conv_113", 113, conv_of, conv_config_of); }
 
 TEST(CkConvSchemas, PartsOfArchitecturesAreTheSupersetWithoutSome) {
   const Golden table = read_golden("ck_conv_113");
@@ -49,8 +23,8 @@ TEST(CkConvSchemas, PartsOfArchitecturesAreTheSupersetWithoutSome) {
     ASSERT_EQ(part.size(), size);
     std::vector<double> all(whole.size()), some(part.size());
     const Case& row = table.cases[7];
-    whole.evaluate(problem_of(row), device_of(row), config_of(row), Traits{}, all);
-    part.evaluate(problem_of(row), device_of(row), config_of(row), Traits{}, some);
+    whole.evaluate(conv_of(row), device_of(row), conv_config_of(row), Traits{}, all);
+    part.evaluate(conv_of(row), device_of(row), conv_config_of(row), Traits{}, some);
     std::size_t before = 0;
     for (std::size_t i = 0; i < part.size(); ++i) {
       const std::size_t at = whole.index(part.features()[i].id);

@@ -14,27 +14,8 @@ namespace {
 
 using namespace golden;
 
-GemmProblem problem_of(const Case& row) {
-  const auto size = [&](const char* name) { return parse_field<std::int64_t>(name, row.in.at(name)); };
-  GemmProblem p = make_gemm(size("m"), size("n"), size("k"), parse<DType>(row.in.at("dtype")),
-                            parse<Layout>(row.in.at("layout")));
-  p.split_k = size("split_k");
-  return p;
-}
-
-KernelConfig config_of(const Case& row) {
-  const ConfigSpace& space = provider("ck_tile").space(Op::gemm);
-  KernelConfig config(space);
-  for (const Axis& axis : space.axes) {
-    const auto given = row.in.find(std::string(axis.name));
-    if (given == row.in.end() || axis.name == "split_k") continue;
-    config.set(axis.name, parse_axis_value(axis, given->second));
-  }
-  return config;
-}
-
-TEST(CkGemmSchemas, Gives55FeaturesAsPublished) { compare("ck_gemm_55", 55, problem_of, config_of); }
-TEST(CkGemmSchemas, Gives72FeaturesAsPublished) { compare("ck_gemm_72", 72, problem_of, config_of); }
+TEST(CkGemmSchemas, Gives55FeaturesAsPublished) { compare("ck_gemm_55", 55, gemm_of, gemm_config_of); }
+TEST(CkGemmSchemas, Gives72FeaturesAsPublished) { compare("ck_gemm_72", 72, gemm_of, gemm_config_of); }
 
 TEST(CkGemmSchemas, ListTheCategoricalOnes) {
   for (const char* name : {"ck_gemm_55", "ck_gemm_72"}) {
@@ -49,8 +30,8 @@ TEST(CkGemmSchemas, RefuseWhatTheEncodingDoesNotKnow) {
   const Golden golden = read_golden("ck_gemm_72");
   const Schema& schema = Schema::find("ck_gemm_72");
   const Device device = device_of(golden.cases[0]);
-  const KernelConfig config = config_of(golden.cases[0]);
-  const GemmProblem problem = problem_of(golden.cases[0]);
+  const KernelConfig config = gemm_config_of(golden.cases[0]);
+  const GemmProblem problem = gemm_of(golden.cases[0]);
   std::vector<double> row(schema.size());
   const auto refuses = [&](const GemmProblem& p, const KernelConfig& c, std::string_view part) {
     try {
@@ -73,8 +54,8 @@ TEST(CkGemmSchemas, RefuseWhatTheEncodingDoesNotKnow) {
 TEST(CkGemmSchemas, TakeSplitKFromTheConfigWhenTheProblemLeavesItOpen) {
   const Golden golden = read_golden("ck_gemm_55");
   const Schema& schema = Schema::find("ck_gemm_55");
-  GemmProblem problem = problem_of(golden.cases[0]);
-  KernelConfig config = config_of(golden.cases[0]);
+  GemmProblem problem = gemm_of(golden.cases[0]);
+  KernelConfig config = gemm_config_of(golden.cases[0]);
   std::vector<double> row(schema.size());
   const auto split_k = [&] {
     schema.evaluate(problem, device_of(golden.cases[0]), config, Traits{}, row);

@@ -10,7 +10,9 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/any_problem.h>
 #include <kscout/device.h>
+#include <kscout/provider.h>
 #include <kscout/traits.h>
 
 #include "core/field_text.h"
@@ -79,6 +81,51 @@ inline Device device_of(const Case& row) {
   device.l3_bytes = fact("l3_cache_kb") * 1024;
   device.dies = fact("num_xcd");
   return device;
+}
+
+inline GemmProblem gemm_of(const Case& row) {
+  const auto size = [&](const char* name) { return parse_field<std::int64_t>(name, row.in.at(name)); };
+  GemmProblem p = make_gemm(size("m"), size("n"), size("k"), parse<DType>(row.in.at("dtype")),
+                            parse<Layout>(row.in.at("layout")));
+  p.split_k = size("split_k");
+  return p;
+}
+
+inline KernelConfig gemm_config_of(const Case& row) {
+  const ConfigSpace& space = provider("ck_tile").space(Op::gemm);
+  KernelConfig config(space);
+  for (const Axis& axis : space.axes) {
+    const auto given = row.in.find(std::string(axis.name));
+    if (given == row.in.end() || axis.name == "split_k") continue;
+    config.set(axis.name, parse_axis_value(axis, given->second));
+  }
+  return config;
+}
+
+inline ConvProblem conv_of(const Case& row) {
+  const auto size = [&](const std::string& name) { return parse_field<std::int64_t>(name, row.in.at(name)); };
+  ConvProblem p = make_conv(Op::conv_fwd, parse<DType>(row.in.at("dtype")));
+  for_each_field<ConvProblem>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    if constexpr (std::is_same_v<V, std::int64_t>) {
+      if (row.in.contains(std::string(field.name))) p.*field.member = size(std::string(field.name));
+    }
+  });
+  p.left_pad_d = p.right_pad_d = size("pad_d");
+  p.left_pad_h = p.right_pad_h = size("pad_h");
+  p.left_pad_w = p.right_pad_w = size("pad_w");
+  return p;
+}
+
+inline KernelConfig conv_config_of(const Case& row) {
+  const ConfigSpace& space = provider("ck_tile").space(Op::conv_fwd);
+  KernelConfig config(space);
+  for (const Axis& axis : space.axes) {
+    const auto given = row.in.find(std::string(axis.name));
+    if (given == row.in.end() || axis.name.starts_with("stride")) continue;
+    config.set(axis.name, parse_axis_value(axis, given->second));
+  }
+  return config;
 }
 
 /// Every row of the table against the schema of that name.

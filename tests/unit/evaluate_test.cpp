@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -15,6 +16,7 @@
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
 #include "evaluate/static_configs.h"
+#include "problems/conv_sets.h"
 
 namespace kscout {
 namespace {
@@ -279,6 +281,23 @@ RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {
   RC_ASSERT(s.problems + e.without_oracle == times.size());
   const Summary best = evaluate(table, perfect(table), whole_family).overall;
   RC_ASSERT(best.mean > 1 - 1e-12 && best.min == 1 && best.hit_rate[3] == 1);
+}
+
+TEST(ShippedModels, WereNotTrainedOnValidationShapes) {
+  std::set<ProblemSizes> validation;
+  for (const char* set : {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"}) {
+    for (const ConvProblem& problem : make_conv_set(set, DType::bf16)) validation.insert(sizes_of(problem));
+  }
+  ASSERT_EQ(validation.size(), 10u);
+  std::size_t models = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
+    if (!folder.path().filename().string().starts_with("conv_")) continue;
+    ++models;
+    const auto trained = training_sizes(folder.path());
+    ASSERT_TRUE(trained.has_value()) << folder.path();
+    for (const ProblemSizes& sizes : *trained) EXPECT_FALSE(validation.contains(sizes)) << folder.path();
+  }
+  EXPECT_GE(models, 1u);
 }
 
 }  // namespace

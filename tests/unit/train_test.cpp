@@ -1,5 +1,6 @@
 #include "train/train.h"
 
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -13,6 +14,7 @@
 
 #include "core/files.h"
 #include "forest/lightgbm_text.h"
+#include "support/expect_error.h"
 #include "support/toy.h"
 #include "train/folds.h"
 
@@ -237,6 +239,62 @@ TEST(Train, FolderHoldsWhatItShould) {
       << "a folder of something else is left alone";
   EXPECT_TRUE(std::filesystem::exists(folder / "photos"));
   std::filesystem::remove_all(folder);
+}
+
+TEST(Train, GoesOnFromAnEarlierModel) {
+  const auto folder = std::filesystem::temp_directory_path() / ("kscout_warm_" + std::to_string(getpid()));
+  write_model_folder(folder, trained(), {});
+  TrainOptions more = quick_options();
+  more.targets = {Target::tflops, Target::latency};
+  more.parameters.rounds = 10;
+  more.warm_start = folder;
+  const TrainingResult warm = train_toy(more);
+  for (const TrainedTarget& target : warm.targets) {
+    const bool known = target.target == Target::tflops;
+    const auto before = std::ranges::find(trained().targets, Target::tflops, &TrainedTarget::target);
+    EXPECT_EQ(target.earlier_trees, known ? before->validation.rounds : 0);
+    EXPECT_EQ(target.validation.rounds, 10) << "as many as asked for";
+    const Forest forest = parse_lightgbm(target.text).forest, old = parse_lightgbm(before->text).forest;
+    ASSERT_EQ(forest.tree_count(), static_cast<std::size_t>(target.earlier_trees + 10));
+    if (!known) continue;
+    EXPECT_TRUE(std::equal(old.leaf_value.begin(), old.leaf_value.end(), forest.leaf_value.begin()))
+        << "the earlier trees come first, as they were";
+    EXPECT_GE(target.validation.efficiency.mean, 0.95 * before->validation.efficiency.mean);
+    EXPECT_LE(target.validation.folds[0].rmse, 1.1 * before->validation.folds[0].rmse);
+  }
+
+  const auto spec_file = folder / "feature_spec.json";
+  const auto spec = nlohmann::json::parse(read_file(spec_file));
+  const auto refused = [&](const char* key, const nlohmann::json& value, const char* words) {
+    auto other = spec;
+    other[key] = value;
+    write_file_atomically(spec_file, other.dump());
+    test::expect_error(Errc::invalid_argument, words, [&] { train_toy(more); });
+  };
+  refused("arch", "gfx950", "architecture gfx950");
+  refused("dtype", "bf16", "element type bf16");
+  refused("op_type", "conv_fwd", "operation conv_fwd");
+  refused("categorical_features", {"m"}, "categorical features are [m]");
+  refused("log_targets", nlohmann::json::array(), "learnt as it is");
+  write_file_atomically(spec_file, spec.dump());
+  const MeasurementTable table = toy::measurements(20, 3);
+  const auto part = std::make_shared<Schema>(toy::schema()->only(std::array{0U, 1U}));
+  test::expect_error(Errc::invalid_argument, "removed [", [&] {
+    train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, part, more, nullptr);
+  });
+  std::filesystem::remove_all(folder);
+  test::expect_error(Errc::not_found, "kscout_warm_", [&] { train_toy(more); });
+}
+
+TEST(Train, WeightsOnHardProblemsNeverMakeItWorse) {
+  TrainOptions options = quick_options();
+  options.targets = {Target::tflops};
+  options.parameters.rounds = 20;
+  const TrainingResult plain = train_toy(options);
+  options.hard_rounds = 2;
+  const TrainingResult mined = train_toy(options);
+  EXPECT_GE(mined.targets[0].validation.efficiency.mean, plain.targets[0].validation.efficiency.mean);
+  EXPECT_EQ(mined.targets[0].hard_round == 0, mined.targets[0].text == plain.targets[0].text);
 }
 
 TEST(Train, TooLittleDataIsAnError) {

@@ -1,0 +1,21 @@
+#pragma once
+/// \file
+/// The verb problems, and where it learns how well a model chose.
+#include <string>
+#include <vector>
+
+#include "problems/conv_sampling.h"
+
+namespace CLI {
+class App;
+}
+
+namespace kscout::cli {
+
+/// Reads oof_predictions.parquet of a model of convolutions.
+using ReadEfficiencies = std::vector<ShapeEfficiency> (*)(const std::string& file);
+
+/// Without `read`, --top-up starts kscout-lab.
+void setup_problems(CLI::App& verb, ReadEfficiencies read);
+
+}  // namespace kscout::cli

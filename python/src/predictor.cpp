@@ -1,0 +1,64 @@
+#include "predictor.h"
+
+#include <nanobind/stl/filesystem.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
+#include <nanobind/stl/vector.h>
+
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "device.h"
+#include "problem.h"
+#include "select/predictor.h"
+
+namespace kscout::python {
+
+namespace nb = nanobind;
+
+namespace {
+
+/// A config never changes what is asked: one of other types is refused.
+void check_same_types(const NamedConfig& config, const Problem& problem) {
+  Signature wanted = signature_of(problem);
+  wanted.accumulate = config.signature.accumulate;
+  if (config.signature == wanted) return;
+  throw Error(Errc::invalid_argument, config_name(config.signature, config.config) +
+                                          " computes other types or another layout than " + print(problem));
+}
+
+}  // namespace
+
+void bind_predictor(nb::module_& module) {
+  nb::class_<Predictor> predictor(module, "FolderPredictor",
+                                  "A model folder asked about configs that somebody names; kscout.Predictor "
+                                  "also takes dicts.");
+  predictor.def(
+      "__init__",
+      [](Predictor* self, const std::filesystem::path& folder, const std::string& schema,
+         const std::optional<DeviceArgument>& device) {
+        new (self) Predictor(folder, schema, device ? std::optional(device_of(*device)) : std::nullopt);
+      },
+      nb::arg("folder"), nb::arg("schema") = "", nb::arg("device") = nb::none());
+  predictor.def_prop_ro("targets", &Predictor::targets, "What can be asked for.");
+  predictor.def_prop_ro("schema", &Predictor::schema, "The schema that rows are made by.");
+  predictor.def(
+      "predict",
+      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs,
+         const std::string& target) {
+        const Problem problem = any_problem_of(argument);
+        if (configs.empty()) return std::vector<double>();
+        ConfigTable table(*configs.front().config.space);
+        for (const NamedConfig& one : configs) {
+          check_same_types(one, problem);
+          table.push_back(one.config);
+        }
+        const nb::gil_scoped_release unlocked;
+        return self.predict(problem, table, target);
+      },
+      nb::arg("problem"), nb::arg("configs"), nb::arg("target") = "tflops",
+      "One value per config, in TFLOPS, milliseconds or GB/s.");
+}
+
+}  // namespace kscout::python

@@ -1,0 +1,123 @@
+#include "select/predictor.h"
+
+#include <algorithm>
+#include <variant>
+
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "core/names.h"
+#include "features/schema.h"
+#include "forest/lightgbm_folder.h"
+#include "select/model.h"
+
+namespace kscout {
+namespace {
+
+/// A folder of CK Tile's trainer with the features that its models read, in their order.
+struct TheirFolder {
+  LightgbmFolder folder;
+  Schema schema;
+  Device device;
+};
+
+bool has_all(const Schema& schema, const std::vector<std::string>& names) {
+  return std::ranges::all_of(names, [&](const std::string& name) {
+    return std::ranges::find(schema.features(), name, &Feature::id) != schema.features().end();
+  });
+}
+
+/// Of the published schemas the smallest that has them all.
+const Schema& schema_with(const std::vector<std::string>& names, const std::string& folder) {
+  const Schema* best = nullptr;
+  for (const std::string& name : Schema::names()) {
+    if (!name.starts_with("ck_")) continue;
+    const Schema& schema = Schema::find(name);
+    if (has_all(schema, names) && (!best || schema.size() < best->size())) best = &schema;
+  }
+  if (!best) {
+    fail(Errc::invalid_argument,
+         "{}: no schema has all of its {} features ({}, ...); name one to see which is missing", folder,
+         names.size(), names.empty() ? "" : names.front());
+  }
+  return *best;
+}
+
+TheirFolder read_theirs(const std::filesystem::path& path, std::string_view name,
+                        const std::optional<Device>& device) {
+  LightgbmFolder folder = read_lightgbm_folder(path);
+  const Schema& whole =
+      name.empty() ? schema_with(folder.feature_names, path.string()) : Schema::find(std::string(name));
+  std::vector<std::uint32_t> positions;
+  for (const auto& feature : folder.feature_names)
+    positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
+  if (!device && folder.arch.empty()) {
+    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: say for which device", path.string());
+  }
+  Device known = device ? *device : device_preset(folder.arch);
+  return {std::move(folder), whole.only(positions), std::move(known)};
+}
+
+std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, const Device& device) {
+  const Provider& by = provider(configs.space().provider);
+  std::vector<Traits> traits;
+  for (std::size_t i = 0; i < configs.size(); ++i)
+    traits.push_back(by.traits(signature_of(problem), configs[i], device));
+  return traits;
+}
+
+}  // namespace
+
+struct Predictor::Impl {
+  std::variant<Model, TheirFolder> source;
+};
+
+Predictor::Predictor(const std::filesystem::path& folder, std::string_view schema,
+                     std::optional<Device> device) {
+  const bool ours = std::filesystem::exists(folder / "model.ksf") || folder.extension() == ".ksf";
+  if (ours && schema.empty()) {
+    impl_ = std::make_shared<Impl>(Impl{Model::load(folder)});
+  } else {
+    impl_ = std::make_shared<Impl>(Impl{read_theirs(folder, schema, device)});
+  }
+}
+
+std::vector<std::string> Predictor::targets() const {
+  if (std::holds_alternative<Model>(impl_->source)) return {"tflops", "latency", "bandwidth"};
+  std::vector<std::string> names;
+  for (const LightgbmTarget& target : std::get<TheirFolder>(impl_->source).folder.targets)
+    names.push_back(target.name);
+  return names;
+}
+
+std::string Predictor::schema() const {
+  if (const auto* model = std::get_if<Model>(&impl_->source))
+    return std::string(model->data().schema->name());
+  return std::string(std::get<TheirFolder>(impl_->source).schema.name());
+}
+
+std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& configs,
+                                       std::string_view target) const {
+  if (const auto* model = std::get_if<Model>(&impl_->source)) {
+    std::vector<double> values = model->predicted_tflops(problem, model->score_configs(problem, configs));
+    constexpr std::string_view kTargets[] = {"tflops", "latency", "bandwidth"};
+    const std::size_t asked = index_of_word("target", target, kTargets);
+    for (double& value : values) {
+      const double us = asked == 0 ? 0 : time_us_of(problem, value);
+      if (asked == 1) value = us * 1e-3;
+      if (asked == 2) value = least_bytes(problem) / us * 1e-3;
+    }
+    return values;
+  }
+  const auto& theirs = std::get<TheirFolder>(impl_->source);
+  const LightgbmTarget& of = theirs.folder.target(target);
+  const Schema schema = theirs.schema.for_op(signature_of(problem).op);
+  const auto traits = traits_of(problem, configs, theirs.device);
+  std::vector<double> matrix(configs.size() * schema.size()), values(configs.size());
+  schema.evaluate(problem, theirs.device, configs, traits, matrix);
+  of.model.forest.predict(matrix.data(), schema.size(), 1, values);
+  for (double& value : values) value = of.value(value);
+  return values;
+}
+
+}  // namespace kscout

@@ -1,0 +1,46 @@
+#pragma once
+/// \file
+/// A model folder asked about configs that somebody names: ours, or one that CK Tile's trainer left.
+///
+///     const Predictor predictor("models/grouped_conv_forward_bf16_gfx950");
+///     const std::vector<double> tflops = predictor.predict(problem, configs, "tflops");
+///
+/// Nothing is chosen and no serve rule is asked: that is a selector's work.
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/any_problem.h>
+#include <kscout/config.h>
+#include <kscout/device.h>
+
+namespace kscout {
+
+class Predictor {
+ public:
+  /// A folder with model.ksf is ours. Another is read as CK Tile's (feature_spec.json, model_<target>.lgbm or
+  /// .lgbm.gz): its features are looked up by name in `schema`, empty: the smallest ck_ schema that has them
+  /// all. `device`: whose facts features read; without it that of the model, or the preset of the folder's
+  /// arch. Throws not_found, corrupt_data, invalid_argument when no schema has a feature.
+  explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
+                     std::optional<Device> device = {});
+
+  /// What can be asked for, the usual one first: "tflops", "latency", "bandwidth".
+  std::vector<std::string> targets() const;
+  /// The schema that rows are made by.
+  std::string schema() const;
+
+  /// One value per config, in TFLOPS, milliseconds or GB/s. Throws not_found for a target that the folder
+  /// lacks.
+  std::vector<double> predict(ProblemRef problem, const ConfigTable& configs,
+                              std::string_view target = "tflops") const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace kscout

@@ -1,0 +1,97 @@
+#include "train/warm_start.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/fail.h"
+
+namespace kscout {
+namespace {
+
+std::vector<std::string> ids_of(const Schema& schema) {
+  std::vector<std::string> ids;
+  for (const Feature& feature : schema.features()) ids.push_back(feature.id);
+  return ids;
+}
+
+/// Those of `all` that `other` lacks.
+std::vector<std::string> without(const std::vector<std::string>& all, const std::vector<std::string>& other) {
+  std::vector<std::string> rest;
+  for (const auto& one : all) {
+    if (std::ranges::find(other, one) == other.end()) rest.push_back(one);
+  }
+  return rest;
+}
+
+void check_features(const std::string& folder, const std::vector<std::string>& earlier,
+                    const std::vector<std::string>& now) {
+  if (earlier == now) return;
+  const auto added = without(now, earlier), removed = without(earlier, now);
+  if (added.empty() && removed.empty()) {
+    fail(Errc::invalid_argument, "--warm-start {}: it reads the same features in another order", folder);
+  }
+  fail(Errc::invalid_argument,
+       "--warm-start {}: its features are others: added since [{}], removed [{}]; train with its schema",
+       folder, fmt::join(added, ", "), fmt::join(removed, ", "));
+}
+
+void check_same(const std::string& folder, std::string_view what, std::string_view earlier,
+                std::string_view now) {
+  if (earlier.empty() || earlier == now) return;
+  fail(Errc::invalid_argument, "--warm-start {}: it is of {} {}, the data are of {}", folder, what, earlier,
+       now);
+}
+
+/// CK Tile's trainer calls operations by its own words.
+std::string_view op_word(std::string_view op, Op now) {
+  const bool theirs = op == "gemm_universal" ? now == Op::gemm : op == "grouped_conv" && is_conv(now);
+  return theirs ? word(now) : op;
+}
+
+/// Which targets are learnt as ln(1 + value).
+bool is_log(Target target) {
+  return target == Target::tflops || target == Target::latency || target == Target::bandwidth;
+}
+
+}  // namespace
+
+const LightgbmTarget* WarmStart::find(Target target) const noexcept {
+  const auto found = std::ranges::find(models.targets, word(target), &LightgbmTarget::name);
+  return found == models.targets.end() ? nullptr : &*found;
+}
+
+int WarmStart::trees(Target target) const noexcept {
+  const LightgbmTarget* const earlier = find(target);
+  return earlier ? static_cast<int>(earlier->model.forest.tree_count()) : 0;
+}
+
+WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
+                          const Signature& signature, const Device& device) {
+  WarmStart warm{folder, read_lightgbm_folder(folder)};
+  const LightgbmFolder& models = warm.models;
+  const std::string name = folder.string();
+  check_features(name, models.feature_names, ids_of(schema));
+  std::vector<std::string> categorical;
+  for (const auto index : schema.categorical()) categorical.push_back(schema.features()[index].id);
+  const std::set<std::string> earlier(models.categorical.begin(), models.categorical.end());
+  if (earlier != std::set<std::string>(categorical.begin(), categorical.end())) {
+    fail(Errc::invalid_argument, "--warm-start {}: its categorical features are [{}], those of '{}' [{}]",
+         name, fmt::join(models.categorical, ", "), schema.name(), fmt::join(categorical, ", "));
+  }
+  check_same(name, "operation", op_word(models.op, signature.op), word(signature.op));
+  check_same(name, "element type", models.dtype, word(signature.dtype_a));
+  check_same(name, "architecture", models.arch, device.arch);
+  for (const LightgbmTarget& target : models.targets) {
+    for (std::size_t i = 0; i < EnumWords<Target>::words.size(); ++i) {
+      if (EnumWords<Target>::words[i] != target.name || is_log(static_cast<Target>(i)) == target.log1p)
+        continue;
+      fail(Errc::invalid_argument,
+           "--warm-start {}: target {} was learnt {}, here it is learnt {}: trees of both cannot be added",
+           name, target.name, target.log1p ? "as ln(1 + value)" : "as it is",
+           target.log1p ? "as it is" : "as ln(1 + value)");
+    }
+  }
+  return warm;
+}
+
+}  // namespace kscout
