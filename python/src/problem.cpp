@@ -1,5 +1,7 @@
 #include "problem.h"
 
+#include <algorithm>
+
 #include "fields.h"
 
 namespace kscout::python {
