@@ -331,7 +331,16 @@ class TupleCompiler {
   std::uint32_t spread_id(std::uint32_t coarser, std::uint32_t finer) {
     const auto [found, added] =
         spread_ids_.try_emplace({coarser, finer}, static_cast<std::uint32_t>(to_.spreads_.size()));
-    if (added) to_.spreads_.push_back(spread(coarser, finer));
+    if (added) {
+      auto wide = spread(coarser, finer);
+      TupleProgram::Spread to;
+      if (classes(coarser) <= std::size_t{UINT16_MAX} + 1) {
+        to.narrow.assign(wide.begin(), wide.end());
+      } else {
+        to.wide = std::move(wide);
+      }
+      to_.spreads_.push_back(std::move(to));
+    }
     return found->second;
   }
 
@@ -414,10 +423,11 @@ namespace {
 
 /// Both ends are padded to whole vectors: four values at a time, so that a call's tens of thousands of copies
 /// are little more than loads and stores.
-void copy_classes(const double* from, const std::uint32_t* class_of, std::uint32_t values,
+template <class Class>
+void copy_classes(const double* from, const Class* class_of, std::uint32_t values,
                   double* __restrict to) noexcept {
   static_assert(kColumnLanes % 4 == 0);
-  for (const std::uint32_t* const end = class_of + values; class_of < end; class_of += 4, to += 4) {
+  for (const Class* const end = class_of + values; class_of < end; class_of += 4, to += 4) {
     const double a = from[class_of[0]], b = from[class_of[1]], c = from[class_of[2]], d = from[class_of[3]];
     to[0] = a;
     to[1] = b;
@@ -438,7 +448,12 @@ void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) 
       step.operation(base + step.a, base + step.b, base + step.c, base + step.out, step.values);
       continue;
     }
-    copy_classes(base + step.a, spreads_[step.spread].data(), step.values, base + step.out);
+    const Spread& spread = spreads_[step.spread];
+    if (spread.wide.empty()) {
+      copy_classes(base + step.a, spread.narrow.data(), step.values, base + step.out);
+    } else {
+      copy_classes(base + step.a, spread.wide.data(), step.values, base + step.out);
+    }
   }
 }
 

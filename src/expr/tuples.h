@@ -89,8 +89,14 @@ class TupleProgram {
 
   std::vector<Partition> partitions_;
   std::vector<Step> steps_;
-  std::vector<std::vector<std::uint32_t>> spreads_;  ///< by class of the finer partition: the coarser's class
-  std::vector<std::uint32_t> changing_;              ///< position of each in the scratch
+  /// By class of the finer partition: the coarser's class. Narrow where all are below 2^16: a call reads them
+  /// all.
+  struct Spread {
+    std::vector<std::uint16_t> narrow;
+    std::vector<std::uint32_t> wide;
+  };
+  std::vector<Spread> spreads_;
+  std::vector<std::uint32_t> changing_;  ///< position of each in the scratch
   std::vector<Output> outputs_;
   std::vector<double> start_;  ///< what a scratch holds at first: constants and fixed values
   std::size_t size_ = 0;       ///< doubles of a scratch

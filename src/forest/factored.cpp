@@ -30,15 +30,19 @@ FactoredForest::FactoredForest(const Forest& forest, Schema::Factored features,
                                std::span<const std::uint8_t> wanted, Best best)
     : FactoredForest(forest, std::move(features), make_rows(features, wanted.size(), wanted), wanted, best) {}
 
-FactoredForest::FactoredForest(const Forest& forest, Schema::Factored features, Rows rows,
+FactoredForest::FactoredForest(const Forest& forest, Schema::Factored&& features, Rows rows,
                                std::span<const std::uint8_t> wanted, Best best)
-    : features_(std::move(features)),
+    : features_(without_rows(std::move(features))),
       wanted_(wanted.begin(), wanted.end()),
       row_of_(std::move(rows.row_of)),
       first_(std::move(rows.first)),
       configs_(std::move(rows.configs)),
-      sliced_(forest, rows.sliced, best) {
-  features_.forget_rows();  // the sliced forest has them in its own form
+      sliced_(forest, rows.sliced, best) {}
+
+/// The sliced forest has the rows in its own form.
+Schema::Factored FactoredForest::without_rows(Schema::Factored&& features) {
+  features.forget_rows();
+  return std::move(features);
 }
 
 FactoredForest::Rows FactoredForest::make_rows(const Schema::Factored& features, std::size_t feature_count,
@@ -57,20 +61,27 @@ FactoredForest::Rows FactoredForest::make_rows(const Schema::Factored& features,
   }
 
   rows.sliced.rows = common.classes;
-  for (const expr::Partition& partition : program.partitions()) {
+  // Only partitions that a wanted feature has: the program has more.
+  std::vector<std::uint32_t> number(program.partitions().size(), SlicedFeature::one_value);
+  const auto number_of = [&](std::uint32_t partition) {
+    if (number[partition] != SlicedFeature::one_value) return number[partition];
     std::vector<std::uint32_t> class_of;
-    for (const std::uint32_t config : common.example) class_of.push_back(partition.class_of[config]);
+    class_of.reserve(common.classes);
+    const std::vector<std::uint32_t>& of = program.partitions()[partition].class_of;
+    for (const std::uint32_t config : common.example) class_of.push_back(of[config]);
     rows.sliced.partitions.push_back(std::move(class_of));
-  }
+    return number[partition] = static_cast<std::uint32_t>(rows.sliced.partitions.size() - 1);
+  };
   const Schema::Factored::Scratch fixed(features);
   for (std::size_t f = 0; f < feature_count; ++f) {
     SlicedFeature feature;
     if (wanted[f] != 0) {
-      feature.partition = program.partition_of(f);
+      const std::uint32_t partition = program.partition_of(f);
+      const bool one = partition == expr::TupleProgram::one_value;
+      feature.partition = one ? SlicedFeature::one_value : number_of(partition);
       if (program.fixed(f)) {
-        const bool one = feature.partition == SlicedFeature::one_value;
         const double* const values = program.values(f, fixed.features);
-        feature.fixed.assign(values, values + (one ? 1 : program.partitions()[feature.partition].classes));
+        feature.fixed.assign(values, values + (one ? 1 : program.partitions()[partition].classes));
       }
     }
     rows.sliced.features.push_back(std::move(feature));

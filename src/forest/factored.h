@@ -82,8 +82,9 @@ class FactoredForest {
                         std::span<const std::uint8_t> wanted);
   FactoredForest(const Forest& forest, Schema::Factored features, std::span<const std::uint8_t> wanted,
                  Best best);
-  FactoredForest(const Forest& forest, Schema::Factored features, Rows rows,
+  FactoredForest(const Forest& forest, Schema::Factored&& features, Rows rows,
                  std::span<const std::uint8_t> wanted, Best best);
+  static Schema::Factored without_rows(Schema::Factored&& features);
 
   bool evaluate(ProblemRef problem, Scratch& scratch) const noexcept;
   std::size_t list_configs(std::span<const std::uint8_t> allowed, std::span<const ScoredRow> rows,

@@ -72,9 +72,7 @@ class PlaneSums {
  public:
   static constexpr std::size_t kPlace = Vectors * kLanes;
 
-  PlaneSums(const SlicedJob& job, std::size_t first) noexcept : job_(job), planes_(job.planes + first) {
-    for (std::size_t p = 0; p < job.plane_count; ++p) std::fill_n(plane(p), kPlace, 0);
-  }
+  PlaneSums(const SlicedJob& job, std::size_t first) noexcept : job_(job), planes_(job.planes + first) {}
 
   /// Adds the tree's rounded leaves. Pairs: (task.leaves + 1) / 2 when known, else 0.
   template <std::size_t Pairs>

@@ -19,7 +19,6 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   for (const SlicedColumn& column : plan.columns)
     questions = std::max<std::size_t>(questions, column.questions);
   bits.resize(lines_of((plan.most_vectors + 1) * plan.words));
-  std::ranges::copy(plan.fixed_bits, bits.begin());
   vector_of = plan.fixed_vector;
   alive.resize(plan.alive.size() + 1);  // one more: counting up to the end of the last tree reads it
   ranks.resize(plan.most_classes);
@@ -33,16 +32,16 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   codes.resize(plan.leaf_value.size() + kSlicedCodeRoom);  // vectors are written whole
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
-  unsorted_tasks.resize(plan.trees.size());
-  tasks_by_size.resize(kSlicedSizes * kSlicedCodeBits);
   planes.resize(lines_of(plan.planes * plan.words + 1));
   waiting.resize(lines_of(plan.planes * kSlicedBlockWords + 1));
   slots.resize(lines_of(sliced_slot_words(plan.most_leaves + 1)));
+  allowed.resize(plan.words);
   survivors.resize(plan.words);
   candidates.resize(plan.words);
   batch_bits.resize((plan.most_vectors + 1) * kSlicedBatch);
   batch_leaves.resize(plan.trees.size() * kSlicedBatch);
   scored.resize(plan.rows);
+  if (plan.drops_rows) rows.resize(plan.rows);
 }
 
 SlicedForest::SlicedForest(const Forest& forest, const SlicedRows& rows, Best best)

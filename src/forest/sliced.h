@@ -71,6 +71,7 @@ class SlicedForest {
     std::size_t constant = 0;   ///< trees in which all rows met in one leaf
     std::size_t sliced = 0;     ///< trees whose leaves differed
     std::size_t questions = 0;  ///< distinct questions (feature, threshold) that rows answered differently
+    std::size_t finished = 0;   ///< rows whose rounded leaves were added of all trees
     std::size_t exact = 0;      ///< rows summed in doubles
   };
 

@@ -23,10 +23,21 @@ struct SlicedTask {
   std::uint32_t tree = 0;
   std::uint32_t first_step = 0, first_leaf = 0;
   std::uint32_t leaves = 0, planes = 0;
+  std::uint32_t range = 0;  ///< the largest value
 };
 
 using SlicedCode = std::uint32_t;
 inline constexpr int kSlicedCodeBits = 16;  ///< most of a rounded leaf
+/// Where codes have the bits of a value. Spread bits keep the order of the values, and a difference borrows
+/// across the places between them.
+inline constexpr SlicedCode kSlicedValueBits = 0x55555555;
+/// The value of a spread code whose other bits are clear.
+constexpr std::uint32_t gathered_code(SlicedCode code) noexcept {
+  code = (code | code >> 1) & 0x33333333;
+  code = (code | code >> 2) & 0x0f0f0f0f;
+  code = (code | code >> 4) & 0x00ff00ff;
+  return (code | code >> 8) & 0xffff;
+}
 inline constexpr std::size_t kSlicedCodeRoom =
     8;  ///< behind the last code: they are read and written in vectors
 
@@ -37,8 +48,7 @@ struct SlicedJob {
   const SlicedCode* codes = nullptr;
   const SlicedTask* tasks = nullptr;
   std::size_t task_count = 0;
-  std::uint64_t* planes =
-      nullptr;  ///< plane p: words [p * words, (p + 1) * words); overwritten with the sums
+  std::uint64_t* planes = nullptr;  ///< plane p: words [p * words, (p + 1) * words); the sums are added
   std::size_t plane_count = 0;
   std::uint64_t* waiting = nullptr;  ///< room for plane_count * kSlicedBlockWords words, aligned to 64 bytes
   std::uint64_t* slots = nullptr;    ///< room for sliced_slot_words(most leaves) words, aligned to 64 bytes

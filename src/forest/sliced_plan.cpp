@@ -34,6 +34,16 @@ struct Question {
 
 std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
 
+/// AMD's cores before Zen 3 take tens to hundreds of cycles for one PEXT; without it a row costs more to drop
+/// than to keep.
+bool extracts_bits_fast() noexcept {
+#if defined(__x86_64__)
+  return __builtin_cpu_is("amdfam17h") == 0;
+#else
+  return true;
+#endif
+}
+
 /// Builds a plan step by step; each function fills the members that it names.
 class Planner {
  public:
@@ -46,7 +56,9 @@ class Planner {
     answer_fixed_questions();
     plan_columns();
     plan_partitions();
+    reserve_trees();
     for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
+    question_of_ = {};
     plan_cuts();
     round_leaves();
     give_back_spare_memory();
@@ -124,11 +136,14 @@ class Planner {
         question_of_[of[i].node] = static_cast<std::uint32_t>(questions_.size() - 1);
       }
     }
-    for (const Question& question : questions_) {
-      const bool categorical = question.decision & Decision::categorical;
-      const auto set = static_cast<std::size_t>(categorical ? question.threshold : 0);
-      plan_.set_first.push_back(categorical ? forest_.set_words[set] : 0);
-      plan_.set_words.push_back(categorical ? forest_.set_words[set + 1] - forest_.set_words[set] : 0);
+    questions_.shrink_to_fit();
+    for (std::size_t q = 0; q < questions_.size(); ++q) {
+      if (!(questions_[q].decision & Decision::categorical)) continue;
+      plan_.set_first.resize(questions_.size());
+      plan_.set_words.resize(questions_.size());
+      const auto set = static_cast<std::size_t>(questions_[q].threshold);
+      plan_.set_first[q] = forest_.set_words[set];
+      plan_.set_words[q] = forest_.set_words[set + 1] - forest_.set_words[set];
     }
     plan_.set_bits = forest_.set_bits;
   }
@@ -210,7 +225,8 @@ class Planner {
     for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
       plan_.padded_threshold.push_back(questions_[q].threshold);
     }
-    plan_.padded_threshold.push_back(std::numeric_limits<double>::quiet_NaN());
+    plan_.padded_threshold.insert(plan_.padded_threshold.end(), kSlicedThresholdRoom,
+                                  std::numeric_limits<double>::quiet_NaN());
   }
 
   // plan.partitions, most_classes: those that columns use
@@ -235,6 +251,14 @@ class Planner {
     } else if (std::ranges::adjacent_find(class_of, std::greater_equal{}) != class_of.end()) {
       to.class_of = class_of;
     }
+  }
+
+  /// A vector that grows holds its elements twice for a while.
+  void reserve_trees() {
+    const std::size_t nodes = forest_.threshold.size(), trees = forest_.tree_count();
+    plan_.trees.reserve(trees);
+    plan_.leaf_value.reserve(nodes + trees);
+    cuts_.reserve(nodes);
   }
 
   // plan.trees and their nodes, steps, leaf_value, alive; cuts_
@@ -444,6 +468,7 @@ SlicedPlan make_sliced_plan(const Forest& forest, const SlicedRows& rows, Best b
   plan.average = forest.average;
   plan.kernels = &kernels;
   plan.words = ((rows.rows + 63) / 64 + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
+  plan.drops_rows = plan.words > kSlicedDropWords && extracts_bits_fast();
   Planner(forest, rows, plan).run();
   return plan;
 }

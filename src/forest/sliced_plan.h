@@ -7,6 +7,7 @@
 /// of a value follow from its rank among the thresholds. A question that rows answer differently has a vector
 /// of one bit per row: 1 = left. Leaves of a tree are numbered from left to right, so that the leaves below a
 /// node are a range.
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -49,7 +50,7 @@ struct SlicedColumn {
 };
 
 /// How to turn classes into rows: a bit vector for each of few classes, else the class of each row.
-inline constexpr std::size_t kFewClasses = 256;
+inline constexpr std::size_t kFewClasses = 40;
 struct SlicedPartition {
   std::uint32_t classes = 0;
   std::vector<SlicedLine> vectors;      ///< class after class
@@ -62,6 +63,7 @@ struct SlicedPlan {
   Best best = Best::highest;
   bool average = false;
   const SlicedKernels* kernels = nullptr;
+  bool drops_rows = true;  ///< before all trees are added
 
   std::vector<SlicedTree> trees;
   /// Of narrow trees: leaves on either side of each node, as bits. Each tree is filled up with nodes without
@@ -76,8 +78,9 @@ struct SlicedPlan {
   std::size_t most_leaves = 0;
 
   std::vector<SlicedColumn> columns;                ///< whose values a call gives
-  std::vector<double> padded_threshold;             ///< by column, each followed by a NaN
-  std::vector<std::uint32_t> set_first, set_words;  ///< by question: categories that go left
+  std::vector<double> padded_threshold;             ///< by column, each followed by kSlicedThresholdRoom NaNs
+  std::vector<std::uint32_t> set_first, set_words;  ///< by question: categories that go left; empty when no
+                                                    ///< question has categories
   std::vector<std::uint32_t> set_bits;
   std::vector<std::uint32_t> fixed_vector;  ///< by question: its bit vector when no call changes it
   std::vector<SlicedLine> fixed_bits;
@@ -98,12 +101,25 @@ struct SlicedPlan {
 /// Trees are sorted by leaves, all with as many or more together.
 inline constexpr std::size_t kSlicedSizes = 33;
 
+/// Rounded sums are made in phases; after each, rows that cannot be among the best any more are dropped. Ends
+/// of the phases in eighths of the trees: few phases, because each sorts its trees anew.
+inline constexpr std::array<std::size_t, 3> kSlicedPhaseEnds = {1, 3, 8};
+inline constexpr std::size_t kSlicedPhases = kSlicedPhaseEnds.size();
+/// Of rows in so few words none is dropped: a tree costs nearly as much for half of them.
+inline constexpr std::size_t kSlicedDropWords = 16;
+
+/// Thresholds are read in vectors.
+inline constexpr std::size_t kSlicedThresholdRoom = 8;
+
 /// Ranks are looked up in a table of this many cells.
 inline constexpr int kSlicedCellBits = 10;
 
 struct SlicedWork {
   explicit SlicedWork(const SlicedPlan& plan);
 
+  /// Bit r of a vector stands for row r or, once rows were dropped, for the row in place r.
+  std::size_t words = 0;                 ///< of a vector
+  std::vector<std::uint32_t> rows;       ///< by place, once rows were dropped
   std::vector<SlicedLine> bits;          ///< the plan's fixed vectors, then the call's
   std::size_t vectors = 0;               ///< in use
   std::vector<std::uint32_t> vector_of;  ///< by question
@@ -113,13 +129,12 @@ struct SlicedWork {
   std::vector<std::uint8_t> class_bytes, row_bytes;   ///< ranks of one column, whole words
   std::vector<std::uint32_t> leaves_before;           ///< of a wide tree, by word
   std::vector<SlicedStep> steps;
-  std::vector<SlicedCode> codes;             ///< of the alive leaves of each tree, two by two
-  std::vector<SlicedTask> tasks;             ///< by tree
-  std::vector<SlicedTask> sorted_tasks;      ///< of the trees that part the rows, in the kernel's order
-  std::vector<SlicedTask> unsorted_tasks;    ///< while they are sorted
-  std::vector<std::uint32_t> tasks_by_size;  ///< counting sort
+  std::vector<SlicedCode> codes;         ///< of the alive leaves of each tree, two by two
+  std::vector<SlicedTask> tasks;         ///< by tree
+  std::vector<SlicedTask> sorted_tasks;  ///< of the trees that part the rows, in the kernel's order
+  std::array<std::uint32_t, kSlicedPhases> phase_end{};  ///< of sorted_tasks
   std::vector<SlicedLine> planes, waiting, slots;
-  std::vector<std::uint64_t> survivors, candidates;
+  std::vector<std::uint64_t> allowed, survivors, candidates;  ///< by place
   std::vector<std::int8_t> batch_bits;      ///< exact sums, kSlicedBatch rows at once: answers by vector
   std::vector<std::uint32_t> batch_leaves;  ///< by tree: positions in SlicedPlan::leaf_value
   std::vector<ScoredRow> scored;

@@ -3,6 +3,7 @@
 #include <bit>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "forest/decide.h"
 #include "forest/sliced_plan.h"
@@ -21,6 +22,7 @@ class Questions {
   /// Answers what all rows answer alike: work.alive. What they answer differently: work.vector_of and bits.
   void answer() noexcept {
     std::ranges::copy(plan_.alive, work_.alive.begin());
+    std::ranges::copy(plan_.fixed_bits, work_.bits.begin());  // the call before may have dropped rows of them
     work_.vectors = plan_.fixed_vectors;
     for (const SlicedColumn& column : plan_.columns) {
       const bool categorical = column.decision & Decision::categorical;
@@ -165,53 +167,47 @@ class Questions {
     const double* HWY_RESTRICT thresholds = plan_.padded_threshold.data() + column.first_threshold;
     const auto origin = std::bit_cast<std::int64_t>(extent.least_positive);
     const auto range = static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(extent.most) - origin);
-    const int shift = std::max(0, static_cast<int>(std::bit_width(range)) - kSlicedCellBits);
+    // Few values: few cells, since each cell costs as much as a value does.
+    const int cell_bits = std::clamp(static_cast<int>(std::bit_width(count)) + 1, 5, kSlicedCellBits);
+    const int shift = std::max(0, static_cast<int>(std::bit_width(range)) - cell_bits);
     std::uint32_t* const before_zeros = work_.thresholds_before.data();
     std::uint32_t* HWY_RESTRICT before = before_zeros + 1;
     const auto cell_of = [&](double v) { return (std::bit_cast<std::int64_t>(v) - origin) >> shift; };
     *before_zeros = thresholds_below(column, 0);
-    std::uint32_t at = thresholds_below(column, extent.least_positive), most = 1;
+    const std::uint32_t first = thresholds_below(column, extent.least_positive);
     const bool zeros = !(extent.least > kForestZero);
-    const Ranks found = {zeros ? *before_zeros : at, thresholds_below(column, extent.most)};
-    std::int64_t cell = 0;
-    for (std::uint32_t in_cell = 0; at < found.most; ++at) {
-      const std::int64_t of = cell_of(thresholds[at]);
-      in_cell = of < cell ? in_cell + 1 : 1;
-      most = std::max(most, in_cell);
-      for (; cell <= of; ++cell) before[cell] = at;
-    }
-    for (const std::int64_t last = cell_of(extent.most); cell <= last; ++cell) before[cell] = found.most;
+    const Ranks found = {zeros ? *before_zeros : first, thresholds_below(column, extent.most)};
+    const auto cells = static_cast<std::size_t>(cell_of(extent.most)) + 1;
+    std::fill_n(before, cells, 0u);
+    for (std::uint32_t at = first; at < found.most; ++at) ++before[cell_of(thresholds[at])];
+    for (std::uint32_t cell = 0, sum = first; cell < cells; ++cell) sum += std::exchange(before[cell], sum);
     if (found.least == found.most) return found;
 
     // Written out for the usual cases, so that the loop over the values has nothing else in it.
-    const auto look_up = [&](auto known, auto with_zeros, auto store) {
+    const auto look_up = [&](auto with_zeros, auto store) {
       for (std::size_t c = 0; c < count; ++c) {
         const double v = !with_zeros() || values[c] > kForestZero ? values[c] : 0;
         const std::int64_t of = cell_of(v);  // a zero's is below 0
         std::uint32_t rank = before[with_zeros() ? std::max<std::int64_t>(of, -1) : of];
-        for (std::uint32_t i = 0; i < (known() > 0 ? known() : most); ++i) rank += thresholds[rank] < v;
+        const DoubleVector value = hn::Set(doubles, v);
+        std::size_t below;
+        do {  // NaNs stand behind the last threshold
+          below = hn::CountTrue(doubles, hn::Lt(hn::LoadU(doubles, thresholds + rank), value));
+          rank += static_cast<std::uint32_t>(below);
+        } while (below == hn::Lanes(doubles));
         store(c, rank - found.least);
       }
     };
-    const auto store_with = [&](auto known, auto with_zeros) {
+    const auto store_with = [&](auto with_zeros) {
       if (found.fit_bytes()) {
-        look_up(known, with_zeros,
+        look_up(with_zeros,
                 [class_bytes](std::size_t c, std::uint32_t rank) { class_bytes[c] = rank_byte(rank); });
       } else {
         std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
-        look_up(known, with_zeros, [ranks](std::size_t c, std::uint32_t rank) { ranks[c] = rank; });
+        look_up(with_zeros, [ranks](std::size_t c, std::uint32_t rank) { ranks[c] = rank; });
       }
     };
-    const auto compare = [&](auto known) {
-      zeros ? store_with(known, std::true_type()) : store_with(known, std::false_type());
-    };
-    if (most == 1) {
-      compare(std::integral_constant<std::uint32_t, 1>());
-    } else if (most == 2) {
-      compare(std::integral_constant<std::uint32_t, 2>());
-    } else {
-      compare(std::integral_constant<std::uint32_t, 0>());
-    }
+    zeros ? store_with(std::true_type()) : store_with(std::false_type());
     return found;
   }
 

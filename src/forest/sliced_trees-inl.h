@@ -1,4 +1,5 @@
 // What is left of the trees of a call, compiled for each instruction set. Included after sliced-inl.h.
+#pragma once
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -33,7 +34,7 @@ class TreePlanner {
  public:
   TreePlanner(const SlicedPlan& plan, SlicedWork& work) noexcept : plan_(plan), work_(work) {}
 
-  /// work.tasks, sorted_tasks and their steps and codes.
+  /// work.tasks, sorted_tasks, phase_end and their steps and codes.
   void run() noexcept {
     for (std::size_t tree = 0; tree < plan_.trees.size(); ++tree) plan_tree(tree);
     sort_tasks();
@@ -48,8 +49,10 @@ class TreePlanner {
     task.first_leaf = tree.first_leaf;
     task.leaves = 1 + (tree.alive_words == 1 ? narrow_steps(tree) : wide_steps(tree));
     if (task.leaves > 1) {
-      task.planes = code_leaves(tree, task.leaves);
-      work_.unsorted_tasks[work_.counts.sliced++] = task;
+      const SlicedCode range = code_leaves(tree, task.leaves);
+      task.planes = static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
+      task.range = gathered_code(range);
+      ++work_.counts.sliced;
     } else {
       ++work_.counts.constant;
     }
@@ -118,14 +121,10 @@ class TreePlanner {
 
   // ---- leaves
 
-  /// Where codes have bits. Spread bits keep the order of the values, and a difference borrows across the
-  /// places between them.
-  static constexpr SlicedCode kCodeBits = 0x55555555;
-
 #if HWY_TARGET == HWY_SCALAR
   /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
-  /// codes of two leaves stand in the place of the first. Returns how many bits the values have.
-  std::uint32_t code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
+  /// codes of two leaves stand in the place of the first. Returns the largest.
+  SlicedCode code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
     const LeafWord* const alive = work_.alive.data() + tree.alive_word;
     SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
     std::uint32_t count = 0;
@@ -136,17 +135,17 @@ class TreePlanner {
       }
     }
     const auto [least, most] = std::minmax_element(codes, codes + leaves);
-    const SlicedCode lowest = *least, range = (*most - lowest) & kCodeBits;
+    const SlicedCode lowest = *least, range = (*most - lowest) & kSlicedValueBits;
     for (std::uint32_t i = 0; i < leaves; i += 2) {
       const SlicedCode second = i + 1 < leaves ? codes[i + 1] : lowest;
-      codes[i] = ((codes[i] - lowest) & kCodeBits) | ((second - lowest) & kCodeBits) << 1;
+      codes[i] = ((codes[i] - lowest) & kSlicedValueBits) | ((second - lowest) & kSlicedValueBits) << 1;
     }
-    return static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
+    return range;
   }
 #else
   /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
-  /// codes of two leaves stand in the place of the first. Returns how many bits the values have.
-  std::uint32_t code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
+  /// codes of two leaves stand in the place of the first. Returns the largest.
+  SlicedCode code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
     SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
     list_codes(tree, codes);
     // Vectors are written whole: what stands behind a tree's codes belongs to trees that come later.
@@ -160,16 +159,14 @@ class TreePlanner {
     }
     lowest = hn::MinOfLanes(code_lanes, lowest);
     hn::StoreU(lowest, code_lanes, codes + leaves);  // the partner of an odd one
-    const auto value_bits = hn::Set(code_lanes, kCodeBits);
+    const auto value_bits = hn::Set(code_lanes, kSlicedValueBits);
     constexpr hn::RepartitionToWide<decltype(code_lanes)> pairs;
     for (std::size_t i = 0; i < leaves; i += hn::Lanes(code_lanes)) {
       const auto above = hn::And(hn::Sub(hn::LoadU(code_lanes, codes + i), lowest), value_bits);
       const auto pair = hn::BitCast(pairs, above);
       hn::StoreU(hn::BitCast(code_lanes, hn::Or(pair, hn::ShiftRight<31>(pair))), code_lanes, codes + i);
     }
-    const SlicedCode range =
-        (hn::GetLane(hn::MaxOfLanes(code_lanes, highest)) - hn::GetLane(lowest)) & kCodeBits;
-    return static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
+    return (hn::GetLane(hn::MaxOfLanes(code_lanes, highest)) - hn::GetLane(lowest)) & kSlicedValueBits;
   }
 
   /// The codes of the alive leaves, one after another.
@@ -191,20 +188,41 @@ class TreePlanner {
 
   // ---- the kernel's order
 
-  /// Few leaves first, among them few planes first: the kernel's loops repeat. Stable counting sort.
+  /// Where a range stands among all: its highest bit and the two bits behind it.
+  static std::size_t range_bucket(std::uint32_t range) noexcept {
+    const int width = std::bit_width(range | 1);
+    return static_cast<std::size_t>(4 * (width - 1)) + (((range << 2) >> (width - 1)) & 3);
+  }
+
+  /// In phases, trees of large ranges first: what rows can still gain falls fast. In a phase few leaves
+  /// first, among them few planes first, so that the kernel's loops repeat. Stable counting sort.
   void sort_tasks() noexcept {
-    const std::span tasks = std::span(work_.unsorted_tasks).first(work_.counts.sliced);
-    const auto key = [](const SlicedTask& task) {
-      return std::min<std::size_t>(task.leaves, kSlicedSizes - 1) * kSlicedCodeBits + task.planes -
-             (task.planes > 0);
+    const std::span<const SlicedTask> tasks(work_.tasks.data(), plan_.trees.size());
+    std::array<std::uint32_t, 4 * kSlicedCodeBits> phase_of{};
+    for (const SlicedTask& task : tasks) phase_of[range_bucket(task.range)] += task.leaves > 1;
+    std::size_t before = 0, phase = 0;
+    for (std::size_t bucket = phase_of.size(); bucket-- > 0;) {
+      while (plan_.drops_rows && 8 * before > kSlicedPhaseEnds[phase] * work_.counts.sliced) ++phase;
+      before += std::exchange(phase_of[bucket], static_cast<std::uint32_t>(phase));
+    }
+    const auto key = [&](const SlicedTask& task) {
+      const std::size_t sizes = phase_of[range_bucket(task.range)] * kSlicedSizes +
+                                std::min<std::size_t>(task.leaves, kSlicedSizes - 1);
+      return sizes * kSlicedCodeBits + task.planes - (task.planes > 0);
     };
-    std::uint32_t* const next = work_.tasks_by_size.data();
-    std::fill_n(next, kSlicedSizes * kSlicedCodeBits, 0u);
-    for (const SlicedTask& task : tasks) ++next[key(task)];
+    constexpr std::size_t kPhaseKeys = kSlicedSizes * kSlicedCodeBits;
+    std::array<std::uint32_t, kSlicedPhases * kPhaseKeys> next{};
+    for (const SlicedTask& task : tasks) next[key(task)] += task.leaves > 1;
     std::uint32_t sum = 0;
-    for (std::size_t size = 0; size < kSlicedSizes * kSlicedCodeBits; ++size)
-      sum += std::exchange(next[size], sum);
-    for (const SlicedTask& task : tasks) work_.sorted_tasks[next[key(task)]++] = task;
+    for (std::size_t of = 0; of < kSlicedPhases; ++of) {
+      for (std::uint32_t& place : std::span(next).subspan(of * kPhaseKeys, kPhaseKeys)) {
+        sum += std::exchange(place, sum);
+      }
+      work_.phase_end[of] = sum;
+    }
+    for (const SlicedTask& task : tasks) {
+      if (task.leaves > 1) work_.sorted_tasks[next[key(task)]++] = task;
+    }
   }
 
   const SlicedPlan& plan_;

@@ -114,7 +114,7 @@ std::vector<std::uint32_t> family_order(std::size_t rows) {
 std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value); }
 
 struct Seen {
-  std::size_t constant = 0, sliced = 0, questions = 0, dropped = 0;
+  std::size_t constant = 0, sliced = 0, questions = 0, dropped = 0, dropped_early = 0;
 };
 
 void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, Seen& seen) {
@@ -152,6 +152,7 @@ void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, See
       seen.sliced += counts.sliced;
       seen.questions += counts.questions;
       seen.dropped += count - counts.exact;
+      seen.dropped_early += count - counts.finished;
     }
   }
 }
@@ -176,6 +177,7 @@ TEST(SlicedForest, EqualsThePlainWalkBitForBit) {
   EXPECT_GT(seen.sliced, seen.constant);
   EXPECT_GT(seen.questions, 1000u);
   EXPECT_GT(seen.dropped, 1000u);
+  EXPECT_GT(seen.dropped_early, 1000u);
 }
 
 Forest stumps(std::span<const double> left_values, std::span<const double> right_values) {
