@@ -4,7 +4,7 @@
 //   forest [MODEL.ksf ...]
 //
 // Without arguments: models of 500 trees of 31 and of 127 leaves over 1,014 configs, trained on the analytic
-// time of random problems, and the GEMM models of this repository. Run from the repository's root.
+// time of random problems, and the fp32 GEMM models of this repository. Run from the repository's root.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -165,7 +165,7 @@ std::vector<Subject> usual_subjects(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator("models", none)) {
     const fs::path file = entry.path() / "model.ksf";
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("gemm_") && fs::exists(file)) subjects.push_back({name, file.string()});
+    if (name.starts_with("gemm_fp32_") && fs::exists(file)) subjects.push_back({name, file.string()});
   }
   return subjects;
 }
