@@ -7,6 +7,7 @@
 
 #include <kscout/backend.h>
 #include <kscout/error.h>
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
@@ -182,6 +183,33 @@ TEST_F(Cuda, EpiloguesAndEightBits) {
       EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
     }
   }
+}
+
+/// Kernels of the libraries on KSCOUT_LIBRARY_PATH (kscout generate --provider cutlass --build), on sizes of
+/// every alignment.
+TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
+  int ran = 0;
+  for (const auto& [dtype, layout] :
+       {std::pair{DType::bf16, Layout::rcr}, std::pair{DType::bf16, Layout::rrr},
+        std::pair{DType::fp16, Layout::rcr}, std::pair{DType::fp8, Layout::rcr}}) {
+    const Signature signature = signature_of(make_gemm(1, 1, 1, dtype, layout));
+    const Family family = enumerate({"cutlass", signature, device_preset("h200"), "full", ""});
+    for (const auto& [m, n, k] : {std::tuple{128, 256, 512}, std::tuple{3, 520, 1024},
+                                  std::tuple{100, 77, 64}, std::tuple{33, 66, 130}, std::tuple{33, 17, 9}}) {
+      for (const std::int64_t batch : {1, 3}) {
+        GemmProblem problem = make_gemm(m, n, k, dtype, layout);
+        problem.batch = batch;
+        for (std::size_t i = 0; i < family.configs.size(); i += 7) {
+          if (!gpu().refusal(problem, family.configs[i]).empty()) continue;
+          const Verification found = run_and_check(problem, family.configs[i]);
+          EXPECT_LE(found.error, 1) << print(problem) << " " << family.name(i) << ": " << found.where;
+          ++ran;
+        }
+      }
+    }
+  }
+  if (ran == 0)
+    GTEST_SKIP() << "NO COMPILED KERNELS TESTED: KSCOUT_LIBRARY_PATH names no library that has them";
 }
 
 TEST_F(Cuda, OneWrongElementIsFound) {
