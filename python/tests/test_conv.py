@@ -20,7 +20,7 @@ def test_two_ways_to_write_a_convolution_are_one():
 
 
 @pytest.mark.parametrize(
-    "make, words", [(lambda: PROBLEM.replace(g=3), "g=3"), (lambda: Conv(1, 2, 3, 4, 5, strid=2), "did you mean 'stride"), (lambda: Conv("conv_fwd:1x2"), "NxCxHxW")]
+    "make, words", [(lambda: PROBLEM.replace(g=3), "g=3"), (lambda: Conv(1, 2, 3, 4, 5, stride_q=2), "did you mean 'stride_"), (lambda: Conv("conv_fwd:1x2"), "NxCxHxW")]
 )
 def test_a_wrong_convolution_is_refused_with_its_reason(make, words):
     with pytest.raises(kscout.InvalidArgument, match=words):
