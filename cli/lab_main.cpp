@@ -11,6 +11,8 @@ void setup_dataset(CLI::App& verb);
 void setup_import(CLI::App& verb);
 void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
+void setup_validate(CLI::App& verb);
+void setup_compare(CLI::App& verb);
 void setup_kernels_prune(CLI::App& verb);
 
 namespace {
@@ -27,6 +29,8 @@ constexpr VerbSetup kSetups[] = {
     {"dataset", setup_dataset},
     {"train", setup_train},
     {"evaluate", setup_evaluate},
+    {"validate", setup_validate},
+    {"compare", setup_compare},
     {"predict", setup_predict_with_data},
     {"problems", setup_problems_with_data},
     {"kernels", setup_kernels_prune},

@@ -35,6 +35,8 @@ inline constexpr VerbInfo kVerbs[] = {
     {"features", "the feature catalogue; the row of one (problem, config)", Program::kscout},
     {"train", "a model from datasets", Program::lab},
     {"evaluate", "a model against the oracle of a dataset", Program::lab},
+    {"validate", "a model against an oracle table, this machine, or its training shapes", Program::lab},
+    {"compare", "two models or tables of picks, with acceptance criteria", Program::lab},
     {"predict", "ranked configs of a problem or a file of problems", Program::kscout},
     {"search", "the best of many configs by a model, evaluating few", Program::kscout},
     {"run", "select, execute, verify and time one problem", Program::kscout},

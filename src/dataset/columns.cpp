@@ -135,14 +135,14 @@ bool is_required(const ConfigSpace& space, std::string_view name) {
                            : std::ranges::find(gemm, name) != gemm.end();
 }
 
-bool comparable(const Measurement& measured) noexcept {
-  return (measured.status == Status::ok || measured.status == Status::raced) &&
-         std::isfinite(measured.time_us);
-}
-
 bool close(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
 
 }  // namespace
+
+bool was_timed(const Measurement& measured) noexcept {
+  return (measured.status == Status::ok || measured.status == Status::raced) &&
+         std::isfinite(measured.time_us) && measured.time_us > 0;
+}
 
 std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
   std::vector<ColumnSpec> specs = {
@@ -167,11 +167,11 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
 }
 
 double tflops_of(ProblemRef problem, const Measurement& measured) noexcept {
-  return comparable(measured) ? flop_count(problem) / measured.time_us / 1e6 : Measurement::unknown;
+  return was_timed(measured) ? flop_count(problem) / measured.time_us / 1e6 : Measurement::unknown;
 }
 
 double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept {
-  return comparable(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
+  return was_timed(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
 }
 
 std::string config_text(const KernelConfig& config) {

@@ -58,7 +58,11 @@ struct Block {
 /// All rows of the table. Every config must be of `space`'s provider and op.
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);
 
-/// Derived columns: speed of rows that may be compared (ok, raced); NaN for the others.
+/// Whether a row has a time that may be compared with others: it ended well, or was raced out with a coarse
+/// one.
+bool was_timed(const Measurement& measured) noexcept;
+
+/// Derived columns: speed of rows that were timed; NaN for the others.
 double tflops_of(ProblemRef problem, const Measurement& measured) noexcept;
 double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept;
 

@@ -91,6 +91,10 @@ std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows) {
   return best;
 }
 
+double share_of_oracle(const Measurement& measured, const Measurement& oracle) noexcept {
+  return was_timed(measured) ? std::min(1.0, oracle.time_us / measured.time_us) : 0;
+}
+
 bool within_noise(const Measurement& a, const Measurement& b) noexcept {
   const auto spread = [](const Measurement& m) { return std::isnan(m.spread) ? 0.0 : m.spread; };
   const double noise = std::max(kLeastNoise, 2 * std::max(spread(a), spread(b)));

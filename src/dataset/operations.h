@@ -32,6 +32,9 @@ MeasurementTable counted_table(const MeasurementTable& table);
 /// The fastest of some rows with status ok, the first of equals; nothing when none is ok.
 std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows);
 
+/// Speed of a row over that of the oracle of its problem, at most 1; 0 when it was not timed.
+double share_of_oracle(const Measurement& measured, const Measurement& oracle) noexcept;
+
 /// True when two times cannot be told apart: they differ by less than twice the larger of both spreads, or by
 /// less than kLeastNoise.
 bool within_noise(const Measurement& a, const Measurement& b) noexcept;

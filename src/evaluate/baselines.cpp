@@ -112,8 +112,7 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
     std::size_t hits = 0;
     for (const CountedRow& row : rows[p]) {
       if (!members.contains(table.configs[row.config])) continue;
-      const bool timed = row.measured.status == Status::ok || row.measured.status == Status::raced;
-      if (timed) sum += std::min(1.0, oracle->measured.time_us / row.measured.time_us);
+      sum += share_of_oracle(row.measured, oracle->measured);
       ++hits;
     }
     ProblemResult& result = results.emplace_back();

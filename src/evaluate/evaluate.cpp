@@ -20,10 +20,6 @@ namespace {
 /// The rows of one problem by config.
 using RowsByConfig = std::unordered_map<KernelConfig, Measurement>;
 
-bool usable(const Measurement& m) {
-  return (m.status == Status::ok || m.status == Status::raced) && std::isfinite(m.time_us);
-}
-
 /// Positions by falling score; equals keep their order, configs that cannot run are left out.
 std::vector<std::size_t> ranking(const std::vector<double>& score) {
   std::vector<std::size_t> order;
@@ -41,10 +37,6 @@ double discounted_gain(std::span<const double> relevance) {
   return gain;
 }
 
-double efficiency_of(const Measurement& m, const Measurement& oracle) {
-  return usable(m) ? std::min(1.0, oracle.time_us / m.time_us) : 0;
-}
-
 PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, const Measurement& oracle) {
   PickedConfig pick;
   pick.config = config;
@@ -52,7 +44,7 @@ PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, con
   pick.unmeasured = row == rows.end();
   if (!pick.unmeasured) {
     pick.measured = row->second;
-    pick.efficiency = efficiency_of(pick.measured, oracle);
+    pick.efficiency = share_of_oracle(pick.measured, oracle);
   }
   return pick;
 }
@@ -82,7 +74,7 @@ ProblemResult judge(const Problem& problem, const KernelConfig& oracle_config, c
   }
   std::vector<double> relevance, ideal;
   for (const PickedConfig& pick : result.picks) relevance.push_back(pick.efficiency);
-  for (const auto& [config, measured] : rows) ideal.push_back(efficiency_of(measured, oracle));
+  for (const auto& [config, measured] : rows) ideal.push_back(share_of_oracle(measured, oracle));
   std::ranges::sort(ideal, std::greater<>{});
   ideal.resize(std::min(ideal.size(), kTop.back()));
   result.ndcg = discounted_gain(relevance) / discounted_gain(ideal);
@@ -94,8 +86,12 @@ ProblemResult judge(const Problem& problem, const KernelConfig& oracle_config, c
   }
   if (!result.picks.empty()) {
     const PickedConfig& pick = result.picks.front();
-    if (!pick.unmeasured && usable(pick.measured)) {
+    if (!pick.unmeasured && was_timed(pick.measured)) {
       result.regret_us = pick.measured.time_us - oracle.time_us;
+      const auto faster = [&](const auto& row) {
+        return was_timed(row.second) && row.second.time_us < pick.measured.time_us;
+      };
+      result.pick_place = 1 + static_cast<std::size_t>(std::ranges::count_if(rows, faster));
       result.tie =
           !result.hit[0] && pick.measured.status == Status::ok && within_noise(pick.measured, oracle);
     }

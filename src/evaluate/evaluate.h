@@ -65,7 +65,8 @@ struct ProblemResult {
   double ndcg = 0;   ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
   bool tie = false;  ///< the pick is not the oracle, but their times cannot be told apart
   double confidence = Measurement::unknown;  ///< claimed before: that the pick is within 3 % of the oracle
-  double regret_us = Measurement::unknown;   ///< time of the pick - time of the oracle; NaN when not usable
+  std::size_t pick_place = 0;  ///< of the pick among the measured configs by speed, from 1; 0 = not usable
+  double regret_us = Measurement::unknown;  ///< time of the pick - time of the oracle; NaN when not usable
 
   double efficiency() const noexcept { return top[0]; }
 };

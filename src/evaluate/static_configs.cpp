@@ -22,10 +22,8 @@ struct EfficiencyMatrix {
       if (!oracle) continue;
       auto& line = lines.emplace_back(table.configs.size(), 0.0);
       calls.push_back(table.problems[p].weight());
-      for (const CountedRow& row : rows[p]) {
-        const bool timed = row.measured.status == Status::ok || row.measured.status == Status::raced;
-        if (timed) line[row.config] = std::min(1.0, oracle->measured.time_us / row.measured.time_us);
-      }
+      for (const CountedRow& row : rows[p])
+        line[row.config] = share_of_oracle(row.measured, oracle->measured);
     }
     const double all = std::accumulate(calls.begin(), calls.end(), 0.0);
     for (double& share : calls) share /= all;

@@ -7,6 +7,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "dataset/columns.h"
 
 namespace kscout {
 
@@ -23,10 +24,6 @@ bool counts_more(const Measurement& a, const Measurement& b) {
   const bool a_ok = a.status == Status::ok, b_ok = b.status == Status::ok;
   if (a_ok != b_ok) return a_ok;
   return a.pass > b.pass;
-}
-
-bool was_timed(const Measurement& m) {
-  return (m.status == Status::ok || m.status == Status::raced) && m.time_us > 0;
 }
 
 /// Gathers what is known of each problem over all tables.

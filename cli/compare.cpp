@@ -1,0 +1,109 @@
+// kscout compare: may a new model take the place of an old one?
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/fail.h"
+#include "dataset/dataset.h"
+#include "evaluate/compare_picks.h"
+#include "evaluate/evaluate_model.h"
+#include "options.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct CompareOptions {
+  std::string before, after, data;
+  bool in_sample = false;
+  AcceptanceLimits limits;
+  Format format = Format::text;
+};
+
+bool is_model(const std::string& path) {
+  return std::filesystem::is_directory(path) || path.ends_with(".ksf");
+}
+
+std::vector<JudgedPick> picks_of(const std::string& path, const CompareOptions& options) {
+  if (!is_model(path)) return read_picks(path);
+  if (options.data.empty())
+    fail(Errc::invalid_argument, "{} is a model: on which measurements? give --data FILE", path);
+  ModelEvaluationOptions how;
+  how.in_sample = options.in_sample;
+  return judged_picks(evaluate_model(path, read_dataset(options.data), how).evaluation);
+}
+
+void compare(const CompareOptions& options) {
+  const PickComparison c =
+      compare_picks(picks_of(options.before, options), picks_of(options.after, options), options.limits);
+  const auto percent_of = [&](std::size_t count) {
+    return 100 * static_cast<double>(count) / static_cast<double>(c.problems);
+  };
+  Table table({"what", "old", "new", "change", "limit", "met"});
+  const Criterion* criterion = c.criteria.data();
+  const auto statistic = [&](std::string_view name, const PickComparison::Statistic& s) {
+    table.add_row({text(name), text(fmt::format("{:.4f}", 100 * s.before)),
+                   text(fmt::format("{:.4f}", 100 * s.after)), text(fmt::format("{:+.4f}", criterion->value)),
+                   text(criterion->limit), flag(criterion->met)});
+    ++criterion;
+  };
+  statistic("mean efficiency, %", c.mean);
+  statistic("median efficiency, %", c.median);
+  statistic("P10 efficiency, %", c.p10);
+  table.add_row({text("largest loss of a problem"), text(""), text(c.worst_problem),
+                 text(fmt::format("{:+.4f}", c.worst_points)), text(criterion->limit), flag(criterion->met)});
+  const auto counted = [&](std::string_view name, std::size_t count) {
+    table.add_row({text(name), text(""), text(fmt::format("{}", count)),
+                   text(fmt::format("{:.1f} %", percent_of(count))), text(""), text("")});
+  };
+  counted("problems in both", c.problems);
+  counted("same config", c.agreeing);
+  counted("improved", c.improved);
+  counted(fmt::format("same (within {} points)", options.limits.same_points), c.same);
+  counted("degraded", c.degraded);
+  table.print(options.format);
+  if (c.only_old + c.only_new > 0)
+    fmt::print(stderr, "left out: {} problems of the old list alone, {} of the new one alone\n", c.only_old,
+               c.only_new);
+  const bool accepted = all_met(c.criteria);
+  fmt::print(stderr, "{}\n",
+             accepted ? "PASS: the new one is accepted" : "FAIL: the new one is not accepted");
+  if (!accepted) throw CheckFailed{};
+}
+
+}  // namespace
+
+void setup_compare(CLI::App& verb) {
+  const auto options = std::make_shared<CompareOptions>();
+  verb.add_option("old", options->before,
+                  "a table of picks (validate --out, evaluate --format csv, or the public CK Tile "
+                  "tools'), or a model")
+      ->required();
+  verb.add_option("new", options->after, "what is to replace it")->required();
+  verb.add_option("--data", options->data, "for models: the dataset that both are judged on");
+  verb.add_flag("--in-sample", options->in_sample, "for models: also sizes that they were trained on");
+  AcceptanceLimits& limits = options->limits;
+  const auto limit = [&](const char* name, double& value, const char* help) {
+    verb.add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 100.0));
+  };
+  limit("--mean", limits.mean_points, "most change of the mean efficiency, points");
+  limit("--median", limits.median_points, "most change of the median, points");
+  limit("--p10", limits.p10_percent, "most change of P10, percent of the old P10");
+  limit("--drop", limits.drop_points, "most that a problem may lose, points");
+  limit("--same", limits.same_points, "smaller changes of a problem count as none, points");
+  verb.add_flag("--losses-only", limits.losses_only,
+                "accept any gain; without it, a large gain is a difference, too");
+  add_format_option(verb, options->format);
+  verb.footer(
+      "Efficiencies are percent of the oracle; points are their differences.\n\n"
+      "examples\n"
+      "  kscout compare old.csv new.csv\n"
+      "  kscout compare models/old models/new --data held_out.parquet --losses-only\n\n"
+      "exit status: 0 accepted, 1 not accepted, 2 wrong arguments or nothing in common, 4 file failure");
+  verb.callback([options] { compare(*options); });
+}
+
+}  // namespace kscout::cli

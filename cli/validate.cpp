@@ -1,0 +1,372 @@
+/// \file
+/// `kscout validate`: a model against what was or is measured, in four ways.
+#include <cmath>
+#include <filesystem>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <kscout/backend.h>
+#include <kscout/provider.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "dataset/columns.h"
+#include "dataset/dataset.h"
+#include "dataset/operations.h"
+#include "evaluate/backward_check.h"
+#include "evaluate/ck_report.h"
+#include "evaluate/criteria.h"
+#include "evaluate/evaluate_model.h"
+#include "evaluate_report.h"
+#include "import/import.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "sweep/journal.h"
+#include "verbs.h"
+#include "watched_sweep.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+enum class Mode : std::uint8_t { oracle, hardware, training_shapes, backward };
+
+}  // namespace
+
+}  // namespace kscout::cli
+
+template <>
+struct kscout::EnumWords<kscout::cli::Mode> {
+  static constexpr std::string_view what = "mode";
+  static constexpr std::array<std::string_view, 4> words = {"oracle", "hardware", "training-shapes",
+                                                            "backward"};
+};
+
+namespace kscout::cli {
+
+namespace {
+
+struct ValidateOptions {
+  Mode mode = Mode::oracle;
+  std::string model, data, from, device, predictions, backend = "cpu", work;
+  Op op = Op::conv_fwd;
+  std::string dtype;
+  std::vector<std::string> problems, layouts;
+  std::size_t max_problems = 0, shapes = 5;
+  std::uint64_t seed = 42;
+  ModelEvaluationOptions how;
+  std::string out, ck_out, ck_summary_out;
+  bool targets = false;
+  Format format = Format::text;
+};
+
+void write_if(const std::string& file, const std::string& text) {
+  if (!file.empty()) write_file_atomically(file, text);
+}
+
+/// Criteria as a table on stderr beside other output, and exit code 1 when one is missed.
+void judge(const std::vector<Criterion>& criteria) {
+  for (const Criterion& c : criteria)
+    fmt::print(stderr, "{}: {} {:.4f}, asked for {}\n", c.met ? "met" : "MISSED", c.what, c.value, c.limit);
+  if (!all_met(criteria)) throw CheckFailed{};
+}
+
+void report(const ModelEvaluation& e, const ValidateOptions& options) {
+  print_evaluation(e, options.format);
+  const auto& results = e.evaluation.results;
+  write_if(options.out, evaluation_csv(e));
+  write_if(options.ck_out, ck_problems_csv(results));
+  write_if(options.ck_summary_out, ck_summary_csv(ck_judged(results)));
+  if (options.targets) judge(target_criteria(results.front().problem.op(), e.evaluation.overall));
+}
+
+// ---- oracle
+
+MeasurementTable read_data(const ValidateOptions& options) {
+  if (options.data.empty()) fail(Errc::invalid_argument, "against what? give --data FILE");
+  if (options.from.empty()) {
+    DatasetOptions how;
+    if (!options.device.empty()) how.device = find_device(options.device);
+    return read_dataset(options.data, how);
+  }
+  if (options.device.empty())
+    fail(Errc::invalid_argument, "--from: on which device was it measured? give --device");
+  ImportRequest request{.from = parse<ImportFormat>(options.from), .op = options.op};
+  if (!options.dtype.empty()) request.dtype = parse<DType>(options.dtype);
+  request.device = find_device(options.device);
+  Imported imported = import_file(options.data, request);
+  if (imported.skipped_count > 0)
+    fmt::print(stderr, "{}: {} rows skipped (kscout import names them)\n", options.data,
+               imported.skipped_count);
+  return std::move(imported.table);
+}
+
+void validate_predictions(const ValidateOptions& options) {
+  const CkComparison c = compare_ck_tables(read_file(options.data), options.data,
+                                           read_file(options.predictions), options.predictions);
+  const std::string summary = ck_summary_csv(c.judged);
+  fmt::print("{}", summary);
+  if (c.without_pick + c.without_oracle > 0) {
+    fmt::print(stderr,
+               "{} problems without a prediction (count as 0), {} without a measured kernel (left out)\n",
+               c.without_pick, c.without_oracle);
+  }
+  write_if(options.ck_out, c.problems_csv);
+  write_if(options.ck_summary_out, summary);
+}
+
+void validate_oracle(const ValidateOptions& options) {
+  if (!options.predictions.empty()) return validate_predictions(options);
+  report(evaluate_model(options.model, read_data(options), options.how), options);
+}
+
+// ---- on hardware
+
+/// A folder for a sweep: the user's, which stays and is continued, or one of its own, which goes.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const std::string& asked)
+      : path(asked.empty() ? fs::temp_directory_path() / fmt::format("kscout-validate-{}", getpid())
+                           : fs::path(asked)),
+        mine_(asked.empty()) {}
+  ~WorkFolder() {
+    std::error_code ignored;
+    if (mine_) fs::remove_all(path, ignored);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  const fs::path path;
+
+ private:
+  bool mine_;
+};
+
+MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
+  const WorkFolder folder(options.work);
+  const SweepReport report =
+      watched_sweep(plan, {.folder = folder.path, .worker = default_worker()}, "validate");
+  if (report.ended == "interrupted") end_by_signal();
+  return read_sweep(folder.path);
+}
+
+/// The model's own candidates on the problems asked for, measured now.
+void validate_hardware(ValidateOptions options) {
+  if (options.problems.empty())
+    fail(Errc::invalid_argument, "on which problems? give --problems SET or FILE");
+  const Model model = Model::load(options.model);
+  std::vector<Layout> layouts;
+  for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
+  const DType dtype =
+      options.dtype.empty() ? model.data().families.front().signature.dtype_a : parse<DType>(options.dtype);
+  const auto problems = merge_equal(problems_of(options.problems, dtype, layouts));
+  Backend& backend = kscout::backend(options.backend);
+  const SweepPlan plan = make_plan(problems,
+                                   {.provider = std::string(model.provider()),
+                                    .backend = options.backend,
+                                    .rules = model.data().families.front().rules,
+                                    .max_problems = options.max_problems,
+                                    .seed = options.seed},
+                                   backend.device(), Protocol{});
+  options.how.pool = Pool::family;
+  report(evaluate_model(options.model, measure(plan, options), options.how), options);
+}
+
+// ---- shapes of the training data, measured again
+
+struct ShapePair {
+  GemmProblem problem;
+  KernelConfig oracle, pick;
+  double predicted_tflops;
+};
+
+/// Some of the problems with enough measured kernels, drawn without replacement; of each the fastest that the
+/// data hold and the one that the model ranks first among the same kernels.
+std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& table,
+                                    const ValidateOptions& options) {
+  constexpr std::size_t kLeastKernels = 5;
+  const auto rows = counted_rows(table);
+  std::vector<std::uint32_t> eligible;
+  for (std::uint32_t p = 0; p < rows.size(); ++p) {
+    const auto timed =
+        std::ranges::count_if(rows[p], [](const CountedRow& row) { return was_timed(row.measured); });
+    if (oracle_of(rows[p]) && timed >= static_cast<std::ptrdiff_t>(kLeastKernels)) eligible.push_back(p);
+  }
+  if (eligible.empty())
+    fail(Errc::invalid_argument, "{}: no problem has {} measured kernels", options.data, kLeastKernels);
+  std::vector<ShapePair> pairs;
+  for (const std::uint32_t at : seeded_order(eligible.size(), options.seed)) {
+    if (pairs.size() == options.shapes) break;
+    const std::uint32_t p = eligible[at];
+    const GemmProblem& problem = table.problems[p].gemm();
+    ConfigTable configs(*table.configs.front().space);
+    for (const CountedRow& row : rows[p]) {
+      if (was_timed(row.measured)) configs.push_back(table.configs[row.config]);
+    }
+    const auto scores = model.score_configs(problem, configs);
+    const auto best = static_cast<std::size_t>(std::ranges::max_element(scores) - scores.begin());
+    pairs.push_back({problem, table.configs[oracle_of(rows[p])->config], configs[best],
+                     model.predicted_tflops(problem, scores)[best]});
+  }
+  return pairs;
+}
+
+/// Both kernels of each pair and nothing else.
+SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const ValidateOptions& options) {
+  Backend& backend = kscout::backend(options.backend);
+  SweepPlan plan;
+  plan.provider = std::string(model.provider());
+  plan.backend = options.backend;
+  plan.rules = "training-shapes";
+  plan.device = backend.device();
+  plan.seed = options.seed;
+  plan.provenance = host_provenance();
+  const auto index_of = [&](const KernelConfig& config) {
+    const auto at = std::ranges::find(plan.configs, config);
+    const auto index = static_cast<std::uint32_t>(at - plan.configs.begin());
+    if (at == plan.configs.end()) plan.configs.push_back(config);
+    return index;
+  };
+  for (const ShapePair& pair : pairs) {
+    plan.problems.push_back(pair.problem);
+    std::vector<std::uint32_t> both = {index_of(pair.oracle), index_of(pair.pick)};
+    std::ranges::sort(both);
+    both.erase(std::ranges::unique(both).begin(), both.end());
+    plan.candidates.push_back(both);
+  }
+  return plan;
+}
+
+void validate_training_shapes(const ValidateOptions& options) {
+  const Model model = Model::load(options.model);
+  const auto pairs = choose_pairs(model, read_data(options), options);
+  const MeasurementTable now = measure(plan_of(pairs, model, options), options);
+  const auto rows = counted_rows(now);
+  Table table({"problem", "oracle", "oracle_tflops", "pick", "pick_tflops", "predicted_tflops",
+               "predicted_over_measured", "efficiency"});
+  double sum = 0;
+  for (const ShapePair& pair : pairs) {
+    const auto place = std::ranges::find(now.problems, Problem(pair.problem));
+    const auto speed = [&](const KernelConfig& config) {
+      if (place == now.problems.end()) return 0.0;
+      for (const CountedRow& row : rows[static_cast<std::size_t>(place - now.problems.begin())]) {
+        if (now.configs[row.config] == config && was_timed(row.measured))
+          return tflops_of(pair.problem, row.measured);
+      }
+      return 0.0;  // failed now
+    };
+    const double oracle = speed(pair.oracle), pick = speed(pair.pick);
+    const double efficiency = oracle > 0 ? pick / oracle : pick > 0 ? 1.0 : 0.0;
+    sum += efficiency;
+    const Signature signature = signature_of(pair.problem);
+    table.add_row({text(print(pair.problem)), text(config_name(signature, pair.oracle)), number(oracle, 4),
+                   text(config_name(signature, pair.pick)), number(pick, 4), number(pair.predicted_tflops, 4),
+                   number(pair.predicted_tflops / pick, 3), number(100 * efficiency, 4)});
+  }
+  table.print(options.format);
+  const double mean = 100 * sum / static_cast<double>(pairs.size());
+  fmt::print(stderr, "mean efficiency {:.2f} %: {}\n", mean,
+             mean >= 95   ? "excellent (95 or more)"
+             : mean >= 90 ? "good (90 or more)"
+                          : "below 90");
+  if (options.targets) judge({above("mean efficiency on training shapes", mean, 95)});
+}
+
+// ---- backward models without measurements
+
+void validate_backward(const ValidateOptions& options) {
+  const Model model = Model::load(options.model);
+  const BackwardCheck check = check_backward(model);
+  Table table({"problem", "rank", "config", "predicted_tflops", "gap_percent"});
+  for (const auto& line : check.lines) {
+    for (std::size_t i = 0; i < line.best.size(); ++i) {
+      table.add_row({text(print(line.problem)), number(static_cast<std::int64_t>(i + 1)),
+                     text(config_name(signature_of(line.problem), line.best[i])), number(line.tflops[i], 4),
+                     i == 0 ? number(100 * line.gap, 3) : number(std::nan(""))});
+    }
+  }
+  table.print(options.format);
+  std::string preferred;
+  for (const auto& [pipeline, count] : check.pipelines)
+    preferred += fmt::format("{}{} {}", preferred.empty() ? "" : ", ", pipeline, count);
+  fmt::print(stderr,
+             "first choices: predicted TFLOPS mean {:.3g}, least {:.3g}, most {:.3g}; pipelines {}; "
+             "first over third {:.1f} %\n",
+             check.mean, check.least, check.most, preferred, 100 * check.mean_gap);
+}
+
+void validate(const ValidateOptions& options) {
+  if (options.model.empty() && options.predictions.empty())
+    fail(Errc::invalid_argument,
+         "which model? give --model FOLDER, or --predictions FILE beside an oracle CSV");
+  switch (options.mode) {
+    case Mode::oracle:
+      return validate_oracle(options);
+    case Mode::hardware:
+      return validate_hardware(options);
+    case Mode::training_shapes:
+      return validate_training_shapes(options);
+    case Mode::backward:
+      return validate_backward(options);
+  }
+}
+
+}  // namespace
+
+void setup_validate(CLI::App& verb) {
+  const auto options = std::make_shared<ValidateOptions>();
+  add_word_option(verb, "--mode", options->mode, "what the model is judged by");
+  verb.add_option("--model", options->model, "model folder or .ksf file");
+  verb.add_option("--data", options->data,
+                  "oracle, training-shapes: a dataset, or with --from a file of the CK Tile tools");
+  verb.add_option("--from", options->from,
+                  "what --data is: ck-csv|ck-log|ck-json|ck-profiler|parquet (default: a dataset)");
+  add_word_option(verb, "--op", options->op, "with --from: the operation");
+  verb.add_option("--dtype", options->dtype,
+                  "element type, where --from does not tell (fp16) or for sets of --problems (the model's)");
+  verb.add_option("--device", options->device, "with --from, or CSV: the device that was measured");
+  verb.add_option(
+      "--predictions", options->predictions,
+      "oracle: a CSV of predictions (problem_idx, kernel_name, rank) instead of a model; --data is then an "
+      "oracle CSV with problem_idx");
+  add_word_option(verb, "--pool", options->how.pool, "oracle: where picks come from");
+  verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
+  verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
+      ->capture_default_str();
+  verb.add_option("--problems", options->problems, "hardware: sets or files");
+  verb.add_option("--layout", options->layouts, "hardware: layouts of each size, parted by commas")
+      ->delimiter(',');
+  verb.add_option("--max-problems", options->max_problems,
+                  "hardware: first so many of the seeded order; 0 = all")
+      ->capture_default_str();
+  verb.add_option("--shapes", options->shapes, "training-shapes: how many are measured again")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000000));
+  verb.add_option("--seed", options->seed, "of what is drawn")->capture_default_str();
+  verb.add_option(
+      "--work", options->work,
+      "hardware, training-shapes: folder of the sweep; kept, and the same command goes on from it");
+  verb.add_option("--out", options->out, "write the problems, one a line, as CSV");
+  verb.add_option("--ck-out", options->ck_out, "the same in the columns of the public CK Tile tools");
+  verb.add_option("--ck-summary-out", options->ck_summary_out, "metric,value in their words and definitions");
+  verb.add_flag("--targets", options->targets,
+                "exit 1 unless the public tools' target metrics of the operation are met");
+  add_format_option(verb, options->format);
+  verb.footer(
+      "examples\n"
+      "  kscout validate --model models/conv_fwd_bf16_gfx950 --data other.parquet --targets --out new.csv\n"
+      "  kscout validate --model M --data oracle.csv --from ck-csv --op conv_fwd --device gfx950\n"
+      "  kscout validate --mode hardware --model models/gemm_fp32_zen3-2c --problems smoke\n"
+      "  kscout validate --mode training-shapes --model M --data train.parquet\n"
+      "  kscout validate --mode backward --model models/conv_bwd_data_bf16_gfx950\n\n"
+      "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to judge, 3 nothing can run "
+      "here, "
+      "4 file or device failure");
+  verb.callback([options] { validate(*options); });
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,170 @@
+#include "evaluate/ck_report.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include <fmt/format.h>
+
+#include <kscout/provider.h>
+
+#include "core/csv.h"
+#include "core/fail.h"
+#include "dataset/columns.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::size_t kFew = 5;
+
+std::string_view m_class(std::int64_t m) {
+  return m < 8 ? "Tiny" : m < 128 ? "Small" : m < 1024 ? "Medium" : "Large";
+}
+std::string_view flag(bool value) { return value ? "True" : "False"; }
+std::string tflops(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "0"; }
+
+/// What both kinds of table hold of a result.
+struct Line {
+  std::string oracle, pick, oracle_tflops, predicted_tflops, actual_tflops, efficiency;
+  std::string_view match;
+};
+
+Line line_of(const ProblemResult& result) {
+  const Signature signature = signature_of(result.problem);
+  Line line;
+  line.oracle = config_name(signature, result.oracle);
+  line.oracle_tflops = tflops(tflops_of(result.problem, result.oracle_measured));
+  if (!result.picks.empty()) {
+    const PickedConfig& pick = result.picks.front();
+    line.pick = config_name(signature, pick.config);
+    line.predicted_tflops = tflops(pick.predicted_tflops);
+    line.actual_tflops = pick.unmeasured ? "0" : tflops(tflops_of(result.problem, pick.measured));
+  }
+  line.efficiency = fmt::format("{:.4f}", 100 * result.efficiency());
+  line.match = flag(result.hit[0]);
+  return line;
+}
+
+double number_of(const std::string& text) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value > 0 ? value : 0;
+}
+
+std::size_t needed(const CsvSheet& sheet, std::initializer_list<std::string_view> names,
+                   const std::string& source) {
+  for (const auto name : names) {
+    if (const auto at = sheet.column(name)) return *at;
+  }
+  fail(Errc::corrupt_data, "{}: there is no column '{}'", source, *names.begin());
+}
+
+}  // namespace
+
+std::string ck_problems_csv(std::span<const ProblemResult> results) {
+  const bool conv = !results.empty() && is_conv(results.front().problem.op());
+  std::string out =
+      conv ? "N,G,C,K,Hi,Wi,Y,X,stride_h,pad_h,oracle_kernel,oracle_tflops,ml_kernel,ml_predicted_tflops,"
+             "ml_actual_tflops,efficiency,match,n_kernels\n"
+           : "m,n,k,oracle_best_tflops,oracle_best_kernel,ml_predicted_tflops,ml_selected_kernel,ml_actual_"
+             "tflops,"
+             "efficiency_pct,is_oracle_best,num_kernels,m_class\n";
+  for (const ProblemResult& result : results) {
+    const Line line = line_of(result);
+    if (conv) {
+      const ConvProblem& p = result.problem.conv();
+      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", p.n, p.g, p.c, p.k, p.h,
+                         p.w, p.y, p.x, p.stride_h, p.left_pad_h, line.oracle, line.oracle_tflops, line.pick,
+                         line.predicted_tflops, line.actual_tflops, line.efficiency, line.match, result.pool);
+    } else {
+      const GemmProblem& p = result.problem.gemm();
+      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", p.m, p.n, p.k, line.oracle_tflops,
+                         line.oracle, line.predicted_tflops, line.pick, line.actual_tflops, line.efficiency,
+                         line.match, result.pool, m_class(p.m));
+    }
+  }
+  return out;
+}
+
+std::vector<CkJudged> ck_judged(std::span<const ProblemResult> results) {
+  std::vector<CkJudged> judged;
+  for (const ProblemResult& r : results)
+    judged.push_back({r.efficiency(), r.hit[0], r.pick_place >= 1 && r.pick_place <= kFew});
+  return judged;
+}
+
+std::string ck_summary_csv(std::span<const CkJudged> judged) {
+  std::vector<double> sorted;
+  double mean = 0, best = 0, few = 0;
+  const auto count = static_cast<double>(judged.size());
+  for (const CkJudged& one : judged) {
+    sorted.push_back(100 * one.efficiency);
+    mean += 100 * one.efficiency / count;
+    best += one.best ? 100 / count : 0;
+    few += one.among_five ? 100 / count : 0;
+  }
+  std::ranges::sort(sorted);
+  const auto element = [&](std::size_t i) {
+    return sorted.empty() ? 0.0 : sorted[std::min(i, sorted.size() - 1)];
+  };
+  return fmt::format(
+      "metric,value\ntotal_problems,{}\nmean_efficiency,{:.2f}\np10_efficiency,{:.2f}\np50_efficiency,{:.2f}"
+      "\n"
+      "min_efficiency,{:.2f}\nmax_efficiency,{:.2f}\ntop1_accuracy,{:.1f}\ntop5_hit_rate,{:.1f}\n",
+      sorted.size(), mean, element(sorted.size() / 10), element(sorted.size() / 2), element(0),
+      element(sorted.size() - 1), best, few);
+}
+
+CkComparison compare_ck_tables(std::string_view oracle, const std::string& oracle_name,
+                               std::string_view predictions, const std::string& predictions_name) {
+  struct Kernel {
+    std::string name;
+    double tflops;
+  };
+  const CsvSheet measured = read_csv(oracle, oracle_name), chosen = read_csv(predictions, predictions_name);
+  const std::size_t problem = needed(measured, {"problem_idx"}, oracle_name);
+  const std::size_t kernel = needed(measured, {"kernel", "kernel_name"}, oracle_name);
+  const std::size_t speed = needed(measured, {"tflops"}, oracle_name);
+  const std::size_t asked = needed(chosen, {"problem_idx"}, predictions_name);
+  const std::size_t name = needed(chosen, {"kernel_name", "kernel"}, predictions_name);
+  const std::size_t rank = needed(chosen, {"rank"}, predictions_name);
+
+  std::map<std::string, std::string> picks;
+  for (const auto& row : chosen.rows) {
+    if (row[rank] == "1") picks.emplace(row[asked], row[name]);
+  }
+  std::vector<std::string> order;
+  std::map<std::string, std::vector<Kernel>> kernels;
+  for (const auto& row : measured.rows) {
+    auto& of_problem = kernels[row[problem]];
+    if (of_problem.empty()) order.push_back(row[problem]);
+    of_problem.push_back({row[kernel], number_of(row[speed])});
+  }
+  CkComparison c;
+  c.problems_csv = "problem_idx,oracle_kernel,oracle_tflops,ml_kernel,ml_actual_tflops,efficiency,match\n";
+  for (const std::string& one : order) {
+    const auto& of_problem = kernels[one];
+    const auto best = std::ranges::max_element(of_problem, {}, &Kernel::tflops);
+    if (!(best->tflops > 0)) {
+      ++c.without_oracle;
+      continue;
+    }
+    const auto pick = picks.find(one);
+    c.without_pick += pick == picks.end();
+    const std::string& picked = pick == picks.end() ? std::string() : pick->second;
+    const auto row = std::ranges::find(of_problem, picked, &Kernel::name);
+    const double actual = row == of_problem.end() ? 0 : row->tflops;
+    const auto faster = std::ranges::count_if(of_problem, [&](const Kernel& k) { return k.tflops > actual; });
+    CkJudged& judged = c.judged.emplace_back();
+    judged = {actual / best->tflops, actual > 0 && picked == best->name,
+              actual > 0 && faster < static_cast<std::ptrdiff_t>(kFew)};
+    c.problems_csv += fmt::format("{},{},{},{},{},{:.4f},{}\n", one, best->name, tflops(best->tflops), picked,
+                                  tflops(actual), 100 * judged.efficiency, flag(judged.best));
+  }
+  if (c.judged.empty()) fail(Errc::corrupt_data, "{}: no kernel has a speed", oracle_name);
+  return c;
+}
+
+}  // namespace kscout

@@ -1,0 +1,145 @@
+#include "evaluate/compare_picks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <unordered_map>
+
+#include <kscout/provider.h>
+
+#include "core/csv.h"
+#include "core/fail.h"
+#include "core/files.h"
+#include "core/quantile.h"
+
+namespace kscout {
+
+namespace {
+
+/// Which columns of a file hold what.
+struct PickColumns {
+  std::vector<std::size_t> problem;  ///< together they name it
+  std::size_t config = 0, efficiency = 0;
+  double unit = 1;  ///< of the efficiency
+  std::optional<std::size_t> rank;
+};
+
+PickColumns pick_columns(const CsvSheet& sheet, const std::string& source) {
+  const auto problem = sheet.column("problem"), config = sheet.column("config"), pick = sheet.column("pick");
+  const auto efficiency = sheet.column("efficiency"), percent = sheet.column("efficiency_pct");
+  const auto selected = sheet.column("ml_selected_kernel"), ml = sheet.column("ml_kernel");
+  const auto all_before = [&](std::size_t end) {
+    std::vector<std::size_t> columns;
+    for (std::size_t c = 0; c < end; ++c) columns.push_back(c);
+    return columns;
+  };
+  if (problem && pick && efficiency) return {{*problem}, *pick, *efficiency, 1, std::nullopt};
+  if (problem && config && efficiency) return {{*problem}, *config, *efficiency, 1, sheet.column("rank")};
+  if (selected && percent && sheet.column("oracle_best_tflops"))
+    return {all_before(*sheet.column("oracle_best_tflops")), *selected, *percent, 0.01, std::nullopt};
+  if (ml && efficiency && sheet.column("oracle_kernel"))
+    return {all_before(*sheet.column("oracle_kernel")), *ml, *efficiency, 0.01, std::nullopt};
+  fail(Errc::corrupt_data,
+       "{}: no table of picks: it needs columns problem, pick and efficiency (kscout validate --out), or "
+       "those of the "
+       "public CK Tile tools",
+       source);
+}
+
+std::unordered_map<std::string, const JudgedPick*> by_problem(const std::vector<JudgedPick>& picks,
+                                                              std::string_view list) {
+  std::unordered_map<std::string, const JudgedPick*> found;
+  for (const JudgedPick& pick : picks) {
+    if (!found.emplace(pick.problem, &pick).second)
+      fail(Errc::invalid_argument, "problem {} stands twice among the {} picks", pick.problem, list);
+  }
+  return found;
+}
+
+/// A change that must stay within +-limit, or, where only losses count, above -limit.
+Criterion within(std::string what, double change, double limit, std::string_view unit, bool losses_only) {
+  return {std::move(what), change, fmt::format("{} {} {}", losses_only ? ">= -" : "within +-", limit, unit),
+          change >= -limit && (losses_only || change <= limit)};
+}
+
+}  // namespace
+
+std::vector<JudgedPick> judged_picks(const Evaluation& evaluation) {
+  std::vector<JudgedPick> picks;
+  for (const ProblemResult& result : evaluation.results) {
+    picks.push_back(
+        {print(result.problem),
+         result.picks.empty() ? "" : config_name(signature_of(result.problem), result.picks.front().config),
+         result.efficiency()});
+  }
+  return picks;
+}
+
+std::vector<JudgedPick> read_picks(const std::filesystem::path& file) {
+  const CsvSheet sheet = read_csv(read_file(file), file.string());
+  const PickColumns columns = pick_columns(sheet, file.string());
+  std::vector<JudgedPick> picks;
+  for (std::size_t r = 0; r < sheet.rows.size(); ++r) {
+    const auto& row = sheet.rows[r];
+    if (columns.rank && row[*columns.rank] != "1") continue;
+    JudgedPick pick;
+    for (const std::size_t column : columns.problem)
+      pick.problem += (pick.problem.empty() ? "" : ",") + row[column];
+    pick.config = row[columns.config];
+    const std::string& text = row[columns.efficiency];
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pick.efficiency);
+    if (error != std::errc() || end != text.data() + text.size() || !(pick.efficiency >= 0))
+      fail(Errc::corrupt_data, "{}: row {}: '{}' is no efficiency", file.string(), r + 1, text);
+    pick.efficiency *= columns.unit;
+    picks.push_back(std::move(pick));
+  }
+  return picks;
+}
+
+PickComparison compare_picks(const std::vector<JudgedPick>& before, const std::vector<JudgedPick>& after,
+                             const AcceptanceLimits& limits) {
+  const auto old_picks = by_problem(before, "old"), new_picks = by_problem(after, "new");
+  PickComparison c;
+  std::vector<double> was, is;
+  for (const JudgedPick& pick : before) {
+    const auto found = new_picks.find(pick.problem);
+    if (found == new_picks.end()) {
+      ++c.only_old;
+      continue;
+    }
+    const JudgedPick& now = *found->second;
+    was.push_back(pick.efficiency);
+    is.push_back(now.efficiency);
+    c.agreeing += pick.config == now.config;
+    const double points = 100 * (now.efficiency - pick.efficiency);
+    ++(std::fabs(points) < limits.same_points ? c.same : points > 0 ? c.improved : c.degraded);
+    if (points < c.worst_points) {
+      c.worst_points = points;
+      c.worst_problem = pick.problem;
+    }
+  }
+  c.problems = was.size();
+  c.only_new = after.size() - c.problems;
+  if (c.problems == 0) {
+    fail(Errc::invalid_argument, "nothing to compare: none of {} and {} problems is in both", before.size(),
+         after.size());
+  }
+  const auto mean = [](const std::vector<double>& values) {
+    double sum = 0;
+    for (const double value : values) sum += value;
+    return sum / static_cast<double>(values.size());
+  };
+  c.mean = {mean(was), mean(is)};
+  c.median = {quantile(was, 0.5), quantile(is, 0.5)};
+  c.p10 = {quantile(was, 0.1), quantile(is, 0.1)};
+  const double p10_change = c.p10.before > 0 ? 100 * (c.p10.after / c.p10.before - 1) : c.p10.points();
+  c.criteria = {
+      within("change of the mean", c.mean.points(), limits.mean_points, "points", limits.losses_only),
+      within("change of the median", c.median.points(), limits.median_points, "points", limits.losses_only),
+      within("change of P10", p10_change, limits.p10_percent, "% of the old P10", limits.losses_only),
+      {"largest loss of a problem", c.worst_points, fmt::format(">= -{} points", limits.drop_points),
+       c.worst_points >= -limits.drop_points}};
+  return c;
+}
+
+}  // namespace kscout

@@ -1,0 +1,60 @@
+#pragma once
+/// \file
+/// Two selectors on the same problems: where they choose alike, where one gained or lost, and whether the
+/// second may take the place of the first.
+///
+///     const auto before = read_picks("old.csv"), after = judged_picks(evaluation);
+///     const PickComparison c = compare_picks(before, after, {});
+///     all_met(c.criteria);
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "evaluate/criteria.h"
+#include "evaluate/evaluate.h"
+
+namespace kscout {
+
+/// What was chosen for a problem, and what that reached.
+struct JudgedPick {
+  std::string problem;    ///< equal texts are one problem
+  std::string config;     ///< the kernel's name
+  double efficiency = 0;  ///< fraction of the oracle's speed
+};
+
+std::vector<JudgedPick> judged_picks(const Evaluation& evaluation);
+
+/// The first choices of a file: per-problem tables and predictions of `evaluate` and `validate`, or
+/// per-problem tables in the public CK Tile tools' columns (efficiency there in percent). Throws not_found,
+/// corrupt_data.
+std::vector<JudgedPick> read_picks(const std::filesystem::path& file);
+
+/// What the public tools accept. They write "%" without saying of what: here mean, median and single problems
+/// count in points of efficiency, P10 relative to the old one.
+struct AcceptanceLimits {
+  double mean_points = 0.5, median_points = 0.5;
+  double p10_percent = 2;
+  double drop_points = 10;    ///< most that any problem may lose
+  double same_points = 0.01;  ///< smaller changes of a problem count as none
+  bool losses_only = false;   ///< gains of mean, median and P10 are always accepted
+};
+
+struct PickComparison {
+  std::size_t problems = 0, only_old = 0, only_new = 0;  ///< in both; in one alone (left out)
+  std::size_t agreeing = 0;                              ///< same config
+  std::size_t improved = 0, same = 0, degraded = 0;
+  struct Statistic {
+    double before = 0, after = 0;  ///< fractions
+    double points() const noexcept { return 100 * (after - before); }
+  };
+  Statistic mean, median, p10;
+  std::string worst_problem;  ///< that lost most; empty when none lost
+  double worst_points = 0;    ///< its change, at most 0
+  std::vector<Criterion> criteria;
+};
+
+/// Throws invalid_argument: a problem twice in one list, no problem in both.
+PickComparison compare_picks(const std::vector<JudgedPick>& before, const std::vector<JudgedPick>& after,
+                             const AcceptanceLimits& limits);
+
+}  // namespace kscout
