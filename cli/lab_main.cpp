@@ -13,6 +13,7 @@ void setup_train(CLI::App& verb);
 void setup_evaluate(CLI::App& verb);
 void setup_validate(CLI::App& verb);
 void setup_compare(CLI::App& verb);
+void setup_sweep_ck_build(CLI::App& verb);
 void setup_kernels_prune(CLI::App& verb);
 
 namespace {
@@ -27,6 +28,7 @@ constexpr VerbSetup kSetups[] = {
     {"tune", setup_tune},
     {"import", setup_import},
     {"dataset", setup_dataset},
+    {"sweep", setup_sweep_ck_build},
     {"train", setup_train},
     {"evaluate", setup_evaluate},
     {"validate", setup_validate},

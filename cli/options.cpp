@@ -223,6 +223,14 @@ std::vector<Problem> any_problems_of(const std::filesystem::path& file) {
   return problems;
 }
 
+void CkBuildFlags::add_to(CLI::App& verb) {
+  auto* const build = verb.add_option(
+      "--ck-build", folder, "drive the benchmark_* executables of a build of CK Tile instead: its folder");
+  verb.add_option("--device", device, "--ck-build: preset of the device on which they run, e.g. gfx950")
+      ->needs(build);
+  verb.add_flag("--verify", verify, "--ck-build: have the executables check their results")->needs(build);
+}
+
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<GemmProblem> problems;

@@ -98,6 +98,14 @@ struct PruneOptions {
 /// The problems of a file, GEMMs or convolutions, as written.
 std::vector<Problem> any_problems_of(const std::filesystem::path& file);
 
+/// What `sweep --ck-build` is told; kscout hands the command on to kscout-lab, which writes the dataset.
+struct CkBuildFlags {
+  void add_to(CLI::App& verb);
+
+  std::string folder, device;
+  bool verify = false;
+};
+
 /// The problems of sets and files, as written: a source is a set's name, or a file (whatever exists as one,
 /// or looks like a path). Without layouts: rcr for sets, for files what stands there.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,

@@ -9,6 +9,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
+#include "dispatch/library_backend.h"
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "sweep/report.h"
@@ -31,11 +32,26 @@ struct SweepVerb {
   std::string out, status, shard = "1/1", worker;
   int workers = 0;  ///< 0: as many as there are GPUs, or 1
   bool dry_run = false;
+  CkBuildFlags ck_build;
+  std::string library;
   Format format = Format::text;
 };
 
 // ------------------------------------------------------------------------------------------------- what to
 // measure
+
+/// The kernels of a library, all of them: rules and filters have nothing to say.
+SweepPlan plan_of_library(const SweepVerb& options, const std::vector<GemmProblem>& problems) {
+  if (!options.plan.filter.empty())
+    fail(Errc::invalid_argument, "--filter: a library is measured whole; leave it out, or --max-configs");
+  LibraryBackend library(read_library_index(options.library));
+  PlanRequest request = library_request(library);
+  request.max_configs = options.plan.max_configs;
+  request.max_problems = options.plan.max_problems;
+  request.max_gflop = std::max(options.plan.max_gflop, 0.0);
+  request.seed = options.plan.seed;
+  return make_plan(merge_equal(problems), request, library.device(), options.protocol);
+}
 
 SweepPlan plan_of(const SweepVerb& options) {
   if (options.problems.empty())
@@ -44,6 +60,7 @@ SweepPlan plan_of(const SweepVerb& options) {
   for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
   const auto problems = problems_of(options.problems, options.dtype, layouts);
   Backend& backend = kscout::backend(options.plan.backend);
+  if (!options.library.empty()) return plan_of_library(options, problems);
   PlanRequest request = options.plan;
   if (request.provider.empty()) request.provider = backend.provider();
   if (request.max_gflop < 0) request.max_gflop = backend.device().kind == DeviceKind::cpu ? kCpuMaxGflop : 0;
@@ -164,6 +181,7 @@ SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
 }
 
 void run(SweepVerb& options) {
+  if (!options.ck_build.folder.empty()) throw NeedsLab{};
   if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
   read_shard(options.shard, options.sweep);
   const SweepPlan plan = plan_of(options);
@@ -245,6 +263,9 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--shard", options->shard,
                   "measure part i of n of the problems, e.g. 2/4; one folder may hold all parts")
       ->capture_default_str();
+  options->ck_build.add_to(verb);
+  verb.add_option("--library", options->library,
+                  "measure the kernels of a library, by its index file, instead of a backend's own");
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
   verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
   verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own

@@ -91,6 +91,10 @@ Memory& LibraryBackend::memory() {
   return index_.backend == "cpu" ? host_memory() : kscout::backend(index_.backend).memory();
 }
 
+Instruments& LibraryBackend::instruments() {
+  return index_.backend == "cpu" ? Backend::instruments() : kscout::backend(index_.backend).instruments();
+}
+
 Family LibraryBackend::family(const Signature& signature, std::string_view) {
   Family family{.provider = std::string(provider()),
                 .signature = signature,

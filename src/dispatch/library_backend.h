@@ -26,6 +26,7 @@ class LibraryBackend final : public Backend {
   /// `rules` is not asked: a library holds what it holds.
   Family family(const Signature& signature, std::string_view rules) override;
   Memory& memory() override;
+  Instruments& instruments() override;
   std::string refusal(const GemmProblem& problem, const KernelConfig& config) override;
   std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override;
 

@@ -6,6 +6,8 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/hash.h"
+#include "dispatch/library_backend.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -47,6 +49,14 @@ std::vector<GemmProblem> choose_problems(const std::vector<GemmProblem>& problem
 
 }  // namespace
 
+PlanRequest library_request(LibraryBackend& library) {
+  const LibraryIndex& index = library.index();
+  return {.provider = std::string(library.provider()),
+          .backend = std::string(kLibraryPrefix) + std::filesystem::absolute(index.file).string(),
+          .rules = fmt::format("{}@{}", index.name, hash_digits(index.checksum)),
+          .library = &library};
+}
+
 SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest& request,
                     const Device& device, const Protocol& protocol) {
   SweepPlan plan;
@@ -70,7 +80,9 @@ SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest&
     const Signature signature = signature_of(problem);
     if (std::ranges::find(done, signature) != done.end()) continue;
     done.push_back(signature);
-    const Family family = enumerate({request.provider, signature, device, request.rules, request.filter});
+    const Family family =
+        request.library ? request.library->family(signature, request.rules)
+                        : enumerate({request.provider, signature, device, request.rules, request.filter});
     std::vector<std::uint32_t> index;
     for (std::size_t c = 0; c < family.configs.size(); ++c) {
       const auto [at, added] =

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include <kscout/backend.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
 #include <kscout/problem.h>
@@ -19,6 +20,8 @@
 #include "measure/protocol.h"
 
 namespace kscout {
+
+class LibraryBackend;
 
 /// The config space of a provider's op: how a manifest's axes become configs again.
 using SpaceLookup = std::function<const ConfigSpace&(std::string_view provider, Op op)>;
@@ -39,13 +42,21 @@ struct SweepPlan {
   std::size_t pairs() const;  ///< (problem, config) to measure
 };
 
+/// Before the path of an index: SweepPlan::backend of the kernels of a library.
+inline constexpr std::string_view kLibraryPrefix = "library:";
+
 struct PlanRequest {
   std::string provider = "native", backend = "cpu", rules = "default", filter = "";
   std::size_t max_configs = 0;   ///< per problem, evenly spread over the family; 0 = all
   std::size_t max_problems = 0;  ///< first ones of the seeded order; 0 = all
   double max_gflop = 0;          ///< leave larger problems out; 0 = none
   std::uint64_t seed = 1;
+  Backend* library = nullptr;  ///< measure what this one holds, not what the rules enumerate
 };
+
+/// What a sweep of a kernel library is asked for: the backend's name and, as rules, the library's name and
+/// checksum, so that a library that was built anew is another sweep. The backend must outlive make_plan.
+PlanRequest library_request(LibraryBackend& library);
 
 /// Enumerates the family of each signature among the problems; a config is a candidate when the family's
 /// serve rules admit it. Throws what enumerate() throws; not_found when no problem is left.

@@ -2,13 +2,20 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "dispatch/library_backend.h"
 #include "sweep/worker.h"
 
 namespace {
 
-/// The machine's own backend, ready to measure: threads tied to the CPUs that the sweep gave this worker, or
+/// What executes for a sweep, ready to measure: threads tied to the CPUs that the sweep gave this worker, or
 /// a GPU of its own, opened.
 kscout::Backend& measuring_backend(std::string_view name, int device) {
+  if (name.starts_with(kscout::kLibraryPrefix)) {
+    static kscout::LibraryBackend library(
+        kscout::read_library_index(name.substr(kscout::kLibraryPrefix.size())));
+    if (library.index().backend != "cpu") measuring_backend(library.index().backend, device);
+    return library;
+  }
   kscout::Backend& backend = kscout::backend(name);
   if (backend.name() == "cuda") {
     kscout::use_cuda_device(device);

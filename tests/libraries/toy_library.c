@@ -114,6 +114,29 @@ static int32_t run_bf16(const kscout_kernel* self, const kscout_kernel_shape* s,
   return KSCOUT_KERNEL_OK;
 }
 
+/* Ways to misbehave once it runs. */
+static int32_t run_crash(const kscout_kernel* self, const kscout_kernel_shape* s,
+                         const kscout_kernel_call* call, kscout_kernel_message message) {
+  (void)self, (void)s, (void)call, (void)message;
+  raise(SIGSEGV);
+  return KSCOUT_KERNEL_FAILED;
+}
+
+static int32_t run_hang(const kscout_kernel* self, const kscout_kernel_shape* s,
+                        const kscout_kernel_call* call, kscout_kernel_message message) {
+  (void)self, (void)s, (void)call, (void)message;
+  while (pause() != 0) {
+  }
+  return KSCOUT_KERNEL_FAILED;
+}
+
+static int32_t run_lie(const kscout_kernel* self, const kscout_kernel_shape* s,
+                       const kscout_kernel_call* call, kscout_kernel_message message) {
+  const int32_t status = run(self, s, call, message);
+  for (int64_t j = 0; j < s->n; ++j) ((float*)call->c)[j] += 1e3f;
+  return status;
+}
+
 static int32_t open_device(kscout_kernel_message message) {
 #if defined(TOY_CANNOT_OPEN)
   say(message, "there is no such device");
@@ -127,10 +150,15 @@ static int32_t open_device(kscout_kernel_message message) {
 #endif
 }
 
-static const kscout_kernel kernels[] = {
-    {"toy_rcr", workspace_bytes, run, &rcr}, {"toy_rrr", workspace_bytes, run, &rrr},
-    {"toy_crr", workspace_bytes, run, &crr}, {"toy_ccr", workspace_bytes, run, &ccr},
-    {"toy_never", never, run, &rcr},         {"toy_bf16", any_size, run_bf16, &rcr}};
+static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
+                                        {"toy_rrr", workspace_bytes, run, &rrr},
+                                        {"toy_crr", workspace_bytes, run, &crr},
+                                        {"toy_ccr", workspace_bytes, run, &ccr},
+                                        {"toy_never", never, run, &rcr},
+                                        {"toy_bf16", any_size, run_bf16, &rcr},
+                                        {"toy_crash", workspace_bytes, run_crash, &rcr},
+                                        {"toy_hang", workspace_bytes, run_hang, &rcr},
+                                        {"toy_lie", workspace_bytes, run_lie, &rcr}};
 
 #if defined(TOY_CRASHES)
 __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }

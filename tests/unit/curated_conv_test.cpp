@@ -7,6 +7,7 @@
 
 #include "family/family_file.h"
 #include "provider/ck_tile/conv.h"
+#include "select/model.h"
 
 namespace kscout {
 namespace {
@@ -94,6 +95,31 @@ TEST(CuratedConv, TheOtherSetsHaveTheirSizes) {
       EXPECT_EQ(count(all, Op::conv_bwd_weight, DType::bf16, layout), size.bwd_weight)
           << size.rules << size.device;
     }
+  }
+}
+
+/// The kernels of the public measurements, which a shipped model chooses from, under the first published
+/// names.
+TEST(CuratedConv, KernelsOfShippedDataAreInANamedSet) {
+  const Model model = Model::load(KSCOUT_TEST_DATA "/../models/conv_fwd_bf16_gfx950");
+  const Family& measured = model.data().families.front();
+  const Family first = enumerate({.provider = "ck_tile",
+                                  .signature = measured.signature,
+                                  .device = device_preset("gfx950"),
+                                  .rules = "first",
+                                  .filter = ""});
+  const auto agrees = [](const KernelConfig& named, const KernelConfig& whole) {
+    for (std::size_t axis = 0; axis < named.space->axes.size(); ++axis) {
+      if (named[axis] != KernelConfig::unknown && named[axis] != whole[axis]) return false;
+    }
+    return true;
+  };
+  EXPECT_EQ(measured.configs.size(), 20u);
+  for (std::size_t i = 0; i < measured.configs.size(); ++i) {
+    bool found = false;
+    for (std::size_t c = 0; c < first.configs.size() && !found; ++c)
+      found = agrees(measured.configs[i], first.configs[c]);
+    EXPECT_TRUE(found) << measured.name(i);
   }
 }
 

@@ -1,0 +1,77 @@
+// kscout sweep --ck-build: CK Tile's own benchmark executables as a sweep.
+#include "sweep/ck_build.h"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "core/fail.h"
+#include "dataset/dataset.h"
+#include "options.h"
+#include "problems/problem_sets.h"
+#include "progress_line.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct CkBuildVerb {
+  CkBuildFlags build;
+  std::vector<std::string> problems;
+  DType dtype = DType::fp16;
+  Layout layout = Layout::rcr;
+  std::size_t max_configs = 0;
+  CkSweepOptions how;
+  std::string out;
+  Format format = Format::text;
+};
+
+void sweep_build(CkBuildVerb options) {
+  constexpr std::size_t kShown = 10;
+  if (options.problems.empty() || options.out.empty() || options.build.device.empty())
+    fail(Errc::invalid_argument, "--ck-build needs --problems SET or FILE, --out DIR and --device PRESET");
+  auto kernels = find_ck_kernels({options.build.folder, options.dtype, options.layout});
+  if (options.max_configs > 0 && kernels.size() > options.max_configs) kernels.resize(options.max_configs);
+  const auto problems = merge_equal(problems_of(options.problems, options.dtype, {options.layout}));
+  options.how.out = options.out;
+  options.how.verify = options.build.verify;
+  options.how.device = find_device(options.build.device);
+  ProgressLine line("sweep");
+  options.how.progress = [&](std::size_t done, std::size_t all) {
+    line(fmt::format("{} of {} runs", done, all));
+  };
+  const CkSweepReport report = sweep_ck_build(kernels, problems, options.how);
+  const auto file = options.how.out / "measurements.parquet";
+  write_dataset(file, report.table);
+  Table table({"kernels", "problems", "ran", "kept", "failed", "dataset"});
+  const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
+  table.add_row({count(kernels.size()), count(problems.size()), count(report.ran), count(report.kept),
+                 count(report.failures.size()), text(file.string())});
+  table.print(options.format);
+  for (std::size_t i = 0; i < std::min(kShown, report.failures.size()); ++i)
+    fmt::print(stderr, "{}\n", report.failures[i]);
+  if (report.failures.size() > kShown)
+    fmt::print(stderr, "... and {} more in runs.jsonl\n", report.failures.size() - kShown);
+}
+
+}  // namespace
+
+void setup_sweep_ck_build(CLI::App& verb) {
+  const auto options = std::make_shared<CkBuildVerb>();
+  options->build.add_to(verb);
+  verb.add_option("--problems", options->problems, "a problem set or a file of problems; repeatable");
+  add_word_option(verb, "--dtype", options->dtype, "element type of the build's kernels");
+  add_word_option(verb, "--layout", options->layout, "layout of the build's kernels");
+  verb.add_option("--out", options->out, "folder of the sweep; a second run continues it");
+  verb.add_option("--warmup", options->how.warmup, "untimed calls of each run")->capture_default_str();
+  verb.add_option("--repeat", options->how.repeat, "timed calls of each run")->capture_default_str();
+  verb.add_option("--timeout", options->how.limit_s, "seconds that one run may take")->capture_default_str();
+  verb.add_option("--max-configs", options->max_configs, "the first so many kernels; 0 = all")
+      ->capture_default_str();
+  add_format_option(verb, options->format);
+  verb.callback([options] { sweep_build(*options); });
+}
+
+}  // namespace kscout::cli

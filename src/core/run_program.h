@@ -1,0 +1,28 @@
+#pragma once
+/// \file
+/// Runs a program of others: its output, how it ended, and an end for it when it takes too long.
+///
+///     const ProgramResult result = run_program({"bin/benchmark_x", "-m=128"}, /*seconds=*/60);
+///     if (!result.ended_well()) report(result.ending());
+#include <string>
+#include <vector>
+
+namespace kscout {
+
+struct ProgramResult {
+  static constexpr std::size_t kMostOutput = 1 << 20;  ///< what it prints beyond that is dropped
+  std::string output;  ///< standard output; what it printed before it was ended is kept
+  int exit_code = 0;
+  int signal = 0;          ///< that ended it; 0 = it ended by itself
+  bool timed_out = false;  ///< it and its children were killed
+
+  bool ended_well() const noexcept { return exit_code == 0 && signal == 0 && !timed_out; }
+  /// "exit code 3", "killed by signal 11 (Segmentation fault)", "did not end in time".
+  std::string ending() const;
+};
+
+/// The program's standard input is empty, its standard error goes nowhere. Throws not_found when it cannot be
+/// started, device_failure when the system has no pipe left.
+ProgramResult run_program(const std::vector<std::string>& command, double seconds);
+
+}  // namespace kscout
