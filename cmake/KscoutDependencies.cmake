@@ -10,7 +10,6 @@ find_package(hwy 1.0 REQUIRED)
 find_package(SQLite3 REQUIRED)
 
 if(KSCOUT_LAB)
-  find_package(simdjson 3 REQUIRED)
   # The wheels of .venv; for a Python package those of the Python that builds it.
   if(KSCOUT_PYTHON)
     find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)

@@ -1,10 +1,9 @@
-// Logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks. simdjson
-// reads the blocks: building a tree for each took nine tenths of the time.
+// Logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks.
 #include <algorithm>
 #include <charconv>
 #include <optional>
 
-#include <simdjson.h>
+#include <nlohmann/json.hpp>
 
 #include "core/fail.h"
 #include "core/names.h"
@@ -13,7 +12,7 @@
 namespace kscout {
 namespace {
 
-namespace json = simdjson::dom;
+using Json = nlohmann::json;
 
 /// The word behind `key=`; empty when it is not there.
 std::string_view value_of(std::string_view line, std::string_view key) {
@@ -34,12 +33,19 @@ std::optional<std::int64_t> whole(std::string_view text) {
 
 /// What a member holds when it is there; throws invalid_argument when it is of another type.
 template <class T>
-std::optional<T> member(const json::object& object, const char* name) {
-  const auto found = object[name];
-  if (found.error()) return std::nullopt;
-  T value;
-  if (found.get(value)) fail(Errc::invalid_argument, "'{}' is of another type than in a log", name);
-  return value;
+std::optional<T> member(const Json& object, const char* name) {
+  const auto found = object.find(name);
+  if (found == object.end()) return std::nullopt;
+  if constexpr (std::is_same_v<T, std::string_view>) {
+    if (found->is_string()) return std::string_view(found->get_ref<const std::string&>());
+  } else if constexpr (std::is_same_v<T, const Json*>) {
+    if (found->is_object()) return &*found;
+  } else if constexpr (std::is_same_v<T, double>) {
+    if (found->is_number()) return found->get<double>();
+  } else {
+    if (found->is_number_integer()) return found->get<T>();
+  }
+  fail(Errc::invalid_argument, "'{}' is of another type than in a log", name);
 }
 
 /// 'r' or 'c' by what stands in the text, in any case; '?' when it says neither.
@@ -52,7 +58,7 @@ char major_of(std::string_view text) {
 }
 
 /// The layout in three texts; nothing when one of them is missing or they make none.
-std::optional<Layout> layout_of(const json::object& problem) {
+std::optional<Layout> layout_of(const Json& problem) {
   std::array<char, 3> word{};
   for (std::size_t i = 0; const char* key : {"layout_a", "layout_b", "layout_c"}) {
     const auto text = member<std::string_view>(problem, key);
@@ -126,17 +132,14 @@ class LogReader {
   }
 
   void block() {
-    const std::size_t size = block_.size();
-    block_.append(simdjson::SIMDJSON_PADDING, ' ');  // may be read, holds nothing
-    json::object root;
-    if (parser_.parse(block_.data(), size, /*realloc_if_needed=*/false).get(root))
-      return to_.skip(begins_, "a block that is no JSON");
+    const Json root = Json::parse(block_, nullptr, /*allow_exceptions=*/false);
+    if (!root.is_object()) return to_.skip(begins_, "a block that is no JSON");
     try {
       const auto name = member<std::string_view>(root, "name");
-      const auto perf = member<json::object>(root, "perf_result");
+      const auto perf = member<const Json*>(root, "perf_result");
       if (!name || !perf) return to_.skip(begins_, "a block without name and perf_result");
-      const double ms = member<double>(*perf, "latency(ms)").value_or(0);
-      const double tflops = member<double>(*perf, "tflops(TFlops)").value_or(0);
+      const double ms = member<double>(**perf, "latency(ms)").value_or(0);
+      const double tflops = member<double>(**perf, "tflops(TFlops)").value_or(0);
       to_.add({.problem = problem_of(root),
                .kernel = *name,
                .time_us = 1000 * ms,
@@ -148,25 +151,24 @@ class LogReader {
   }
 
   /// The shape's problem with what the block says otherwise.
-  GemmProblem problem_of(const json::object& root) const {
+  GemmProblem problem_of(const Json& root) const {
     GemmProblem problem = header_;
-    const auto about = member<json::object>(root, "problem");
+    const auto about = member<const Json*>(root, "problem");
     if (!about) return problem;
-    if (const auto dtype = member<std::string_view>(*about, "dtype_a"))
+    if (const auto dtype = member<std::string_view>(**about, "dtype_a"))
       problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*dtype), problem.layout);
-    problem.m = member<std::int64_t>(*about, "m").value_or(problem.m);
-    problem.n = member<std::int64_t>(*about, "n").value_or(problem.n);
-    problem.k = member<std::int64_t>(*about, "k").value_or(problem.k);
-    if (const auto split = member<std::int64_t>(*about, "split_k"); split && *split > 1)
+    problem.m = member<std::int64_t>(**about, "m").value_or(problem.m);
+    problem.n = member<std::int64_t>(**about, "n").value_or(problem.n);
+    problem.k = member<std::int64_t>(**about, "k").value_or(problem.k);
+    if (const auto split = member<std::int64_t>(**about, "split_k"); split && *split > 1)
       problem.split_k = *split;
-    problem.layout = layout_of(*about).value_or(problem.layout);
+    problem.layout = layout_of(**about).value_or(problem.layout);
     return problem;
   }
 
   const ImportRequest& request_;
   Gatherer& to_;
   GemmProblem header_;
-  json::parser parser_;
   std::string block_;
   std::size_t begins_ = 0;
   int depth_ = 0;
