@@ -14,12 +14,24 @@ namespace {
 /// A sweep's protocol for somebody who waits for the answer.
 constexpr Protocol kSearch{.hopeless = 3, .contenders = 16, .rounds = 12, .rounds_budget_us = 8e4};
 
-void refuse_other_memory(std::span<const Candidate> candidates) {
+/// The instruments that all candidates share.
+Instruments& instruments_of(std::span<const Candidate> candidates) {
+  Instruments& shared = candidates.front().backend->instruments();
   for (const Candidate& one : candidates) {
-    if (&one.backend->memory() == &host_memory()) continue;
-    fail(Errc::unsupported, "backend {}: an exhaustive search measures operands in the CPU's memory only",
-         one.backend->name());
+    if (&one.backend->instruments() == &shared) continue;
+    fail(Errc::unsupported,
+         "backends {} and {}: an exhaustive search measures operands in one device's memory; give it a "
+         "registry "
+         "of one of them",
+         candidates.front().backend->name(), one.backend->name());
   }
+  return shared;
+}
+
+Protocol protocol_for(const Instruments& device) {
+  Protocol protocol = kSearch;
+  if (&device != &host_instruments()) protocol.slack_us = 0;  // a GPU's clock loses no time slices
+  return protocol;
 }
 
 /// Whether its results can be verified here.
@@ -34,7 +46,8 @@ bool can_open(ProblemBench& bench, const GemmProblem& problem) {
 }
 
 /// First pass: positions of the right candidates that may be the fastest.
-std::vector<std::size_t> promising(ProblemBench& bench, std::span<const Candidate> candidates) {
+std::vector<std::size_t> promising(ProblemBench& bench, const Protocol& protocol,
+                                   std::span<const Candidate> candidates) {
   std::vector<double> times_us;
   double best_us = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) {
@@ -45,7 +58,7 @@ std::vector<std::size_t> promising(ProblemBench& bench, std::span<const Candidat
   }
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < times_us.size(); ++i) {
-    if (std::isfinite(times_us[i]) && times_us[i] <= hopeless_us(kSearch, best_us)) left.push_back(i);
+    if (std::isfinite(times_us[i]) && times_us[i] <= hopeless_us(protocol, best_us)) left.push_back(i);
   }
   return left;
 }
@@ -53,10 +66,12 @@ std::vector<std::size_t> promising(ProblemBench& bench, std::span<const Candidat
 }  // namespace
 
 std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const Candidate> candidates) {
-  refuse_other_memory(candidates);
-  ProblemBench bench(kSearch, 1);
+  if (candidates.empty()) return std::nullopt;
+  Instruments& device = instruments_of(candidates);
+  const Protocol protocol = protocol_for(device);
+  ProblemBench bench(protocol, 1, device);
   if (!can_open(bench, problem)) return std::nullopt;
-  const auto left = promising(bench, candidates);
+  const auto left = promising(bench, protocol, candidates);
   std::vector<Candidate> contenders;
   for (const std::size_t i : left) contenders.push_back(candidates[i]);
 

@@ -9,6 +9,7 @@
 #include <kscout/error.h>
 
 #include "measure/batch.h"
+#include "measure/instruments.h"
 #include "measure/rounds.h"
 
 namespace kscout {
@@ -76,28 +77,31 @@ Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSum
 std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
                                   std::span<const Choice> choices, const GemmBuffers& buffers,
                                   const RefineBudget& budget) {
-  if (&backend.memory() != &host_memory()) return std::nullopt;  // a clock here does not see a device's queue
   auto contenders = made_ready(backend, problem, choices);
   if (contenders.size() < 2) return std::nullopt;
   std::size_t workspace_bytes = 0;
   for (const auto& one : contenders)
     workspace_bytes = std::max(workspace_bytes, one.launch->workspace_bytes());
   const DeviceBytes workspace(backend.memory(), workspace_bytes), c(backend.memory(), bytes_of_c(problem));
-  std::fill_n(static_cast<std::byte*>(c.data()), bytes_of_c(problem), std::byte{0});
+  backend.memory().set(c.data(), std::byte{0}, bytes_of_c(problem), {});
   GemmBuffers own = buffers;
   own.c = c.data();
 
-  const auto call_of = [&](Contender& one) {
-    return [&one, &own, &workspace] { one.launch->run(own, workspace.data()); };
+  Instruments& clock = backend.instruments();
+  const auto time_us = [&](Contender& one, int calls) {
+    return clock.time_us(*one.launch, own, workspace.data(), calls);
   };
-
-  for (Contender& one : contenders) one.expected_us = mean_us(call_of(one), 1);
+  for (Contender& one : contenders) {
+    if (clock.loading_us() > 0) time_us(one, 1);
+    one.expected_us = time_us(one, 1);
+  }
   const double limit_us = kHopeless * contenders.front().expected_us;
   std::erase_if(contenders, [&](const Contender& one) { return one.expected_us > limit_us; });
 
   const RoundsRule rule{.rounds = kMostRounds, .budget_us = budget.seconds * 1e6};
   const auto timed = time_in_rounds(contenders.size(), rule, [&](std::size_t i) {
-    return std::optional(batch_us(call_of(contenders[i]), contenders[i].expected_us));
+    Contender& one = contenders[i];
+    return std::optional(time_us(one, static_cast<int>(calls_of_batch(clock.batch_us(), one.expected_us))));
   });
   if (timed.front().count < kLeastRounds) return std::nullopt;
   return verdict(contenders, timed);

@@ -5,12 +5,12 @@
 ///     const auto refined = fastest_on(backend, problem, contenders, buffers, {.seconds = 0.05});
 ///     if (refined) use(contenders[refined->index]);      // nothing: the budget did not tell, keep the first
 ///
-/// **What it costs.** Once per problem: each contender is made ready and runs once untimed, then all run in
-/// turn (A B C A B C ...) until the first is known to 1 %, all others are surely slower, or the budget ends.
-/// A round starts only when the one before fits in what is left, so that the time is at most budget + two
-/// runs of every contender; up to half of the budget is spent on waiting for a machine that something else
-/// slows down. Those that take over three times as long as the first contender in the untimed round are left
-/// out of the rounds.
+/// **What it costs.** Once per problem: each contender is made ready and runs once untimed (on a GPU twice:
+/// the first call loads a kernel), then all run in turn (A B C A B C ...) until the first is known to 1 %,
+/// all others are surely slower, or the budget ends. A round starts only when the one before fits in what is
+/// left, so that the time is at most budget + two runs of every contender; up to half of the budget is spent
+/// on waiting for a machine that something else slows down. Those that take over three times as long as the
+/// first contender in the untimed round are left out of the rounds.
 ///
 /// **What it risks.** The first contender is what would have run anyway. Another is taken only when its
 /// interval of the median (95 %) ends below the first one's begin: noise changes nothing, and the choice is
@@ -31,9 +31,9 @@ struct RefineBudget {
 };
 
 /// `contenders`, the most promising first: the backend accepts them. A and B are the caller's; C is memory of
-/// its own, so that the caller's C stays as it is. Nothing when fewer than two contenders can be made ready,
-/// when the budget allows no three rounds, or when the backend's operands are not in the CPU's memory. Throws
-/// device_failure.
+/// its own, so that the caller's C stays as it is. On a GPU the device's clock is read; the calls go into its
+/// own queue and are waited for, so the caller's stream must not be capturing. Nothing when fewer than two
+/// contenders can be made ready, or when the budget allows no three rounds. Throws device_failure.
 std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
                                   std::span<const Choice> contenders, const GemmBuffers& buffers,
                                   const RefineBudget& budget);

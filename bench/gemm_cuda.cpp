@@ -1,0 +1,258 @@
+// The model's choice against cuBLASLt on a GPU: its heuristic's first suggestion, and the fastest of its
+// eight as timing tells. All with the same workspace, cold caches, the kernel's time alone, in turns, in one
+// run.
+//
+//     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--csv FILE] [--limit N]
+//
+// Problems from a file of one-line forms: `kscout problems --file` and docs/bench/gemm_h200.md say how the
+// held-out ones were written.
+#include "gemm_cuda.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <kscout/error.h>
+#include <kscout/provider.h>
+#include <kscout/selector.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cuda_instruments.h"
+#include "core/fail.h"
+#include "measure/problem_bench.h"
+#include "problems/problem_sets.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout::bench {
+namespace {
+
+struct Options {
+  std::string problems, model = "models/gemm_bf16_h200", csv;
+  std::size_t limit = 0;
+  bool no_decode = false;
+};
+
+constexpr int kSuggestions = 8;
+
+KernelConfig suggestion(int place) {
+  CublasLtConfig config;
+  config.suggestion = place;
+  return config.kernel_config();
+}
+
+struct Timed {
+  double us = std::numeric_limits<double>::quiet_NaN();
+  bool noisy = true;  ///< the median's 95 % interval is wider than 5 % to either side
+};
+
+/// One problem's answers.
+struct Row {
+  GemmProblem problem;
+  Choice choice;
+  std::string name;
+  Timed ours, first, best;
+  double versus_first() const { return first.us / ours.us; }
+  double versus_best() const { return best.us / ours.us; }
+};
+
+class Match {
+ public:
+  explicit Match(const Selector& selector)
+      : selector_(selector), bench_(protocol(), 1, cuda::gpu_instruments()) {}
+
+  /// Nothing when neither of both can compute it.
+  std::optional<Row> play(const GemmProblem& problem) {
+    Row row{.problem = problem,
+            .choice = selector_.select(problem),
+            .name = {},
+            .ours = {},
+            .first = {},
+            .best = {}};
+    row.name = Selector::name(problem, row.choice);
+    bench_.open(problem);
+    // Who is the fastest of the eight is decided before the match, as an application would: by timing them.
+    std::vector<KernelConfig> eight;
+    for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
+    const std::vector<Timed> tuned = time(eight);
+    std::size_t fastest = 0;
+    for (std::size_t i = 1; i < tuned.size(); ++i) {
+      if (tuned[i].us < tuned[fastest].us || std::isnan(tuned[fastest].us)) fastest = i;
+    }
+    const std::vector<Timed> match = time({row.choice.config, eight[0], eight[fastest]});
+    row.ours = match[0];
+    row.first = match[1];
+    row.best = match[2];
+    if (std::isnan(row.ours.us) || std::isnan(row.first.us)) return std::nullopt;
+    return row;
+  }
+
+ private:
+  static Protocol protocol() {
+    return {.cache = CacheState::cold, .slack_us = 0, .contenders = 8, .rounds = 16, .rounds_budget_us = 4e5};
+  }
+
+  std::vector<Timed> time(const std::vector<KernelConfig>& configs) {
+    std::vector<Candidate> candidates;
+    for (const KernelConfig& config : configs) candidates.push_back({&cuda_backend(), config});
+    // Verified, and loaded: a kernel's first call takes milliseconds.
+    for (const Candidate& one : candidates) (void)bench_.coarse(one, std::numeric_limits<double>::infinity());
+    std::vector<Timed> timed(configs.size());
+    bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
+      const Measurement& m = outcome.measured;
+      // Who is raced is far behind: that much is known of it.
+      if (m.status == Status::ok || m.status == Status::raced)
+        timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
+    });
+    return timed;
+  }
+
+  const Selector& selector_;
+  ProblemBench bench_;
+};
+
+struct Summary {
+  double geomean = 1, p10 = 1, least = 1;
+  std::size_t wins = 0, losses = 0;  ///< by more than 3 %, both times known to 5 %
+};
+
+Summary summarise_ratios(const std::vector<const Row*>& rows, double (Row::*ratio)() const) {
+  Summary summary;
+  std::vector<double> all;
+  double logs = 0;
+  for (const Row* row : rows) {
+    const double r = (row->*ratio)();
+    if (!(r > 0)) continue;
+    all.push_back(r);
+    logs += std::log(r);
+    const bool known = !row->ours.noisy && !row->first.noisy;
+    summary.wins += known && r > 1.03;
+    summary.losses += known && r < 1 / 1.03;
+  }
+  if (all.empty()) return summary;
+  std::ranges::sort(all);
+  summary.geomean = std::exp(logs / static_cast<double>(all.size()));
+  summary.p10 = all[all.size() / 10];
+  summary.least = all.front();
+  return summary;
+}
+
+std::string kind_of(const GemmProblem& p) {
+  if (p.k % 8 != 0 || p.n % 8 != 0) return "rows not of 16 bytes";
+  if (p.m <= 16) return "m 1 to 16";
+  if (p.m <= 256) return "m 17 to 256";
+  return "m above 256";
+}
+
+void print_tables(const std::vector<Row>& rows) {
+  std::map<std::string, std::vector<const Row*>> kinds;
+  for (const Row& row : rows) {
+    kinds[kind_of(row.problem)].push_back(&row);
+    kinds["~all"].push_back(&row);
+  }
+  fmt::print("\n{:22} {:>5} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} {:>7} {:>5} {:>6}\n",
+             "ours over cuBLASLt's", "", "first", "P10", "min", "wins", "losses", "best of 8", "P10", "wins",
+             "losses");
+  for (const auto& [kind, of] : kinds) {
+    const Summary first = summarise_ratios(of, &Row::versus_first),
+                  best = summarise_ratios(of, &Row::versus_best);
+    fmt::print("{:22} {:>5} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>5} {:>6}\n",
+               kind == "~all" ? "all" : kind, of.size(), first.geomean, first.p10, first.least, first.wins,
+               first.losses, best.geomean, best.p10, best.wins, best.losses);
+  }
+  const auto& all = kinds["~all"];
+  const Summary first = summarise_ratios(all, &Row::versus_first),
+                best = summarise_ratios(all, &Row::versus_best);
+  fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt {:.4f} x\n", first.geomean);
+  fmt::print("RESULT gemm_cuda.p10_vs_cublaslt {:.4f} x\n", first.p10);
+  fmt::print("RESULT gemm_cuda.min_vs_cublaslt {:.4f} x\n", first.least);
+  fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt_best_of_8 {:.4f} x\n", best.geomean);
+}
+
+void write_csv(const std::string& file, const std::vector<Row>& rows) {
+  std::ofstream out(file);
+  out << "problem,weight,config,ours_us,first_us,best_of_8_us,noisy\n";
+  for (const Row& row : rows) {
+    out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{}\n", print(row.problem), row.problem.weight,
+                       row.name, row.ours.us, row.first.us, row.best.us, row.ours.noisy || row.first.noisy);
+  }
+}
+
+/// A pass of each model over so many tokens: the sum over its products, each times its calls.
+void compare_decoding(Match& match, DType dtype) {
+  fmt::print("\n{:16} {:>6} {:>9} {:>12} {:>12} {:>12} {:>7} {:>7}\n", "model", "tokens", "products",
+             "ours us", "first us", "best of 8", "ratio", "of 8");
+  for (const char* model : {"llama-3-8b", "qwen2.5-7b"}) {
+    const auto products = make_problem_set({.set = "llm", .dtype = dtype, .models = {model}});
+    for (const std::int64_t tokens : {1, 8, 64, 512}) {
+      double ours = 0, first = 0, best = 0;
+      std::size_t count = 0;
+      for (const GemmProblem& problem : products) {
+        if (problem.m != tokens) continue;
+        const auto row = match.play(problem);
+        if (!row) fail(Errc::device_failure, "{}: not timed", print(problem));
+        ours += problem.weight * row->ours.us;
+        first += problem.weight * row->first.us;
+        best += problem.weight * row->best.us;
+        ++count;
+      }
+      fmt::print("{:16} {:>6} {:>9} {:>12.1f} {:>12.1f} {:>12.1f} {:>7.3f} {:>7.3f}\n", model, tokens, count,
+                 ours, first, best, first / ours, best / ours);
+    }
+  }
+}
+
+int run(const Options& options) {
+  if (const std::string why = cuda_missing(); !why.empty()) {
+    fmt::print("gemm_cuda: not measured: {}\n", why);
+    return 3;
+  }
+  std::vector<GemmProblem> problems = read_problems(options.problems);
+  if (options.limit > 0 && problems.size() > options.limit) problems.resize(options.limit);
+  Selector selector = Selector::load(
+      options.model, {.provider = "cublaslt", .device = cuda_backend().device(), .rules = "default"});
+  fmt::print("{}; {} on {} problems of {}\n", cuda_backend().device().model, options.model, problems.size(),
+             options.problems);
+  for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
+  compare_deciding(selector, problems);  // before anything else asks the heuristic, which remembers
+  Match match(selector);
+  std::vector<Row> rows;
+  for (const GemmProblem& problem : problems) {
+    if (auto row = match.play(problem)) rows.push_back(std::move(*row));
+  }
+  if (rows.empty()) fail(Errc::device_failure, "none of {} problems could be timed", problems.size());
+  if (!options.csv.empty()) write_csv(options.csv, rows);
+  if (!options.no_decode) compare_decoding(match, problems.front().dtype_a);
+  print_tables(rows);
+  return 0;
+}
+
+}  // namespace
+}  // namespace kscout::bench
+
+int main(int argc, char** argv) {
+  using namespace kscout;
+  bench::Options options;
+  CLI::App app("a model's choices against cuBLASLt's");
+  app.add_option("--problems", options.problems, "file of one-line forms, one signature")->required();
+  app.add_option("--model", options.model, "model folder")->capture_default_str();
+  app.add_option("--limit", options.limit, "only the first so many problems");
+  app.add_option("--csv", options.csv, "write every problem's times");
+  app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return bench::run(options);
+  } catch (const Error& error) {
+    std::fprintf(stderr, "gemm_cuda: %s\n", error.what());
+    return 4;
+  }
+}

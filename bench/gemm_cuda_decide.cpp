@@ -1,0 +1,74 @@
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "gemm_cuda.h"
+#include "provider/cublaslt/cublaslt.h"
+
+namespace kscout::bench {
+
+namespace {
+
+template <class Work>
+double microseconds(const Work& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
+}
+
+struct Times {
+  const char* who;
+  std::vector<double> us;
+
+  double at(double share) const {
+    return us[std::min(us.size() - 1, static_cast<std::size_t>(share * static_cast<double>(us.size())))];
+  }
+  void print() {
+    std::ranges::sort(us);
+    fmt::print("{:34} {:>10.3f} {:>10.3f} {:>10.3f}\n", who, at(0.5), at(0.99), us.back());
+  }
+};
+
+}  // namespace
+
+void compare_deciding(Selector& selector, std::span<const GemmProblem> problems) {
+  cuda::Module& module = cuda::open_module();
+  Times cold{"kscout, cold", {}}, cached{"kscout, cached", {}};
+  Times asked{"cuBLASLt's heuristic, first time", {}}, again{"cuBLASLt's heuristic, again", {}};
+  const auto ask = [&](const GemmProblem& problem) {
+    cuda::Algorithm algorithm;
+    std::int32_t count = 0;
+    (void)module.suggest(cuda::shape_of(problem), kCublasLtWorkspace, &algorithm, 1, &count);
+  };
+  Choice choice;
+  (void)selector.try_select(problems.front(), choice);  // makes the family of the signature ready
+  ask(problems.front());
+  selector.clear_cache();
+  for (const GemmProblem& problem : problems) {
+    cold.us.push_back(microseconds([&] { (void)selector.try_select(problem, choice); }));
+    // A hit is shorter than a clock's reading: a thousand of them.
+    cached.us.push_back(microseconds([&] {
+                          for (int i = 0; i < 1000; ++i) (void)selector.try_select(problem, choice);
+                        }) /
+                        1000);
+    asked.us.push_back(microseconds([&] { ask(problem); }));
+    again.us.push_back(microseconds([&] {
+                         for (int i = 0; i < 10; ++i) ask(problem);
+                       }) /
+                       10);
+  }
+  fmt::print(
+      "\nmicroseconds to decide, one core, {} problems (cuBLASLt: descriptors made for each call)\n{:34} "
+      "{:>10} {:>10} {:>10}\n",
+      problems.size(), "", "p50", "p99", "max");
+  for (Times* times : {&cold, &cached, &asked, &again}) times->print();
+  fmt::print("RESULT gemm_cuda.cold_us {:.1f} us\n", cold.at(0.5));
+  fmt::print("RESULT gemm_cuda.cached_ns {:.1f} ns\n", 1000 * cached.at(0.5));
+  fmt::print("RESULT gemm_cuda.cublaslt_cold_us {:.1f} us\n", asked.at(0.5));
+  fmt::print("RESULT gemm_cuda.cublaslt_again_us {:.2f} us\n", again.at(0.5));
+}
+
+}  // namespace kscout::bench

@@ -1,0 +1,134 @@
+// The dispatcher on a real GPU: operands in its memory, a stream, a captured graph, timing on first use.
+#include <vector>
+
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+
+namespace kscout {
+namespace {
+
+class CudaDispatch : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = cuda_missing(); !why.empty()) GTEST_SKIP() << "NO GPU TESTED: " << why;
+    try {
+      gpu().device();
+    } catch (const Error& error) {
+      GTEST_SKIP() << "NO GPU TESTED: " << error.what();
+    }
+  }
+  static Backend& gpu() { return backend("cuda"); }
+  static Registry only_gpu() {
+    Registry registry;
+    registry.add(gpu());
+    return registry;
+  }
+};
+
+/// Operands of a problem in the GPU's memory, and what C should be.
+struct Work {
+  explicit Work(const GemmProblem& of) : problem(of), operands(backend("cuda").instruments()) {
+    operands.make(problem, 7);
+    reference.emplace(problem, operands);
+    operands.reset_c();
+  }
+  void expect_right() {
+    const Verification found = reference->check(operands.c());
+    EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
+    EXPECT_EQ(operands.damage(), "") << print(problem);
+  }
+  GemmProblem problem;
+  GemmOperands operands;
+  std::optional<GemmReference> reference;
+};
+
+const GemmProblem kDecode = make_gemm(64, 4096, 1024, DType::bf16);
+
+bool driver_is_loaded() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  return driver != nullptr;
+}
+
+TEST_F(CudaDispatch, OpensNoDeviceBeforeTheFirstRunAndAForkedChildMayRun) {
+  Dispatcher dispatcher(only_gpu());
+  const Solution solution = dispatcher.get_solution(kDecode);
+  EXPECT_EQ(solution.backend, &gpu());
+  EXPECT_FALSE(driver_is_loaded()) << "choosing opened the driver";
+  const pid_t child = fork();
+  if (child == 0) {
+    Work work(kDecode);
+    dispatcher.run(kDecode, work.operands.buffers());
+    work.expect_right();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_FALSE(driver_is_loaded()) << "the parent has no context still";
+}
+
+TEST_F(CudaDispatch, ComputesInTheDevicesMemory) {
+  Dispatcher dispatcher(only_gpu());
+  for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
+    Work work(make_gemm(96, 512, 256, DType::fp16, layout));
+    dispatcher.run(work.problem, work.operands.buffers());
+    work.expect_right();
+  }
+}
+
+TEST_F(CudaDispatch, ARunIsCapturedIntoAGraph) {
+  Dispatcher dispatcher(only_gpu());
+  Work work(kDecode);
+  const std::size_t bytes = dispatcher.workspace_bytes(kDecode);
+  Memory& memory = gpu().memory();
+  void* const workspace = memory.allocate(bytes + 1);
+  cuda::Module& module = cuda::open_module();
+  void* stream = nullptr;
+  cuda::check(module, module.capture(&stream));
+  dispatcher.run(kDecode, work.operands.buffers(),
+                 {.stream = {stream}, .workspace = workspace, .workspace_bytes = bytes});
+  cuda::check(module, module.end_capture());
+  EXPECT_GT(work.reference->check(work.operands.c()).error, 1) << "nothing has run yet";
+  cuda::check(module, module.replay());
+  work.expect_right();
+  memory.release(workspace);
+}
+
+TEST_F(CudaDispatch, FirstUseTimesTheBestOnTheDevicesClock) {
+  Dispatcher dispatcher(only_gpu(), {.refine = {.top = 4, .seconds = 0.05}});
+  Work work(kDecode);
+  const Solution first = dispatcher.run(kDecode, work.operands.buffers());
+  work.expect_right();
+  const Solution second = dispatcher.get_solution(kDecode);
+  EXPECT_EQ(second.choice.decided_by, ChoiceSource::db);
+  EXPECT_GT(second.choice.time_us, 1);
+  EXPECT_LT(second.choice.time_us, 100) << "bf16 64 x 4096 x 1024 takes some 6 us on an H200";
+  EXPECT_EQ(first.choice.config.space, second.choice.config.space);
+}
+
+TEST_F(CudaDispatch, WithoutAModelAnExhaustiveSearchFindsTheFastest) {
+  Dispatcher dispatcher(only_gpu(), {.fallback = Fallback::exhaustive});
+  Work work(make_gemm(64, 1024, 512, DType::tf32));  // nobody trained one for it
+  const Solution solution = dispatcher.run(work.problem, work.operands.buffers());
+  work.expect_right();
+  EXPECT_EQ(solution.choice.source, ChoiceSource::db);
+  EXPECT_GT(solution.choice.time_us, 1);
+}
+
+TEST_F(CudaDispatch, EveryGpuHasItsOwnFacts) {
+  const int count = cuda_device_count();
+  EXPECT_GE(count, 1);
+  EXPECT_EQ(used_cuda_device(), 0);
+}
+
+}  // namespace
+}  // namespace kscout
