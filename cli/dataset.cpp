@@ -33,6 +33,7 @@ struct Options {
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
   bool counted = false;
+  bool without_derived = false;
   std::uint64_t seed = 1;
 };
 
@@ -142,7 +143,9 @@ void check_verb(const Options& options) {
 }
 
 void write_table(const std::string& file, const Options& options, const MeasurementTable& table) {
-  write_dataset(file, table, reading(options));
+  DatasetOptions how = reading(options);
+  how.derived = !options.without_derived;
+  write_dataset(file, table, how);
   fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(), table.problems.size(),
              table.configs.size());
 }
@@ -291,6 +294,8 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("--out", options->out, "file to write")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
   part->add_flag("--counted", options->counted, "keep only the row that counts, of a config's two passes");
+  part->add_flag("--without-derived", options->without_derived,
+                 "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();

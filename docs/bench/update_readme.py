@@ -36,6 +36,14 @@ MEANING = {
     "forest.text_vs_lightgbm": "the same for LightGBM's text",
     "forest.heap_per_file": "memory of a selector over that model, after a choice, over the file",
     "forest.peak_bytes": "most memory while it loads and first chooses",
+    "gemm_cuda.geomean_vs_cublaslt": "H200, bf16: the model's choice over cuBLASLt's first suggestion, geometric mean over 395 held-out problems",
+    "gemm_cuda.p10_vs_cublaslt": "the same, tenth percentile",
+    "gemm_cuda.min_vs_cublaslt": "the same, worst problem",
+    "gemm_cuda.geomean_vs_cublaslt_best_of_8": "the same over the fastest of cuBLASLt's eight suggestions, found by timing them",
+    "gemm_cuda.cold_us": "choice for a new problem among 121 configs, median, the GPU's host",
+    "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
+    "gemm_cuda.cublaslt_cold_us": "cuBLASLt's heuristic for a new problem, one suggestion, median",
+    "gemm_cuda.cublaslt_again_us": "the same again",
 }
 
 

@@ -250,7 +250,7 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     const std::string& name = specs_[i].name;
     const bool axis = i >= axes_at(space_) && i < measurement_at(space_);
     const bool needed =
-        required == Columns::all_required ||
+        (required == Columns::all_required && i < derived_at(space_)) ||
         (axis ? has_axes_
               : is_required(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
     if (needed && position_[i] < 0) {

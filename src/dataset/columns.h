@@ -38,6 +38,8 @@ inline constexpr std::string_view kAxisPrefix = "config_";
 
 /// Every column of a dataset of this config space, in file order.
 std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
+/// So many of them, at the end, follow from the others: a file may lack them.
+inline constexpr std::size_t kDerivedColumns = 2;
 
 /// Values of one column over some rows; which member is used depends on the type.
 struct ColumnValues {

@@ -156,8 +156,13 @@ MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& option
 void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
   if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
-  const Block block = make_block(table, options.providers(space.provider), space);
-  write_file_atomically(file, parquet_bytes(dataset_columns(space), block, file_metadata(table, space)));
+  Block block = make_block(table, options.providers(space.provider), space);
+  std::vector<ColumnSpec> columns = dataset_columns(space);
+  if (!options.derived) {
+    columns.resize(columns.size() - kDerivedColumns);
+    block.columns.resize(columns.size());
+  }
+  write_file_atomically(file, parquet_bytes(columns, block, file_metadata(table, space)));
 }
 
 }  // namespace kscout

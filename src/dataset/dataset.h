@@ -26,6 +26,8 @@ struct DatasetOptions {
   std::function<const Provider&(std::string_view)> providers = provider;
   /// Facts for files that carry none: CSV, or Parquet rewritten by another tool.
   std::optional<Device> device;
+  /// Writing Parquet: with `tflops` and `gb_s`, which follow from sizes and times but take half of the file.
+  bool derived = true;
 };
 
 /// Parquet, or CSV when the name ends in .csv. Throws not_found, corrupt_data, unsupported (newer version).

@@ -17,11 +17,14 @@
 
 namespace kscout {
 
-/// A plain C++ type stored as itself. `round_off` is half the distance of 1 to the next value: 0 when exact.
+/// A plain C++ type stored as itself. `round_off` is half the distance of 1 to the next value: 0 when exact;
+/// `step` the distance of 0 to the next one, which is what small values are rounded to.
 template <class T, int mantissa_bits>
 struct PlainElement {
   static constexpr double round_off =
       mantissa_bits == 0 ? 0.0 : 1.0 / static_cast<double>(1LL << mantissa_bits);
+  static constexpr double step =
+      mantissa_bits == 0 ? 0.0 : static_cast<double>(std::numeric_limits<T>::denorm_min());
   using stored = T;
   static double load(const void* data, std::int64_t i) noexcept {
     return static_cast<double>(static_cast<const T*>(data)[i]);
@@ -47,6 +50,7 @@ struct TensorFloat32 : PlainElement<float, 11> {
 /// Upper half of an fp32, rounded to nearest even.
 struct BFloat16 {
   static constexpr double round_off = 1.0 / 256;
+  static constexpr double step = 0x1p-133;
   using stored = std::uint16_t;
   static double load(const void* data, std::int64_t i) noexcept {
     return std::bit_cast<float>(static_cast<std::uint32_t>(static_cast<const std::uint16_t*>(data)[i]) << 16);
@@ -61,6 +65,7 @@ struct BFloat16 {
 /// IEEE binary16, rounded to nearest even.
 struct Float16 {
   static constexpr double round_off = 1.0 / 2048;
+  static constexpr double step = 0x1p-24;
   using stored = std::uint16_t;
   static double load(const void* data, std::int64_t i) noexcept {
     const std::uint32_t h = static_cast<const std::uint16_t*>(data)[i];
@@ -96,6 +101,7 @@ struct Float8 {
   static constexpr double round_off = 1.0 / (1 << (mantissa_bits + 1));
   using stored = std::uint8_t;
   static constexpr int kMantissa = 1 << mantissa_bits;
+  static constexpr double step = 1.0 / (1 << (bias - 1 + mantissa_bits));
   static constexpr int kLargest = has_infinity ? 0x7B : 0x7E;  ///< bits of the largest finite value
 
   static double load(const void* data, std::int64_t i) noexcept {

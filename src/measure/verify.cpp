@@ -69,6 +69,10 @@ double round_off(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off; });
 }
 
+double step(DType dtype) {
+  return with_element(dtype, []<class E>() { return E::step; });
+}
+
 /// Unit round-off of sums of k products (verify.h, "Tolerance").
 double sum_round_off(const GemmProblem& problem) {
   const double own = round_off(problem.dtype_acc);
@@ -106,7 +110,8 @@ GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& ope
     : device_(operands.device()),
       problem_(problem),
       sum_round_off_(sum_round_off(problem)),
-      store_round_off_(round_off(problem.dtype_c)) {
+      store_round_off_(round_off(problem.dtype_c)),
+      store_step_(step(problem.dtype_c)) {
   if (problem.m == 0 || problem.n == 0) return;
   if (flop_count(problem) / 2 + static_cast<double>(operand_elements(problem).c) <= kMostProducts) {
     add_all_elements(operands);
@@ -119,9 +124,10 @@ GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& ope
 void GemmReference::add_element(const Place& place, double product, double norms, double read, double bias) {
   const double before = product + read + bias;
   const double value = activated(problem_.epilogue, before);
-  elements_.push_back({place.item, place.row, place.column, value,
-                       kSlack * sum_round_off_ * norms +
-                           kStoreSlack * store_round_off_ * (std::abs(before) + std::abs(read))});
+  elements_.push_back(
+      {place.item, place.row, place.column, value,
+       kSlack * sum_round_off_ * norms +
+           kStoreSlack * (store_round_off_ * (std::abs(before) + std::abs(read)) + store_step_)});
   places_.push_back(view_c(problem_).at(place.item, place.row, place.column));
 }
 
@@ -229,7 +235,7 @@ void GemmReference::add_row_checks(const GemmOperands& operands) {
         value += operands.beta() * read.value[i];
         stored += operands.beta() * std::sqrt(read.squares[i]);
       }
-      rows_.push_back({value, kSlack * (unit * norms + store_round_off_ * stored)});
+      rows_.push_back({value, kSlack * (unit * norms + store_round_off_ * stored + store_step_ * norm(x_))});
     }
   }
 }

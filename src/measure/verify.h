@@ -16,7 +16,8 @@
 /// sums grow like a random walk, so that the error of a dot product of any length and any order of summation
 /// has a standard deviation below u |a_i| |b_j| / 2 (Euclidean norms of the row and the column). We allow
 /// 8 u |a_i| |b_j|: 16 deviations for long sums, and no less than the worst case for k <= 8. Storing C adds
-/// 2 u_c times the size of an element (u_c: round-off of C's type). A row of Freivalds' check adds
+/// 2 u_c times the size of an element (u_c: round-off of C's type) and twice the least value that C's type
+/// tells from 0, which shows where products of fp16 come near it. A row of Freivalds' check adds
 /// independent errors: the same with |b_j| replaced by sqrt(sum_j x_j^2 |b_j|^2).
 /// Matrix units add products of small types to an fp32 sum by cutting digits off, not by rounding (M. Fasi et
 /// al., "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021). Such errors point the same way: over the
@@ -72,7 +73,7 @@ class GemmReference {
 
   Instruments& device_;
   GemmProblem problem_;
-  double sum_round_off_, store_round_off_;
+  double sum_round_off_, store_round_off_, store_step_;
   std::vector<Element> elements_;
   std::vector<std::int64_t> places_;  ///< of elements_, as indices into C
   std::vector<double> x_;             ///< Freivalds' vector; empty when every element is compared

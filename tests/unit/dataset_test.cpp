@@ -50,6 +50,15 @@ TEST_F(DatasetFile, ParquetReadsBackEveryValue) {
   expect_same(read_dataset(file(), toy_options()), toy_table());
 }
 
+TEST_F(DatasetFile, WhatFollowsFromTheRestMayBeLeftOut) {
+  DatasetOptions options = toy_options();
+  write_dataset(file(), toy_table(), options);
+  options.derived = false;
+  write_dataset(file("b.parquet"), toy_table(), options);
+  EXPECT_LT(fs::file_size(file("b.parquet")), fs::file_size(file()));
+  expect_same(read_dataset(file("b.parquet"), options), toy_table());
+}
+
 TEST_F(DatasetFile, CsvReadsBackEveryValueButProvenance) {
   write_dataset(file("a.csv"), toy_table(), toy_options());
   DatasetOptions options = toy_options();

@@ -262,6 +262,22 @@ TEST(Verify, RightResultsPassWithRoom) {
   }
 }
 
+TEST(Verify, SmallProductsAreRoundedToTheStepsOfTheType) {
+  const GemmProblem problem = make_gemm(256, 64, 1, DType::fp16);
+  GemmOperands operands;
+  operands.make(problem, 1);
+  const GemmReference reference(problem, operands);
+  operands.reset_c();
+  for (std::int64_t i = 0; i < problem.m; ++i) {
+    for (std::int64_t j = 0; j < problem.n; ++j) {
+      Float16::store(operands.buffers().c, i * problem.n + j,
+                     Float16::load(operands.a(), i) * Float16::load(operands.b(), j));
+    }
+  }
+  const Verification verdict = reference.check(operands.c());
+  EXPECT_LE(verdict.error, 1) << verdict.where;
+}
+
 TEST(Verify, EverySingleWrongElementIsFound) {
   for (const auto& problem : verified_problems()) {
     // 0.01 is a product a*b; sums of 70000 of them are not rounded that finely.
