@@ -6,6 +6,6 @@ import kscout
 
 data = kscout.Dataset(sys.argv[1])
 frame = data.to_pandas().query("status == 'ok'")
-best = frame.sort_values("tflops").groupby(["m", "n", "k", "batch", "layout"]).tail(1)
+best = frame.sort_values("time_us").groupby(["m", "n", "k", "batch", "layout"]).head(1)
 print(data.metadata()["device"]["name"], len(data.problems()), "problems")
 print(best.config.value_counts().head(5).to_string())
