@@ -20,9 +20,7 @@ Instruments& instruments_of(std::span<const Candidate> candidates) {
   for (const Candidate& one : candidates) {
     if (&one.backend->instruments() == &shared) continue;
     fail(Errc::unsupported,
-         "backends {} and {}: an exhaustive search measures operands in one device's memory; give it a "
-         "registry "
-         "of one of them",
+         "backends {} and {}: an exhaustive search measures operands in one device's memory; register one",
          candidates.front().backend->name(), one.backend->name());
   }
   return shared;
