@@ -44,6 +44,8 @@ MEANING = {
     "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
     "gemm_cuda.cublaslt_cold_us": "cuBLASLt's heuristic for a new problem, one suggestion, median",
     "gemm_cuda.cublaslt_again_us": "the same again",
+    "import.mb_per_second": "a benchmark log of 1 GB read into rows, one core",
+    "import.peak_mb": "most memory while it is read",
 }
 
 
