@@ -9,7 +9,6 @@
 #include "gemm_cuda.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -58,11 +57,8 @@ struct Timed {
 /// One problem's answers.
 struct Row {
   GemmProblem problem;
-  Choice choice;
-  std::string name;
+  std::string config;  ///< ours, by name
   Timed ours, first, best;
-  double versus_first() const { return first.us / ours.us; }
-  double versus_best() const { return best.us / ours.us; }
 };
 
 class Match {
@@ -70,15 +66,9 @@ class Match {
   explicit Match(const Selector& selector)
       : selector_(selector), bench_(protocol(), 1, cuda::gpu_instruments()) {}
 
-  /// Nothing when neither of both can compute it.
+  /// Nothing when our choice or the first suggestion cannot compute it, or computes it wrongly.
   std::optional<Row> play(const GemmProblem& problem) {
-    Row row{.problem = problem,
-            .choice = selector_.select(problem),
-            .name = {},
-            .ours = {},
-            .first = {},
-            .best = {}};
-    row.name = Selector::name(problem, row.choice);
+    const Choice choice = selector_.select(problem);
     bench_.open(problem);
     // Who is the fastest of the eight is decided before the match, as an application would: by timing them.
     std::vector<KernelConfig> eight;
@@ -88,12 +78,9 @@ class Match {
     for (std::size_t i = 1; i < tuned.size(); ++i) {
       if (tuned[i].us < tuned[fastest].us || std::isnan(tuned[fastest].us)) fastest = i;
     }
-    const std::vector<Timed> match = time({row.choice.config, eight[0], eight[fastest]});
-    row.ours = match[0];
-    row.first = match[1];
-    row.best = match[2];
-    if (std::isnan(row.ours.us) || std::isnan(row.first.us)) return std::nullopt;
-    return row;
+    const std::vector<Timed> match = time({choice.config, eight[0], eight[fastest]});
+    if (std::isnan(match[0].us) || std::isnan(match[1].us)) return std::nullopt;
+    return Row{problem, Selector::name(problem, choice), match[0], match[1], match[2]};
   }
 
  private:
@@ -105,12 +92,16 @@ class Match {
     std::vector<Candidate> candidates;
     for (const KernelConfig& config : configs) candidates.push_back({&cuda_backend(), config});
     // Verified, and loaded: a kernel's first call takes milliseconds.
-    for (const Candidate& one : candidates) (void)bench_.coarse(one, std::numeric_limits<double>::infinity());
+    std::vector<bool> right;
+    for (const Candidate& one : candidates) {
+      const Outcome first = bench_.coarse(one, std::numeric_limits<double>::infinity());
+      right.push_back(first.measured.status == Status::ok);
+    }
     std::vector<Timed> timed(configs.size());
     bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
       const Measurement& m = outcome.measured;
       // Who is raced is far behind: that much is known of it.
-      if (m.status == Status::ok || m.status == Status::raced)
+      if (right[i] && (m.status == Status::ok || m.status == Status::raced))
         timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
     });
     return timed;
@@ -125,16 +116,19 @@ struct Summary {
   std::size_t wins = 0, losses = 0;  ///< by more than 3 %, both times known to 5 %
 };
 
-Summary summarise_ratios(const std::vector<const Row*>& rows, double (Row::*ratio)() const) {
+/// Our speed over a rival's.
+Summary against(Timed Row::*rival, const std::vector<const Row*>& rows) {
   Summary summary;
   std::vector<double> all;
   double logs = 0;
   for (const Row* row : rows) {
-    const double r = (row->*ratio)();
+    const Timed& ours = row->ours;
+    const Timed& theirs = row->*rival;
+    const double r = theirs.us / ours.us;
     if (!(r > 0)) continue;
     all.push_back(r);
     logs += std::log(r);
-    const bool known = !row->ours.noisy && !row->first.noisy;
+    const bool known = !ours.noisy && !theirs.noisy;
     summary.wins += known && r > 1.03;
     summary.losses += known && r < 1 / 1.03;
   }
@@ -153,29 +147,30 @@ std::string kind_of(const GemmProblem& p) {
   return "m above 256";
 }
 
+void print_line(const std::string& kind, const std::vector<const Row*>& rows) {
+  const Summary first = against(&Row::first, rows), best = against(&Row::best, rows);
+  fmt::print("{:22} {:>5} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>5} {:>6}\n", kind,
+             rows.size(), first.geomean, first.p10, first.least, first.wins, first.losses, best.geomean,
+             best.p10, best.wins, best.losses);
+}
+
 void print_tables(const std::vector<Row>& rows) {
   std::map<std::string, std::vector<const Row*>> kinds;
+  std::vector<const Row*> all;
   for (const Row& row : rows) {
     kinds[kind_of(row.problem)].push_back(&row);
-    kinds["~all"].push_back(&row);
+    all.push_back(&row);
   }
   fmt::print("\n{:22} {:>5} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} {:>7} {:>5} {:>6}\n",
              "ours over cuBLASLt's", "", "first", "P10", "min", "wins", "losses", "best of 8", "P10", "wins",
              "losses");
-  for (const auto& [kind, of] : kinds) {
-    const Summary first = summarise_ratios(of, &Row::versus_first),
-                  best = summarise_ratios(of, &Row::versus_best);
-    fmt::print("{:22} {:>5} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>5} {:>6}\n",
-               kind == "~all" ? "all" : kind, of.size(), first.geomean, first.p10, first.least, first.wins,
-               first.losses, best.geomean, best.p10, best.wins, best.losses);
-  }
-  const auto& all = kinds["~all"];
-  const Summary first = summarise_ratios(all, &Row::versus_first),
-                best = summarise_ratios(all, &Row::versus_best);
+  for (const auto& [kind, of] : kinds) print_line(kind, of);
+  print_line("all", all);
+  const Summary first = against(&Row::first, all);
   fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt {:.4f} x\n", first.geomean);
   fmt::print("RESULT gemm_cuda.p10_vs_cublaslt {:.4f} x\n", first.p10);
   fmt::print("RESULT gemm_cuda.min_vs_cublaslt {:.4f} x\n", first.least);
-  fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt_best_of_8 {:.4f} x\n", best.geomean);
+  fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt_best_of_8 {:.4f} x\n", against(&Row::best, all).geomean);
 }
 
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
@@ -183,7 +178,7 @@ void write_csv(const std::string& file, const std::vector<Row>& rows) {
   out << "problem,weight,config,ours_us,first_us,best_of_8_us,noisy\n";
   for (const Row& row : rows) {
     out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{}\n", print(row.problem), row.problem.weight,
-                       row.name, row.ours.us, row.first.us, row.best.us, row.ours.noisy || row.first.noisy);
+                       row.config, row.ours.us, row.first.us, row.best.us, row.ours.noisy || row.first.noisy);
   }
 }
 
@@ -227,7 +222,11 @@ int run(const Options& options) {
   Match match(selector);
   std::vector<Row> rows;
   for (const GemmProblem& problem : problems) {
-    if (auto row = match.play(problem)) rows.push_back(std::move(*row));
+    if (auto row = match.play(problem)) {
+      rows.push_back(std::move(*row));
+    } else {
+      fmt::print("left out: {}: the choice or the first suggestion cannot compute it\n", print(problem));
+    }
   }
   if (rows.empty()) fail(Errc::device_failure, "none of {} problems could be timed", problems.size());
   if (!options.csv.empty()) write_csv(options.csv, rows);

@@ -1,5 +1,5 @@
 // The dispatcher on a real GPU: operands in its memory, a stream, a captured graph, timing on first use.
-#include <vector>
+#include <optional>
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -7,26 +7,17 @@
 #include <unistd.h>
 
 #include <kscout/dispatcher.h>
-#include <kscout/error.h>
 
 #include "backend/cuda/cuda_backend.h"
+#include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"
 
 namespace kscout {
 namespace {
 
-class CudaDispatch : public testing::Test {
+class CudaDispatch : public test::OnGpu {
  protected:
-  void SetUp() override {
-    if (const std::string why = cuda_missing(); !why.empty()) GTEST_SKIP() << "NO GPU TESTED: " << why;
-    try {
-      gpu().device();
-    } catch (const Error& error) {
-      GTEST_SKIP() << "NO GPU TESTED: " << error.what();
-    }
-  }
-  static Backend& gpu() { return backend("cuda"); }
   static Registry only_gpu() {
     Registry registry;
     registry.add(gpu());
@@ -122,12 +113,6 @@ TEST_F(CudaDispatch, WithoutAModelAnExhaustiveSearchFindsTheFastest) {
   work.expect_right();
   EXPECT_EQ(solution.choice.source, ChoiceSource::db);
   EXPECT_GT(solution.choice.time_us, 1);
-}
-
-TEST_F(CudaDispatch, EveryGpuHasItsOwnFacts) {
-  const int count = cuda_device_count();
-  EXPECT_GE(count, 1);
-  EXPECT_EQ(used_cuda_device(), 0);
 }
 
 }  // namespace

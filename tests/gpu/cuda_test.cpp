@@ -12,6 +12,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/harvest.h"
+#include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -19,18 +20,7 @@
 namespace kscout {
 namespace {
 
-class Cuda : public testing::Test {
- protected:
-  void SetUp() override {
-    if (const std::string why = cuda_missing(); !why.empty()) GTEST_SKIP() << "NO GPU TESTED: " << why;
-    try {
-      backend("cuda").device();
-    } catch (const Error& error) {
-      GTEST_SKIP() << "NO GPU TESTED: " << error.what();
-    }
-  }
-  static Backend& gpu() { return backend("cuda"); }
-};
+using Cuda = test::OnGpu;
 
 KernelConfig suggestion(std::int32_t n) {
   CublasLtConfig config;

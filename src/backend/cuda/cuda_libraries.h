@@ -2,8 +2,9 @@
 /// \file
 /// Kernel libraries of backend `cuda`: what runs configs of providers that are compiled (cutlass).
 ///
-///     LibraryBackend& holder = CudaLibraries::here().holder(signature, config);
-///     auto launch = holder.prepare(problem, config);
+///     std::string why;
+///     LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
+///     if (holder) launch = holder->prepare(problem, config);
 #include <map>
 #include <memory>
 #include <string>
