@@ -22,28 +22,53 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Starts the program as leader of a process group of its own, so that its children end with it.
-pid_t start(const std::vector<std::string>& command, int out) {
+/// Where a program's input and output go.
+class Redirections {
+ public:
+  Redirections() {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawn_file_actions_addopen(&actions_, 0, "/dev/null", O_RDONLY, 0);
+  }
+  ~Redirections() { posix_spawn_file_actions_destroy(&actions_); }
+  Redirections(const Redirections&) = delete;
+  Redirections& operator=(const Redirections&) = delete;
+
+  void to_file(int from, const char* file) {
+    posix_spawn_file_actions_addopen(&actions_, from, file, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  }
+  void to(int from, int descriptor) { posix_spawn_file_actions_adddup2(&actions_, descriptor, from); }
+  const posix_spawn_file_actions_t* get() const { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+};
+
+/// `flags`: of posix_spawnattr_setflags. Throws not_found.
+pid_t start(const std::vector<std::string>& command, const Redirections& redirections, short flags) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&actions, out, 1);
-  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  posix_spawnattr_setflags(&attributes, flags);
   pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments[0], &actions, &attributes, arguments.data(), environ);
+  const int error =
+      posix_spawnp(&child, arguments[0], redirections.get(), &attributes, arguments.data(), environ);
   posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) {
-    close(out);
-    fail(Errc::not_found, "{}: cannot be started ({})", command[0], std::strerror(error));
-  }
+  if (error != 0) fail(Errc::not_found, "{}: cannot be started ({})", command[0], std::strerror(error));
   return child;
+}
+
+int wait_for(pid_t child) {
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  return status;
+}
+
+void tell_end(int status, ProgramResult& result) {
+  result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
 /// Reads until the other end is closed; false when the time was up before.
@@ -78,11 +103,16 @@ ProgramResult run_program(const std::vector<std::string>& command, double second
     fail(Errc::device_failure, "no pipe to '{}': {}", command[0], std::strerror(errno));
   const auto deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  Redirections redirections;
+  redirections.to(1, ends[1]);
+  redirections.to_file(2, "/dev/null");
   pid_t child = 0;
   try {
-    child = start(command, ends[1]);
+    // Leader of a process group of its own, so that its children end with it.
+    child = start(command, redirections, POSIX_SPAWN_SETPGROUP);
   } catch (...) {
     close(ends[0]);
+    close(ends[1]);
     throw;
   }
   close(ends[1]);
@@ -97,12 +127,19 @@ ProgramResult run_program(const std::vector<std::string>& command, double second
   }
   if (result.timed_out) {
     kill(-child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    wait_for(child);
     return result;
   }
-  result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  tell_end(status, result);
+  return result;
+}
+
+ProgramResult run_logged(const std::vector<std::string>& command, const std::filesystem::path& log) {
+  Redirections redirections;
+  redirections.to_file(1, log.c_str());
+  redirections.to(2, 1);
+  ProgramResult result;
+  tell_end(wait_for(start(command, redirections, 0)), result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 ///
 ///     const ProgramResult result = run_program({"bin/benchmark_x", "-m=128"}, /*seconds=*/60);
 ///     if (!result.ended_well()) report(result.ending());
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -24,5 +25,9 @@ struct ProgramResult {
 /// The program's standard input is empty, its standard error goes nowhere. Throws not_found when it cannot be
 /// started, device_failure when the system has no pipe left.
 ProgramResult run_program(const std::vector<std::string>& command, double seconds);
+
+/// The same without an end to its time, and with both outputs in the file `log`, which begins anew; ending
+/// the terminal's process group ends it, too. `output` stays empty.
+ProgramResult run_logged(const std::vector<std::string>& command, const std::filesystem::path& log);
 
 }  // namespace kscout

@@ -2,48 +2,21 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <set>
 #include <thread>
 
-#include <fcntl.h>
-#include <spawn.h>
-#include <sys/wait.h>
-
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/run_program.h"
 #include "generate/emitter.h"
 #include "generate/project.h"
-
-extern char** environ;
 
 namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Runs a program with its output in a file. Its exit code; -1 when it ended by a signal. Throws not_found.
-int run_program(const std::vector<std::string>& command, const fs::path& log) {
-  std::vector<char*> arguments;
-  for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) fail(Errc::not_found, "{}: cannot be started ({})", command[0], std::strerror(error));
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
 
 /// The first line of a compiler's output that holds `word`; else its first line, or nothing.
 std::string line_with(const fs::path& log, std::string_view word, bool else_first) {
@@ -163,14 +136,14 @@ class Builder {
       return;
     std::vector<std::string> command = command_for(source);
     if (!request_.check_only) command.insert(command.end(), {"-o", object.string()});
-    const int status = run_program(command, log);
-    if (status == 0) {
+    const ProgramResult ran = run_logged(command, log);
+    if (ran.ended_well()) {
       if (!emitter_.warning.empty()) unit.result.message = line_with(log, emitter_.warning, false);
       if (unit.result.message.empty()) fs::remove(log, ignored);
       return;
     }
     fs::remove(object, ignored);
-    unit.result = {"", false, status < 0 ? "the compiler was ended by a signal" : complaint(log)};
+    unit.result = {"", false, ran.signal != 0 ? "the compiler was ended by a signal" : complaint(log)};
   }
 
   void link(const std::vector<GeneratedKernel>& held, BuildResult& result) {
@@ -184,7 +157,7 @@ class Builder {
     }
     command.insert(command.end(), {"-o", library.string()});
     const fs::path log = folder_ / "link.log";
-    if (run_program(command, log) != 0)
+    if (!run_logged(command, log).ended_well())
       fail(Errc::device_failure, "linking {}: {}", library.string(), complaint(log));
     result.library = library;
     result.index = write_library_index(request_.project, library, held);
