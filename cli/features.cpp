@@ -49,13 +49,13 @@ void print_catalogue(const Schema& schema, Format format) {
   table.print(format);
 }
 
-/// Without a schema: our own of the problem's operation.
+/// Without a schema: the one that a model is trained with.
 void print_row(const FeaturesOptions& options) {
   const Problem problem = options.problem.any_problem();
   const Op op = problem.op();
-  const std::string name = !options.schema.empty() ? options.schema : is_conv(op) ? "conv" : "gemm";
-  const Schema schema = Schema::find(name).for_op(op);
   const Device device = find_device(options.device);
+  const Schema schema =
+      Schema::find(options.schema.empty() ? default_schema(op, device.kind) : options.schema).for_op(op);
   std::vector<double> row(schema.size());
   if (options.config.empty()) {
     schema.evaluate_problem(problem, device, row);

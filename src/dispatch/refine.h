@@ -8,9 +8,9 @@
 /// **What it costs.** Once per problem: each contender is made ready and runs once untimed (on a GPU twice:
 /// the first call loads a kernel), then all run in turn (A B C A B C ...) until the first is known to 1 %,
 /// all others are surely slower, or the budget ends. A round starts only when the one before fits in what is
-/// left, so that the time is at most budget + two runs of every contender; up to half of the budget is spent
-/// on waiting for a machine that something else slows down. Those that take over three times as long as the
-/// first contender in the untimed round are left out of the rounds.
+/// left, so that the time is at most budget + two runs of every contender (three on a GPU); up to half of the
+/// budget is spent on waiting for a machine that something else slows down. Those that take over three times
+/// as long as the first contender in the untimed round are left out of the rounds.
 ///
 /// **What it risks.** The first contender is what would have run anyway. Another is taken only when its
 /// interval of the median (95 %) ends below the first one's begin: noise changes nothing, and the choice is

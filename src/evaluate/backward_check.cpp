@@ -56,6 +56,11 @@ BackwardCheck check_backward(const Model& model) {
   }
   const DType dtype = family.signature.dtype_a;
   const ConfigTable configs = kernels(model);
+  if (configs.size() < BackwardCheck::shown) {
+    fail(Errc::unsupported,
+         "rule set 'first' has {} kernels of {} with tile_k 64 on {}; the check asks for {}", configs.size(),
+         word(family.signature.dtype_a), model.device().name, BackwardCheck::shown);
+  }
   const std::span<const Shape> shapes =
       op == Op::conv_bwd_data ? std::span<const Shape>(kDataShapes) : kWeightShapes;
   BackwardCheck check;

@@ -110,7 +110,8 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   const bool fixed = protocol_.repeat > 0;
   std::vector<double> samples;
   double expected_us = first_us;
-  const int warmup = first_us >= kLongUs ? std::max(protocol_.warmup, 1) : protocol_.warmup;
+  const bool may_have_loaded = !fixed && first_us >= kLongUs;
+  const int warmup = may_have_loaded ? std::max(protocol_.warmup, 1) : protocol_.warmup;
   if (fixed || first_us < kLongUs + device_.loading_us()) {
     for (int i = 0; i < warmup; ++i) expected_us = std::min(expected_us, timed_us(launch, 1));
   }

@@ -118,6 +118,7 @@ struct BestSeen {
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file) {
   std::vector<std::string> names;
   std::size_t time = 0, prediction = 0;
+  std::vector<std::size_t> fields;  // positions of a convolution's fields
   bool lower_is_better = false;
   std::unordered_map<ConvProblem, BestSeen> seen;
   std::vector<ConvProblem> order;
@@ -133,7 +134,7 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
       [&](const ParquetHeader& header) {
         names = header.names;
         time = position("time_us");
-        position("stride_h");
+        for_each_field<ConvProblem>([&](const auto& field) { fields.push_back(position(field.name)); });
         const auto of = std::ranges::find_if(names, [](const auto& n) { return n.starts_with("oof_pred_"); });
         prediction =
             of == names.end() ? position("oof_pred_relative") : static_cast<std::size_t>(of - names.begin());
@@ -142,10 +143,10 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
       },
       [&](const std::vector<std::string_view>& cells) {
         ConvProblem problem;
+        auto at = fields.begin();
         for_each_field<ConvProblem>([&](const auto& field) {
-          const std::string_view cell = cells[position(field.name)];
           using V = typename std::remove_cvref_t<decltype(field)>::value;
-          problem.*field.member = parse_field<V>(field.name, cell);
+          problem.*field.member = parse_field<V>(field.name, cells[*at++]);
         });
         const auto us = parse_field<double>("time_us", cells[time]);
         const double sign = lower_is_better ? -1 : 1;

@@ -58,13 +58,17 @@ std::vector<double> start_scores(const TrainingSet& set, const LightgbmTarget* e
   return scores;
 }
 
+/// What rows weigh before anything is known of choices.
+std::vector<float> plain_weights(const TrainingSet& set, double near_best) {
+  return near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
+}
+
 /// 1 for a problem whose choice was the best, up to 5 for one that lost 20 % or more; times the weights that
 /// rows have anyway.
 std::vector<float> hard_weights(const TrainingSet& set, const std::vector<double>& scores, Target target,
                                 double near_best) {
   constexpr double kMost = 5, kWorst = 0.2;
-  std::vector<float> weights =
-      near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
+  std::vector<float> weights = plain_weights(set, near_best);
   const auto efficiency =
       selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; });
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
@@ -81,8 +85,7 @@ void mine_hard_problems(const TrainingSet& set, lightgbm::Dataset& whole, const 
                         const TrainParameters& growing, const Progress& progress, TrainedTarget& trained) {
   if (options.hard_rounds <= 0) return;
   const double near_best = options.parameters.near_best_weight;
-  std::vector<float> best =
-      near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
+  std::vector<float> best = plain_weights(set, near_best);
   std::vector<double> scores = trained.validation.out_of_fold;
   for (int round = 1; round <= options.hard_rounds; ++round) {
     const auto weights = hard_weights(set, scores, trained.target, near_best);
@@ -250,10 +253,9 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   }
   std::vector<TrainedTarget> trained;
   for (const Target target : options.targets) {
-    if (options.parameters.near_best_weight > 0)
-      whole.set_weights(weights_of(set, options.parameters.near_best_weight));
-    else if (options.hard_rounds > 0)
-      whole.set_weights(std::vector<float>(set.row_count(), 1.0F));  // those of the target before
+    // Also those that the target before left behind.
+    if (options.parameters.near_best_weight > 0 || options.hard_rounds > 0)
+      whole.set_weights(plain_weights(set, options.parameters.near_best_weight));
     trained.push_back(
         train_target(set, whole, *schema, target, fold_of, options, warm ? &*warm : nullptr, progress));
   }

@@ -3,7 +3,7 @@
 /// Going on from a model that was trained before: its trees stay, more are added.
 ///
 ///     const WarmStart earlier = read_warm_start("models/mine", schema, signature, device);
-///     if (const WarmTarget* from = earlier.find(Target::tflops)) ...
+///     if (const LightgbmTarget* from = earlier.find(Target::tflops)) ...
 ///
 /// Reads folders of CK Tile's trainer and of ours.
 #include <filesystem>
