@@ -99,21 +99,14 @@ struct Wgmma {
     *bytes = 0;
     if (const std::int32_t status = check_shape(*shape, message); status != KSCOUT_KERNEL_OK) return status;
     const Arguments args = arguments(*shape, kscout_kernel_call{});
-    if (const auto can = Gemm::can_implement(args); can != cutlass::Status::kSuccess) return told(message, can);
-    *bytes = Gemm::get_workspace_size(args);
-    return KSCOUT_KERNEL_OK;
+    return ask_workspace<Gemm>(args, bytes, message);
   }
 
   static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
                           kscout_kernel_message message) {
     if (const std::int32_t status = check_call(*call, Config::reads_c, message); status != KSCOUT_KERNEL_OK)
       return status;
-    Gemm gemm;
-    const auto stream = static_cast<cudaStream_t>(call->stream);
-    if (const auto made = gemm.initialize(arguments(*shape, *call), call->workspace, stream);
-        made != cutlass::Status::kSuccess)
-      return told(message, made);
-    return told(message, gemm.run(stream));
+    return launch<Gemm>(arguments(*shape, *call), *call, message);
   }
 };
 
