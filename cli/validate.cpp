@@ -235,7 +235,7 @@ SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const
     plan.problems.push_back(pair.problem);
     std::vector<std::uint32_t> both = {index_of(pair.oracle), index_of(pair.pick)};
     std::ranges::sort(both);
-    both.erase(std::ranges::unique(both).begin(), both.end());
+    both.erase(std::unique(both.begin(), both.end()), both.end());
     plan.candidates.push_back(both);
   }
   return plan;

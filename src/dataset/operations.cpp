@@ -66,8 +66,8 @@ std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table)
     std::ranges::stable_sort(of_problem, [](const CountedRow& a, const CountedRow& b) {
       return std::tuple(a.config, -a.measured.pass) < std::tuple(b.config, -b.measured.pass);
     });
-    const auto repeated = std::ranges::unique(of_problem, {}, &CountedRow::config);
-    of_problem.erase(repeated.begin(), repeated.end());
+    const auto same_config = [](const CountedRow& a, const CountedRow& b) { return a.config == b.config; };
+    of_problem.erase(std::unique(of_problem.begin(), of_problem.end(), same_config), of_problem.end());
   }
   return rows;
 }

@@ -52,7 +52,7 @@ std::optional<T> member(const Json& object, const char* name) {
 char major_of(std::string_view text) {
   const auto holds = [&](std::string_view word) {
     const auto same = [](char a, char b) { return (a | 0x20) == b; };
-    return !std::ranges::search(text, word, same).empty();
+    return std::search(text.begin(), text.end(), word.begin(), word.end(), same) != text.end();
   };
   return holds("row") ? 'r' : holds("col") ? 'c' : '?';
 }

@@ -17,7 +17,7 @@ SearchSpace::SearchSpace(ConfigTable configs) : configs_(std::move(configs)) {
     const auto column = configs_.column(axis);
     std::vector<std::int32_t> distinct(column.begin(), column.end());
     std::ranges::sort(distinct);
-    distinct.erase(std::ranges::unique(distinct).begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
     if (distinct.size() == 1) continue;
     points *= static_cast<double>(distinct.size());
     axes.push_back(axis);
