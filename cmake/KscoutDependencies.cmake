@@ -10,6 +10,7 @@ find_package(hwy 1.0 REQUIRED)
 find_package(SQLite3 REQUIRED)
 
 if(KSCOUT_LAB)
+  find_path(KSCOUT_RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)  # headers only; logs are read with it
   # The wheels of .venv; for a Python package those of the Python that builds it.
   if(KSCOUT_PYTHON)
     find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)

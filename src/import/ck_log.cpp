@@ -1,9 +1,10 @@
 // Logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks.
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <optional>
 
-#include <nlohmann/json.hpp>
+#include <rapidjson/reader.h>
 
 #include "core/fail.h"
 #include "core/names.h"
@@ -11,8 +12,6 @@
 
 namespace kscout {
 namespace {
-
-using Json = nlohmann::json;
 
 /// The word behind `key=`; empty when it is not there.
 std::string_view value_of(std::string_view line, std::string_view key) {
@@ -31,23 +30,6 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-/// What a member holds when it is there; throws invalid_argument when it is of another type.
-template <class T>
-std::optional<T> member(const Json& object, const char* name) {
-  const auto found = object.find(name);
-  if (found == object.end()) return std::nullopt;
-  if constexpr (std::is_same_v<T, std::string_view>) {
-    if (found->is_string()) return std::string_view(found->get_ref<const std::string&>());
-  } else if constexpr (std::is_same_v<T, const Json*>) {
-    if (found->is_object()) return &*found;
-  } else if constexpr (std::is_same_v<T, double>) {
-    if (found->is_number()) return found->get<double>();
-  } else {
-    if (found->is_number_integer()) return found->get<T>();
-  }
-  fail(Errc::invalid_argument, "'{}' is of another type than in a log", name);
-}
-
 /// 'r' or 'c' by what stands in the text, in any case; '?' when it says neither.
 char major_of(std::string_view text) {
   const auto holds = [&](std::string_view word) {
@@ -57,13 +39,164 @@ char major_of(std::string_view text) {
   return holds("row") ? 'r' : holds("col") ? 'c' : '?';
 }
 
+/// What a block tells, each member when it is there. Texts point into the block.
+struct Block {
+  std::optional<std::string_view> name, dtype;
+  std::array<std::optional<std::string_view>, 3> layout;  ///< of A, B, C
+  std::optional<std::int64_t> m, n, k, split_k;
+  std::optional<double> ms, tflops;
+  bool measured = false;        ///< it has a perf_result
+  std::string_view wrong_type;  ///< the first member of another type than in a log
+};
+
+/// Events of the JSON reader, as a Block: only members that a log's reader needs are looked at, nothing is
+/// copied.
+class BlockHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, BlockHandler> {
+ public:
+  explicit BlockHandler(Block& to) : to_(to) {}
+
+  bool Key(const char* text, rapidjson::SizeType size, bool) {
+    const std::string_view key(text, size);
+    member_ = Member::other;
+    if (depth_ == 1) {
+      object_ = key == "problem" ? Object::problem : key == "perf_result" ? Object::perf : Object::other;
+      member_ = key == "name" ? Member::name : object_ != Object::other ? Member::object : Member::other;
+    } else if (depth_ == 2 && object_ != Object::other) {
+      for (const auto& [object, name, member] : kMembers) {
+        if (object == object_ && name == key) member_ = member;
+      }
+    }
+    key_ = key;
+    return true;
+  }
+  bool String(const char* text, rapidjson::SizeType size, bool) {
+    const std::string_view value(text, size);
+    switch (member_) {
+      case Member::other:
+        return true;
+      case Member::name:
+        to_.name = value;
+        break;
+      case Member::dtype:
+        to_.dtype = value;
+        break;
+      case Member::layout_a:
+      case Member::layout_b:
+      case Member::layout_c:
+        to_.layout[static_cast<std::size_t>(member_) - static_cast<std::size_t>(Member::layout_a)] = value;
+        break;
+      default:
+        return wrong();
+    }
+    return taken();
+  }
+  bool Int64(std::int64_t value) {
+    switch (member_) {
+      case Member::m:
+        to_.m = value;
+        break;
+      case Member::n:
+        to_.n = value;
+        break;
+      case Member::k:
+        to_.k = value;
+        break;
+      case Member::split_k:
+        to_.split_k = value;
+        break;
+      default:
+        return Double(static_cast<double>(value));
+    }
+    return taken();
+  }
+  bool Int(int value) { return Int64(value); }
+  bool Uint(unsigned value) { return Int64(value); }
+  bool Double(double value) {
+    if (member_ == Member::other) return true;
+    if (member_ != Member::ms && member_ != Member::tflops) return wrong();
+    (member_ == Member::ms ? to_.ms : to_.tflops) = value;
+    return taken();
+  }
+  bool Uint64(std::uint64_t value) { return Double(static_cast<double>(value)); }
+  bool Bool(bool) { return wrong(); }
+  bool Null() { return wrong(); }
+  bool StartObject() {
+    ++depth_;
+    if (member_ != Member::object) return wrong();
+    to_.measured |= object_ == Object::perf;
+    return taken();
+  }
+  bool EndObject(rapidjson::SizeType) {
+    --depth_;
+    return true;
+  }
+  /// An array is of another type, whatever it holds.
+  bool StartArray() {
+    ++depth_;
+    return wrong();
+  }
+  bool EndArray(rapidjson::SizeType) {
+    --depth_;
+    return true;
+  }
+
+ private:
+  enum class Object : std::uint8_t { other, problem, perf };
+  enum class Member : std::uint8_t {
+    other,
+    name,
+    object,
+    dtype,
+    layout_a,
+    layout_b,
+    layout_c,
+    m,
+    n,
+    k,
+    split_k,
+    ms,
+    tflops,
+  };
+  struct Known {
+    Object object;
+    std::string_view name;
+    Member member;
+  };
+  static constexpr Known kMembers[] = {
+      {Object::problem, "m", Member::m},
+      {Object::problem, "n", Member::n},
+      {Object::problem, "k", Member::k},
+      {Object::problem, "split_k", Member::split_k},
+      {Object::problem, "dtype_a", Member::dtype},
+      {Object::problem, "layout_a", Member::layout_a},
+      {Object::problem, "layout_b", Member::layout_b},
+      {Object::problem, "layout_c", Member::layout_c},
+      {Object::perf, "latency(ms)", Member::ms},
+      {Object::perf, "tflops(TFlops)", Member::tflops},
+  };
+
+  bool taken() {
+    member_ = Member::other;
+    return true;
+  }
+  bool wrong() {
+    if (member_ != Member::other && to_.wrong_type.empty()) to_.wrong_type = key_;
+    return taken();
+  }
+
+  Block& to_;
+  int depth_ = 0;
+  Object object_ = Object::other;
+  Member member_ = Member::other;  ///< what the next value is for
+  std::string_view key_;
+};
+
 /// The layout in three texts; nothing when one of them is missing or they make none.
-std::optional<Layout> layout_of(const Json& problem) {
+std::optional<Layout> layout_of(const Block& block) {
   std::array<char, 3> word{};
-  for (std::size_t i = 0; const char* key : {"layout_a", "layout_b", "layout_c"}) {
-    const auto text = member<std::string_view>(problem, key);
-    if (!text) return std::nullopt;
-    word[i++] = major_of(*text);
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    if (!block.layout[i]) return std::nullopt;
+    word[i] = major_of(*block.layout[i]);
   }
   const auto at = find_word({word.data(), word.size()}, kGemmLayoutWords);
   return at ? std::optional(static_cast<Layout>(*at)) : std::nullopt;
@@ -83,7 +216,6 @@ class LogReader {
       if (!from.starts_with("{")) return;
       block_.clear();
       begins_ = number;
-      in_text_ = escaped_ = false;
     } else if (from.starts_with("Shape ")) {  // the block never ended: the next shape is no part of it
       to_.skip(begins_, "a JSON block that does not end");
       depth_ = 0;
@@ -99,21 +231,23 @@ class LogReader {
   }
 
  private:
-  /// Braces outside of strings.
+  /// Braces outside of strings. A string ends with its line, else the block is no JSON: its end is found all
+  /// the same, and what follows is kept.
   void count(std::string_view text) {
-    for (const char c : text) {
-      if (escaped_) {
-        escaped_ = false;
-      } else if (in_text_) {
-        escaped_ = c == '\\';
-        in_text_ = c != '"';
+    constexpr auto none = std::string_view::npos;
+    if (text.find('{') == none && text.find('}') == none) return;  // most lines
+    bool in_text = false;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (in_text) {
+        if (c == '\\') ++i;
+        in_text = c != '"';
       } else if (c == '"') {
-        in_text_ = true;
+        in_text = true;
       } else if (c == '{') {
         ++depth_;
-      } else if (c == '}') {
-        --depth_;
-        if (depth_ == 0) return;
+      } else if (c == '}' && --depth_ == 0) {
+        return;
       }
     }
   }
@@ -132,18 +266,22 @@ class LogReader {
   }
 
   void block() {
-    const Json root = Json::parse(block_, nullptr, /*allow_exceptions=*/false);
-    if (!root.is_object()) return to_.skip(begins_, "a block that is no JSON");
+    Block told;
+    BlockHandler handler(told);
+    rapidjson::InsituStringStream stream(block_.data());
+    constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag |
+                                rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
+    if (json_.Parse<kFlags>(stream, handler).IsError()) return to_.skip(begins_, "a block that is no JSON");
+    if (!told.wrong_type.empty()) {
+      return to_.skip(begins_, fmt::format("'{}' is of another type than in a log", told.wrong_type));
+    }
+    if (!told.name || !told.measured) return to_.skip(begins_, "a block without name and perf_result");
+    const double ms = told.ms.value_or(0);
     try {
-      const auto name = member<std::string_view>(root, "name");
-      const auto perf = member<const Json*>(root, "perf_result");
-      if (!name || !perf) return to_.skip(begins_, "a block without name and perf_result");
-      const double ms = member<double>(**perf, "latency(ms)").value_or(0);
-      const double tflops = member<double>(**perf, "tflops(TFlops)").value_or(0);
-      to_.add({.problem = problem_of(root),
-               .kernel = *name,
+      to_.add({.problem = problem_of(told),
+               .kernel = *told.name,
                .time_us = 1000 * ms,
-               .valid = ms > 0 && tflops > 0,
+               .valid = ms > 0 && told.tflops.value_or(0) > 0,
                .line = begins_});
     } catch (const Error& error) {
       to_.skip(begins_, error.what());
@@ -151,18 +289,15 @@ class LogReader {
   }
 
   /// The shape's problem with what the block says otherwise.
-  GemmProblem problem_of(const Json& root) const {
+  GemmProblem problem_of(const Block& told) const {
     GemmProblem problem = header_;
-    const auto about = member<const Json*>(root, "problem");
-    if (!about) return problem;
-    if (const auto dtype = member<std::string_view>(**about, "dtype_a"))
-      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*dtype), problem.layout);
-    problem.m = member<std::int64_t>(**about, "m").value_or(problem.m);
-    problem.n = member<std::int64_t>(**about, "n").value_or(problem.n);
-    problem.k = member<std::int64_t>(**about, "k").value_or(problem.k);
-    if (const auto split = member<std::int64_t>(**about, "split_k"); split && *split > 1)
-      problem.split_k = *split;
-    problem.layout = layout_of(**about).value_or(problem.layout);
+    if (told.dtype)
+      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*told.dtype), problem.layout);
+    problem.m = told.m.value_or(problem.m);
+    problem.n = told.n.value_or(problem.n);
+    problem.k = told.k.value_or(problem.k);
+    if (told.split_k.value_or(1) > 1) problem.split_k = *told.split_k;
+    problem.layout = layout_of(told).value_or(problem.layout);
     return problem;
   }
 
@@ -170,9 +305,9 @@ class LogReader {
   Gatherer& to_;
   GemmProblem header_;
   std::string block_;
+  rapidjson::Reader json_;
   std::size_t begins_ = 0;
   int depth_ = 0;
-  bool in_text_ = false, escaped_ = false;
 };
 
 }  // namespace

@@ -140,6 +140,19 @@ TEST(Import, SkipsMalformedBlocksOfALogAndKeepsTheirNeighbours) {
   EXPECT_EQ(lines, (std::vector<std::size_t>{7, 10, 11, 12, 13, 19}));
 }
 
+TEST(Import, BlockOfALogWhoseTextDoesNotEndTakesNoneOfItsNeighbours) {
+  const auto imported =
+      read("Shape 0: M=64 N=128 K=256 dtype=fp8 layout=rcr\n" +
+               std::string("{\n \"name\": \"cut {,\n \"problem\": {\"m\": 1}\n}\n") + block("0.02") +
+               "{\"name\": \"" + kKernel + "\", \"problem\": [{\"m\": 8}]}\n",
+           ImportFormat::ck_log, Op::gemm, DType::fp8);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  ASSERT_EQ(imported.skipped_count, 2u);
+  EXPECT_EQ(imported.skipped[0].line, 2u);
+  EXPECT_EQ(imported.skipped[0].reason, "a block that is no JSON");
+  EXPECT_EQ(imported.skipped[1].reason, "'problem' is of another type than in a log");
+}
+
 /// A file in the form of the public heuristics' converters.
 class Converted : public testing::Test {
  protected:
