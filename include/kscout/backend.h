@@ -93,8 +93,13 @@ class KSCOUT_API Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const noexcept = 0;
-  /// Whose configs it executes.
+  /// Whose configs family() lists.
   virtual std::string_view provider() const noexcept = 0;
+  /// Whether it executes configs of this provider: its own, and joint ones that it is a member of.
+  virtual bool executes(std::string_view provider) const noexcept { return provider == this->provider(); }
+  /// Why a config of those cannot run here whatever the sizes (its kernel library or its release is not
+  /// here); empty when it can. refusal() says so too. Opens no device.
+  virtual std::string absence(const Signature& /*signature*/, const KernelConfig& /*config*/) { return {}; }
   /// The configs that it can execute for a signature. `rules` names a rule set where rules enumerate them.
   /// Throws unsupported when there are none.
   virtual Family family(const Signature& signature, std::string_view rules) = 0;

@@ -6,6 +6,7 @@
 ///     const auto& native = kscout::provider("native");
 ///     std::string name = native.print(signature, config);
 ///     auto [again, same] = native.parse(name);
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,11 @@ class KSCOUT_API Provider {
   /// The config that runs when this one is asked for: where a kernel does something whatever an axis says (CK
   /// Tile's pipeline `mem` pads), that axis says so. Measurements, models and choices hold such configs only.
   virtual KernelConfig as_it_runs(const KernelConfig& config) const { return config; }
+
+  /// A config as one of this provider's: its own, or a member's where it is a joint one. Nothing for others.
+  virtual std::optional<KernelConfig> own(const KernelConfig& config) const {
+    return config.space && config.space->provider == name() ? std::optional(config) : std::nullopt;
+  }
 };
 
 /// Throws invalid_argument naming the nearest provider.

@@ -100,6 +100,10 @@ struct SelectorRequest {
   /// File of decisions that were found by timing (docs/selecting.md); empty: that of KSCOUT_DB, else none.
   std::filesystem::path db = {};
   std::string driver = {};  ///< under which they must have been found; empty for cpu
+  /// Why a config of the model cannot run here whatever the sizes, empty when it can (Backend::absence);
+  /// null: all can. Asked of each once, when the model is read; those that cannot are never chosen, and
+  /// warnings() says how many they are.
+  std::function<std::string(const Signature&, const KernelConfig&)> absence = {};
 };
 
 /// Counts of the decision cache since the selector was made.
@@ -158,7 +162,7 @@ class KSCOUT_API Selector {
 
   /// Where the model was read from; empty without one.
   std::filesystem::path model_path() const;
-  /// What a person should know of the model, such as the other device that it was trained on.
+  /// What a person should know of the model: the other device that it was trained on, configs left out.
   std::vector<std::string> warnings() const;
   /// The device for which choices are made.
   const Device& device() const noexcept;

@@ -85,7 +85,9 @@ class LibraryLaunch final : public Launch {
 }  // namespace
 
 LibraryBackend::LibraryBackend(LibraryIndex index)
-    : index_(std::move(index)), device_(find_device(index_.device)) {}
+    : index_(std::move(index)), device_(find_device(index_.device)) {
+  for (std::size_t i = 0; i < index_.configs.size(); ++i) positions_.emplace(index_.configs[i].config, i);
+}
 
 Memory& LibraryBackend::memory() {
   return index_.backend == "cpu" ? host_memory() : kscout::backend(index_.backend).memory();
@@ -117,26 +119,27 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
 }
 
 bool LibraryBackend::holds(const Signature& signature, const KernelConfig& config) const noexcept {
-  return std::ranges::find(index_.configs, NamedConfig{signature, config}) != index_.configs.end();
+  return position(signature, config) < index_.configs.size();
 }
 
-std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const {
-  const auto found = std::ranges::find(index_.configs, NamedConfig{signature, config});
-  if (found != index_.configs.end()) return static_cast<std::size_t>(found - index_.configs.begin());
-  fail(Errc::unsupported, "library {} has no kernel {}", index_.name,
-       index_.provider->print(signature, config));
+std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const noexcept {
+  const auto [first, last] = positions_.equal_range(config);
+  const auto found = std::find_if(
+      first, last, [&](const auto& entry) { return index_.configs[entry.second].signature == signature; });
+  return found == last ? index_.configs.size() : found->second;
 }
 
-std::string LibraryBackend::refusal(const GemmProblem& problem, const KernelConfig& config) {
+std::string LibraryBackend::absence(const Signature& signature, const KernelConfig& config) {
   if (!find_word(index_.backend, backend_names())) {
     return fmt::format("library {} is for backend {}, which is not on this machine", index_.name,
                        index_.backend);
   }
-  try {
-    position(signature_of(problem), config);
-  } catch (const Error& error) {
-    return error.what();
-  }
+  if (holds(signature, config)) return {};
+  return fmt::format("library {} has no kernel {}", index_.name, config_name(signature, config));
+}
+
+std::string LibraryBackend::refusal(const GemmProblem& problem, const KernelConfig& config) {
+  if (std::string why = absence(signature_of(problem), config); !why.empty()) return why;
   const auto rule = refusing_rule(index_.serves, problem, config, device_);
   return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
 }

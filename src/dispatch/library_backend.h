@@ -27,6 +27,7 @@ class LibraryBackend final : public Backend {
   Family family(const Signature& signature, std::string_view rules) override;
   Memory& memory() override;
   Instruments& instruments() override;
+  std::string absence(const Signature& signature, const KernelConfig& config) override;
   std::string refusal(const GemmProblem& problem, const KernelConfig& config) override;
   std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override;
 
@@ -35,12 +36,13 @@ class LibraryBackend final : public Backend {
   bool is_open() const noexcept { return !kernels_.empty(); }
 
  private:
-  /// Position of a config in the index; throws unsupported.
-  std::size_t position(const Signature& signature, const KernelConfig& config) const;
+  /// Position of a config in the index; its number of configs when it is not there.
+  std::size_t position(const Signature& signature, const KernelConfig& config) const noexcept;
   const kscout_kernel& kernel(std::size_t config);
   void open();
 
   LibraryIndex index_;
+  std::unordered_multimap<KernelConfig, std::size_t> positions_;  ///< by config: in the index
   Device device_;
   std::mutex mutex_;                           ///< guards what follows
   std::vector<const kscout_kernel*> kernels_;  ///< by config of the index; empty until the first prepare

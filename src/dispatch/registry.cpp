@@ -88,7 +88,7 @@ Registry::Support Registry::supports(const GemmProblem& problem, const KernelCon
   const std::string_view provider = config.space ? config.space->provider : "";
   Support support;
   for (const auto& one : backends_) {
-    if (one->provider() != provider) continue;
+    if (!one->executes(provider)) continue;
     std::string refusal = refusal_by_rule(*one, problem, config);
     if (refusal.empty()) return {one.get(), {}};
     support.refusal +=
@@ -104,7 +104,7 @@ std::string refusal_by_rule(Backend& backend, const GemmProblem& problem, const 
   const std::string text = backend.refusal(problem, config);
   if (text.empty()) return text;
   const Signature signature = signature_of(problem);
-  const std::string provider(backend.provider());
+  const std::string provider(config.space ? config.space->provider : backend.provider());
   try {
     const FamilyFile& file = family_file(provider, signature.op);
     const FamilyRequest request{.provider = provider,

@@ -32,6 +32,12 @@ bool is_better(const Choice& a, const Choice& b) {
   return key(a) < key(b);
 }
 
+/// Configs of other providers are told apart when one is chosen.
+std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
+  if (!backend.executes(config.space->provider)) return {};
+  return backend.absence(signature, config);
+}
+
 }  // namespace
 
 Solver::Solver(Registry registry, DispatchPolicy policy)
@@ -48,10 +54,14 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
   if (const auto model = find_model(signature.op, signature.dtype_a, backend.device())) {
-    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider()),
-                                            .device = backend.device(),
-                                            .rules = policy_.rules,
-                                            .db = policy_.db}));
+    chain.push_back(
+        Selector::load(*model, {.provider = std::string(backend.provider()),
+                                .device = backend.device(),
+                                .rules = policy_.rules,
+                                .db = policy_.db,
+                                .absence = [&backend](const Signature& of, const KernelConfig& config) {
+                                  return absence_of_own(backend, of, config);
+                                }}));
   }
   chain.push_back(Selector::analytic(
       {.device = backend.device(), .db = policy_.db},
@@ -73,9 +83,9 @@ std::optional<Choice> Solver::offer_of(Backend& backend, const GemmProblem& prob
   for (const Selector& selector : selectors(backend, signature_of(problem))) {
     try {
       const Choice first = selector.select(problem);
-      if (first.config.space->provider != backend.provider()) {  // a model of another provider's kernels
+      if (const std::string_view of = first.config.space->provider; !backend.executes(of)) {
         foreign = fmt::format("backend {} executes configs of '{}', the selector's are of '{}'",
-                              backend.name(), backend.provider(), first.config.space->provider);
+                              backend.name(), backend.provider(), of);
         continue;
       }
       const std::string text = objection(first);

@@ -23,6 +23,10 @@ NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedMod
 Family family_of_one(const ChainBase& base, const Model* model, const NamedConfig& named) {
   const Family* const known = model ? model->family(named.signature) : nullptr;
   Family family = known ? *known : base.families(named.signature);
+  if (&family.configs.space() != named.config.space) {
+    fail(Errc::unsupported, "a config of {} among those of {}", named.config.space->provider,
+         family.provider);
+  }
   family.signature = named.signature;
   family.configs = ConfigTable(*named.config.space);
   family.configs.push_back(named.config);
@@ -70,15 +74,34 @@ Chain::Chain(const ChainBase& base, std::optional<LoadedModel> model,
     for (const Family& family : model_->model.data().families) {
       allowed_.push_back(allowed_configs(family, switches_.disabled));
     }
+    if (base.request.absence) leave_out_absent(base);
   }
   for (const NamedConfig& named : switches_.forced) make_forced_ready(base, named);
+}
+
+void Chain::leave_out_absent(const ChainBase& base) {
+  std::size_t all = 0, absent = 0;
+  std::string first;
+  for (std::size_t f = 0; f < allowed_.size(); ++f) {
+    const Family& family = model_->model.data().families[f];
+    all += family.configs.size();
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      const std::string why = base.request.absence(family.signature, family.configs[i]);
+      if (why.empty()) continue;
+      if (absent++ == 0) first = why;
+      allowed_[f].resize(family.configs.size(), 1);
+      allowed_[f][i] = 0;
+    }
+  }
+  if (absent == 0) return;
+  left_out_ = fmt::format("left_out: {} of the model's {} configs cannot run here: {}", absent, all, first);
 }
 
 void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
   auto forced = std::make_unique<Forced>();
   try {
     forced->family = family_of_one(base, model_ ? &model_->model : nullptr, named);
-  } catch (const Error& error) {  // no kernels for its types in this library: it is another selector's
+  } catch (const Error& error) {  // no kernels of its kind here: it is another selector's
     if (error.code() != Errc::unsupported) throw;
     return;
   }

@@ -56,6 +56,8 @@ class Chain {
   const Switches& switches() const noexcept { return switches_; }
   const DecisionTable& decisions() const noexcept { return decisions_; }
   Log* log() const noexcept { return log_.get(); }
+  /// How many of the model's configs cannot run here, and why the first cannot; empty when all can.
+  const std::string& left_out() const noexcept { return left_out_; }
 
  private:
   /// A forced config as a family of its own.
@@ -72,6 +74,8 @@ class Chain {
     ChoiceSource source = ChoiceSource::fallback;
   };
 
+  /// Configs that cannot run here are not allowed.
+  void leave_out_absent(const ChainBase& base);
   void make_forced_ready(const ChainBase& base, const NamedConfig& named);
   const ReadyFamily* forced(ProblemRef problem, AskScratch& scratch) const;
   /// Fills `best` with what answers whatever the links say; how many.
@@ -92,6 +96,7 @@ class Chain {
   DecisionTable decisions_;
   Analytic analytic_;
   std::vector<std::vector<std::uint8_t>> allowed_;  ///< by family of the model
+  std::string left_out_;
   std::vector<std::unique_ptr<const Forced>> forced_;
   std::shared_ptr<Log> log_;
 };

@@ -18,14 +18,16 @@ Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_
   return choice;
 }
 
-DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
+DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::string_view of_provider,
                              std::span<const NamedConfig> disabled) {
   for (const StoredDecision& stored : decisions) {
     try {
       const Problem problem = parse_any_problem(stored.problem);
-      const NamedConfig named = parse_kernel_to_run(stored.config);
-      const bool ours = (provider.empty() || named.config.space->provider == provider) &&
-                        same_but_accumulate(named.signature, signature_of(problem)) && stored.time_us > 0;
+      NamedConfig named = parse_kernel_to_run(stored.config);
+      const auto own = of_provider.empty() ? named.config : provider(of_provider).own(named.config);
+      if (own) named.config = *own;
+      const bool ours =
+          own && same_but_accumulate(named.signature, signature_of(problem)) && stored.time_us > 0;
       const bool excluded = std::ranges::any_of(disabled, [&](const NamedConfig& one) {
         return one.config == named.config && same_but_accumulate(one.signature, named.signature);
       });

@@ -26,8 +26,8 @@ Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_
 class DecisionTable {
  public:
   DecisionTable() = default;
-  /// Passes over what is not of `provider` (empty: of any), what `disabled` names, and what does not parse: a
-  /// file of a time with other names does no harm.
+  /// Passes over what `provider` (empty: any) does not have, what `disabled` names, and what does not parse:
+  /// a file of a time with other names does no harm.
   DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
                 std::span<const NamedConfig> disabled);
 

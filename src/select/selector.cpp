@@ -40,6 +40,13 @@ SelectorRequest request_of(const Model& model) {
   return {family.provider, family.device, family.rules, DevicePolicy::exact};
 }
 
+std::vector<std::string> warnings_of(const Chain& chain) {
+  std::vector<std::string> warnings;
+  if (chain.model() && !chain.model()->warning.empty()) warnings.push_back(chain.model()->warning);
+  if (!chain.left_out().empty()) warnings.push_back(chain.left_out());
+  return warnings;
+}
+
 void tell_model(Log& log, const Chain& chain) {
   if (!chain.model()) {
     log.line("no model: analytic costs");
@@ -47,7 +54,7 @@ void tell_model(Log& log, const Chain& chain) {
   }
   log.line(
       fmt::format("model {} of device {}", chain.model()->path.string(), chain.model()->model.device().name));
-  if (!chain.model()->warning.empty()) log.line("warning: " + chain.model()->warning);
+  for (const std::string& warning : warnings_of(chain)) log.line("warning: " + warning);
 }
 
 /// The decisions that hold for a request; none when nobody names a file.
@@ -218,11 +225,7 @@ std::filesystem::path Selector::model_path() const {
   return reader->model() ? reader->model()->path : std::filesystem::path();
 }
 
-std::vector<std::string> Selector::warnings() const {
-  const auto reader = impl_->chain.read();
-  if (!reader->model() || reader->model()->warning.empty()) return {};
-  return {reader->model()->warning};
-}
+std::vector<std::string> Selector::warnings() const { return warnings_of(*impl_->chain.read()); }
 
 const Device& Selector::device() const noexcept { return impl_->base.request.device; }
 

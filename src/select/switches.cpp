@@ -89,7 +89,9 @@ std::optional<NamedConfig> named_config(const char* variable, const std::string&
     fail_unknown(variable, name, names, error.what());
   }
   if (names.provider.empty()) return named;
-  if (named.config.space->provider != names.provider) return std::nullopt;
+  const auto own = provider(names.provider).own(named.config);
+  if (!own) return std::nullopt;
+  named.config = *own;
   if (in_families(named, names.families)) return named;
   if (const std::string because = illegal_because(named, names); !because.empty()) {
     fail_unknown(variable, name, names, because);

@@ -10,6 +10,7 @@
 #include "backend/cuda/cuda_libraries.h"
 #include "core/child_process.h"
 #include "core/fail.h"
+#include "core/names.h"
 #include "measure/matrix_view.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
@@ -101,6 +102,9 @@ class CudaBackend final : public Backend {
  public:
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }
+  bool executes(std::string_view provider) const noexcept override {
+    return provider == nvidia_provider().name() || find_word(provider, nvidia_members());
+  }
 
   Family family(const Signature& signature, std::string_view rules) override {
     return enumerate({.provider = "cublaslt",
@@ -123,12 +127,32 @@ class CudaBackend final : public Backend {
     return versions;
   }
 
+  std::string absence(const Signature& signature, const KernelConfig& asked) override {
+    const KernelConfig config = nvidia_member_config(asked);
+    if (is_compiled(config)) {
+      std::string why;
+      CudaLibraries::here().holder(signature, config, &why);
+      return why;
+    }
+    const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
+    if (wanted == 0 || wanted == here) return {};
+    return fmt::format(
+        "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
+        "with "
+        "kscout kernels --harvest",
+        wanted, here);
+  }
+
   std::string refusal(const GemmProblem& problem, const KernelConfig& asked) override {
     const KernelConfig config = nvidia_member_config(asked);
-    if (is_compiled(config)) return compiled_refusal(problem, config);
-    if (std::string why = cublaslt_unsupported(signature_of(problem)); !why.empty()) return why;
+    const Signature signature = signature_of(problem);
+    const bool compiled = is_compiled(config);
+    std::string why = compiled ? cutlass_unsupported(signature) : cublaslt_unsupported(signature);
+    if (why.empty()) why = absence(signature, config);
+    if (!why.empty()) return why;
+    if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
     const CublasLtConfig c = CublasLtConfig::from(config);
-    if (!cublaslt_sums_in_accumulator(signature_of(problem), c.reduction))
+    if (!cublaslt_sums_in_accumulator(signature, c.reduction))
       return fmt::format("parts of K would be summed in {}, the problem asks for {}", word(problem.dtype_c),
                          word(problem.dtype_acc));
     if (problem.split_k == 1 && c.split_k > 1)
@@ -147,38 +171,13 @@ class CudaBackend final : public Backend {
       std::string why;
       return CudaLibraries::here().holder(signature_of(problem), config, &why)->prepare(problem, config);
     }
-    const CublasLtConfig c = CublasLtConfig::from(config);
     Module& module = open_module();
-    if (const int here = version_here(module); c.version != 0 && c.version != here) {
-      fail(Errc::unsupported,
-           "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
-           "with kscout "
-           "kernels --harvest",
-           c.version, here);
-    }
-    return std::make_unique<CudaLaunch>(module, problem, c);
+    return std::make_unique<CudaLaunch>(module, problem, CublasLtConfig::from(config));
   }
 
  private:
   /// Whether a library of compiled kernels runs it, not cuBLASLt.
   static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
-
-  static std::string compiled_refusal(const GemmProblem& problem, const KernelConfig& config) {
-    const Signature signature = signature_of(problem);
-    std::string why = cutlass_unsupported(signature);
-    if (!why.empty()) return why;
-    LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
-    return holder ? holder->refusal(problem, config) : why;
-  }
-
-  static int version_here(Module& module) {
-    static const int version = [&] {
-      Facts of;
-      cuda::check(module, module.facts(chosen_device(), &of));
-      return of.cublaslt_version;
-    }();
-    return version;
-  }
 };
 
 }  // namespace

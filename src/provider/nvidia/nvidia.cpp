@@ -60,6 +60,10 @@ class NvidiaProvider final : public Provider {
     const KernelConfig member = checked_member(config);
     return provider(member.space->provider).traits(signature, member, device);
   }
+  std::optional<KernelConfig> own(const KernelConfig& config) const override {
+    if (!config.space || !find_word(config.space->provider, kMembers)) return Provider::own(config);
+    return nvidia_config(config);
+  }
 
  private:
   static KernelConfig checked_member(const KernelConfig& config) {

@@ -1,0 +1,229 @@
+// A joint model (cuBLASLt and compiled CUTLASS kernels in one family) in the dispatcher, over a module whose
+// GPU is this machine's CPU and a library of compiled kernels that holds one config.
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/provider.h>
+
+#include "core/files.h"
+#include "dispatch/fastest.h"
+#include "family/members.h"
+#include "libraries/toy_index.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+#include "provider/cublaslt/cublaslt.h"
+#include "provider/nvidia/nvidia.h"
+#include "select/model.h"
+
+namespace kscout {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Signature kSignature = signature_of(make_gemm(1, 1, 1, DType::bf16));
+
+std::string compiled_name(int stages) {
+  return fmt::format(
+      "cutlass_gemm_bf16_rcr__mma80_64x64x32_w32x32_c1x1_grid_smem_s{}_a4__along_m_z1_data_parallel_k1",
+      stages);
+}
+
+/// Of the release that is here (0: whatever the library suggests first) or of another.
+KernelConfig cublaslt(int version) {
+  CublasLtConfig config;
+  config.version = version;
+  config.suggestion = version == 0 ? 1 : 0;
+  if (version != 0) config.algorithm = 66;
+  return nvidia_config(config.kernel_config());
+}
+
+KernelConfig compiled(int stages) { return nvidia_config(parse_config_name(compiled_name(stages)).config); }
+
+/// Up to 64 rows the kernel of five stages is predicted fastest, then that of four, then cuBLASLt's; with
+/// more rows cuBLASLt's are.
+Forest forest(const Schema& schema) {
+  const auto m = static_cast<std::uint32_t>(schema.index("m")),
+             stages = static_cast<std::uint32_t>(schema.index("stages"));
+  constexpr std::uint8_t kMissingGoLeft = 2 | 8;
+  Forest forest;
+  forest.feature_count = static_cast<std::uint32_t>(schema.size());
+  forest.tree_nodes = {0, 4};
+  forest.tree_leaves = {0, 5};
+  forest.threshold = {64.5, 4.5, 3.5, 3.5};
+  forest.feature = {m, stages, stages, stages};
+  forest.decision = {kMissingGoLeft, kMissingGoLeft, kMissingGoLeft, kMissingGoLeft};
+  forest.left = {1, 3, ~3, ~1};
+  forest.right = {2, ~0, ~4, ~2};
+  forest.leaf_value = {3, 0.5, 2, 2.5, 0.4};
+  return forest;
+}
+
+Model joint_model(std::initializer_list<KernelConfig> configs) {
+  ModelData data;
+  Family& family = data.families.emplace_back();
+  family.provider = nvidia_provider().name();
+  family.signature = kSignature;
+  family.device = device_preset("h200");
+  family.rules = "full";
+  family.configs = ConfigTable(nvidia_provider().space(Op::gemm));
+  for (const KernelConfig& config : configs) {
+    family.configs.push_back(config);
+    family.traits.push_back(nvidia_provider().traits(kSignature, config, family.device));
+  }
+  family.serves = members_serve_rules(family.provider, Op::gemm);
+  family.default_config = 0;
+  SchemaData schema;
+  schema.name = "joint";
+  schema.summary = "what decides here";
+  schema.features = {{"m", "p.m", "elements", "rows", false},
+                     {"stages", "t.stages", "1", "copies of the staged tiles", false}};
+  data.schema = std::make_shared<Schema>(std::move(schema));
+  data.targets = {{Target::tflops, forest(*data.schema), 0, 1}};
+  data.fingerprint = "0123456789abcdef";
+  return Model(std::move(data));
+}
+
+class CudaJointTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
+    write_library();
+    setenv("KSCOUT_LIBRARY_PATH", (testing::TempDir() + "joint.kscout-library.json").c_str(), 1);
+  }
+  void SetUp() override {
+    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::path(testing::TempDir()) / fmt::format("joint_{}_{}", test->name(), getpid());
+    setenv("KSCOUT_MODEL_PATH", folder_.c_str(), 1);
+    setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
+  }
+  void TearDown() override {
+    for (const char* name : {"KSCOUT_FORCE", "KSCOUT_MODEL_PATH"}) unsetenv(name);
+    fs::remove_all(folder_);
+  }
+
+  /// Holds the kernel of four stages, for even k.
+  static void write_library() {
+    const auto file = toy::library_file("toy_gpu");
+    const nlohmann::ordered_json index{{"format", "kscout-kernel-library"},
+                                       {"version", 1},
+                                       {"abi", 1},
+                                       {"name", "joint"},
+                                       {"library", file.string()},
+                                       {"checksum", "fnv1a64:" + hash_digits(text_hash(read_file(file)))},
+                                       {"backend", "cuda"},
+                                       {"device", "h200"},
+                                       {"serves", {toy::rule("k-by-2", "p.k % 2 == 0", "loads of 4 bytes")}},
+                                       {"kernels", {{{"config", compiled_name(4)}, {"kernel", "toy_bf16"}}}}};
+    write_file_atomically(testing::TempDir() + "joint.kscout-library.json", index.dump());
+  }
+
+  fs::path install(std::initializer_list<KernelConfig> configs) const {
+    const fs::path folder = folder_ / "gemm_bf16_h200";
+    fs::create_directories(folder);
+    write_file_atomically(folder / "model.ksf", joint_model(configs).bytes());
+    return folder;
+  }
+  static Dispatcher on_gpu(DispatchPolicy policy = {}) {
+    Registry registry;
+    registry.add(backend("cuda"));
+    return Dispatcher(std::move(registry), std::move(policy));
+  }
+  /// Whose kernel computed C rightly; the name otherwise says what went wrong.
+  static std::string runs_on(Dispatcher& dispatcher, const GemmProblem& problem) {
+    GemmOperands operands(backend("cuda").instruments());
+    operands.make(problem, 7);
+    const GemmReference reference(problem, operands);
+    operands.reset_c();
+    const Solution solution = dispatcher.run(problem, operands.buffers());
+    const Verification found = reference.check(operands.c());
+    EXPECT_LE(found.error, 1) << print(problem) << ": " << found.where;
+    EXPECT_EQ(solution.choice.config, dispatcher.get_solution(problem).choice.config);
+    EXPECT_EQ(solution.choice.config.space, &nvidia_provider().space(Op::gemm));
+    return Selector::name(problem, solution.choice);
+  }
+  fs::path folder_;
+};
+
+const GemmProblem kSmall = make_gemm(16, 24, 40, DType::bf16), kLarge = make_gemm(80, 24, 40, DType::bf16);
+
+TEST_F(CudaJointTest, EitherMemberIsChosenAndRuns) {
+  install({cublaslt(0), compiled(4)});
+  Dispatcher dispatcher = on_gpu();
+  EXPECT_EQ(runs_on(dispatcher, kSmall), compiled_name(4));
+  EXPECT_TRUE(runs_on(dispatcher, kLarge).starts_with("cublaslt_"));
+  const Choice choice = dispatcher.get_solution(kSmall).choice;
+  EXPECT_EQ(choice.decided_by, ChoiceSource::model);
+  // The library's rule keeps its kernel from odd k: the next one runs.
+  EXPECT_TRUE(runs_on(dispatcher, make_gemm(16, 24, 41, DType::bf16)).starts_with("cublaslt_"));
+  GemmOperands operands(backend("cuda").instruments());
+  operands.make(kSmall, 7);
+  dispatcher.run_explicit(kSmall, compiled(4), operands.buffers());
+  dispatcher.run_explicit(kSmall, parse_config_name(compiled_name(4)).config, operands.buffers());
+  EXPECT_NE(dispatcher.registry().supports(kSmall, compiled(5)).refusal.find("is in no library"),
+            std::string::npos);
+}
+
+TEST_F(CudaJointTest, KernelsThatAreNotHereAreLeftOutAndSaidSo) {
+  const fs::path model = install({cublaslt(120900), cublaslt(0), compiled(4), compiled(5)});
+  Dispatcher dispatcher = on_gpu();
+  EXPECT_EQ(runs_on(dispatcher, kSmall), compiled_name(4)) << "five stages are in no library";
+  EXPECT_TRUE(runs_on(dispatcher, kLarge).ends_with("suggestion1"))
+      << "the other algorithm is of another release";
+
+  Backend& gpu = backend("cuda");
+  const Selector selector = Selector::load(
+      model, {.provider = "cublaslt",
+              .device = gpu.device(),
+              .absence = [&](const auto& of, const auto& config) { return gpu.absence(of, config); }});
+  for (const Choice& choice : selector.rank(kSmall, 9)) EXPECT_EQ(gpu.refusal(kSmall, choice.config), "");
+  ASSERT_EQ(selector.warnings().size(), 1u);
+  EXPECT_TRUE(selector.warnings()[0].starts_with("left_out: 2 of the model's 4 configs cannot run here: "));
+  // A selector that was not told offers them; the dispatcher passes them over.
+  Dispatcher untold(Selector::load(model), gpu);
+  EXPECT_EQ(runs_on(untold, kSmall), compiled_name(4));
+}
+
+TEST_F(CudaJointTest, WithoutAnyOfItsKernelsCuBlasLtServes) {
+  install({compiled(5), cublaslt(0)});
+  Dispatcher dispatcher = on_gpu();
+  EXPECT_TRUE(runs_on(dispatcher, kSmall).starts_with("cublaslt_"));
+}
+
+/// What only cuBLASLt computes is asked of the first member, whatever the model would like.
+TEST_F(CudaJointTest, EpiloguesAndOtherTypesAreCuBlasLts) {
+  install({cublaslt(0), compiled(4)});
+  Dispatcher dispatcher = on_gpu();
+  GemmProblem fused = kSmall;
+  fused.epilogue = Epilogue::bias;
+  for (const GemmProblem& problem : {fused, make_gemm(16, 32, 48, DType::fp16)}) {
+    const Choice choice = dispatcher.get_solution(problem).choice;
+    EXPECT_TRUE(Selector::name(problem, choice).starts_with("cublaslt_")) << print(problem);
+    EXPECT_EQ(backend("cuda").refusal(problem, choice.config), "");
+  }
+}
+
+TEST_F(CudaJointTest, NamesOfMembersSteerAJointModel) {
+  install({cublaslt(0), compiled(4)});
+  setenv("KSCOUT_FORCE", compiled_name(4).c_str(), 1);
+  Dispatcher forced = on_gpu();
+  EXPECT_EQ(runs_on(forced, kLarge), compiled_name(4));
+  EXPECT_EQ(forced.get_solution(kLarge).choice.decided_by, ChoiceSource::forced);
+  unsetenv("KSCOUT_FORCE");
+
+  // What was timed is kept under the member's name and read back as the joint config.
+  const fs::path db = folder_ / "decisions.sqlite";
+  const Fastest timed{.time_us = 5, .next_us = 6, .timed = 2};
+  DecisionDb(db).put(decision_of(kSmall, cublaslt(0), timed, backend("cuda").device()));
+  Dispatcher told = on_gpu({.db = db});
+  EXPECT_TRUE(runs_on(told, kSmall).starts_with("cublaslt_"));
+  EXPECT_EQ(told.get_solution(kSmall).choice.decided_by, ChoiceSource::db);
+}
+
+}  // namespace
+}  // namespace kscout
