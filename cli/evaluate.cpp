@@ -72,10 +72,10 @@ void print_details(const ModelEvaluation& e) {
   fmt::print(
       "\ncall-weighted mean {:.2f}; top-1/3/5/8 mean {:.2f} / {:.2f} / {:.2f} / {:.2f}, hit {:.1f} / {:.1f} "
       "/ {:.1f} / {:.1f}; "
-      "NDCG@8 {:.2f}\n",
+      "NDCG@8 {:.2f}; perfect choices from the pool {:.2f}\n",
       100 * s.weighted_mean, 100 * s.top_mean[0], 100 * s.top_mean[1], 100 * s.top_mean[2],
       100 * s.top_mean[3], 100 * s.hit_rate[0], 100 * s.hit_rate[1], 100 * s.hit_rate[2], 100 * s.hit_rate[3],
-      100 * s.ndcg);
+      100 * s.ndcg, 100 * s.pool_best);
   fmt::print(
       "regret {:.3g} us mean, {:.3g} median, {:.3g} most; {} picks equal the oracle within noise; "
       "{} picks unmeasured, {} failed (both count as 0)\n",
@@ -98,8 +98,8 @@ void print_reliability(const ModelEvaluation& e) {
     return;
   }
   fmt::print(
-      "\nconfidence: claimed probability that the pick is within 3 % of the fastest, and how often it "
-      "was\n\n");
+      "\nconfidence: claimed probability that the pick is within 3 % of the fastest of its pool, and how "
+      "often it was\n\n");
   Table table({"claimed from %", "problems", "claimed %", "observed %", "off by", "chance alone", "check"});
   for (std::size_t i = 0; i < r.bins.size(); ++i) {
     const Reliability::Bin& bin = r.bins[i];

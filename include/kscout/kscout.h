@@ -199,7 +199,7 @@ typedef struct kscout_choice {
   double tflops;      ///< 10^12 operations per second
   double gb_s;        ///< least bytes over the time, 10^9 bytes per second
   double margin;      ///< how much longer the next config takes, as a fraction of this one's time
-  double confidence;  ///< probability of being within 3 % of the best
+  double confidence;  ///< probability of being within 3 % of the family's best
   double score;       ///< what the ranking sorts by, higher is better; comparable within one problem
   int32_t source;
   int32_t decided_by;  ///< behind KSCOUT_SOURCE_CACHE: the link that decided then

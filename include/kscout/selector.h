@@ -58,11 +58,12 @@ struct EnumWords<By> {
 struct Choice {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
   KernelConfig config;
-  double time_us = unknown;     ///< predicted (db: measured), of the whole call
-  double tflops = unknown;      ///< predicted, 10^12 operations per second
-  double gb_s = unknown;        ///< predicted, least_bytes over the time
-  double margin = unknown;      ///< how much longer the next config takes, as a fraction of this one's time
-  double confidence = unknown;  ///< probability of being within 3 % of the best; unknown without calibration
+  double time_us = unknown;  ///< predicted (db: measured), of the whole call
+  double tflops = unknown;   ///< predicted, 10^12 operations per second
+  double gb_s = unknown;     ///< predicted, least_bytes over the time
+  double margin = unknown;   ///< how much longer the next config takes, as a fraction of this one's time
+  double confidence =
+      unknown;  ///< probability of being within 3 % of the family's best; unknown without calibration
   double score = unknown;  ///< what the ranking sorts by, higher is better; comparable within one problem
   ChoiceSource source = ChoiceSource::fallback;      ///< which link answered
   ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the link that decided then

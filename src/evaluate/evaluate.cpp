@@ -66,6 +66,10 @@ ProblemResult judge(const Problem& problem, const KernelConfig& oracle_config, c
   result.oracle = oracle_config;
   result.oracle_measured = oracle;
   result.confidence = scores.confidence;
+  for (const KernelConfig& config : pool) {
+    if (const auto row = rows.find(config); row != rows.end())
+      result.pool_best = std::max(result.pool_best, share_of_oracle(row->second, oracle));
+  }
   const auto order = ranking(scores.score);
   result.pool = order.size();
   for (std::size_t i = 0; i < std::min(order.size(), kTop.back()); ++i) {
@@ -186,6 +190,10 @@ PoolOf measured_pool(const MeasurementTable& table) {
   return [configs = std::move(configs)](std::size_t problem) { return configs[problem]; };
 }
 
+bool ProblemResult::within_claim() const noexcept {
+  return efficiency() > 0 && efficiency() >= pool_best / (1 + Confidence::within);
+}
+
 Summary summarise(std::span<const ProblemResult* const> results) {
   Summary s;
   s.problems = results.size();
@@ -200,6 +208,7 @@ Summary summarise(std::span<const ProblemResult* const> results) {
     s.weighted_mean += result->problem.weight() * efficiency;
     weights += result->problem.weight();
     s.ndcg += result->ndcg / count;
+    s.pool_best += result->pool_best / count;
     for (std::size_t t = 0; t < kTop.size(); ++t) {
       s.top_mean[t] += result->top[t] / count;
       s.hit_rate[t] += result->hit[t] / count;
@@ -262,7 +271,7 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
   evaluation.calibration = calibrate(speeds);
   std::vector<Claim> claims;
   for (const ProblemResult& result : evaluation.results) {
-    claims.push_back({result.confidence, result.efficiency() >= 1 / (1 + Confidence::within)});
+    claims.push_back({result.confidence, result.within_claim()});
   }
   evaluation.reliability = reliability(claims);
   return evaluation;

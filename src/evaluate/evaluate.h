@@ -27,7 +27,7 @@ namespace kscout {
 struct Scores {
   std::vector<double> score;
   std::vector<double> tflops;  ///< predicted, one per config; empty when it predicts none
-  /// Claimed probability that the first is within 3 % of the best; NaN when it claims none.
+  /// Claimed probability that the first is within 3 % of the best of them; NaN when it claims none.
   double confidence = std::numeric_limits<double>::quiet_NaN();
 };
 using Scorer = std::function<Scores(const Problem& problem, std::span<const KernelConfig> configs)>;
@@ -62,13 +62,15 @@ struct ProblemResult {
   std::vector<PickedConfig> picks;        ///< best score first, at most kTop.back(); at least one
   std::array<double, kTop.size()> top{};  ///< best efficiency among the first k picks
   std::array<bool, kTop.size()> hit{};    ///< the oracle is among the first k picks
-  double ndcg = 0;   ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
-  bool tie = false;  ///< the pick is not the oracle, but their times cannot be told apart
-  double confidence = Measurement::unknown;  ///< claimed before: that the pick is within 3 % of the oracle
+  double ndcg = 0;       ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
+  bool tie = false;      ///< the pick is not the oracle, but their times cannot be told apart
+  double pool_best = 0;  ///< efficiency of the pool's fastest config: what no choice from it can exceed
+  double confidence = Measurement::unknown;  ///< claimed before: that the pick is within 3 % of that one
   std::size_t pick_place = 0;  ///< of the pick among the measured configs by speed, from 1; 0 = not usable
   double regret_us = Measurement::unknown;  ///< time of the pick - time of the oracle; NaN when not usable
 
   double efficiency() const noexcept { return top[0]; }
+  bool within_claim() const noexcept;  ///< what `confidence` is the probability of
 };
 
 /// Fractions over some problems.
@@ -79,6 +81,7 @@ struct Summary {
   std::array<double, kTop.size()> top_mean{};
   std::array<double, kTop.size()> hit_rate{};  ///< hit_rate[0] is what the public CK Tile tools call NDCG@1
   double ndcg = 0;
+  double pool_best = 0;  ///< mean: what choosing perfectly from the pool would reach
   double regret_mean_us = 0, regret_p50_us = 0, regret_max_us = 0;  ///< of usable picks
   std::size_t ties = 0;                    ///< picks that are not the oracle and equal it within noise
   std::size_t unmeasured = 0, failed = 0;  ///< picks that count as 0

@@ -37,6 +37,7 @@ Json summary_json(const Summary& s) {
   return {{"problems", s.problems},
           {"efficiency", efficiency_json(s)},
           {"top_k", top},
+          {"pool_best", percent(s.pool_best)},
           {"ndcg_at_1", percent(s.hit_rate[0])},
           {"ndcg_at_8", percent(s.ndcg)},
           {"regret_us",
@@ -151,17 +152,17 @@ std::string evaluation_json(const ModelEvaluation& e) {
 std::string evaluation_csv(const ModelEvaluation& e) {
   std::string out =
       "problem,efficiency,top_3,top_5,top_8,ndcg_at_8,regret_us,tie,pick,pick_status,pick_time_us,"
-      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool,confidence\n";
+      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool,pool_best,confidence\n";
   for (const ProblemResult* r : worst_first(e.evaluation)) {
     const PickedConfig none;
     const PickedConfig& pick = r->picks.empty() ? none : r->picks.front();
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
                        r->efficiency(), r->top[1], r->top[2], r->top[3], r->ndcg, cell(r->regret_us), r->tie,
                        r->picks.empty() ? "" : config_name(r->problem, pick.config),
                        r->picks.empty() ? "none" : status_of(pick), cell(pick.measured.time_us),
                        cell(pick.predicted_tflops), config_name(r->problem, r->oracle),
                        r->oracle_measured.time_us, cell(tflops_of(r->problem, r->oracle_measured)), r->pool,
-                       cell(r->confidence));
+                       r->pool_best, cell(r->confidence));
   }
   return out;
 }

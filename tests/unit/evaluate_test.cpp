@@ -138,6 +138,25 @@ TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
   EXPECT_EQ(e.results[0].pool, 1u);
 }
 
+TEST(Evaluate, ClaimsAreJudgedByTheBestOfThePool) {
+  // The pool lacks the fastest config of the first problem; of the second it has both and the slower one is
+  // picked.
+  const MeasurementTable table = table_of({{100, 102, 50}, {100, 110, 200}});
+  const auto surely_second = [](const Problem&, std::span<const KernelConfig>) {
+    return Scores{{1.0, 2.0}, {}, 0.97};
+  };
+  const Evaluation e = evaluate(table, surely_second, [&](std::size_t) {
+    return std::vector{table.configs[0], table.configs[1]};
+  });
+  EXPECT_DOUBLE_EQ(e.results[0].pool_best, 0.5);
+  EXPECT_DOUBLE_EQ(e.results[0].efficiency(), 50.0 / 102);
+  EXPECT_TRUE(e.results[0].within_claim());
+  EXPECT_DOUBLE_EQ(e.results[1].pool_best, 1);
+  EXPECT_FALSE(e.results[1].within_claim());
+  EXPECT_DOUBLE_EQ(e.overall.pool_best, 0.75);
+  EXPECT_DOUBLE_EQ(e.reliability.observed, 0.5);
+}
+
 TEST(Evaluate, CallWeightsWeigh) {
   MeasurementTable table = table_of({{25, 100}, {80, 50}});
   table.problems[0].set_weight(3);
