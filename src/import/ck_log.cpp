@@ -204,9 +204,7 @@ std::optional<Layout> layout_of(const Block& block) {
 
 class LogReader {
  public:
-  LogReader(const ImportRequest& request, Gatherer& to) : request_(request), to_(to) {
-    header_ = make_gemm(0, 0, 0, request.dtype, request.layout.value_or(Layout::rcr));
-  }
+  LogReader(const ImportRequest& request, Gatherer& to) : request_(request), to_(to) { header_ = nameless(); }
 
   void line(std::string_view text, std::size_t number) {
     const std::size_t first = text.find_first_not_of(" \t");
@@ -253,13 +251,14 @@ class LogReader {
   }
 
   void shape(std::string_view text, std::size_t number) {
+    header_ = nameless();  // blocks behind a line that tells nothing are not of the shape before
     const auto m = whole(value_of(text, "M=")), n = whole(value_of(text, "N=")),
                k = whole(value_of(text, "K="));
     if (!m || !n || !k) return to_.skip(number, "a shape line without M, N and K");
     try {
       const std::string_view dtype = value_of(text, "dtype="), layout = value_of(text, "layout=");
-      header_ = make_gemm(*m, *n, *k, dtype.empty() ? request_.dtype : parse<DType>(dtype),
-                          layout.empty() ? request_.layout.value_or(Layout::rcr) : parse<Layout>(layout));
+      header_ = make_gemm(*m, *n, *k, dtype.empty() ? header_.dtype_a : parse<DType>(dtype),
+                          layout.empty() ? header_.layout : parse<Layout>(layout));
     } catch (const Error& error) {
       to_.skip(number, error.what());
     }
@@ -286,6 +285,11 @@ class LogReader {
     } catch (const Error& error) {
       to_.skip(begins_, error.what());
     }
+  }
+
+  /// No shape told: a block must give all sizes, since none is below 0.
+  GemmProblem nameless() const {
+    return make_gemm(-1, -1, -1, request_.dtype, request_.layout.value_or(Layout::rcr));
   }
 
   /// The shape's problem with what the block says otherwise.

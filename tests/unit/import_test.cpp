@@ -153,6 +153,18 @@ TEST(Import, BlockOfALogWhoseTextDoesNotEndTakesNoneOfItsNeighbours) {
   EXPECT_EQ(imported.skipped[1].reason, "'problem' is of another type than in a log");
 }
 
+TEST(Import, BlocksBehindAShapeLineThatTellsNothingAreNotOfTheShapeBefore) {
+  const std::string measured =
+      "{\"name\": \"" + kKernel + "\", \"perf_result\": {\"latency(ms)\": 0.02, \"tflops(TFlops)\": 1.5}}\n";
+  const auto imported = read(
+      "Shape 0: M=64 N=128 K=256 dtype=fp8 layout=rcr\n" + measured + "Shape 1: M=few N=1 K=1\n" + measured,
+      ImportFormat::ck_log, Op::gemm, DType::fp8);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(imported.repeated, 0u);
+  ASSERT_EQ(imported.skipped_count, 2u);
+  EXPECT_EQ(imported.skipped[1].line, 4u);
+}
+
 /// A file in the form of the public heuristics' converters.
 class Converted : public testing::Test {
  protected:
