@@ -331,16 +331,7 @@ class TupleCompiler {
   std::uint32_t spread_id(std::uint32_t coarser, std::uint32_t finer) {
     const auto [found, added] =
         spread_ids_.try_emplace({coarser, finer}, static_cast<std::uint32_t>(to_.spreads_.size()));
-    if (added) {
-      auto wide = spread(coarser, finer);
-      TupleProgram::Spread to;
-      if (classes(coarser) <= std::size_t{UINT16_MAX} + 1) {
-        to.narrow.assign(wide.begin(), wide.end());
-      } else {
-        to.wide = std::move(wide);
-      }
-      to_.spreads_.push_back(std::move(to));
-    }
+    if (added) to_.spreads_.emplace_back(spread(coarser, finer));
     return found->second;
   }
 
@@ -419,25 +410,6 @@ Partition TupleProgram::common_partition() const {
   return common;
 }
 
-namespace {
-
-/// Both ends are padded to whole vectors: four values at a time, so that a call's tens of thousands of copies
-/// are little more than loads and stores.
-template <class Class>
-void copy_classes(const double* from, const Class* class_of, std::uint32_t values,
-                  double* __restrict to) noexcept {
-  static_assert(kColumnLanes % 4 == 0);
-  for (const Class* const end = class_of + values; class_of < end; class_of += 4, to += 4) {
-    const double a = from[class_of[0]], b = from[class_of[1]], c = from[class_of[2]], d = from[class_of[3]];
-    to[0] = a;
-    to[1] = b;
-    to[2] = c;
-    to[3] = d;
-  }
-}
-
-}  // namespace
-
 void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) const noexcept {
   double* const base = scratch.lines_.data()->values;
   for (std::size_t i = 0; i < changing_.size(); ++i) {
@@ -446,13 +418,8 @@ void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) 
   for (const Step& step : steps_) {
     if (step.spread == one_value) {
       step.operation(base + step.a, base + step.b, base + step.c, base + step.out, step.values);
-      continue;
-    }
-    const Spread& spread = spreads_[step.spread];
-    if (spread.wide.empty()) {
-      copy_classes(base + step.a, spread.narrow.data(), step.values, base + step.out);
     } else {
-      copy_classes(base + step.a, spread.wide.data(), step.values, base + step.out);
+      spreads_[step.spread].copy(base + step.a, base + step.out, step.values);
     }
   }
 }

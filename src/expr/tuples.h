@@ -14,6 +14,7 @@
 #include <span>
 #include <vector>
 
+#include "core/spread.h"
 #include "expr/column_kernels.h"
 #include "expr/expr.h"
 
@@ -89,13 +90,7 @@ class TupleProgram {
 
   std::vector<Partition> partitions_;
   std::vector<Step> steps_;
-  /// By class of the finer partition: the coarser's class. Narrow where all are below 2^16: a call reads them
-  /// all.
-  struct Spread {
-    std::vector<std::uint16_t> narrow;
-    std::vector<std::uint32_t> wide;
-  };
-  std::vector<Spread> spreads_;
+  std::vector<Spread> spreads_;          ///< by class of the finer partition: the coarser's class
   std::vector<std::uint32_t> changing_;  ///< position of each in the scratch
   std::vector<Output> outputs_;
   std::vector<double> start_;  ///< what a scratch holds at first: constants and fixed values

@@ -110,15 +110,22 @@ std::optional<std::size_t> FactoredForest::top(ProblemRef problem, std::span<con
                                                std::span<ScoredConfig> out, Scratch& scratch) const noexcept {
   if (!evaluate(problem, scratch)) return std::nullopt;
   std::ranges::fill(scratch.allowed_, 0);
-  const bool row_is_config = distinct() == size();
-  for (std::uint32_t row = 0; row < distinct(); ++row) {
-    std::uint32_t at = row_is_config ? row : first_[row];
-    while (!row_is_config && at < first_[row + 1] && allowed[configs_[at]] == 0) ++at;
-    const bool any = row_is_config ? allowed[row] != 0 : at < first_[row + 1];
+  const auto rows_here = static_cast<std::uint32_t>(distinct());
+  const auto allow = [&](std::uint32_t row, bool any, std::uint32_t first) {
     scratch.allowed_[row / 64] |= std::uint64_t{any} << (row % 64);
-    scratch.first_[row] = row_is_config ? row : any ? configs_[at] : 0;
+    scratch.first_[row] = first;
+  };
+  if (rows_here == size()) {  // row r is config r
+    for (std::uint32_t row = 0; row < rows_here; ++row) allow(row, allowed[row] != 0, row);
+  } else {
+    for (std::uint32_t row = 0; row < rows_here; ++row) {
+      std::uint32_t at = first_[row];
+      while (at < first_[row + 1] && allowed[configs_[at]] == 0) ++at;
+      const bool any = at < first_[row + 1];
+      allow(row, any, any ? configs_[at] : 0);
+    }
   }
-  const std::span best = std::span(scratch.best_).first(std::min(out.size(), distinct()));
+  const std::span best = std::span(scratch.best_).first(std::min<std::size_t>(out.size(), rows_here));
   const std::size_t rows =
       sliced_.top(scratch.values_, scratch.allowed_, scratch.first_, best, scratch.rows_);
   return list_configs(allowed, best.first(rows), out, scratch);

@@ -25,10 +25,15 @@ HWY_INLINE std::uint64_t mask_bits(D lanes, Mask mask) {
   return all;
 }
 
-/// Where the rows of a leaf stand: two leaves share four places (none, first, second, either).
+/// Where the rows of a leaf stand.
 template <std::size_t Vectors>
 HWY_INLINE std::uint64_t* slot(std::uint64_t* slots, std::size_t leaf) {
-  return slots + ((leaf >> 1) * 4 + 1 + (leaf & 1)) * (Vectors * kLanes);
+  return slots + leaf * 2 * (Vectors * kLanes);
+}
+/// A place of a pair of leaves.
+template <std::size_t Vectors>
+HWY_INLINE std::uint64_t* slot(std::uint64_t* slots, std::size_t pair, SlicedPlace place) {
+  return slots + (pair * 4 + static_cast<std::size_t>(place)) * (Vectors * kLanes);
 }
 
 /// Which rows reach each leaf.
@@ -55,11 +60,12 @@ HWY_INLINE void reach_leaves(const SlicedJob& job, const SlicedTask& task, std::
     }
   }
   for (std::size_t pair = 0; pair < task.leaves / 2; ++pair) {
-    const std::uint64_t* const one = slot<Vectors>(slots, 2 * pair);
-    std::uint64_t* const either = slots + (pair * 4 + 3) * (Vectors * kLanes);
+    const std::uint64_t* const one = slot<Vectors>(slots, pair, SlicedPlace::first);
+    const std::uint64_t* const other = slot<Vectors>(slots, pair, SlicedPlace::second);
+    std::uint64_t* const either = slot<Vectors>(slots, pair, SlicedPlace::either);
     for (std::size_t v = 0; v < Vectors; ++v) {
-      hn::Store(hn::Or(hn::Load(bits, one + v * kLanes), hn::Load(bits, one + (Vectors + v) * kLanes)), bits,
-                either + v * kLanes);
+      const BitVector both = hn::Or(hn::Load(bits, one + v * kLanes), hn::Load(bits, other + v * kLanes));
+      hn::Store(both, bits, either + v * kLanes);
     }
   }
 }
@@ -77,7 +83,7 @@ class PlaneSums {
   /// Adds the tree's rounded leaves. Pairs: (task.leaves + 1) / 2 when known, else 0.
   template <std::size_t Pairs>
   HWY_INLINE void add(const SlicedTask& task, const std::uint64_t* HWY_RESTRICT slots) noexcept {
-    const SlicedCode* const codes = job_.codes + task.first_leaf;
+    const SlicedPair* const pair_at = job_.pairs + task.first_pair;
     const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
     const std::size_t words = job_.words, end = task.planes;
     std::uint64_t* HWY_RESTRICT to = planes_;
@@ -85,10 +91,10 @@ class PlaneSums {
     for (std::size_t v = 0; v < Vectors; ++v) carry[v] = hn::Zero(bits);
     for (std::size_t p = 0; p < end; ++p, to += words) {
       BitVector add[Vectors];
-      const std::uint64_t* place = slots + ((codes[0] >> (2 * p)) & 3) * kPlace;
+      const std::uint64_t* place = place_of(slots, pair_at[0], p);
       for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
       for (std::size_t pair = 1; pair < pairs; ++pair) {
-        place = slots + (pair * 4 + ((codes[2 * pair] >> (2 * p)) & 3)) * kPlace;
+        place = place_of(slots + pair * 4 * kPlace, pair_at[pair], p);
         for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
       }
       add_to(to, add, carry);
@@ -109,6 +115,15 @@ class PlaneSums {
   }
 
  private:
+  /// Of the four at `places`, the one with the rows that bit p counts for.
+  static HWY_INLINE const std::uint64_t* place_of(const std::uint64_t* places, SlicedPair pair,
+                                                  std::size_t p) noexcept {
+    constexpr std::size_t kBytes = 8 * kPlace, kUnit = std::size_t{1} << kSlicedPlaceBit;
+    const std::size_t at = (pair >> (2 * p)) & (3 * kUnit);
+    const std::size_t offset = kBytes >= kUnit ? at * (kBytes / kUnit) : at / (kUnit / kBytes);
+    return reinterpret_cast<const std::uint64_t*>(reinterpret_cast<const char*>(places) + offset);
+  }
+
   std::uint64_t* plane(std::size_t p) const noexcept { return planes_ + p * job_.words; }
   std::uint64_t* waiting(std::size_t p) const noexcept { return job_.waiting + p * kPlace; }
 
@@ -150,7 +165,9 @@ void add_block(const SlicedJob& job, std::size_t first) {
   for (std::size_t t = 0; t < job.task_count; ++t) {
     const SlicedTask& task = job.tasks[t];
     const std::size_t pairs = (task.leaves + 1) / 2;
-    for (; ready < pairs; ++ready) std::fill_n(slots + ready * 4 * Vectors * kLanes, Vectors * kLanes, 0);
+    for (; ready < pairs; ++ready) {
+      std::fill_n(slot<Vectors>(slots, ready, SlicedPlace::none), Vectors * kLanes, 0);
+    }
     reach_leaves<Vectors>(job, task, first, slots);
     switch (pairs) {
       case 1:

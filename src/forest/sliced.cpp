@@ -24,12 +24,12 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   ranks.resize(plan.most_classes);
   by_rank.resize(plan.most_classes);
   bucket.resize(2 * (questions + 1));
-  thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2);
+  thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2 + kSlicedCellRoom);
   class_bytes.resize(plan.most_classes);
   row_bytes.resize(64 * plan.words, INT8_MAX);
   leaves_before.resize(alive_words + 1);
   steps.resize(plan.steps + 1);
-  codes.resize(plan.leaf_value.size() + kSlicedCodeRoom);  // vectors are written whole
+  pairs.resize(first_sliced_pair(plan.leaf_value.size(), plan.trees.size()) + kSlicedCodeRoom);
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
   planes.resize(lines_of(plan.planes * plan.words + 1));

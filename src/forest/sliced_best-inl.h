@@ -35,7 +35,9 @@ class BestRows {
   std::size_t find(std::span<const std::uint64_t> allowed) noexcept {
     start(allowed);
     std::uint64_t to_come = 0;
-    for (const SlicedTask& task : tasks()) to_come += task.range;
+    if (plan_.drops_rows) {
+      for (const SlicedTask& task : tasks()) to_come += task.range;
+    }
     std::size_t first = 0;
     for (const std::uint32_t end : work_.phase_end) {
       if (!plan_.drops_rows || work_.words <= kLanes) break;
@@ -82,7 +84,7 @@ class BestRows {
     job.bits = work_.bit_words();
     job.words = work_.words;
     job.steps = work_.steps.data();
-    job.codes = work_.codes.data();
+    job.pairs = work_.pairs.data();
     job.tasks = work_.sorted_tasks.data() + first;
     job.task_count = end - first;
     job.planes = plane(0);

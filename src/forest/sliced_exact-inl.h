@@ -34,12 +34,13 @@ class RowSums {
     gather_batch(places);
     for (std::size_t t = first_task; t < work_.counts.sliced; ++t) {
       const SlicedTask& task = work_.sorted_tasks[t];
-      const SlicedCode* const codes = work_.codes.data() + task.first_leaf;
+      const SlicedPair* const pairs = work_.pairs.data() + task.first_pair;
       std::int32_t leaves[kBatch];
       find_leaves(task, places.size(), leaves);
       for (std::size_t i = 0; i < places.size(); ++i) {
         const auto leaf = static_cast<std::uint32_t>(leaves[i]);
-        sums[i] += gathered_code((codes[leaf & ~1u] >> (leaf & 1)) & kSlicedValueBits);
+        const SlicedPair pair = pairs[leaf / 2];
+        sums[i] += gathered_code(leaf % 2 == 0 ? first_of(pair) : second_of(pair));
       }
     }
   }

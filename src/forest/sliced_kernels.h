@@ -16,12 +16,11 @@ struct SlicedStep {
   std::uint16_t leaf, right;
 };
 
-/// What is left of a tree: leaves - 1 steps, and for each pair of alive leaves a code at the place of the
-/// first: bit p of its rounded value at position 2 p, of the second's at 2 p + 1. Values count from the least
-/// alive leaf.
+/// What is left of a tree: leaves - 1 steps, and a SlicedPair for each two alive leaves from `first_pair` on.
+/// Values count from the least alive leaf.
 struct SlicedTask {
   std::uint32_t tree = 0;
-  std::uint32_t first_step = 0, first_leaf = 0;
+  std::uint32_t first_step = 0, first_leaf = 0, first_pair = 0;
   std::uint32_t leaves = 0, planes = 0;
   std::uint32_t range = 0;  ///< the largest value
 };
@@ -38,14 +37,38 @@ constexpr std::uint32_t gathered_code(SlicedCode code) noexcept {
   code = (code | code >> 4) & 0x00ff00ff;
   return (code | code >> 8) & 0xffff;
 }
-inline constexpr std::size_t kSlicedCodeRoom =
-    8;  ///< behind the last code: they are read and written in vectors
+/// Codes are read and written in vectors: behind the last is room for one.
+inline constexpr std::size_t kSlicedCodeRoom = 8;
+
+/// Where the rows of two leaves stand: four places. Leaf i of a tree has place 2 i.
+enum class SlicedPlace : std::uint8_t { first, none, second, either };
+/// The rounded values of two leaves: for bit p of them, which place has the rows that it counts for, at
+/// kSlicedPlaceBit + 2 p. That bit makes the offset of a place from a mask alone, where a place has 128
+/// bytes.
+using SlicedPair = std::uint64_t;
+inline constexpr int kSlicedPlaceBit = 7;
+/// Where the pairs of a tree stand: whole vectors of codes for each tree.
+constexpr std::uint32_t first_sliced_pair(std::size_t first_leaf, std::size_t tree) noexcept {
+  return static_cast<std::uint32_t>((first_leaf + (kSlicedCodeRoom - 1) * tree) / kSlicedCodeRoom *
+                                    (kSlicedCodeRoom / 2));
+}
+/// The low bit of a place tells whether the leaves agree in the bit, the high one the second's bit.
+constexpr SlicedPair sliced_pair(SlicedCode first, SlicedCode second) noexcept {
+  return SlicedPair{(~(first ^ second) & kSlicedValueBits) | second << 1} << kSlicedPlaceBit;
+}
+constexpr SlicedCode first_of(SlicedPair pair) noexcept {
+  const auto places = static_cast<SlicedCode>(pair >> kSlicedPlaceBit);
+  return ~(places ^ places >> 1) & kSlicedValueBits;
+}
+constexpr SlicedCode second_of(SlicedPair pair) noexcept {
+  return static_cast<SlicedCode>(pair >> (kSlicedPlaceBit + 1)) & kSlicedValueBits;
+}
 
 struct SlicedJob {
   const std::uint64_t* bits = nullptr;  ///< vectors one after another
   std::size_t words = 0;                ///< of one vector
   const SlicedStep* steps = nullptr;
-  const SlicedCode* codes = nullptr;
+  const SlicedPair* pairs = nullptr;
   const SlicedTask* tasks = nullptr;
   std::size_t task_count = 0;
   std::uint64_t* planes = nullptr;  ///< plane p: words [p * words, (p + 1) * words); the sums are added
@@ -57,7 +80,7 @@ struct SlicedJob {
 /// Rows are worked on in blocks of at most this many words.
 inline constexpr std::size_t kSlicedBlockWords = 32;
 
-/// Two leaves take four places: none, first, second, either.
+/// Two leaves take four places.
 constexpr std::size_t sliced_slot_words(std::size_t leaves) noexcept {
   return (leaves + 1) / 2 * 4 * kSlicedBlockWords;
 }

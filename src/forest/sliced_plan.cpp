@@ -249,7 +249,7 @@ class Planner {
         words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
       }
     } else if (std::ranges::adjacent_find(class_of, std::greater_equal{}) != class_of.end()) {
-      to.class_of = class_of;
+      to.class_of = Spread(class_of);
     }
   }
 

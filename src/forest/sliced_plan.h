@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/spread.h"
 #include "forest/sliced.h"
 #include "forest/sliced_kernels.h"
 
@@ -53,8 +54,8 @@ struct SlicedColumn {
 inline constexpr std::size_t kFewClasses = 40;
 struct SlicedPartition {
   std::uint32_t classes = 0;
-  std::vector<SlicedLine> vectors;      ///< class after class
-  std::vector<std::uint32_t> class_of;  ///< by row; both are empty when class r is row r
+  std::vector<SlicedLine> vectors;  ///< class after class
+  Spread class_of;                  ///< by row; both are empty when class r is row r
 };
 
 struct SlicedPlan {
@@ -113,6 +114,7 @@ inline constexpr std::size_t kSlicedThresholdRoom = 8;
 
 /// Ranks are looked up in a table of this many cells.
 inline constexpr int kSlicedCellBits = 10;
+inline constexpr std::size_t kSlicedCellRoom = 16;  ///< behind the last: it is filled in vectors
 
 struct SlicedWork {
   explicit SlicedWork(const SlicedPlan& plan);
@@ -129,7 +131,7 @@ struct SlicedWork {
   std::vector<std::uint8_t> class_bytes, row_bytes;   ///< ranks of one column, whole words
   std::vector<std::uint32_t> leaves_before;           ///< of a wide tree, by word
   std::vector<SlicedStep> steps;
-  std::vector<SlicedCode> codes;         ///< of the alive leaves of each tree, two by two
+  std::vector<SlicedPair> pairs;         ///< of the alive leaves of each tree
   std::vector<SlicedTask> tasks;         ///< by tree
   std::vector<SlicedTask> sorted_tasks;  ///< of the trees that part the rows, in the kernel's order
   std::array<std::uint32_t, kSlicedPhases> phase_end{};  ///< of sorted_tasks

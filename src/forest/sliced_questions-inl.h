@@ -131,10 +131,16 @@ class Questions {
     return static_cast<std::uint8_t>(above_least ^ 0x80);
   }
 
+  std::uint8_t occurring(std::uint8_t byte) noexcept {
+    occurs_[byte] = 1;
+    return byte;
+  }
+
   /// How many of the column's thresholds are below each value, that is, the questions that it answers with
   /// "right".
   Ranks rank(const SlicedColumn& column, const double* values, std::size_t count,
              std::uint8_t* class_bytes) noexcept {
+    occurs_.fill(0);
     const Extent extent = extent_of(values, count);
     const bool zeros_are_zero = Decision::missing(column.decision) != Missing::zero;
     if (extent.absent || !zeros_are_zero || extent.least < 0 || !(extent.least_positive < kInfinity)) {
@@ -154,9 +160,17 @@ class Questions {
     }
     for (std::size_t c = 0; c < count; ++c) work_.ranks[c] -= found.least;
     if (found.fit_bytes()) {
-      for (std::size_t c = 0; c < count; ++c) class_bytes[c] = rank_byte(work_.ranks[c]);
+      for (std::size_t c = 0; c < count; ++c) class_bytes[c] = occurring(rank_byte(work_.ranks[c]));
     }
     return found;
+  }
+
+  /// Writes whole vectors: cells behind `end` are filled later.
+  static void fill_cells(std::uint32_t* HWY_RESTRICT cells, std::size_t first, std::size_t end,
+                         std::uint32_t with) noexcept {
+    constexpr hn::ScalableTag<std::uint32_t> lanes;
+    for (std::size_t c = first; c < end; c += hn::Lanes(lanes))
+      hn::StoreU(hn::Set(lanes, with), lanes, cells + c);
   }
 
   /// Positive doubles have the order of their bits. Their range is parted into cells; a table tells how many
@@ -178,10 +192,14 @@ class Questions {
     const bool zeros = !(extent.least > kForestZero);
     const Ranks found = {zeros ? *before_zeros : first, thresholds_below(column, extent.most)};
     const auto cells = static_cast<std::size_t>(cell_of(extent.most)) + 1;
-    std::fill_n(before, cells, 0u);
-    for (std::uint32_t at = first; at < found.most; ++at) ++before[cell_of(thresholds[at])];
-    for (std::uint32_t cell = 0, sum = first; cell < cells; ++cell) sum += std::exchange(before[cell], sum);
     if (found.least == found.most) return found;
+    std::size_t cell = 0;
+    for (std::uint32_t at = first; at < found.most; ++at) {
+      const auto end = static_cast<std::size_t>(cell_of(thresholds[at])) + 1;
+      fill_cells(before, cell, end, at);
+      cell = std::max(cell, end);
+    }
+    fill_cells(before, cell, cells, found.most);
 
     // Written out for the usual cases, so that the loop over the values has nothing else in it.
     const auto look_up = [&](auto with_zeros, auto store) {
@@ -200,8 +218,9 @@ class Questions {
     };
     const auto store_with = [&](auto with_zeros) {
       if (found.fit_bytes()) {
-        look_up(with_zeros,
-                [class_bytes](std::size_t c, std::uint32_t rank) { class_bytes[c] = rank_byte(rank); });
+        look_up(with_zeros, [=, this](std::size_t c, std::uint32_t rank) {
+          class_bytes[c] = occurring(rank_byte(rank));
+        });
       } else {
         std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
         look_up(with_zeros, [ranks](std::size_t c, std::uint32_t rank) { ranks[c] = rank; });
@@ -240,9 +259,10 @@ class Questions {
     // ranks, 255 beyond.
     constexpr std::uint32_t kPiece = kMostByte - 1;
     for (std::uint32_t first = 0; first < questions; first += kPiece) {
+      occurs_.fill(0);
       for (std::size_t c = 0; c < partition.classes; ++c) {
         const std::uint32_t rank = work_.ranks[c];
-        class_bytes[c] = rank_byte(rank >= first ? std::min(rank - first + 1, kMostByte) : 0);
+        class_bytes[c] = occurring(rank_byte(rank >= first ? std::min(rank - first + 1, kMostByte) : 0));
       }
       compare_rows(partition, first_question + first, std::min(kPiece, questions - first), class_bytes, 1);
     }
@@ -253,17 +273,11 @@ class Questions {
   void compare_rows(const SlicedPartition& partition, std::uint32_t first_question, std::uint32_t questions,
                     const std::uint8_t* HWY_RESTRICT class_bytes, std::uint32_t first_byte = 0) noexcept {
     // Bytes may alias anything: what the loops read stands in variables of their own.
-    std::uint8_t occurs[kMostByte + 1] = {};
-    for (std::size_t c = 0, classes = partition.classes; c < classes; ++c) occurs[class_bytes[c]] = 1;
     std::uint8_t* HWY_RESTRICT row_bytes = work_.row_bytes.data();
-    if (!partition.class_of.empty()) {
-      const std::uint32_t* HWY_RESTRICT class_of = partition.class_of.data();
-      for (std::size_t row = 0, rows = plan_.rows; row < rows; ++row)
-        row_bytes[row] = class_bytes[class_of[row]];
-    }
+    if (!partition.class_of.empty()) partition.class_of.copy(class_bytes, row_bytes, plan_.rows);
     for (std::uint32_t q = 0; q < questions; ++q) {
       const std::uint8_t byte = rank_byte(q + first_byte);
-      if (occurs[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
+      if (occurs_[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
       work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
     }
   }
@@ -366,6 +380,7 @@ class Questions {
   const SlicedPlan& plan_;
   SlicedWork& work_;
   std::span<const double* const> values_;
+  std::array<std::uint8_t, kMostByte + 1> occurs_{};  ///< rank bytes of the column's classes
 };
 
 }  // namespace kscout::HWY_NAMESPACE

@@ -47,9 +47,10 @@ class TreePlanner {
     task.tree = static_cast<std::uint32_t>(index);
     task.first_step = tree.first_step;
     task.first_leaf = tree.first_leaf;
+    task.first_pair = first_sliced_pair(tree.first_leaf, index);
     task.leaves = 1 + (tree.alive_words == 1 ? narrow_steps(tree) : wide_steps(tree));
     if (task.leaves > 1) {
-      const SlicedCode range = code_leaves(tree, task.leaves);
+      const SlicedCode range = code_leaves(tree, task);
       task.planes = static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
       task.range = gathered_code(range);
       ++work_.counts.sliced;
@@ -122,68 +123,81 @@ class TreePlanner {
   // ---- leaves
 
 #if HWY_TARGET == HWY_SCALAR
-  /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
-  /// codes of two leaves stand in the place of the first. Returns the largest.
-  SlicedCode code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
+  /// work.pairs: of the alive leaves. Values count from the least of them, so that they have few bits.
+  /// Returns the largest.
+  SlicedCode code_leaves(const SlicedTree& tree, const SlicedTask& task) noexcept {
     const LeafWord* const alive = work_.alive.data() + tree.alive_word;
-    SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
-    std::uint32_t count = 0;
-    for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
-      for (LeafWord rest = alive[word]; rest != 0; rest &= rest - 1) {
-        const std::uint32_t leaf = word * kWordLeaves + static_cast<std::uint32_t>(std::countr_zero(rest));
-        codes[count++] = plan_.leaf_code[tree.first_leaf + leaf];
+    const auto for_each_code = [&](const auto& use) {
+      for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
+        for (LeafWord rest = alive[word]; rest != 0; rest &= rest - 1) {
+          const std::uint32_t leaf = word * kWordLeaves + static_cast<std::uint32_t>(std::countr_zero(rest));
+          use(plan_.leaf_code[tree.first_leaf + leaf]);
+        }
       }
-    }
-    const auto [least, most] = std::minmax_element(codes, codes + leaves);
-    const SlicedCode lowest = *least, range = (*most - lowest) & kSlicedValueBits;
-    for (std::uint32_t i = 0; i < leaves; i += 2) {
-      const SlicedCode second = i + 1 < leaves ? codes[i + 1] : lowest;
-      codes[i] = ((codes[i] - lowest) & kSlicedValueBits) | ((second - lowest) & kSlicedValueBits) << 1;
-    }
-    return range;
+    };
+    SlicedCode lowest = kSlicedValueBits, highest = 0;
+    for_each_code([&](SlicedCode code) {
+      lowest = std::min(lowest, code);
+      highest = std::max(highest, code);
+    });
+    SlicedPair* const pairs = work_.pairs.data() + task.first_pair;
+    std::uint32_t count = 0;
+    SlicedCode first = 0;
+    for_each_code([&](SlicedCode code) {
+      const SlicedCode above = (code - lowest) & kSlicedValueBits;
+      if (count % 2 == 0) first = above;
+      pairs[count / 2] = sliced_pair(first, count % 2 == 0 ? 0 : above);
+      ++count;
+    });
+    return (highest - lowest) & kSlicedValueBits;
   }
+  void pair_codes(const SlicedTask&) const noexcept {}
 #else
-  /// work.codes: those of the alive leaves, counted from the least of them, so that they have few bits; the
-  /// codes of two leaves stand in the place of the first. Returns the largest.
-  SlicedCode code_leaves(const SlicedTree& tree, std::uint32_t leaves) noexcept {
-    SlicedCode* const codes = work_.codes.data() + tree.first_leaf;
-    list_codes(tree, codes);
-    // Vectors are written whole: what stands behind a tree's codes belongs to trees that come later.
-    const auto first = hn::Set(code_lanes, codes[0]);
-    hn::StoreU(first, code_lanes, codes + leaves);
-    auto lowest = first, highest = first;
-    for (std::size_t i = 0; i < leaves; i += hn::Lanes(code_lanes)) {
-      const auto code = hn::LoadU(code_lanes, codes + i);
-      lowest = hn::Min(lowest, code);
-      highest = hn::Max(highest, code);
+  /// Where their pairs will stand, the codes of the alive leaves, one after another. They count from the
+  /// least of them, so that they have few bits. Returns the largest.
+  SlicedCode code_leaves(const SlicedTree& tree, const SlicedTask& task) noexcept {
+    const LeafWord* const alive = work_.alive.data() + tree.alive_word;
+    const SlicedCode* const all = plan_.leaf_code.data() + tree.first_leaf;
+    const auto alive_of = [alive](std::size_t leaf) {
+      return static_cast<std::uint8_t>(alive[leaf / kWordLeaves] >> (leaf % kWordLeaves));
+    };
+    alignas(32) static constexpr SlicedCode kLaneBits[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const auto lane_bits = hn::Load(code_lanes, kLaneBits);
+    const auto value_bits = hn::Set(code_lanes, kSlicedValueBits);
+    auto lowest = value_bits, highest = hn::Zero(code_lanes);
+    for (std::size_t leaf = 0; leaf < tree.leaves; leaf += hn::Lanes(code_lanes)) {
+      const auto code = hn::LoadU(code_lanes, all + leaf);
+      const auto here = hn::TestBit(hn::Set(code_lanes, alive_of(leaf)), lane_bits);
+      lowest = hn::Min(lowest, hn::IfThenElse(here, code, lowest));
+      highest = hn::Max(highest, hn::IfThenElseZero(here, code));
     }
     lowest = hn::MinOfLanes(code_lanes, lowest);
-    hn::StoreU(lowest, code_lanes, codes + leaves);  // the partner of an odd one
-    const auto value_bits = hn::Set(code_lanes, kSlicedValueBits);
-    constexpr hn::RepartitionToWide<decltype(code_lanes)> pairs;
-    for (std::size_t i = 0; i < leaves; i += hn::Lanes(code_lanes)) {
-      const auto above = hn::And(hn::Sub(hn::LoadU(code_lanes, codes + i), lowest), value_bits);
-      const auto pair = hn::BitCast(pairs, above);
-      hn::StoreU(hn::BitCast(code_lanes, hn::Or(pair, hn::ShiftRight<31>(pair))), code_lanes, codes + i);
+    // Vectors are written whole: what stands behind a tree's pairs belongs to trees that come later.
+    auto* codes = reinterpret_cast<SlicedCode*>(work_.pairs.data() + task.first_pair);
+    for (std::size_t leaf = 0; leaf < tree.leaves; leaf += hn::Lanes(code_lanes)) {
+      const auto above = hn::And(hn::Sub(hn::LoadU(code_lanes, all + leaf), lowest), value_bits);
+      const auto& ones = kOnesOfByte[alive_of(leaf)];
+      const auto from =
+          hn::PromoteTo(code_lanes, hn::LoadU(hn::Rebind<std::uint8_t, decltype(code_lanes)>(), ones.data()));
+      hn::StoreU(hn::TableLookupLanes(above, hn::IndicesFromVec(code_lanes, from)), code_lanes, codes);
+      codes += std::popcount(alive_of(leaf));
     }
+    hn::StoreU(hn::Zero(code_lanes), code_lanes, codes);  // the partner of an odd one
     return (hn::GetLane(hn::MaxOfLanes(code_lanes, highest)) - hn::GetLane(lowest)) & kSlicedValueBits;
   }
 
-  /// The codes of the alive leaves, one after another.
-  void list_codes(const SlicedTree& tree, SlicedCode* codes) noexcept {
-    const LeafWord* const alive = work_.alive.data() + tree.alive_word;
-    const SlicedCode* const all = plan_.leaf_code.data() + tree.first_leaf;
-    for (std::size_t leaf = 0; leaf < tree.leaves; leaf += hn::Lanes(code_lanes)) {
-      const std::uint32_t here = (alive[leaf / kWordLeaves] >> (leaf % kWordLeaves)) & 0xff;
-      const auto from = hn::PromoteTo(
-          code_lanes, hn::LoadU(hn::Rebind<std::uint8_t, decltype(code_lanes)>(), kOnesOfByte[here].data()));
-      const auto listed =
-          hn::TableLookupLanes(hn::LoadU(code_lanes, all + leaf), hn::IndicesFromVec(code_lanes, from));
-      hn::StoreU(listed, code_lanes, codes);
-      codes += std::popcount(here);
+  /// work.pairs, in place of the codes. Later than those were written: they are read as they were not, which
+  /// would have to wait for them.
+  void pair_codes(const SlicedTask& task) noexcept {
+    SlicedPair* const pairs = work_.pairs.data() + task.first_pair;
+    constexpr hn::RepartitionToWide<decltype(code_lanes)> both;
+    const auto value_bits = hn::Set(both, std::uint64_t{kSlicedValueBits});
+    for (std::size_t pair = 0; 2 * pair < task.leaves; pair += hn::Lanes(both)) {  // as sliced_pair()
+      const auto firsts = hn::LoadU(both, pairs + pair), seconds = hn::ShiftRight<32>(firsts);
+      const auto places = hn::Or(hn::AndNot(hn::Xor(firsts, seconds), value_bits), hn::Add(seconds, seconds));
+      hn::StoreU(hn::ShiftLeft<kSlicedPlaceBit>(places), both, pairs + pair);
     }
   }
-
 #endif
 
   // ---- the kernel's order
@@ -194,34 +208,43 @@ class TreePlanner {
     return static_cast<std::size_t>(4 * (width - 1)) + (((range << 2) >> (width - 1)) & 3);
   }
 
-  /// In phases, trees of large ranges first: what rows can still gain falls fast. In a phase few leaves
-  /// first, among them few planes first, so that the kernel's loops repeat. Stable counting sort.
+  /// In phases, trees of large ranges first: what rows can still gain falls fast.
   void sort_tasks() noexcept {
     const std::span<const SlicedTask> tasks(work_.tasks.data(), plan_.trees.size());
+    if (!plan_.drops_rows) return sort_phases<1>(tasks, [](const SlicedTask&) { return 0; });
     std::array<std::uint32_t, 4 * kSlicedCodeBits> phase_of{};
     for (const SlicedTask& task : tasks) phase_of[range_bucket(task.range)] += task.leaves > 1;
     std::size_t before = 0, phase = 0;
     for (std::size_t bucket = phase_of.size(); bucket-- > 0;) {
-      while (plan_.drops_rows && 8 * before > kSlicedPhaseEnds[phase] * work_.counts.sliced) ++phase;
+      while (8 * before > kSlicedPhaseEnds[phase] * work_.counts.sliced) ++phase;
       before += std::exchange(phase_of[bucket], static_cast<std::uint32_t>(phase));
     }
-    const auto key = [&](const SlicedTask& task) {
-      const std::size_t sizes = phase_of[range_bucket(task.range)] * kSlicedSizes +
-                                std::min<std::size_t>(task.leaves, kSlicedSizes - 1);
-      return sizes * kSlicedCodeBits + task.planes - (task.planes > 0);
-    };
+    sort_phases<kSlicedPhases>(tasks,
+                               [&](const SlicedTask& task) { return phase_of[range_bucket(task.range)]; });
+  }
+
+  /// In a phase few leaves first, among them few planes first, so that the kernel's loops repeat. Stable
+  /// counting sort.
+  template <std::size_t Phases, class PhaseOf>
+  void sort_phases(std::span<const SlicedTask> tasks, const PhaseOf& phase_of) noexcept {
     constexpr std::size_t kPhaseKeys = kSlicedSizes * kSlicedCodeBits;
-    std::array<std::uint32_t, kSlicedPhases * kPhaseKeys> next{};
+    const auto key = [&](const SlicedTask& task) {
+      const std::size_t size = std::min<std::size_t>(task.leaves, kSlicedSizes - 1);
+      return phase_of(task) * kPhaseKeys + size * kSlicedCodeBits + task.planes - (task.planes > 0);
+    };
+    std::array<std::uint32_t, Phases * kPhaseKeys> next{};
     for (const SlicedTask& task : tasks) next[key(task)] += task.leaves > 1;
     std::uint32_t sum = 0;
-    for (std::size_t of = 0; of < kSlicedPhases; ++of) {
+    for (std::size_t of = 0; of < Phases; ++of) {
       for (std::uint32_t& place : std::span(next).subspan(of * kPhaseKeys, kPhaseKeys)) {
         sum += std::exchange(place, sum);
       }
       work_.phase_end[of] = sum;
     }
     for (const SlicedTask& task : tasks) {
-      if (task.leaves > 1) work_.sorted_tasks[next[key(task)]++] = task;
+      if (task.leaves == 1) continue;
+      pair_codes(task);
+      work_.sorted_tasks[next[key(task)]++] = task;
     }
   }
 

@@ -1,0 +1,57 @@
+#pragma once
+/// \file
+/// Values of classes copied to what they are the classes of.
+///
+///     const Spread rows(class_of_row);      // 0, 2, 2, 1
+///     rows.copy(values.data(), out.data(), rows.size());
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace kscout {
+
+/// Two bytes an index where that is enough: who copies reads them all.
+class Spread {
+ public:
+  Spread() = default;
+  explicit Spread(std::span<const std::uint32_t> from) {
+    bool fits = true;
+    for (const std::uint32_t one : from) fits = fits && one <= UINT16_MAX;
+    fits ? narrow_.assign(from.begin(), from.end()) : wide_.assign(from.begin(), from.end());
+  }
+
+  bool empty() const noexcept { return size() == 0; }
+  std::size_t size() const noexcept { return narrow_.size() + wide_.size(); }
+  std::uint32_t operator[](std::size_t i) const noexcept { return wide_.empty() ? narrow_[i] : wide_[i]; }
+
+  /// to[i] = from[(*this)[i]] for the first `count`.
+  template <class T>
+  void copy(const T* from, T* to, std::size_t count) const noexcept {
+    wide_.empty() ? copy_by(narrow_.data(), from, to, count) : copy_by(wide_.data(), from, to, count);
+  }
+
+ private:
+  /// Indices are read 64 bits at once: little more than a load and a store for each value. (Left to itself,
+  /// the compiler takes vectors of them apart again.)
+  template <class Index, class T>
+  static void copy_by(const Index* index, const T* __restrict from, T* __restrict to,
+                      std::size_t count) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    constexpr std::size_t kBits = 8 * sizeof(Index), kWhole = 64 / kBits;
+    const Index* const end = index + count;
+    for (; static_cast<std::size_t>(end - index) >= kWhole; index += kWhole, to += kWhole) {
+      std::uint64_t next;
+      std::memcpy(&next, index, sizeof next);
+      for (std::size_t i = 0; i < kWhole; ++i) to[i] = from[static_cast<Index>(next >> (kBits * i))];
+    }
+    for (; index != end; ++index) *to++ = from[*index];
+  }
+
+  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint32_t> wide_;
+};
+
+}  // namespace kscout
