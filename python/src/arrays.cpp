@@ -123,13 +123,20 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
 
 }  // namespace
 
+Place place_of(char name, const InputArray& array) {
+  if (array.device_type() == nb::device::cuda::value)
+    return {.on_gpu = true, .ordinal = static_cast<std::int32_t>(array.device_id())};
+  if (array.device_type() == nb::device::cpu::value) return {};
+  Operand o{};
+  o.name = name;
+  refuse(o, "is in the memory of DLPack device type " + text(array.device_type()) +
+                "; kernels of this version run in the memory of the CPU or of a CUDA GPU");
+}
+
 Operand operand_of(char name, const InputArray& array) {
   Operand o{};
   o.name = name;
-  if (array.device_type() != nb::device::cpu::value) {
-    refuse(o, "is not in the CPU's memory (DLPack device type " + text(array.device_type()) +
-                  "); kernels of this version run on the CPU");
-  }
+  o.place = place_of(name, array);
   const ElementType* type = nullptr;
   for (const ElementType& known : kElementTypes) {
     const auto dtype = array.dtype();
@@ -178,6 +185,9 @@ GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operan
 }
 
 void check_operands(const GemmProblem& p, const Operand& a, const Operand& b, const Operand& c) {
+  for (const Operand* other : {&b, &c}) {
+    if (other->place != a.place) refuse(*other, "is in another memory than a; move one of them");
+  }
   const LeadingDimensions leading = leading_dimensions(p);
   check_operand(p, a, {p.dtype_a, p.m, p.k, leading.a, row_major_a(p.layout)});
   check_operand(p, b, {p.dtype_b, p.k, p.n, leading.b, row_major_b(p.layout)});

@@ -13,16 +13,27 @@ namespace kscout::python {
 using InputArray = nanobind::ndarray<nanobind::ro>;
 using OutputArray = nanobind::ndarray<>;
 
+/// Whose memory an array is in.
+struct Place {
+  bool on_gpu = false;
+  std::int32_t ordinal = 0;  ///< of the GPU, as CUDA counts those that the process sees
+  bool operator==(const Place&) const = default;
+};
+
 /// One array of two dimensions, or of three when the problem is batched, as it lies in memory.
 struct Operand {
   char name;  ///< 'a', 'b' or 'c', for messages
+  Place place;
   DType dtype;
   std::int64_t batch, rows, columns;
   std::int64_t batch_stride, row_stride, column_stride;  ///< elements
 };
 
-/// Throws invalid_argument naming the array when it is not on the CPU, of a type without a DType, or not of 2
-/// or 3 dimensions.
+/// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU.
+Place place_of(char name, const InputArray& array);
+
+/// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU, of a type without a
+/// DType, or not of 2 or 3 dimensions.
 Operand operand_of(char name, const InputArray& array);
 
 /// The problem that C = A * B is, with its layout and leading dimensions from the arrays' strides. `c` is
@@ -30,8 +41,8 @@ Operand operand_of(char name, const InputArray& array);
 /// strides that no layout has.
 GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operand* c);
 
-/// Throws invalid_argument unless the arrays are what the problem states: types, sizes, layout, leading
-/// dimensions.
+/// Throws invalid_argument unless the arrays are in one memory and what the problem states: types, sizes,
+/// layout, leading dimensions.
 void check_operands(const GemmProblem& problem, const Operand& a, const Operand& b, const Operand& c);
 
 }  // namespace kscout::python

@@ -27,6 +27,7 @@ struct Call {
   nb::object c;  ///< None: a new NumPy array
   double alpha, beta;
   std::optional<InputArray> bias;
+  std::uintptr_t stream = 0;  ///< a cudaStream_t; 0: the GPU's own queue
 };
 
 /// NumPy's word for the elements of C.
@@ -63,8 +64,10 @@ OutputArray writable(const nb::object& array) {
   throw nb::type_error("c must be an array that can be written to, of NumPy or with __dlpack__");
 }
 
-void check_bias(const GemmProblem& problem, const InputArray& bias) {
+void check_bias(const GemmProblem& problem, const Place& where, const InputArray& bias) {
   const bool one_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
+  if (place_of('a', bias) != where)
+    throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
   if (!one_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
     throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
                                             std::to_string(problem.n) + " elements");
@@ -77,10 +80,16 @@ nb::object with_buffers(const GemmProblem& problem, const Call& call, Run&& run)
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
+  const Operand a = operand_of('a', call.a);
+  if (a.place.on_gpu && call.c.is_none()) {
+    throw Error(
+        Errc::invalid_argument,
+        "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
+  }
   const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
   const OutputArray c = writable(result);
-  check_operands(problem, operand_of('a', call.a), operand_of('b', call.b), operand_of('c', InputArray(c)));
-  if (call.bias) check_bias(problem, *call.bias);
+  check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
+  if (call.bias) check_bias(problem, a.place, *call.bias);
   const GemmBuffers buffers{.a = call.a.data(),
                             .b = call.b.data(),
                             .c = c.data(),
@@ -94,11 +103,12 @@ nb::object with_buffers(const GemmProblem& problem, const Call& call, Run&& run)
 
 nb::object run(Dispatcher& dispatcher, const GemmProblem& problem, const Call& call,
                const std::optional<NamedConfig>& config) {
+  const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
   return with_buffers(problem, call, [&](const GemmBuffers& buffers) {
     if (config) {
-      dispatcher.run_explicit(problem, config->config, buffers);
+      dispatcher.run_explicit(problem, config->config, buffers, on);
     } else {
-      dispatcher.run(problem, buffers);
+      dispatcher.run(problem, buffers, on);
     }
   });
 }
@@ -124,12 +134,46 @@ class RunnableRegistry {
     return *dispatcher_;
   }
 
+  /// Over backend cuda, for arrays in a GPU's memory.
+  Dispatcher& gpu_dispatcher() {
+    if (!gpu_dispatcher_) {
+      Registry gpu;
+      gpu.add(backend("cuda"));
+      gpu_dispatcher_ = std::make_unique<Dispatcher>(std::move(gpu), policy_);
+    }
+    return *gpu_dispatcher_;
+  }
+
   Registry registry;
 
  private:
   DispatchPolicy policy_;
-  std::unique_ptr<Dispatcher> dispatcher_;
+  std::unique_ptr<Dispatcher> dispatcher_, gpu_dispatcher_;
 };
+
+void check_ordinal(const Place& where) {
+  if (where.ordinal == 0) return;
+  throw Error(Errc::invalid_argument,
+              "array a is on GPU " + std::to_string(where.ordinal) +
+                  ", backend cuda uses GPU 0 of those that the process sees; CUDA_VISIBLE_DEVICES "
+                  "says which these are");
+}
+
+/// Who runs on arrays in this memory.
+Dispatcher& dispatcher_of(Dispatcher& dispatcher, const Place& where) {
+  Backend& backend = *dispatcher.registry().backends().front();
+  if (where.on_gpu != (backend.name() == "cuda")) {
+    throw Error(Errc::invalid_argument, std::string("array a is in the memory of ") +
+                                            (where.on_gpu ? "a GPU" : "the CPU") +
+                                            ", the dispatcher's backend is " + std::string(backend.name()));
+  }
+  check_ordinal(where);
+  return dispatcher;
+}
+Dispatcher& dispatcher_of(RunnableRegistry& registry, const Place& where) {
+  check_ordinal(where);
+  return where.on_gpu ? registry.gpu_dispatcher() : registry.dispatcher();
+}
 
 Dispatcher& dispatcher_of(Dispatcher& dispatcher) { return dispatcher; }
 Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatcher(); }
@@ -148,11 +192,13 @@ NamedChoice choice_of(const Solution& solution) {
 
 constexpr const char* kRunHelp =
     "Computes c = alpha * a @ b + beta * c with the selected config, or with `config`; returns c.\n\n"
-    "Arrays are of NumPy or of anything with __dlpack__, on the CPU, and must be what the problem states "
-    "(type, shape, "
-    "layout, leading dimensions); nothing is copied before it is known that a kernel needs padding. Without "
-    "`c` the "
-    "result is a new NumPy array.";
+    "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in a CUDA GPU's, and "
+    "must "
+    "be what the problem states (type, shape, layout, leading dimensions); nothing is copied before it is "
+    "known "
+    "that a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, the "
+    "run is "
+    "put into `stream` (a cudaStream_t as a number; 0: the GPU's own queue) and not waited for.";
 constexpr const char* kMatmulHelp =
     "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
 
@@ -162,20 +208,24 @@ void bind_running(nb::class_<T>& type) {
   type.def(
       "run",
       [](T& self, const ProblemArgument& problem, InputArray a, InputArray b, nb::object c, double alpha,
-         double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config) {
-        return run(dispatcher_of(self), problem_of(problem), {a, b, c, alpha, beta, bias}, config);
+         double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
+         std::uintptr_t stream) {
+        return run(dispatcher_of(self, place_of('a', a)), problem_of(problem),
+                   {a, b, c, alpha, beta, bias, stream}, config);
       },
       nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(),
       nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(),
-      nb::arg("config") = nb::none(), kRunHelp);
+      nb::arg("config") = nb::none(), nb::arg("stream") = 0, kRunHelp);
   type.def(
       "matmul",
-      [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta) {
+      [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
+         std::uintptr_t stream) {
         const GemmProblem problem = problem_of_arrays(a, b, c, beta);
-        return run(dispatcher_of(self), problem, {a, b, c, alpha, beta, std::nullopt}, std::nullopt);
+        return run(dispatcher_of(self, place_of('a', a)), problem,
+                   {a, b, c, alpha, beta, std::nullopt, stream}, std::nullopt);
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
-      nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, kMatmulHelp);
+      nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
   type.def(
       "get_solution",
       [](T& self, const ProblemArgument& argument) {

@@ -1,0 +1,120 @@
+"""Arrays in a GPU's memory: nothing is copied, whoever owns them. First with a stand-in whose GPU is this machine's CPU
+(tests/libraries/host_gpu.cpp), then with PyTorch or CuPy on a real one."""
+
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+STAND_IN = os.environ.get("KSCOUT_HOST_GPU", "")
+
+ON_STAND_IN = '''
+import ctypes
+import numpy as np
+from kscout import Gemm, Registry, errors
+
+capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+
+class OnGpu:
+    """An array whose DLPack says that it is in CUDA's memory."""
+    def __init__(self, array, ordinal=0):
+        self.array, self.ordinal = array, ordinal
+    def __dlpack__(self, **options):
+        capsule = self.array.__dlpack__()
+        device = (ctypes.c_int32 * 2).from_address(capsule_pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
+        device[:] = [2, self.ordinal]
+        return capsule
+    def __dlpack_device__(self):
+        return (2, self.ordinal)
+
+rng = np.random.default_rng(1)
+a, b = rng.standard_normal((24, 40)).astype(np.float16), rng.standard_normal((16, 40)).astype(np.float16)
+c = np.zeros((24, 16), np.float16)
+registry = Registry(rules="tiny")
+result = OnGpu(c)
+assert registry.matmul(OnGpu(a), OnGpu(b.T), result) is result
+expected = a.astype(np.float64) @ b.T.astype(np.float64)
+assert np.abs(c - expected).max() < 0.05 * np.abs(expected).max(), "written where c is"
+c[:] = 0
+registry.run(Gemm(24, 16, 40, dtype="fp16"), OnGpu(a), OnGpu(b.T), result, stream=0)
+assert np.abs(c - expected).max() < 0.05 * np.abs(expected).max()
+
+def refused(text, call):
+    try:
+        call()
+    except errors.InvalidArgument as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("accepted: " + text)
+
+refused("give the array for the result as c", lambda: registry.matmul(OnGpu(a), OnGpu(b.T)))
+refused("another memory than a", lambda: registry.matmul(OnGpu(a), b.T, OnGpu(c)))
+refused("array a is on GPU 1", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))
+'''
+
+
+def test_arrays_of_a_gpu_are_computed_where_they_are():
+    if not STAND_IN:
+        pytest.skip("KSCOUT_HOST_GPU names no stand-in for a GPU's module")
+    environment = {**os.environ, "KSCOUT_CUDA_MODULE": STAND_IN}
+    subprocess.run([sys.executable, "-c", ON_STAND_IN], env=environment, check=True, timeout=60)
+
+
+def gpu_arrays():
+    """(module, name) of what can make arrays on a GPU here."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        pytest.skip("NO GPU TESTED: libcuda.so.1 is not here")
+    try:
+        import torch
+
+        if torch.cuda.is_available():
+            return torch
+    except ImportError:
+        pass
+    pytest.skip("NO GPU TESTED: PyTorch with a GPU is not here")
+
+
+def test_tensors_of_pytorch():
+    torch = gpu_arrays()
+    import kscout
+
+    registry = kscout.Registry()
+    torch.manual_seed(1)
+    for dtype in (torch.float16, torch.bfloat16):
+        a = torch.randn(64, 1024, device="cuda", dtype=dtype)
+        weights = torch.randn(512, 1024, device="cuda", dtype=dtype)
+        c = torch.empty(64, 512, device="cuda", dtype=dtype)
+        before = torch.cuda.memory_allocated()
+        place = c.data_ptr()
+        assert registry.matmul(a, weights.T, c) is c
+        torch.cuda.synchronize()
+        assert c.data_ptr() == place and torch.cuda.memory_allocated() == before
+        expected = a.double() @ weights.double().T
+        assert (c.double() - expected).abs().max() <= 0.02 * expected.abs().max()
+
+    stream = torch.cuda.Stream()
+    c.zero_()
+    torch.cuda.synchronize()
+    registry.matmul(a, weights.T, c, stream=stream.cuda_stream)
+    stream.synchronize()
+    assert (c.double() - expected).abs().max() <= 0.02 * expected.abs().max()
+
+
+def test_arrays_of_cupy():
+    cupy = pytest.importorskip("cupy", reason="NO GPU TESTED: CuPy is not here")
+    if cupy.cuda.runtime.getDeviceCount() == 0:
+        pytest.skip("NO GPU TESTED: CuPy finds none")
+    import kscout
+
+    a = cupy.random.standard_normal((48, 256), dtype=cupy.float32).astype(cupy.float16)
+    b = cupy.random.standard_normal((256, 64), dtype=cupy.float32).astype(cupy.float16)
+    c = cupy.empty((48, 64), cupy.float16)
+    kscout.Registry().matmul(a, b, c)
+    cupy.cuda.runtime.deviceSynchronize()
+    expected = a.astype(cupy.float64) @ b.astype(cupy.float64)
+    assert float(abs(c - expected).max()) <= 0.02 * float(abs(expected).max())
