@@ -1,6 +1,6 @@
-// A module for backend cuda whose GPU is this machine's CPU: the border of src/backend/cuda/module.h over
-// plain memory, with a library of three algorithms. What is above the border can so be tested where no GPU
-// is.
+// A module for backend cuda whose GPUs are this machine's CPU (the second one says that it is an H100): the
+// border of src/backend/cuda/module.h over plain memory, with a library of three algorithms. What is above
+// the border can so be tested where no GPU is.
 #include <cmath>
 #include <cstring>
 #include <ctime>
@@ -81,7 +81,7 @@ class HostModule final : public Module {
 
   Answer facts(std::int32_t device, Facts* facts) noexcept override {
     *facts = {};
-    std::strcpy(facts->model, "NVIDIA H200");
+    std::strcpy(facts->model, device == 1 ? "NVIDIA H100 80GB HBM3" : "NVIDIA H200");
     facts->devices = 2;
     facts->compute_major = 9;
     facts->cores = 132;

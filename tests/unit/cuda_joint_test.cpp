@@ -11,6 +11,7 @@
 #include <kscout/error.h>
 #include <kscout/provider.h>
 
+#include "backend/cuda/cuda_backend.h"
 #include "core/files.h"
 #include "dispatch/fastest.h"
 #include "family/members.h"
@@ -64,12 +65,12 @@ Forest forest(const Schema& schema) {
   return forest;
 }
 
-Model joint_model(std::initializer_list<KernelConfig> configs) {
+Model joint_model(std::initializer_list<KernelConfig> configs, std::string_view device) {
   ModelData data;
   Family& family = data.families.emplace_back();
   family.provider = nvidia_provider().name();
   family.signature = kSignature;
-  family.device = device_preset("h200");
+  family.device = device_preset(device);
   family.rules = "full";
   family.configs = ConfigTable(nvidia_provider().space(Op::gemm));
   for (const KernelConfig& config : configs) {
@@ -103,6 +104,7 @@ class CudaJointTest : public testing::Test {
     setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
   }
   void TearDown() override {
+    use_cuda_device(0);
     for (const char* name : {"KSCOUT_FORCE", "KSCOUT_MODEL_PATH"}) unsetenv(name);
     fs::remove_all(folder_);
   }
@@ -123,10 +125,10 @@ class CudaJointTest : public testing::Test {
     write_file_atomically(testing::TempDir() + "joint.kscout-library.json", index.dump());
   }
 
-  fs::path install(std::initializer_list<KernelConfig> configs) const {
-    const fs::path folder = folder_ / "gemm_bf16_h200";
+  fs::path install(std::initializer_list<KernelConfig> configs, std::string_view device = "h200") const {
+    const fs::path folder = folder_ / fmt::format("gemm_bf16_{}", device);
     fs::create_directories(folder);
-    write_file_atomically(folder / "model.ksf", joint_model(configs).bytes());
+    write_file_atomically(folder / "model.ksf", joint_model(configs, device).bytes());
     return folder;
   }
   static Dispatcher on_gpu(DispatchPolicy policy = {}) {
@@ -206,6 +208,21 @@ TEST_F(CudaJointTest, EpiloguesAndOtherTypesAreCuBlasLts) {
     EXPECT_TRUE(Selector::name(problem, choice).starts_with("cublaslt_")) << print(problem);
     EXPECT_EQ(backend("cuda").refusal(problem, choice.config), "");
   }
+}
+
+/// Of two GPUs in one host each is asked for its own facts and has its own model.
+TEST_F(CudaJointTest, EachGpuHasItsOwnModel) {
+  install({cublaslt(0), compiled(4)}, "h200");
+  install({cublaslt(0)}, "h100");
+  EXPECT_EQ(backend("cuda").device().name, "h200");
+  Dispatcher first = on_gpu();
+  EXPECT_EQ(runs_on(first, kSmall), compiled_name(4));
+  use_cuda_device(1);
+  EXPECT_EQ(backend("cuda").device().name, "h100");
+  Dispatcher second = on_gpu();
+  EXPECT_TRUE(runs_on(second, kSmall).starts_with("cublaslt_"));
+  use_cuda_device(2);
+  EXPECT_THROW(backend("cuda").device(), Error) << "there are two";
 }
 
 TEST_F(CudaJointTest, NamesOfMembersSteerAJointModel) {

@@ -1,6 +1,8 @@
 #include "backend/cuda/cuda_backend.h"
 
 #include <cstring>
+#include <map>
+#include <mutex>
 
 #include <dlfcn.h>
 
@@ -33,32 +35,45 @@ int& chosen_device() {
 /// A driver that is open already would not work in a child, and nothing is lost by asking it here.
 bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
 
-/// Facts of the chosen GPU, found in a child: plain bytes come back.
-const Facts& facts() {
-  static const Facts found = [] {
-    if (driver_is_loaded()) {
-      Facts of;
-      cuda::check(load_module(), load_module().facts(chosen_device(), &of));
-      return of;
-    }
-    const ChildResult asked = in_child(kFactsSeconds, [] {
-      try {
-        Facts of;
-        cuda::check(load_module(), load_module().facts(chosen_device(), &of));
-        return std::string(reinterpret_cast<const char*>(&of), sizeof of);
-      } catch (const Error& error) {
-        return std::string("!") + error.what();
-      }
-    });
-    if (!asked.failure.empty()) fail(Errc::device_failure, "asking the GPU's driver {}", asked.failure);
-    if (asked.output.starts_with('!') && asked.output.size() != sizeof(Facts))
-      fail(Errc::unsupported, "{}", asked.output.substr(1));
-    Facts of;
-    std::memcpy(&of, asked.output.data(), sizeof of);
+/// Facts of a GPU, found in a child: plain bytes come back.
+Facts find_facts(int ordinal) {
+  Facts of;
+  if (driver_is_loaded()) {
+    cuda::check(load_module(), load_module().facts(ordinal, &of));
     return of;
-  }();
-  return found;
+  }
+  const ChildResult asked = in_child(kFactsSeconds, [ordinal] {
+    try {
+      Facts found;
+      cuda::check(load_module(), load_module().facts(ordinal, &found));
+      return std::string(reinterpret_cast<const char*>(&found), sizeof found);
+    } catch (const Error& error) {
+      return std::string("!") + error.what();
+    }
+  });
+  if (!asked.failure.empty()) fail(Errc::device_failure, "asking the GPU's driver {}", asked.failure);
+  if (asked.output.starts_with('!') && asked.output.size() != sizeof(Facts))
+    fail(Errc::unsupported, "{}", asked.output.substr(1));
+  std::memcpy(&of, asked.output.data(), sizeof of);
+  return of;
 }
+
+/// What is known of one GPU; asked once.
+struct Known {
+  explicit Known(int ordinal) : facts(find_facts(ordinal)), device(describe(facts)) {}
+  Facts facts;
+  Device device;
+};
+
+/// Of the chosen one. What it hands out stays where it is.
+const Known& known_gpu() {
+  static std::mutex mutex;
+  static std::map<int, Known> found;
+  const std::scoped_lock lock(mutex);
+  return found.try_emplace(chosen_device(), chosen_device()).first->second;
+}
+
+const Facts& facts() { return known_gpu().facts; }
 
 Algorithm algorithm_of(const CublasLtConfig& c) {
   return {c.suggestion, c.algorithm, c.tile_m, c.tile_n, c.tile_k,    c.stages,   c.split_k,
@@ -117,10 +132,7 @@ class CudaBackend final : public Backend {
   Memory& memory() override { return gpu_memory(); }
   Instruments& instruments() override { return gpu_instruments(); }
 
-  const Device& device() override {
-    static const Device here = describe(facts());
-    return here;
-  }
+  const Device& device() override { return known_gpu().device; }
   std::map<std::string, std::string> versions() override {
     auto versions = versions_of(facts());
     versions.merge(CudaLibraries::here().versions());

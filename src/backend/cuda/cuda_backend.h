@@ -22,6 +22,7 @@ Backend& cuda_backend();
 std::string cuda_missing();
 
 /// Which GPU of those that the process sees backend `cuda` uses; 0 unless said before the first prepare().
+/// Its facts, and so the model that a selector finds, are those of the chosen one.
 void use_cuda_device(int ordinal);
 int used_cuda_device();
 /// How many there are. Asks in a child process.

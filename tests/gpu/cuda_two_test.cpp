@@ -1,0 +1,79 @@
+// Two GPUs of one host. Skipped, loudly, where there are fewer.
+#include <filesystem>
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kscout/dispatcher.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "core/files.h"
+#include "core/run_program.h"
+#include "gpu/on_gpu.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+#include "sweep/journal.h"
+
+namespace kscout {
+namespace {
+
+class TwoGpus : public test::OnGpu {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    if (const int gpus = cuda_device_count(); gpus < 2)
+      GTEST_SKIP() << "TWO GPUS NOT TESTED: here is " << gpus;
+  }
+};
+
+/// Whether a child that was given a GPU chooses for it, computes rightly on it, and on no other.
+bool computes_on(int ordinal) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(120);
+    use_cuda_device(ordinal);
+    Registry registry;
+    registry.add(backend("cuda"));
+    Dispatcher dispatcher(std::move(registry));
+    const GemmProblem problem = make_gemm(64, 4096, 1024, DType::bf16);
+    GemmOperands operands(backend("cuda").instruments());
+    operands.make(problem, 7);
+    const GemmReference reference(problem, operands);
+    operands.reset_c();
+    dispatcher.run(problem, operands.buffers());
+    _exit(reference.check(operands.c()).error <= 1 ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(TwoGpus, EachServesAProcessOfItsOwn) {
+  for (int ordinal = 0; ordinal < 2; ++ordinal) EXPECT_TRUE(computes_on(ordinal)) << ordinal;
+  use_cuda_device(1);
+  EXPECT_GT(gpu().device().cores, 0);
+  use_cuda_device(0);
+}
+
+/// A sweep takes a worker for each, and both measure.
+TEST_F(TwoGpus, ASweepMeasuresOnBothAtOnce) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "kscout_two_gpus";
+  std::filesystem::remove_all(folder);
+  const std::string program = KSCOUT_PROGRAM;
+  const std::filesystem::path log = testing::TempDir() + std::string("kscout_two_gpus.log");
+  const ProgramResult ran =
+      run_logged({program, "sweep", "--backend", "cuda", "--problems", "llm", "--dtype", "bf16",
+                  "--max-problems", "12", "--rules", "default", "--cache", "cold", "--out", folder.string()},
+                 log);
+  EXPECT_TRUE(ran.ended_well());
+  std::string journal;  // lanes are letters, one for each worker
+  for (const auto& file : journal_files(folder)) journal += read_file(file);
+  EXPECT_NE(journal.find("\nPa"), std::string::npos);
+  EXPECT_NE(journal.find("\nPb"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace kscout
