@@ -1,11 +1,13 @@
 // The model's choice against cuBLASLt on a GPU: its heuristic's first suggestion, and the fastest of its
-// eight as timing tells. All with the same workspace, cold caches, the kernel's time alone, in turns, in one
-// run.
+// eight as timing tells; and against nvMatmulHeuristics' first suggestion and the fastest of its eight, each
+// taken to the nearest CUTLASS kernel that is here. All with the same workspace, cold caches, the kernel's
+// time alone, in turns, in one run.
 //
 //     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--csv FILE] [--limit N]
 //
 // Problems from a file of one-line forms: `kscout problems --file` and docs/bench/gemm_h200.md say how the
-// held-out ones were written.
+// held-out ones were written. A joint model and the rival of CUTLASS need KSCOUT_LIBRARY_PATH
+// (docs/cutlass.md), the rival its library too (KSCOUT_NVMMH).
 #include "gemm_cuda.h"
 
 #include <algorithm>
@@ -14,6 +16,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,6 +25,7 @@
 #include <fmt/format.h>
 
 #include <kscout/error.h>
+#include <kscout/family.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
@@ -29,6 +33,7 @@
 #include "backend/cuda/cuda_instruments.h"
 #include "core/fail.h"
 #include "measure/problem_bench.h"
+#include "nvmmh.h"
 #include "problems/problem_sets.h"
 #include "provider/cublaslt/cublaslt.h"
 
@@ -59,12 +64,82 @@ struct Row {
   GemmProblem problem;
   std::string config;  ///< ours, by name
   Timed ours, first, best;
+  Timed nvmmh, nvmmh_best;  ///< not a number where it suggests nothing that is here
+  bool exact = false;       ///< its first suggestion is here as it is
 };
+
+/// nvMatmulHeuristics, restricted to the compiled kernels that are here.
+class CutlassRival {
+ public:
+  /// Null when the library or every kernel for the signature is missing; says so.
+  static std::unique_ptr<CutlassRival> here(const Signature& signature) {
+    auto rival = std::make_unique<CutlassRival>();
+    std::string why;
+    rival->library_ = MatmulHeuristics::open(cuda_backend().device(), why);
+    if (rival->library_) {
+      rival->existing_ = kernels_here(signature, why);
+      if (rival->existing_.empty()) why = "no CUTLASS kernel is here: " + why;
+    }
+    if (why.empty()) {
+      fmt::print("nvMatmulHeuristics {} among {} CUTLASS configs\n", rival->library_->version(),
+                 rival->existing_.size());
+      return rival;
+    }
+    fmt::print("NOT COMPARED WITH nvMatmulHeuristics: {}\n", why);
+    return nullptr;
+  }
+
+  /// What its suggestions come to, the first one's first, each once; `exact`: the first is here as it is.
+  std::vector<KernelConfig> suggestions(const GemmProblem& problem, bool& exact) {
+    std::vector<KernelConfig> serving;
+    for (const KernelConfig& config : existing_) {
+      if (cuda_backend().refusal(problem, config).empty()) serving.push_back(config);
+    }
+    std::vector<KernelConfig> found;
+    for (const SuggestedKernel& kernel : library_->suggest(problem, kSuggestions)) {
+      const Matched matched = nearest(kernel, serving);
+      if (found.empty()) exact = matched.exact;
+      for (const std::size_t at : matched.configs) {
+        if (std::ranges::find(found, serving[at]) == found.end()) found.push_back(serving[at]);
+      }
+    }
+    return found;
+  }
+
+ private:
+  static std::vector<KernelConfig> kernels_here(const Signature& signature, std::string& why) {
+    std::vector<KernelConfig> here;
+    try {
+      const Family family = enumerate({"cutlass", signature, cuda_backend().device(), "full", ""});
+      for (std::size_t i = 0; i < family.configs.size(); ++i) {
+        const std::string absent = cuda_backend().absence(signature, family.configs[i]);
+        if (absent.empty()) here.push_back(family.configs[i]);
+        if (!absent.empty() && why.empty()) why = absent;
+      }
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    if (!here.empty()) why.clear();
+    return here;
+  }
+
+  std::unique_ptr<MatmulHeuristics> library_;
+  std::vector<KernelConfig> existing_;
+};
+
+std::size_t fastest_of(std::span<const Timed> timed) {
+  std::size_t fastest = 0;
+  for (std::size_t i = 1; i < timed.size(); ++i) {
+    if (timed[i].us < timed[fastest].us || std::isnan(timed[fastest].us)) fastest = i;
+  }
+  return fastest;
+}
 
 class Match {
  public:
-  explicit Match(const Selector& selector)
-      : selector_(selector), bench_(protocol(), 1, cuda::gpu_instruments()) {}
+  /// Without a rival of CUTLASS when that is null.
+  Match(const Selector& selector, CutlassRival* rival)
+      : selector_(selector), rival_(rival), bench_(protocol(), 1, cuda::gpu_instruments()) {}
 
   /// Nothing when our choice or the first suggestion cannot compute it, or computes it wrongly.
   std::optional<Row> play(const GemmProblem& problem) {
@@ -73,14 +148,25 @@ class Match {
     // Who is the fastest of the eight is decided before the match, as an application would: by timing them.
     std::vector<KernelConfig> eight;
     for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
-    const std::vector<Timed> tuned = time(eight);
-    std::size_t fastest = 0;
-    for (std::size_t i = 1; i < tuned.size(); ++i) {
-      if (tuned[i].us < tuned[fastest].us || std::isnan(tuned[fastest].us)) fastest = i;
+    std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(time(eight))]};
+    Row row{problem, Selector::name(problem, choice), {}, {}, {}, {}, {}, false};
+    if (rival_) {
+      const auto theirs = rival_->suggestions(problem, row.exact);
+      if (!theirs.empty()) {
+        const std::size_t fastest = theirs.size() > 1 ? fastest_of(time(theirs)) : 0;
+        players.insert(players.end(), {theirs.front(), theirs[fastest]});
+      }
     }
-    const std::vector<Timed> match = time({choice.config, eight[0], eight[fastest]});
+    const std::vector<Timed> match = time(players);
     if (std::isnan(match[0].us) || std::isnan(match[1].us)) return std::nullopt;
-    return Row{problem, Selector::name(problem, choice), match[0], match[1], match[2]};
+    row.ours = match[0];
+    row.first = match[1];
+    row.best = match[2];
+    if (match.size() > 3) {
+      row.nvmmh = match[3];
+      row.nvmmh_best = match[4];
+    }
+    return row;
   }
 
  private:
@@ -108,10 +194,12 @@ class Match {
   }
 
   const Selector& selector_;
+  CutlassRival* rival_;
   ProblemBench bench_;
 };
 
 struct Summary {
+  std::size_t problems = 0;
   double geomean = 1, p10 = 1, least = 1;
   std::size_t wins = 0, losses = 0;  ///< by more than 3 %, both times known to 5 %
 };
@@ -134,6 +222,7 @@ Summary against(Timed Row::*rival, const std::vector<const Row*>& rows) {
   }
   if (all.empty()) return summary;
   std::ranges::sort(all);
+  summary.problems = all.size();
   summary.geomean = std::exp(logs / static_cast<double>(all.size()));
   summary.p10 = all[all.size() / 10];
   summary.least = all.front();
@@ -154,6 +243,25 @@ void print_line(const std::string& kind, const std::vector<const Row*>& rows) {
              best.p10, best.wins, best.losses);
 }
 
+void print_line_nvmmh(const std::string& kind, const std::vector<const Row*>& rows) {
+  const Summary first = against(&Row::nvmmh, rows), best = against(&Row::nvmmh_best, rows);
+  const auto exact = std::ranges::count_if(rows, [](const Row* row) { return row->exact; });
+  fmt::print("{:22} {:>5} {:>5} | {:>8.3f} {:>7.3f} {:>7.3f} {:>5} {:>6} | {:>8.3f} {:>7.3f} {:>5} {:>6}\n",
+             kind, first.problems, exact, first.geomean, first.p10, first.least, first.wins, first.losses,
+             best.geomean, best.p10, best.wins, best.losses);
+}
+
+void print_nvmmh(const std::map<std::string, std::vector<const Row*>>& kinds,
+                 const std::vector<const Row*>& all) {
+  fmt::print("\n{:22} {:>5} {:>5} | {:>8} {:>7} {:>7} {:>5} {:>6} | {:>8} {:>7} {:>5} {:>6}\n",
+             "ours over nvMatmulH.'s", "", "exact", "first", "P10", "min", "wins", "losses", "best of 8",
+             "P10", "wins", "losses");
+  for (const auto& [kind, of] : kinds) print_line_nvmmh(kind, of);
+  print_line_nvmmh("all", all);
+  fmt::print("RESULT gemm_cuda.geomean_vs_nvmmh_top1 {:.4f} x\n", against(&Row::nvmmh, all).geomean);
+  fmt::print("RESULT gemm_cuda.geomean_vs_nvmmh_top8 {:.4f} x\n", against(&Row::nvmmh_best, all).geomean);
+}
+
 void print_tables(const std::vector<Row>& rows) {
   std::map<std::string, std::vector<const Row*>> kinds;
   std::vector<const Row*> all;
@@ -171,14 +279,17 @@ void print_tables(const std::vector<Row>& rows) {
   fmt::print("RESULT gemm_cuda.p10_vs_cublaslt {:.4f} x\n", first.p10);
   fmt::print("RESULT gemm_cuda.min_vs_cublaslt {:.4f} x\n", first.least);
   fmt::print("RESULT gemm_cuda.geomean_vs_cublaslt_best_of_8 {:.4f} x\n", against(&Row::best, all).geomean);
+  if (against(&Row::nvmmh, all).problems > 0) print_nvmmh(kinds, all);
 }
 
 void write_csv(const std::string& file, const std::vector<Row>& rows) {
   std::ofstream out(file);
-  out << "problem,weight,config,ours_us,first_us,best_of_8_us,noisy\n";
+  out << "problem,weight,config,ours_us,first_us,best_of_8_us,noisy,nvmmh_us,nvmmh_best_of_8_us,nvmmh_"
+         "exact\n";
   for (const Row& row : rows) {
-    out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{}\n", print(row.problem), row.problem.weight,
-                       row.config, row.ours.us, row.first.us, row.best.us, row.ours.noisy || row.first.noisy);
+    out << fmt::format("{},{:g},{},{:.4f},{:.4f},{:.4f},{},{:.4f},{:.4f},{}\n", print(row.problem),
+                       row.problem.weight, row.config, row.ours.us, row.first.us, row.best.us,
+                       row.ours.noisy || row.first.noisy, row.nvmmh.us, row.nvmmh_best.us, row.exact);
   }
 }
 
@@ -213,13 +324,20 @@ int run(const Options& options) {
   }
   std::vector<GemmProblem> problems = read_problems(options.problems);
   if (options.limit > 0 && problems.size() > options.limit) problems.resize(options.limit);
-  Selector selector = Selector::load(
-      options.model, {.provider = "cublaslt", .device = cuda_backend().device(), .rules = "default"});
+  if (problems.empty()) fail(Errc::invalid_argument, "{} has no problems", options.problems);
+  Selector selector =
+      Selector::load(options.model, {.provider = "cublaslt",
+                                     .device = cuda_backend().device(),
+                                     .rules = "default",
+                                     .absence = [](const Signature& of, const KernelConfig& config) {
+                                       return cuda_backend().absence(of, config);
+                                     }});
   fmt::print("{}; {} on {} problems of {}\n", cuda_backend().device().model, options.model, problems.size(),
              options.problems);
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
   compare_deciding(selector, problems);  // before anything else asks the heuristic, which remembers
-  Match match(selector);
+  const auto rival = CutlassRival::here(signature_of(problems.front()));
+  Match match(selector, rival.get());
   std::vector<Row> rows;
   for (const GemmProblem& problem : problems) {
     if (auto row = match.play(problem)) {
@@ -241,7 +359,7 @@ int run(const Options& options) {
 int main(int argc, char** argv) {
   using namespace kscout;
   bench::Options options;
-  CLI::App app("a model's choices against cuBLASLt's");
+  CLI::App app("a model's choices against cuBLASLt's and nvMatmulHeuristics'");
   app.add_option("--problems", options.problems, "file of one-line forms, one signature")->required();
   app.add_option("--model", options.model, "model folder")->capture_default_str();
   app.add_option("--limit", options.limit, "only the first so many problems");
