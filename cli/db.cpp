@@ -47,7 +47,7 @@ void list(const DbOptions& options) {
   const DecisionOrigin here = options.origin();
   for (const StoredDecision& one : options.db().read()) {
     auto cells = field_cells(one);
-    cells.push_back(flag(one.origin() == here));
+    cells.push_back(flag(one.holds(here)));
     table.add_row(std::move(cells));
   }
   table.print(options.format);
@@ -73,7 +73,8 @@ void check(const StoredDecision& one) {
 void import_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
-    for (const auto& json : nlohmann::ordered_json::parse(read_file(options.in))) {
+    for (nlohmann::ordered_json json : nlohmann::ordered_json::parse(read_file(options.in))) {
+      if (json.is_object()) json.emplace("backend", "");  // files that export wrote before backends were kept
       decisions.push_back(record_from_json<StoredDecision>(json, options.in));
       check(decisions.back());
     }

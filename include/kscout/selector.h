@@ -100,7 +100,8 @@ struct SelectorRequest {
   DevicePolicy devices = DevicePolicy::same_arch;
   /// File of decisions that were found by timing (docs/selecting.md); empty: that of KSCOUT_DB, else none.
   std::filesystem::path db = {};
-  std::string driver = {};  ///< under which they must have been found; empty for cpu
+  std::string driver = {};   ///< under which they must have been found; empty for cpu
+  std::string backend = {};  ///< on which they must have been found; empty: any, the fastest of each problem
   /// Why a config of the model cannot run here whatever the sizes, empty when it can (Backend::absence);
   /// null: all can. Asked of each once, when the model is read; those that cannot are never chosen, and
   /// warnings() says how many they are.

@@ -8,15 +8,16 @@
 namespace kscout {
 
 StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& config, const Fastest& fastest,
-                           const Device& device) {
+                           Backend& on) {
   GemmProblem identity = problem;
   identity.weight = 1;
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.problem = print(identity),
           .config = config_name(signature_of(problem), config),
-          .device = device_identity(device),
+          .device = device_identity(on.device()),
           .driver = "",
           .version = KSCOUT_VERSION,
+          .backend = std::string(on.name()),
           .time_us = fastest.time_us,
           .next_us = fastest.next_us,
           .timed = static_cast<std::int64_t>(fastest.timed),

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 
+#include <kscout/backend.h>
 #include <kscout/selector.h>
 
 #include "select/decision_db.h"
@@ -19,6 +20,6 @@ struct Fastest {
 
 /// What a file of decisions keeps of it, as found now by this version of the library.
 StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& config, const Fastest& fastest,
-                           const Device& device);
+                           Backend& on);
 
 }  // namespace kscout

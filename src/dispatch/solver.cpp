@@ -40,8 +40,20 @@ std::string absence_of_own(Backend& backend, const Signature& signature, const K
 
 }  // namespace
 
+std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signature& signature) {
+  const std::lock_guard lock(mutex_);
+  for (const Known& known : known_) {
+    if (known.backend == &backend && known.signature == signature) return known.family;
+  }
+  auto family = std::make_shared<const Family>(backend.family(signature, rules_));
+  known_.push_back({&backend, signature, family});
+  return family;
+}
+
 Solver::Solver(Registry registry, DispatchPolicy policy)
-    : registry_(std::move(registry)), policy_(std::move(policy)) {}
+    : registry_(std::move(registry)),
+      policy_(std::move(policy)),
+      families_(std::make_shared<Families>(policy_.rules)) {}
 
 Solver::Solver(Selector selector, Registry registry, DispatchPolicy policy)
     : Solver(std::move(registry), std::move(policy)) {
@@ -59,13 +71,14 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
                                 .device = backend.device(),
                                 .rules = policy_.rules,
                                 .db = policy_.db,
+                                .backend = std::string(backend.name()),
                                 .absence = [&backend](const Signature& of, const KernelConfig& config) {
                                   return absence_of_own(backend, of, config);
                                 }}));
   }
   chain.push_back(Selector::analytic(
-      {.device = backend.device(), .db = policy_.db},
-      [&backend, rules = policy_.rules](const Signature& of) { return backend.family(of, rules); }));
+      {.device = backend.device(), .db = policy_.db, .backend = std::string(backend.name())},
+      [&backend, families = families_](const Signature& of) { return *families->of(backend, of); }));
   return found_.emplace(key, std::move(chain)).first->second;
 }
 
@@ -122,9 +135,9 @@ bool Solver::serves(Backend& backend, const GemmProblem& problem) {
     asked_.push_back({&backend, signature, nullptr});
     found = asked_.end() - 1;
     try {
-      const Family family = backend.family(signature, policy_.rules);
+      const auto family = families_->of(backend, signature);
       found->rules =
-          std::make_unique<ServeRules>(family.serves, family.configs, family.traits, family.device);
+          std::make_unique<ServeRules>(family->serves, family->configs, family->traits, family->device);
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
@@ -213,8 +226,7 @@ void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solu
 void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) const {
   if (policy_.db.empty()) return;
   try {
-    DecisionDb(policy_.db)
-        .put(decision_of(problem, solution.choice.config, fastest, solution.backend->device()));
+    DecisionDb(policy_.db).put(decision_of(problem, solution.choice.config, fastest, *solution.backend));
   } catch (const Error& error) {  // the choice stands; others have to find it out themselves
     if (const auto log = Log::from_environment()) log->line(error.what());
   }

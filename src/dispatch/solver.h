@@ -7,6 +7,7 @@
 ///     auto launch = solver.make_ready(problem, solution);   // may pass over a kernel that refuses only now
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -76,8 +77,27 @@ class Solver {
     std::unique_ptr<ServeRules> rules;  ///< null when the backend has no configs for the signature
   };
 
+  /// Families of backends, each enumerated once. Selectors hold it, too.
+  class Families {
+   public:
+    explicit Families(std::string rules) : rules_(std::move(rules)) {}
+    /// As Backend::family. Thread-safe.
+    std::shared_ptr<const Family> of(Backend& backend, const Signature& signature);
+
+   private:
+    struct Known {
+      Backend* backend;
+      Signature signature;
+      std::shared_ptr<const Family> family;
+    };
+    std::string rules_;
+    std::mutex mutex_;
+    std::vector<Known> known_;
+  };
+
   Registry registry_;
   DispatchPolicy policy_;
+  std::shared_ptr<Families> families_;
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
   std::vector<Asked> asked_;

@@ -14,14 +14,16 @@
 namespace kscout {
 namespace {
 
-constexpr int kVersion = 1, kBusyMs = 2000;
+constexpr int kVersion = 2, kBusyMs = 2000;
+/// Files of version 1 did not say on which backend a config was timed.
+constexpr int kWithoutBackend = 1;
 
 constexpr const char* kCreate =
     "CREATE TABLE IF NOT EXISTS decision ("
     "problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, driver TEXT NOT NULL, "
-    "version TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, timed INTEGER NOT NULL, at INTEGER NOT "
-    "NULL, "
-    "PRIMARY KEY (problem, device, driver, version)) WITHOUT ROWID";
+    "version TEXT NOT NULL, backend TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, "
+    "timed INTEGER NOT NULL, at INTEGER NOT NULL, "
+    "PRIMARY KEY (problem, device, driver, version, backend)) WITHOUT ROWID";
 
 enum class Access { read, write };
 
@@ -79,21 +81,41 @@ class Connection {
   std::unique_ptr<sqlite3, Close> db_;
 };
 
-void check_version(Connection& db, const std::filesystem::path& file) {
+std::int64_t checked_version(Connection& db, const std::filesystem::path& file) {
   const std::int64_t version = db.number("PRAGMA user_version");
-  if (version <= kVersion) return;
+  if (version <= kVersion) return version;
   fail(Errc::unsupported, "decisions {}: version {}, this library reads up to {}", file.string(), version,
        kVersion);
+}
+
+/// The columns in the order of the fields, by name, or as a file of a version has them.
+std::string columns(std::int64_t version = kVersion) {
+  std::vector<std::string> all;
+  for (const std::string_view name : field_names<StoredDecision>()) {
+    const bool absent = version <= kWithoutBackend && name == "backend";
+    all.push_back(absent ? "'' AS backend" : std::string(name));
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
+/// In a transaction. A primary key cannot be widened in place.
+void bring_up_to_date(Connection& db, std::int64_t version) {
+  if (version == kWithoutBackend) db.run("ALTER TABLE decision RENAME TO older");
+  db.run(kCreate);
+  if (version == kWithoutBackend) {
+    db.run(fmt::format("INSERT INTO decision ({}) SELECT {} FROM older", columns(), columns(version)));
+    db.run("DROP TABLE older");
+  }
+  db.run(fmt::format("PRAGMA user_version = {}", kVersion));
 }
 
 Connection open_to_write(const std::filesystem::path& file) {
   std::error_code ignored;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
   Connection db(file, Access::write);
-  check_version(db, file);
   db.run("BEGIN IMMEDIATE");  // before anything is read: two writers wait for each other instead of failing
-  db.run(kCreate);
-  db.run(fmt::format("PRAGMA user_version = {}", kVersion));
+  const std::int64_t version = checked_version(db, file);
+  if (version < kVersion) bring_up_to_date(db, version);
   return db;
 }
 
@@ -131,15 +153,12 @@ void read_column(sqlite3_stmt* row, int column, double& to) {
 }
 void read_column(sqlite3_stmt* row, int column, std::int64_t& to) { to = sqlite3_column_int64(row, column); }
 
-/// "problem, config, ...": the columns in the order of the fields.
-std::string columns() { return fmt::format("{}", fmt::join(field_names<StoredDecision>(), ", ")); }
-
 }  // namespace
 
 void DecisionDb::put(std::span<const StoredDecision> decisions) const {
   Connection db = open_to_write(file_);
   const std::string sql =
-      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
+      fmt::format("INSERT OR REPLACE INTO decision ({}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", columns());
   for (const StoredDecision& one : decisions) {
     db.rows(
         sql.c_str(),
@@ -156,10 +175,11 @@ std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>
   std::vector<StoredDecision> found;
   if (is_absent(file_)) return found;
   Connection db(file_, Access::read);
-  check_version(db, file_);
+  const std::int64_t version = checked_version(db, file_);
   if (db.number("SELECT count(*) FROM sqlite_master WHERE name = 'decision'") == 0) return found;
-  const std::string sql = fmt::format("SELECT {} FROM decision {} ORDER BY problem, device, driver, version",
-                                      columns(), of ? "WHERE device = ? AND driver = ? AND version = ?" : "");
+  const std::string sql =
+      fmt::format("SELECT {} FROM decision {} ORDER BY problem, device, driver, version, backend",
+                  columns(version), of ? "WHERE device = ? AND driver = ? AND version = ?" : "");
   db.rows(
       sql.c_str(),
       [&](sqlite3_stmt* statement) {
@@ -171,6 +191,7 @@ std::vector<StoredDecision> DecisionDb::read(const std::optional<DecisionOrigin>
         StoredDecision& one = found.emplace_back();
         for_each_field<StoredDecision>(
             [&](const auto& field) { read_column(row, column++, one.*field.member); });
+        if (of && !one.holds(*of)) found.pop_back();
       });
   return found;
 }

@@ -20,12 +20,13 @@
 
 namespace kscout {
 
-/// Where a timing holds. Another device, driver or version of the library makes it stale.
+/// Where a timing holds. Another device, driver or version of the library makes it stale; another backend has
+/// other kernels.
 struct DecisionOrigin {
-  std::string device;   ///< device_identity()
-  std::string driver;   ///< of the backend; empty for cpu
-  std::string version;  ///< of the library
-  bool operator==(const DecisionOrigin&) const = default;
+  std::string device;        ///< device_identity()
+  std::string driver;        ///< of the backend; empty for cpu
+  std::string version;       ///< of the library
+  std::string backend = {};  ///< its name; empty: any
 };
 
 /// The fastest of the configs that were timed for a problem.
@@ -33,12 +34,18 @@ struct StoredDecision {
   std::string problem;  ///< one-line form, weight 1
   std::string config;   ///< its name
   std::string device, driver, version;
+  std::string backend = {};
   double time_us = std::numeric_limits<double>::quiet_NaN();
   double next_us = std::numeric_limits<double>::quiet_NaN();  ///< of the second fastest; NaN: only one
   std::int64_t timed = 0;                                     ///< configs that took part
   std::int64_t at = 0;                                        ///< seconds since 1970
 
-  DecisionOrigin origin() const { return {device, driver, version}; }
+  DecisionOrigin origin() const { return {device, driver, version, backend}; }
+  /// Whether it was found where `origin` asks for. What was kept before backends were holds for all of them.
+  bool holds(const DecisionOrigin& of) const {
+    const bool same_backend = backend.empty() || of.backend.empty() || backend == of.backend;
+    return same_backend && device == of.device && driver == of.driver && version == of.version;
+  }
 };
 template <>
 struct Fields<StoredDecision> {
@@ -49,6 +56,7 @@ struct Fields<StoredDecision> {
       Field{"device", &T::device, "1", "name and facts of the device"},
       Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
       Field{"version", &T::version, "1", "version of the library"},
+      Field{"backend", &T::backend, "1", "which backend ran it; empty: not known"},
       Field{"time_us", &T::time_us, "us", "median time of the config"},
       Field{"next_us", &T::next_us, "us", "median time of the second fastest"},
       Field{"timed", &T::timed, "1", "configs that were timed"},
@@ -63,14 +71,14 @@ class DecisionDb {
   const std::filesystem::path& file() const noexcept { return file_; }
 
   /// Adds decisions in one transaction; one of the same problem and origin is replaced. Creates file and
-  /// folder. This and the following throw device_failure (also when another process holds the file for
-  /// longer than 2 s), corrupt_data when the file is no such database, unsupported when it is of a newer
-  /// version.
+  /// folder; a file of an older version becomes one of this version. This and the following throw
+  /// device_failure (also when another process holds the file for longer than 2 s), corrupt_data when the
+  /// file is no such database, unsupported when it is of a newer version.
   void put(std::span<const StoredDecision> decisions) const;
   void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
 
-  /// All of them, or those of an origin, ordered by problem, device, driver and version. An absent file holds
-  /// none.
+  /// All of them, or those that hold for an origin, ordered by problem, device, driver, version and backend.
+  /// An absent file holds none.
   std::vector<StoredDecision> read(const std::optional<DecisionOrigin>& of = {}) const;
 
   /// Removes what `now` makes stale (another version; on its device another driver) and what is older than

@@ -33,7 +33,10 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
       });
       if (ours && !excluded) {
         const Choice choice = timed_choice(problem, named.config, stored.time_us, stored.next_us);
-        problem.visit([&](const auto& of) { choices_of(*this, of).emplace(of, choice); });
+        problem.visit([&](const auto& of) {
+          const auto [known, added] = choices_of(*this, of).try_emplace(of, choice);
+          if (!added && choice.time_us < known->second.time_us) known->second = choice;
+        });
         continue;
       }
     } catch (const Error&) {  // written by a program with other names

@@ -63,7 +63,7 @@ std::vector<StoredDecision> stored_decisions(const SelectorRequest& request) {
       request.db.empty() ? std::filesystem::path(environment("KSCOUT_DB")) : request.db;
   if (file.empty()) return {};
   return DecisionDb(file).read(
-      DecisionOrigin{device_identity(request.device), request.driver, KSCOUT_VERSION});
+      DecisionOrigin{device_identity(request.device), request.driver, KSCOUT_VERSION, request.backend});
 }
 
 std::unique_ptr<const Chain> make_chain(const ChainBase& base, std::optional<LoadedModel> model) {

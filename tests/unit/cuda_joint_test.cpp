@@ -236,7 +236,7 @@ TEST_F(CudaJointTest, NamesOfMembersSteerAJointModel) {
   // What was timed is kept under the member's name and read back as the joint config.
   const fs::path db = folder_ / "decisions.sqlite";
   const Fastest timed{.time_us = 5, .next_us = 6, .timed = 2};
-  DecisionDb(db).put(decision_of(kSmall, cublaslt(0), timed, backend("cuda").device()));
+  DecisionDb(db).put(decision_of(kSmall, cublaslt(0), timed, backend("cuda")));
   Dispatcher told = on_gpu({.db = db});
   EXPECT_TRUE(runs_on(told, kSmall).starts_with("cublaslt_"));
   EXPECT_EQ(told.get_solution(kSmall).choice.decided_by, ChoiceSource::db);

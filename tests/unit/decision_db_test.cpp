@@ -3,6 +3,8 @@
 
 #include <functional>
 
+#include <fmt/format.h>
+#include <sqlite3.h>
 #include <sys/wait.h>
 
 #include <kscout/error.h>
@@ -56,6 +58,65 @@ TEST_F(DecisionDbTest, KeepsOneDecisionPerProblemAndOrigin) {
   EXPECT_TRUE(fields_equal(all[1], other_driver));
   EXPECT_TRUE(fields_equal(all[2], decision(q, 1)));
   EXPECT_EQ(db.read(decision(p, 0).origin()).size(), 2u);
+}
+
+TEST_F(DecisionDbTest, BackendsOfOneDeviceKeepTheirOwn) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  const GemmProblem p = make_gemm(96, 128, 256);
+  StoredDecision slow = decision(p, 1, 20), fast = decision(p, 2, 10);
+  slow.backend = "cpu";
+  fast.backend = "a_library";
+  db.put(std::array{slow, fast});
+  EXPECT_EQ(db.read().size(), 2u);
+  const auto of_cpu = db.read(slow.origin());
+  ASSERT_EQ(of_cpu.size(), 1u);
+  EXPECT_TRUE(fields_equal(of_cpu[0], slow));
+
+  const auto chosen = [&](std::string backend) {
+    SelectorRequest request{.device = toy::device(), .rules = "tiny"};
+    request.db = db.file();
+    request.backend = std::move(backend);
+    return Selector::load(folder_ / "model", request).select(p).time_us;
+  };
+  EXPECT_EQ(chosen("cpu"), 20);
+  EXPECT_EQ(chosen("a_library"), 10);
+  EXPECT_EQ(chosen(""), 10) << "of any backend the fastest";
+  EXPECT_FALSE(chosen("another") == 10 || chosen("another") == 20);
+}
+
+/// A file as version 1 had it.
+void write_version_1(const fs::path& file, const StoredDecision& one) {
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(file.c_str(), &db), SQLITE_OK);
+  const std::string sql = fmt::format(
+      "CREATE TABLE decision (problem TEXT NOT NULL, config TEXT NOT NULL, device TEXT NOT NULL, "
+      "driver TEXT NOT NULL, version TEXT NOT NULL, time_us REAL NOT NULL, next_us REAL, timed INTEGER NOT "
+      "NULL, at INTEGER NOT NULL, PRIMARY KEY (problem, device, driver, version)) WITHOUT ROWID;"
+      "INSERT INTO decision VALUES ('{}', '{}', '{}', '{}', '{}', {}, {}, {}, {});"
+      "PRAGMA user_version = 1;",
+      one.problem, one.config, one.device, one.driver, one.version, one.time_us, one.next_us, one.timed,
+      one.at);
+  EXPECT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(db);
+}
+
+TEST_F(DecisionDbTest, FilesOfVersion1AreReadAndBroughtUpToDate) {
+  const DecisionDb db(folder_ / "decisions.sqlite");
+  const StoredDecision old = decision(make_gemm(1, 2, 3), 1);
+  write_version_1(db.file(), old);
+  DecisionOrigin cpu = old.origin();
+  cpu.backend = "cpu";
+  const auto before = db.read(cpu);
+  ASSERT_EQ(before.size(), 1u) << "found on a backend that nobody knows: holds for each";
+  EXPECT_TRUE(fields_equal(before[0], old));
+
+  StoredDecision added = decision(make_gemm(1, 2, 3), 2, 5);
+  added.backend = "cpu";
+  db.put(added);
+  const auto after = db.read();
+  ASSERT_EQ(after.size(), 2u);
+  EXPECT_TRUE(fields_equal(after[0], old));
+  EXPECT_TRUE(fields_equal(after[1], added));
 }
 
 TEST_F(DecisionDbTest, PruneRemovesWhatIsStale) {

@@ -268,6 +268,7 @@ TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
   const auto stored = DecisionDb(file).read();
   ASSERT_EQ(stored.size(), 1u);
   EXPECT_EQ(stored[0].problem, print(problem));
+  EXPECT_EQ(stored[0].backend, watched.name());
   EXPECT_EQ(stored[0].time_us, found.choice.time_us);
   EXPECT_GE(stored[0].timed, 1);
   std::filesystem::remove(file);
