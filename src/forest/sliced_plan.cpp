@@ -258,7 +258,9 @@ class Planner {
     const std::size_t nodes = forest_.threshold.size(), trees = forest_.tree_count();
     plan_.trees.reserve(trees);
     plan_.leaf_value.reserve(nodes + trees);
-    cuts_.reserve(nodes);
+    cuts_.reserve(static_cast<std::size_t>(std::ranges::count_if(question_of_, [this](std::uint32_t q) {
+      return answers_[q] == Answers::by_call || answers_[q] == Answers::by_row;
+    })));
   }
 
   // plan.trees and their nodes, steps, leaf_value, alive; cuts_
