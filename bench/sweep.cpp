@@ -73,7 +73,8 @@ int main(int argc, char** argv) {
     PlanRequest request;
     request.rules = arguments.rules;
     request.max_problems = arguments.problems;
-    const auto problems = make_problem_set({.set = "random", .max_gflop = arguments.max_gflop, .count = 400});
+    const auto set = make_problem_set({.set = "random", .max_gflop = arguments.max_gflop, .count = 400});
+    const std::vector<Problem> problems(set.begin(), set.end());
     const SweepPlan plan = make_plan(problems, request, detect_cpu(), protocol);
 
     std::string folder = (std::filesystem::temp_directory_path() / "kscout_bench_sweep_XXXXXX").string();

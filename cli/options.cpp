@@ -1,5 +1,7 @@
 #include "options.h"
 
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 
 #include <kscout/conv_problem.h>
@@ -8,6 +10,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "family/family_file.h"
+#include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 
 namespace kscout::cli {
@@ -231,12 +234,40 @@ void CkBuildFlags::add_to(CLI::App& verb) {
   verb.add_flag("--verify", verify, "--ck-build: have the executables check their results")->needs(build);
 }
 
+namespace {
+
+bool is_file(const std::string& source) {
+  return std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos;
+}
+
+bool is_conv_set(const std::string& source) {
+  return std::ranges::any_of(conv_sets(), [&](const ProblemSetInfo& set) { return set.name == source; });
+}
+
+}  // namespace
+
+std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts) {
+  std::vector<Problem> problems;
+  const auto add = [&](const auto& more) { problems.insert(problems.end(), more.begin(), more.end()); };
+  for (const std::string& source : sources) {
+    if (is_file(source) && holds_conv_problems(source)) {
+      add(read_conv_problems(source));
+    } else if (is_conv_set(source)) {
+      add(make_conv_set(source, dtype));
+    } else {
+      add(problems_of({source}, dtype, layouts));
+    }
+  }
+  return problems;
+}
+
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<GemmProblem> problems;
   for (const std::string& source : sources) {
     ProblemSetRequest request{.set = source, .dtype = dtype, .layouts = layouts};
-    if (std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos) {
+    if (is_file(source)) {
       request.set = "file";
       request.file = source;
     }

@@ -111,6 +111,10 @@ struct CkBuildFlags {
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
+/// The same where sets and files may also be of convolutions (layouts are for GEMMs).
+std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
+                                     const std::vector<Layout>& layouts);
+
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);
 

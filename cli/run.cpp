@@ -1,7 +1,8 @@
 /// \file
 /// `kscout run`: one problem through the dispatcher, verified and timed.
-#include <functional>
+#include <limits>
 #include <memory>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -47,20 +48,9 @@ Registry registry_of(const RunOptions& options) {
 }
 
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
-  check_rules("native", signature.op, options.policy.rules);
+  if (!is_conv(signature.op)) check_rules("native", signature.op, options.policy.rules);
   if (options.model.empty()) return {registry, options.policy};
   return {Selector::load(options.model), registry, options.policy};
-}
-
-/// What somebody named, run as it is.
-Solution explicit_solution(const Registry& registry, const GemmProblem& problem, const KernelConfig& config) {
-  const Registry::Support support = registry.supports(problem, config);
-  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
-  Solution solution;
-  solution.choice.config = config;
-  solution.backend = support.backend;
-  solution.form = direct_form(problem);
-  return solution;
 }
 
 /// The config that the rule set names for when nothing better is known.
@@ -72,42 +62,82 @@ KernelConfig default_config(const RunOptions& options, const Registry& registry,
 /// A config to run and who chose it, made ready.
 struct ReadyConfig {
   std::string source;
-  Solution solution;
-  std::unique_ptr<Launch> launch;
-  GuardedBuffer workspace;
-  Verification verified;
+  Choice choice;
+  Backend* backend = nullptr;
+  std::optional<Form> form = {};  ///< of a GEMM
+  std::unique_ptr<Launch> launch = {};
+  std::unique_ptr<GuardedBuffer> workspace = {};
+  Verification verified = {};
+
+  bool padded() const { return form && form->padded(); }
+  /// The problem as the kernel sees it.
+  Problem as_run(const Problem& asked) const { return form ? Problem(form->problem) : asked; }
 };
+using Candidates = std::vector<std::unique_ptr<ReadyConfig>>;
+
+void choose(ReadyConfig& one, const GemmProblem& problem, Solver& solver) {
+  Solution solution = solver.solve(problem);
+  one.launch = solver.make_ready(problem, solution);
+  one.choice = solution.choice;
+  one.backend = solution.backend;
+  one.form = solution.form;
+}
+void choose(ReadyConfig& one, const ConvProblem& problem, Solver& solver) {
+  ConvSolution solution = solver.solve(problem);
+  one.launch = solver.make_ready(problem, solution);
+  one.choice = solution.choice;
+  one.backend = solution.backend;
+}
+
+/// What somebody named, run as it is.
+void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, const Registry& registry) {
+  const Registry::Support support = registry.supports(problem, config);
+  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
+  one.choice.config = config;
+  one.backend = support.backend;
+  if (problem.op() == Op::gemm) one.form = direct_form(problem.gemm());
+  one.launch = one.backend->prepare(problem, config);
+}
 
 /// The selector's choice, or what the command line names.
-std::vector<std::unique_ptr<ReadyConfig>> candidates_of(const RunOptions& options, const GemmProblem& problem,
-                                                        Solver& solver) {
-  std::vector<std::unique_ptr<ReadyConfig>> candidates;
+Candidates candidates_of(const RunOptions& options, const Problem& problem, Solver& solver) {
+  Candidates candidates;
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
   for (const auto& name : names) {
     auto one = std::make_unique<ReadyConfig>();
     if (name == "auto") {
-      one->solution = solver.solve(problem);
-      one->source = std::string(word(one->solution.choice.source));
+      problem.visit([&](const auto& of) { choose(*one, of, solver); });
+      one->source = std::string(word(one->choice.source));
     } else {
       const KernelConfig config = name == "default"
                                       ? default_config(options, solver.registry(), signature_of(problem))
                                       : named_config(name, problem);
-      one->solution = explicit_solution(solver.registry(), problem, config);
+      take(*one, problem, config, solver.registry());
       one->source = name == "default" ? name : "named";
     }
-    one->launch = name == "auto" ? solver.make_ready(problem, one->solution)
-                                 : one->solution.backend->prepare(problem, one->solution.choice.config);
     candidates.push_back(std::move(one));
   }
   return candidates;
 }
 
-void verify(ReadyConfig& one, GemmOperands& operands, const GemmReference& reference) {
-  one.workspace.resize(one.launch->workspace_bytes());
+/// The one device on which all of them run.
+Instruments& device_of(const Candidates& candidates) {
+  Instruments& device = candidates.front()->backend->instruments();
+  for (const auto& one : candidates) {
+    if (&one->backend->instruments() != &device)
+      fail(Errc::invalid_argument, "--config: {} and {} run on different devices; run them one by one",
+           candidates.front()->backend->name(), one->backend->name());
+  }
+  return device;
+}
+
+void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference) {
+  one.workspace = std::make_unique<GuardedBuffer>(3, operands.device());
+  one.workspace->resize(one.launch->workspace_bytes());
   operands.reset_c();
-  one.launch->run(operands.buffers(), one.workspace.data());
+  one.launch->run(operands.buffers(), one.workspace->data());
   one.verified = reference.check(operands.c());
-  for (const std::string& damage : {operands.damage(), one.workspace.damage()}) {
+  for (const std::string& damage : {operands.damage(), one.workspace->damage()}) {
     if (!damage.empty()) one.verified = {std::numeric_limits<double>::infinity(), damage};
   }
 }
@@ -117,80 +147,89 @@ struct Times {
   std::vector<double> run_us, copies_us;
 };
 
+/// The copies of a padded launch, alone.
+class CopiesLaunch final : public Launch {
+ public:
+  explicit CopiesLaunch(PaddedLaunch& padded) : padded_(padded) {}
+  std::size_t workspace_bytes() const noexcept override { return padded_.workspace_bytes(); }
+  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+    padded_.run_copies(buffers, workspace);
+  }
+
+ private:
+  PaddedLaunch& padded_;
+};
+
 /// Something to time: a run of a launch, or its copies alone.
 struct Timed {
-  std::function<void()> call;
+  Launch* launch;
+  void* workspace;
   double expected_us = 0;
 };
 
 /// Medians in turn: each gets about `seconds`.
-std::vector<double> medians_us(const std::vector<Timed>& all, double seconds) {
+std::vector<double> medians_us(std::vector<Timed>& all, GemmOperands& operands, double seconds) {
+  Instruments& device = operands.device();
+  const auto time_us = [&](const Timed& one, int calls) {
+    return device.time_us(*one.launch, operands.buffers(), one.workspace, calls);
+  };
+  for (Timed& one : all) one.expected_us = time_us(one, 1);
   const RoundsRule rule{
       .rounds = 1000, .least = 3, .budget_us = seconds * 1e6 * static_cast<double>(all.size())};
   const auto timed = time_in_rounds(all.size(), rule, [&](std::size_t i) {
-    return std::optional(batch_us(all[i].call, all[i].expected_us));
+    const double calls = calls_of_batch(device.batch_us(), all[i].expected_us);
+    return std::optional(time_us(all[i], static_cast<int>(calls)));
   });
   std::vector<double> medians;
   for (const SampleSummary& one : timed) medians.push_back(one.median);
   return medians;
 }
 
-Times time_candidates(std::vector<std::unique_ptr<ReadyConfig>>& candidates, GemmOperands& operands,
-                      double seconds) {
+Times time_candidates(Candidates& candidates, GemmOperands& operands, double seconds) {
   std::vector<Timed> all;
-  for (const auto& candidate : candidates) {
-    ReadyConfig& one = *candidate;
-    const auto run = [&one, &operands] { one.launch->run(operands.buffers(), one.workspace.data()); };
-    all.push_back({run, mean_us(run, 1)});
+  for (const auto& one : candidates) all.push_back({one->launch.get(), one->workspace->data()});
+  std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null where it makes none
+  std::vector<std::size_t> places(candidates.size());                    // of the copies, in all
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    if (!candidates[i]->padded()) continue;
+    copies[i] = std::make_unique<CopiesLaunch>(dynamic_cast<PaddedLaunch&>(*candidates[i]->launch));
+    places[i] = all.size();
+    all.push_back({copies[i].get(), candidates[i]->workspace->data()});
   }
-  std::vector<std::size_t> copies;  // by candidate: their position, when it makes any
-  for (const auto& candidate : candidates) {
-    ReadyConfig& one = *candidate;
-    copies.push_back(all.size());
-    if (!one.solution.form.padded()) continue;
-    auto& padded = dynamic_cast<PaddedLaunch&>(*one.launch);
-    const auto run = [&one, &padded, &operands] {
-      padded.run_copies(operands.buffers(), one.workspace.data());
-    };
-    all.push_back({run, mean_us(run, 1)});
-  }
-  const auto medians = medians_us(all, seconds);
+  const auto medians = medians_us(all, operands, seconds);
   Times times;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const bool padded = candidates[i]->solution.form.padded();
     times.run_us.push_back(medians[i]);
-    times.copies_us.push_back(padded ? medians[copies[i]] : Choice::unknown);
+    times.copies_us.push_back(copies[i] ? medians[places[i]] : Choice::unknown);
   }
   return times;
 }
 
-Table table_of(const GemmProblem& problem, const std::vector<std::unique_ptr<ReadyConfig>>& candidates,
-               const Times& times) {
+Table table_of(const Problem& problem, const Candidates& candidates, const Times& times) {
   Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us", "backend", "padded",
                "as_run", "copies_us"});
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const ReadyConfig& one = *candidates[i];
-    const Solution& solution = one.solution;
-    const bool direct = solution.form.problem == problem;
-    table.add_row({text(Selector::name(solution.form.problem, solution.choice)), text(one.source),
+    const Problem as_run = one.as_run(problem);
+    table.add_row({text(Selector::name(as_run, one.choice)), text(one.source),
                    text(one.verified.error <= 1 ? "ok" : "wrong"), number(times.run_us[i], 5),
-                   number(flop_count(problem) / times.run_us[i] / 1e3, 5), number(solution.choice.time_us, 5),
-                   text(solution.backend->name()), flag(solution.form.padded()),
-                   text(direct ? "as asked" : print(solution.form.problem)), number(times.copies_us[i], 4)});
+                   number(flop_count(problem) / times.run_us[i] / 1e3, 5), number(one.choice.time_us, 5),
+                   text(one.backend->name()), flag(one.padded()),
+                   text(as_run == problem ? "as asked" : print(as_run)), number(times.copies_us[i], 4)});
   }
   return table;
 }
 
 void run_verb(const RunOptions& options) {
-  const GemmProblem problem = options.problem.problem();
+  const Problem problem = options.problem.any_problem();
   const Registry registry = registry_of(options);
   Solver solver = solver_of(options, signature_of(problem), registry);
-  auto candidates = candidates_of(options, problem, solver);
+  Candidates candidates = candidates_of(options, problem, solver);
 
-  GemmOperands operands;
+  GemmOperands operands(device_of(candidates));
   operands.make(problem, 1);
-  const GemmReference reference(problem, operands);
-  for (const auto& one : candidates) verify(*one, operands, reference);
+  const auto reference = make_reference(problem, operands);
+  for (const auto& one : candidates) verify(*one, operands, *reference);
   const Times times = time_candidates(candidates, operands, options.seconds);
 
   bool all_right = true;
@@ -198,11 +237,10 @@ void run_verb(const RunOptions& options) {
     if (one->verified.error <= 1) continue;
     all_right = false;
     fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n",
-               Selector::name(one->solution.form.problem, one->solution.choice), print(problem),
-               one->verified.where);
+               Selector::name(one->as_run(problem), one->choice), print(problem), one->verified.where);
   }
   if (options.format == Format::text) {
-    fmt::print("{} on {}\n", print(problem), candidates.front()->solution.backend->device().name);
+    fmt::print("{} on {}\n", print(problem), candidates.front()->backend->device().name);
   }
   table_of(problem, candidates, times).print(options.format);
   if (!all_right) throw CheckFailed{};

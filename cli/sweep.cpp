@@ -2,12 +2,14 @@
 #include "sweep/sweep.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/hip/hip_backend.h"
 #include "core/fail.h"
 #include "dispatch/library_backend.h"
 #include "options.h"
@@ -31,6 +33,7 @@ struct SweepVerb {
   DType dtype = DType::fp32;
   std::string out, status, shard = "1/1", worker;
   int workers = 0;  ///< 0: as many as there are GPUs, or 1
+  std::optional<std::size_t> batch;
   bool dry_run = false;
   CkBuildFlags ck_build;
   std::string library;
@@ -41,7 +44,7 @@ struct SweepVerb {
 // measure
 
 /// The kernels of a library, all of them: rules and filters have nothing to say.
-SweepPlan plan_of_library(const SweepVerb& options, const std::vector<GemmProblem>& problems) {
+SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& problems) {
   if (!options.plan.filter.empty())
     fail(Errc::invalid_argument, "--filter: a library is measured whole; leave it out, or --max-configs");
   LibraryBackend library(read_library_index(options.library));
@@ -58,7 +61,7 @@ SweepPlan plan_of(const SweepVerb& options) {
     fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
   std::vector<Layout> layouts;
   for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
-  const auto problems = problems_of(options.problems, options.dtype, layouts);
+  const auto problems = any_problems_of(options.problems, options.dtype, layouts);
   Backend& backend = kscout::backend(options.plan.backend);
   if (!options.library.empty()) return plan_of_library(options, problems);
   PlanRequest request = options.plan;
@@ -71,8 +74,10 @@ SweepPlan plan_of(const SweepVerb& options) {
 
 /// GPUs are not shared: two workers on one would time each other's kernels.
 int workers_of(const SweepVerb& options) {
-  if (options.plan.backend != "cuda") return std::max(options.workers, 1);
-  const int gpus = cuda_device_count();
+  const std::string where =
+      options.library.empty() ? options.plan.backend : read_library_index(options.library).backend;
+  if (where == "cpu" || options.dry_run) return std::max(options.workers, 1);
+  const int gpus = where == "hip" ? hip_device_count() : cuda_device_count();
   if (options.workers > gpus)
     fail(Errc::invalid_argument, "--workers {}: {} GPU{} here, and each worker needs one", options.workers,
          gpus, gpus == 1 ? " is" : "s are");
@@ -176,6 +181,7 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
 
 SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
   options.sweep.folder = options.out;
+  options.sweep.batch = options.batch.value_or(options.library.empty() ? 0 : kLibraryBatch);
   options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
   return watched_sweep(plan, options.sweep, "sweep");
 }
@@ -213,7 +219,7 @@ void setup_sweep(CLI::App& verb) {
       ->delimiter(',');
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda")
+  verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda (hip: --library)")
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "who describes the kernels")
       ->default_str("the backend's");
@@ -260,6 +266,9 @@ void setup_sweep(CLI::App& verb) {
                   "processes that measure, each on its share of the CPUs or on a GPU of its own")
       ->default_str("1, or one per GPU")
       ->check(CLI::Range(1, 26));
+  verb.add_option("--batch", options->batch,
+                  "configs that one process measures before a new one takes its place; 0 = no limit")
+      ->default_str("20 for a library, else 0");
   verb.add_option("--shard", options->shard,
                   "measure part i of n of the problems, e.g. 2/4; one folder may hold all parts")
       ->capture_default_str();
@@ -280,6 +289,7 @@ void setup_sweep(CLI::App& verb) {
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
+      "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
       "  kscout sweep --status sweep\n\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
       "arguments,\n"

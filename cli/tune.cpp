@@ -56,12 +56,12 @@ Affordable affordable(const TuneOptions& options) {
 
 /// Random sizes and shapes of language models, as many as the budget could ever measure; the sweep takes them
 /// in a seeded order and stops when the time is up.
-std::vector<GemmProblem> problems_to_measure(const TuneOptions& options) {
+std::vector<Problem> problems_to_measure(const TuneOptions& options) {
   std::vector<Layout> layouts;
   for (const auto& name : options.layouts) layouts.push_back(parse<Layout>(name));
   const Affordable largest = affordable(options);
   const auto count = static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0));
-  std::vector<GemmProblem> problems;
+  std::vector<Problem> problems;
   for (const char* set : {"random", "llm"}) {
     const bool random = std::string_view(set) == "random";
     const auto some = make_problem_set({.set = set,

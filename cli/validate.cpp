@@ -16,6 +16,7 @@
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "dispatch/library_backend.h"
 #include "evaluate/backward_check.h"
 #include "evaluate/ck_report.h"
 #include "evaluate/criteria.h"
@@ -53,7 +54,7 @@ namespace {
 
 struct ValidateOptions {
   Mode mode = Mode::oracle;
-  std::string model, data, from, device, predictions, backend = "cpu", work;
+  std::string model, data, from, device, predictions, backend = "cpu", library, work;
   Op op = Op::conv_fwd;
   std::string dtype;
   std::vector<std::string> problems, layouts;
@@ -146,10 +147,34 @@ class WorkFolder {
   bool mine_;
 };
 
+/// What executes: a backend of the machine, or the kernels of a library.
+class Executor {
+ public:
+  explicit Executor(const ValidateOptions& options) {
+    if (!options.library.empty()) library_.emplace(read_library_index(options.library));
+    request_ = library_ ? library_request(*library_) : PlanRequest{.backend = options.backend};
+    backend_ = library_ ? &*library_ : &kscout::backend(options.backend);
+  }
+  Executor(const Executor&) = delete;  // request_ points to library_
+  Executor& operator=(const Executor&) = delete;
+
+  const PlanRequest& request() const noexcept { return request_; }
+  const Device& device() const { return backend_->device(); }
+  bool is_library() const noexcept { return library_.has_value(); }
+
+ private:
+  std::optional<LibraryBackend> library_;
+  PlanRequest request_;
+  Backend* backend_ = nullptr;
+};
+
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   const WorkFolder folder(options.work);
-  const SweepReport report =
-      watched_sweep(plan, {.folder = folder.path, .worker = default_worker()}, "validate");
+  const SweepReport report = watched_sweep(plan,
+                                           {.folder = folder.path,
+                                            .worker = default_worker(),
+                                            .batch = options.library.empty() ? 0 : kLibraryBatch},
+                                           "validate");
   if (report.ended == "interrupted") end_by_signal();
   return read_sweep(folder.path);
 }
@@ -163,23 +188,22 @@ void validate_hardware(ValidateOptions options) {
   for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
   const DType dtype =
       options.dtype.empty() ? model.data().families.front().signature.dtype_a : parse<DType>(options.dtype);
-  const auto problems = merge_equal(problems_of(options.problems, dtype, layouts));
-  Backend& backend = kscout::backend(options.backend);
-  const SweepPlan plan = make_plan(problems,
-                                   {.provider = std::string(model.provider()),
-                                    .backend = options.backend,
-                                    .rules = model.data().families.front().rules,
-                                    .max_problems = options.max_problems,
-                                    .seed = options.seed},
-                                   backend.device(), Protocol{});
-  options.how.pool = Pool::family;
+  const auto problems = merge_equal(any_problems_of(options.problems, dtype, layouts));
+  const Executor executor(options);
+  PlanRequest request = executor.request();
+  request.provider = model.provider();
+  if (!executor.is_library()) request.rules = model.data().families.front().rules;
+  request.max_problems = options.max_problems;
+  request.seed = options.seed;
+  const SweepPlan plan = make_plan(problems, request, executor.device(), Protocol{});
+  options.how.pool = executor.is_library() ? Pool::measured : Pool::family;
   report(evaluate_model(options.model, measure(plan, options), options.how), options);
 }
 
 // ---- shapes of the training data, measured again
 
 struct ShapePair {
-  GemmProblem problem;
+  Problem problem;
   KernelConfig oracle, pick;
   double predicted_tflops;
 };
@@ -202,7 +226,7 @@ std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& 
   for (const std::uint32_t at : seeded_order(eligible.size(), options.seed)) {
     if (pairs.size() == options.shapes) break;
     const std::uint32_t p = eligible[at];
-    const GemmProblem& problem = table.problems[p].gemm();
+    const Problem& problem = table.problems[p];
     ConfigTable configs(*table.configs.front().space);
     for (const CountedRow& row : rows[p]) {
       if (was_timed(row.measured)) configs.push_back(table.configs[row.config]);
@@ -217,12 +241,13 @@ std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& 
 
 /// Both kernels of each pair and nothing else.
 SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const ValidateOptions& options) {
-  Backend& backend = kscout::backend(options.backend);
+  const Executor executor(options);
   SweepPlan plan;
   plan.provider = std::string(model.provider());
-  plan.backend = options.backend;
+  plan.op = pairs.front().problem.op();
+  plan.backend = executor.request().backend;
   plan.rules = "training-shapes";
-  plan.device = backend.device();
+  plan.device = executor.device();
   plan.seed = options.seed;
   plan.provenance = host_provenance();
   const auto index_of = [&](const KernelConfig& config) {
@@ -250,7 +275,7 @@ void validate_training_shapes(const ValidateOptions& options) {
                "predicted_over_measured", "efficiency"});
   double sum = 0;
   for (const ShapePair& pair : pairs) {
-    const auto place = std::ranges::find(now.problems, Problem(pair.problem));
+    const auto place = std::ranges::find(now.problems, pair.problem);
     const auto speed = [&](const KernelConfig& config) {
       if (place == now.problems.end()) return 0.0;
       for (const CountedRow& row : rows[static_cast<std::size_t>(place - now.problems.begin())]) {
@@ -337,6 +362,10 @@ void setup_validate(CLI::App& verb) {
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
   verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
       ->capture_default_str();
+  verb.add_option(
+      "--library", options->library,
+      "hardware, training-shapes: execute the kernels of a library, by its index file; convolutions "
+      "run in libraries only");
   verb.add_option("--problems", options->problems, "hardware: sets or files");
   verb.add_option("--layout", options->layouts, "hardware: layouts of each size, parted by commas")
       ->delimiter(',');
@@ -361,6 +390,7 @@ void setup_validate(CLI::App& verb) {
       "  kscout validate --model models/conv_fwd_bf16_gfx950 --data other.parquet --targets --out new.csv\n"
       "  kscout validate --model M --data oracle.csv --from ck-csv --op conv_fwd --device gfx950\n"
       "  kscout validate --mode hardware --model models/gemm_fp32_zen3-2c --problems smoke\n"
+      "  kscout validate --mode hardware --model M --library ck.kscout-library.json --problems convs.csv\n"
       "  kscout validate --mode training-shapes --model M --data train.parquet\n"
       "  kscout validate --mode backward --model models/conv_bwd_data_bf16_gfx950\n\n"
       "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to judge, 3 nothing can run "

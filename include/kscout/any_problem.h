@@ -63,6 +63,8 @@ class ProblemRef {
   decltype(auto) visit(F&& use) const {
     return gemm_ ? std::forward<F>(use)(*gemm_) : std::forward<F>(use)(*conv_);
   }
+  /// Throws unsupported when it is something else.
+  KSCOUT_API const GemmProblem& as_gemm() const;
   /// Null when it is something else.
   const GemmProblem* gemm() const noexcept { return gemm_; }
   const ConvProblem* conv() const noexcept { return conv_; }

@@ -17,9 +17,9 @@
 #include <string>
 #include <string_view>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
-#include <kscout/problem.h>
 
 namespace kscout {
 
@@ -28,6 +28,7 @@ class Instruments;
 
 /// Operands in the memory of the backend's device, of the sizes operand_elements(problem) tells.
 /// C = alpha * A * B + beta * C; beta != 0 only when the problem accumulates. C is not read when beta is 0.
+/// Of a convolution, A, B, C are the tensors that signature_of(problem) names so: ConvTensors sorts them.
 struct GemmBuffers {
   const void* a = nullptr;
   const void* b = nullptr;
@@ -38,6 +39,16 @@ struct GemmBuffers {
   const void* scale_a = nullptr;  ///< 8-bit floats: one fp32 by which A is multiplied; null = 1
   const void* scale_b = nullptr;
 };
+
+/// The three tensors of a convolution: images packed in the problem's layout, the filter as k [z] y x c/g.
+/// The one that the direction computes is written, the others are only read.
+struct ConvTensors {
+  void* in = nullptr;   ///< input image, or its gradient
+  void* wei = nullptr;  ///< filter, or its gradient
+  void* out = nullptr;  ///< output image, or its gradient
+};
+/// The tensors as the product's operands (see signature_of).
+KSCOUT_API GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept;
 
 /// A queue of work on a device: a cudaStream_t or a hipStream_t; null is the device's own queue. The queue of
 /// backend cpu is the calling thread, whatever is given.
@@ -112,14 +123,14 @@ class KSCOUT_API Backend {
   /// Versions of driver and libraries behind it, by name: what a measurement's provenance keeps.
   virtual std::map<std::string, std::string> versions() { return {}; }
   /// Why this config cannot run this problem here (rule or missing instruction set); empty when it can.
-  virtual std::string refusal(const GemmProblem& problem, const KernelConfig& config) = 0;
+  virtual std::string refusal(ProblemRef problem, const KernelConfig& config) = 0;
   /// Opens the device when that has not happened yet. Throws unsupported with refusal()'s text or what the
   /// kernel itself says against the problem, invalid_argument for a bad problem, device_failure.
-  virtual std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) = 0;
+  virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;
 };
 
-/// "cpu" or "cuda"; throws invalid_argument naming the nearest backend, unsupported when it is not on this
-/// machine.
+/// "cpu", "cuda" or "hip"; throws invalid_argument naming the nearest backend, unsupported when it is not on
+/// this machine.
 KSCOUT_API Backend& backend(std::string_view name);
 /// Those that this build and machine have.
 KSCOUT_API std::span<const std::string_view> backend_names() noexcept;

@@ -5,6 +5,7 @@
 ///     kscout::Dispatcher dispatcher(kscout::Registry::here());
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // runs what is ready
+///     dispatcher.run(conv_problem, {.in = image, .wei = filter, .out = result});     // a convolution
 ///
 /// Constructing a dispatcher and asking for solutions opens no device; the first run() or workspace_bytes()
 /// does. docs/dispatching.md tells the whole way.
@@ -34,6 +35,12 @@ struct Solution {
   Choice choice;  ///< the config, and who chose it; predictions are of the kernel, without copies
   Backend* backend = nullptr;  ///< what executes it
   Form form;                   ///< the problem as the kernel sees it
+};
+
+/// What a dispatcher does about a convolution, which is never padded.
+struct ConvSolution {
+  Choice choice;
+  Backend* backend = nullptr;
 };
 
 /// Who answers when no model does.
@@ -106,6 +113,14 @@ class KSCOUT_API Dispatcher {
   /// Computes C with this config, unpadded. Throws unsupported, with the rule and its reason, when it cannot
   /// take the problem.
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
+                    const RunOn& on = {});
+
+  // The same for convolutions. They run in kernel libraries: no backend has kernels of its own for them. What
+  // a policy says of timing (refinement, exhaustive) is for GEMMs.
+  ConvSolution get_solution(const ConvProblem& problem);
+  std::size_t workspace_bytes(const ConvProblem& problem);
+  ConvSolution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
+  void run_explicit(const ConvProblem& problem, const KernelConfig& config, const ConvTensors& tensors,
                     const RunOn& on = {});
 
   const Registry& registry() const noexcept;

@@ -58,6 +58,7 @@ typedef struct kscout_kernel_shape {
   uint32_t axis_count;
   const int32_t* axes; /**< one value per axis of the provider's config space, in its order */
   int64_t m, n, k, batch;
+  /** Of a GEMM; 0 for a convolution, whose tensors are packed. */
   int64_t lda, ldb, ldc;                /**< from row to row (row-major) or column to column; never 0 */
   int64_t stride_a, stride_b, stride_c; /**< from batch item to batch item */
   /** Null for a GEMM. Of a convolution, m, n, k are those of its implicit GEMM and batch its groups; A, B, C

@@ -51,7 +51,7 @@ class KSCOUT_API Registry {
     Backend* backend = nullptr;  ///< null when nobody can
     std::string refusal;         ///< then why: the rule's name and reason
   };
-  Support supports(const GemmProblem& problem, const KernelConfig& config) const;
+  Support supports(ProblemRef problem, const KernelConfig& config) const;
 
  private:
   std::vector<std::shared_ptr<Backend>> backends_;
@@ -59,8 +59,7 @@ class KSCOUT_API Registry {
 
 /// A backend's refusal of a config, with the legal rule of its family that says so where there is one; empty
 /// when the backend takes it.
-KSCOUT_API std::string refusal_by_rule(Backend& backend, const GemmProblem& problem,
-                                       const KernelConfig& config);
+KSCOUT_API std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config);
 
 /// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH (parted by ':'; an entry is an index file or a
 /// folder of files *.kscout-library.json, which are taken in the order of their names). Throws not_found.

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/hip/hip_backend.h"
 #include "core/fail.h"
 #include "core/names.h"
 
@@ -22,6 +23,7 @@ struct Entry {
 constexpr std::array kBackends = {
     Entry{"cpu", cpu_backend, [] { return std::string(); }},
     Entry{"cuda", cuda_backend, cuda_missing},
+    Entry{"hip", hip_backend, hip_missing},
 };
 
 constexpr auto kNames = [] {
@@ -37,6 +39,17 @@ Backend& backend(std::string_view name) {
   if (const std::string why = entry.missing(); !why.empty())
     fail(Errc::unsupported, "backend {}: {}", name, why);
   return entry.get();
+}
+
+GemmBuffers operands_of(Op direction, const ConvTensors& t) noexcept {
+  switch (direction) {
+    case Op::conv_bwd_data:
+      return {.a = t.out, .b = t.wei, .c = t.in};
+    case Op::conv_bwd_weight:
+      return {.a = t.out, .b = t.in, .c = t.wei};
+    default:
+      return {.a = t.in, .b = t.wei, .c = t.out};
+  }
 }
 
 std::span<const std::string_view> backend_names() noexcept {

@@ -22,8 +22,7 @@ std::string_view trimmed(std::string_view text) {
                                          : text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-/// "gfx942-304cu": GPUs of one architecture differ in units, and partitions more so.
-std::string name_of(const Device& device) { return fmt::format("{}-{}cu", device.arch, device.cores); }
+std::string name_of(const Device& device) { return amd_gpu_name(device.arch, device.cores); }
 
 // ---- the driver's topology
 
@@ -184,5 +183,7 @@ std::vector<Device> read_rocminfo(std::string_view text) {
   finish();
   return gpus;
 }
+
+std::string amd_gpu_name(std::string_view arch, double units) { return fmt::format("{}-{}cu", arch, units); }
 
 }  // namespace kscout

@@ -7,6 +7,7 @@
 /// A partition of a GPU is a device of its own with the compute units, dies and memory that it has: a
 /// preset's numbers are never put in their place.
 #include <filesystem>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -22,5 +23,8 @@ std::vector<Device> detect_amd_gpus(const std::filesystem::path& root = "/sys/cl
 /// The same from the text that `rocminfo` prints. Facts of one GPU are not mixed with those of the CPU or of
 /// another one. LDS comes from its memory pool of segment GROUP.
 std::vector<Device> read_rocminfo(std::string_view text);
+
+/// "gfx942-304cu": GPUs of one architecture differ in units, and partitions more so.
+std::string amd_gpu_name(std::string_view arch, double units);
 
 }  // namespace kscout

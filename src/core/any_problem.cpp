@@ -14,6 +14,11 @@ const ConvProblem& Problem::conv() const {
   fail(Errc::unsupported, "{}: this is done for convolutions only", print(*this));
 }
 
+const GemmProblem& ProblemRef::as_gemm() const {
+  if (gemm_) return *gemm_;
+  fail(Errc::unsupported, "{}: this is done for GEMMs only", print(*this));
+}
+
 Signature signature_of(ProblemRef problem) noexcept {
   return problem.visit([](const auto& of) { return signature_of(of); });
 }

@@ -26,30 +26,38 @@ Registry registry_of(Backend& backend) {
 
 bool is_empty(const GemmProblem& problem) { return problem.m == 0 || problem.n == 0; }
 
-}  // namespace
-
-struct Dispatcher::Impl {
+/// Problems of one kind: what was decided about each, and the launches that are ready.
+template <class P, class S>
+class Decided {
+ public:
   struct Entry {
-    Solution solution;
+    S solution;
     std::unique_ptr<Launch> launch;  ///< null until a run or a workspace query
   };
 
-  explicit Impl(Solver s) : solver(std::move(s)) {}
-
-  Entry& entry(const GemmProblem& problem) {
-    if (const auto found = entries.find(problem); found != entries.end()) return found->second;
-    const Solution solution = solver.solve(problem);
-    if (entries.size() >= kReadyLaunches) entries.clear();
-    return entries.emplace(problem, Entry{solution, nullptr}).first->second;
+  Entry& entry(Solver& solver, const P& problem) {
+    if (const auto found = entries_.find(problem); found != entries_.end()) return found->second;
+    const S solution = solver.solve(problem);
+    if (entries_.size() >= Dispatcher::kReadyLaunches) entries_.clear();
+    return entries_.emplace(problem, Entry{solution, nullptr}).first->second;
   }
 
-  Entry& ready(const GemmProblem& problem) {
-    Entry& one = entry(problem);
+  Entry& ready(Solver& solver, const P& problem) {
+    Entry& one = entry(solver, problem);
     if (!one.launch) one.launch = solver.make_ready(problem, one.solution);
     return one;
   }
 
-  void run(Launch& launch, Backend& backend, const GemmProblem& problem, const GemmBuffers& buffers,
+ private:
+  std::unordered_map<P, Entry> entries_;
+};
+
+}  // namespace
+
+struct Dispatcher::Impl {
+  explicit Impl(Solver s) : solver(std::move(s)) {}
+
+  void run(Launch& launch, Backend& backend, ProblemRef problem, const GemmBuffers& buffers,
            const RunOn& on) {
     const std::size_t wanted = launch.workspace_bytes();
     if (!on.workspace) {
@@ -62,9 +70,25 @@ struct Dispatcher::Impl {
     launch.run(buffers, on.workspace, on.stream);
   }
 
+  /// Throws with the rule and its reason when nobody can run it.
+  Backend& backend_of(ProblemRef problem, const KernelConfig& config) const {
+    const Registry::Support support = solver.registry().supports(problem, config);
+    if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
+    return *support.backend;
+  }
+
+  void run_config(ProblemRef problem, const KernelConfig& config, const GemmBuffers& buffers,
+                  const RunOn& on) {
+    Backend& backend = backend_of(problem, config);
+    const std::scoped_lock lock(mutex);
+    const auto launch = backend.prepare(problem, config);
+    run(*launch, backend, problem, buffers, on);
+  }
+
   Solver solver;
   std::mutex mutex;  ///< guards everything, and makes launches run one after the other
-  std::unordered_map<GemmProblem, Entry> entries;
+  Decided<GemmProblem, Solution> gemms;
+  Decided<ConvProblem, ConvSolution> convs;
   Workspaces workspaces;
 };
 
@@ -78,23 +102,24 @@ Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 
 Solution Dispatcher::get_solution(const GemmProblem& problem) {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->entry(problem).solution;
+  return impl_->gemms.entry(impl_->solver, problem).solution;
 }
 
 std::size_t Dispatcher::workspace_bytes(const GemmProblem& problem) {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->ready(problem).launch->workspace_bytes();
+  return impl_->gemms.ready(impl_->solver, problem).launch->workspace_bytes();
 }
 
 Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on) {
   check_buffers(problem, buffers);
   const std::scoped_lock lock(impl_->mutex);
-  if (is_empty(problem)) return impl_->entry(problem).solution;  // no element of C: nothing to compute
-  if (Impl::Entry& first = impl_->entry(problem);
-      !first.launch && impl_->solver.wants_refinement(first.solution)) {
-    impl_->solver.refine(problem, buffers, first.solution);
+  Solver& solver = impl_->solver;
+  auto& first = impl_->gemms.entry(solver, problem);
+  if (is_empty(problem)) return first.solution;  // no element of C: nothing to compute
+  if (!first.launch && solver.wants_refinement(first.solution)) {
+    solver.refine(problem, buffers, first.solution);
   }
-  Impl::Entry& ready = impl_->ready(problem);
+  auto& ready = impl_->gemms.ready(solver, problem);
   impl_->run(*ready.launch, *ready.solution.backend, problem, buffers, on);
   return ready.solution;
 }
@@ -103,12 +128,34 @@ void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& co
                               const GemmBuffers& buffers, const RunOn& on) {
   check(problem);
   check_buffers(problem, buffers);
-  const Registry::Support support = registry().supports(problem, config);
-  if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
-  if (is_empty(problem)) return;
+  if (is_empty(problem)) {
+    impl_->backend_of(problem, config);
+  } else {
+    impl_->run_config(problem, config, buffers, on);
+  }
+}
+
+ConvSolution Dispatcher::get_solution(const ConvProblem& problem) {
   const std::scoped_lock lock(impl_->mutex);
-  const auto launch = support.backend->prepare(problem, config);
-  impl_->run(*launch, *support.backend, problem, buffers, on);
+  return impl_->convs.entry(impl_->solver, problem).solution;
+}
+
+std::size_t Dispatcher::workspace_bytes(const ConvProblem& problem) {
+  const std::scoped_lock lock(impl_->mutex);
+  return impl_->convs.ready(impl_->solver, problem).launch->workspace_bytes();
+}
+
+ConvSolution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
+  const std::scoped_lock lock(impl_->mutex);
+  auto& ready = impl_->convs.ready(impl_->solver, problem);
+  impl_->run(*ready.launch, *ready.solution.backend, problem, operands_of(problem.op, tensors), on);
+  return ready.solution;
+}
+
+void Dispatcher::run_explicit(const ConvProblem& problem, const KernelConfig& config,
+                              const ConvTensors& tensors, const RunOn& on) {
+  check(problem);
+  impl_->run_config(problem, config, operands_of(problem.op, tensors), on);
 }
 
 const Registry& Dispatcher::registry() const noexcept { return impl_->solver.registry(); }

@@ -22,29 +22,44 @@ struct Message {
   }
 };
 
+kscout_conv_shape conv_shape(const ConvProblem& p) {
+  const ConvOutput out = output_sizes(p);
+  return {.struct_size = sizeof(kscout_conv_shape),
+          .rank = static_cast<std::uint32_t>(spatial_rank(p.layout)),
+          .n = p.n,
+          .c = p.c,
+          .k = p.k,
+          .g = p.g,
+          .in = {p.d, p.h, p.w},
+          .filter = {p.z, p.y, p.x},
+          .out = {out.d, out.h, out.w},
+          .stride = {p.stride_d, p.stride_h, p.stride_w},
+          .dilation = {p.dilation_d, p.dilation_h, p.dilation_w},
+          .left_pad = {p.left_pad_d, p.left_pad_h, p.left_pad_w},
+          .right_pad = {p.right_pad_d, p.right_pad_h, p.right_pad_w}};
+}
+
 class LibraryLaunch final : public Launch {
  public:
-  LibraryLaunch(std::string name, const kscout_kernel& kernel, const GemmProblem& problem,
-                const KernelConfig& config)
+  LibraryLaunch(std::string name, const kscout_kernel& kernel, ProblemRef problem, const KernelConfig& config)
       : name_(std::move(name)), kernel_(kernel), config_(config) {
-    const LeadingDimensions ld = leading_dimensions(problem);
     shape_.struct_size = sizeof shape_;
     shape_.axis_count = static_cast<std::uint32_t>(config.space->axes.size());
     shape_.axes = config_.value.data();
-    shape_.m = problem.m;
-    shape_.n = problem.n;
-    shape_.k = problem.k;
-    shape_.batch = problem.batch;
-    shape_.lda = ld.a;
-    shape_.ldb = ld.b;
-    shape_.ldc = ld.c;
-    shape_.stride_a = view_a(problem).batch_stride;
-    shape_.stride_b = view_b(problem).batch_stride;
-    shape_.stride_c = view_c(problem).batch_stride;
+    const ImplicitGemm product = product_of(problem);
+    shape_.m = product.m;
+    shape_.n = product.n;
+    shape_.k = product.k;
+    shape_.batch = product.groups;
+    if (const GemmProblem* const gemm = problem.gemm()) set_strides(*gemm);
+    if (const ConvProblem* const conv = problem.conv()) {
+      conv_ = conv_shape(*conv);
+      shape_.conv = &conv_;
+    }
     Message message;
     expect_ok(kernel_.workspace_bytes(&kernel_, &shape_, &workspace_bytes_, message.target()), message);
   }
-  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into config_
+  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into config_ and conv_
   LibraryLaunch& operator=(const LibraryLaunch&) = delete;
 
   std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
@@ -69,6 +84,16 @@ class LibraryLaunch final : public Launch {
   }
 
  private:
+  void set_strides(const GemmProblem& problem) {
+    const LeadingDimensions ld = leading_dimensions(problem);
+    shape_.lda = ld.a;
+    shape_.ldb = ld.b;
+    shape_.ldc = ld.c;
+    shape_.stride_a = view_a(problem).batch_stride;
+    shape_.stride_b = view_b(problem).batch_stride;
+    shape_.stride_c = view_c(problem).batch_stride;
+  }
+
   void expect_ok(std::int32_t status, Message& message) const {
     if (status == KSCOUT_KERNEL_OK) return;
     const Errc code = status == KSCOUT_KERNEL_UNSUPPORTED ? Errc::unsupported : Errc::device_failure;
@@ -79,6 +104,7 @@ class LibraryLaunch final : public Launch {
   const kscout_kernel& kernel_;
   KernelConfig config_;
   kscout_kernel_shape shape_{};
+  kscout_conv_shape conv_{};
   std::uint64_t workspace_bytes_ = 0;
 };
 
@@ -98,11 +124,16 @@ Instruments& LibraryBackend::instruments() {
 }
 
 Family LibraryBackend::family(const Signature& signature, std::string_view) {
+  const auto first = std::ranges::find(index_.configs, signature, &NamedConfig::signature);
+  if (first == index_.configs.end()) {
+    fail(Errc::unsupported, "library {} has no kernels for {} {} {}{}", index_.name, word(signature.op),
+         word(signature.dtype_a), word(signature.layout), signature.accumulate ? " that read C" : "");
+  }
   Family family{.provider = std::string(provider()),
                 .signature = signature,
                 .device = device_,
                 .rules = index_.name,
-                .configs = ConfigTable(*index_.configs.front().config.space),
+                .configs = ConfigTable(*first->config.space),
                 .traits = {},
                 .serves = index_.serves,
                 .default_config = 0};
@@ -110,10 +141,6 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
     if (named.signature != signature) continue;
     family.configs.push_back(named.config);
     family.traits.push_back(index_.provider->traits(signature, named.config, device_));
-  }
-  if (family.configs.empty()) {
-    fail(Errc::unsupported, "library {} has no kernels for {} {} {}{}", index_.name, word(signature.op),
-         word(signature.dtype_a), word(signature.layout), signature.accumulate ? " that read C" : "");
   }
   return family;
 }
@@ -138,7 +165,7 @@ std::string LibraryBackend::absence(const Signature& signature, const KernelConf
   return fmt::format("library {} has no kernel {}", index_.name, config_name(signature, config));
 }
 
-std::string LibraryBackend::refusal(const GemmProblem& problem, const KernelConfig& config) {
+std::string LibraryBackend::refusal(ProblemRef problem, const KernelConfig& config) {
   if (std::string why = absence(signature_of(problem), config); !why.empty()) return why;
   const auto rule = refusing_rule(index_.serves, problem, config, device_);
   return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
@@ -171,7 +198,7 @@ const kscout_kernel& LibraryBackend::kernel(std::size_t config) {
   return *kernels_[config];
 }
 
-std::unique_ptr<Launch> LibraryBackend::prepare(const GemmProblem& problem, const KernelConfig& config) {
+std::unique_ptr<Launch> LibraryBackend::prepare(ProblemRef problem, const KernelConfig& config) {
   check(problem);
   if (const std::string why = refusal(problem, config); !why.empty()) {
     fail(Errc::unsupported, "{}: {}", print(problem), why);

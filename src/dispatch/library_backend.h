@@ -28,8 +28,8 @@ class LibraryBackend final : public Backend {
   Memory& memory() override;
   Instruments& instruments() override;
   std::string absence(const Signature& signature, const KernelConfig& config) override;
-  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override;
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override;
+  std::string refusal(ProblemRef problem, const KernelConfig& config) override;
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override;
 
   bool holds(const Signature& signature, const KernelConfig& config) const noexcept;
   const LibraryIndex& index() const noexcept { return index_; }

@@ -84,7 +84,7 @@ std::vector<Registry::Kernels> Registry::kernels(const Signature& signature, std
   return found;
 }
 
-Registry::Support Registry::supports(const GemmProblem& problem, const KernelConfig& config) const {
+Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& config) const {
   const std::string_view provider = config.space ? config.space->provider : "";
   Support support;
   for (const auto& one : backends_) {
@@ -100,7 +100,7 @@ Registry::Support Registry::supports(const GemmProblem& problem, const KernelCon
   return support;
 }
 
-std::string refusal_by_rule(Backend& backend, const GemmProblem& problem, const KernelConfig& config) {
+std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config) {
   const std::string text = backend.refusal(problem, config);
   if (text.empty()) return text;
   const Signature signature = signature_of(problem);

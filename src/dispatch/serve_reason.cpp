@@ -6,8 +6,8 @@
 
 namespace kscout {
 
-std::optional<Rule> refusing_rule(std::span<const Rule> rules, const GemmProblem& problem,
-                                  const KernelConfig& config, const Device& device) {
+std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef problem, const KernelConfig& config,
+                                  const Device& device) {
   ConfigTable one(*config.space);
   one.push_back(config);
   const Traits traits = provider(config.space->provider).traits(signature_of(problem), config, device);

@@ -10,7 +10,7 @@ namespace kscout {
 
 /// The first rule that refuses; nothing when all admit. Compiles the rules: tens of microseconds each. Throws
 /// invalid_argument when one does not compile.
-std::optional<Rule> refusing_rule(std::span<const Rule> rules, const GemmProblem& problem,
-                                  const KernelConfig& config, const Device& device);
+std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef problem, const KernelConfig& config,
+                                  const Device& device);
 
 }  // namespace kscout

@@ -38,6 +38,10 @@ std::string absence_of_own(Backend& backend, const Signature& signature, const K
   return backend.absence(signature, config);
 }
 
+bool is_same(const Problem& kept, ProblemRef problem) {
+  return problem.visit([&](const auto& of) { return kept == Problem(of); });
+}
+
 }  // namespace
 
 std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signature& signature) {
@@ -82,11 +86,11 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   return found_.emplace(key, std::move(chain)).first->second;
 }
 
-std::optional<Choice> Solver::offer_of(Backend& backend, const GemmProblem& problem,
-                                       std::span<const Refused> refused, std::string& why) {
+std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
+                                       std::string& why) {
   const auto objection = [&](const Choice& choice) -> std::string {
     for (const Refused& one : refused) {
-      if (one.backend == &backend && one.problem == problem && one.config == choice.config) {
+      if (one.backend == &backend && one.config == choice.config && is_same(one.problem, problem)) {
         return one.reason;
       }
     }
@@ -116,18 +120,18 @@ std::optional<Choice> Solver::offer_of(Backend& backend, const GemmProblem& prob
   return std::nullopt;
 }
 
-std::optional<Solution> Solver::best_offer(const GemmProblem& asked, const Form& form,
-                                           std::span<const Refused> refused, std::string& why) {
-  std::optional<Solution> best;
+std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, bool serving,
+                                                std::span<const Refused> refused, std::string& why) {
+  std::optional<Offer> best;
   for (const auto& backend : registry_.backends()) {
-    if (form.problem != asked && !serves(*backend, form.problem)) continue;
-    const auto choice = offer_of(*backend, form.problem, refused, why);
-    if (choice && (!best || is_better(*choice, best->choice))) best = Solution{*choice, backend.get(), form};
+    if (serving && !serves(*backend, problem)) continue;
+    const auto choice = offer_of(*backend, problem, refused, why);
+    if (choice && (!best || is_better(*choice, best->choice))) best = Offer{*choice, backend.get()};
   }
   return best;
 }
 
-bool Solver::serves(Backend& backend, const GemmProblem& problem) {
+bool Solver::serves(Backend& backend, ProblemRef problem) {
   const Signature signature = signature_of(problem);
   auto found = std::ranges::find_if(
       asked_, [&](const Asked& one) { return one.backend == &backend && one.signature == signature; });
@@ -177,20 +181,30 @@ std::optional<Solution> Solver::measured(const Form& form) {
 Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refused) {
   check(problem);
   std::string why;
-  auto best = best_offer(problem, direct_form(problem), refused, why);
+  Form form = direct_form(problem);
+  auto best = best_offer(problem, false, refused, why);
   if (!best) {
-    for (const Form& form : padded_forms(problem)) {
-      if ((best = best_offer(problem, form, refused, why))) break;
+    for (const Form& padded : padded_forms(problem)) {
+      form = padded;
+      if ((best = best_offer(form.problem, form.problem != problem, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
   if (policy_.fallback == Fallback::exhaustive && !is_known(best->choice) && refused.empty()) {
-    if (auto answer = measured(best->form)) {
-      answer->form = best->form;
+    if (auto answer = measured(form)) {
+      answer->form = form;
       return *answer;
     }
   }
-  return *best;
+  return {best->choice, best->backend, form};
+}
+
+ConvSolution Solver::solve(const ConvProblem& problem, std::span<const Refused> refused) {
+  check(problem);
+  std::string why;
+  const auto best = best_offer(problem, false, refused, why);
+  if (!best) fail(Errc::unsupported, "{}: no kernel here takes it: {}", print(problem), why);
+  return {best->choice, best->backend};
 }
 
 bool Solver::wants_refinement(const Solution& solution) const noexcept {
@@ -241,6 +255,19 @@ std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution&
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
+    }
+    solution = solve(problem, refused);
+  }
+}
+
+std::unique_ptr<Launch> Solver::make_ready(const ConvProblem& problem, ConvSolution& solution) {
+  std::vector<Refused> refused;
+  for (;;) {
+    try {
+      return solution.backend->prepare(problem, solution.choice.config);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      refused.push_back({solution.backend, problem, solution.choice.config, error.what()});
     }
     solution = solve(problem, refused);
   }

@@ -33,6 +33,9 @@ class Solver {
   Solution solve(const GemmProblem& problem) { return solve(problem, {}); }
   /// The launch of a solution; when its kernel refuses, that of the next one, which becomes the solution.
   std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
+  // The same for a convolution, which has one form.
+  ConvSolution solve(const ConvProblem& problem) { return solve(problem, {}); }
+  std::unique_ptr<Launch> make_ready(const ConvProblem& problem, ConvSolution& solution);
 
   /// Whether a solution is to be refined when it first runs: the policy wants it, nobody has timed the
   /// problem yet, and nothing is padded.
@@ -46,25 +49,30 @@ class Solver {
   /// A config that refused when it was made ready.
   struct Refused {
     Backend* backend;
-    GemmProblem problem;
+    Problem problem;
     KernelConfig config;
     std::string reason;
+  };
+  struct Offer {
+    Choice choice;
+    Backend* backend;
   };
   using Selectors = std::vector<Selector>;
 
   Solution solve(const GemmProblem& problem, std::span<const Refused> refused);
-  /// The best over all backends; nothing when no config takes this form of what was asked. Writes to `why`
-  /// when it is empty.
-  std::optional<Solution> best_offer(const GemmProblem& asked, const Form& form,
-                                     std::span<const Refused> refused, std::string& why);
-  std::optional<Choice> offer_of(Backend& backend, const GemmProblem& problem,
-                                 std::span<const Refused> refused, std::string& why);
+  ConvSolution solve(const ConvProblem& problem, std::span<const Refused> refused);
+  /// The best over all backends, or over `serving` ones: whose rules let any config take the problem. Nothing
+  /// when no config takes it; writes to `why` when that is empty.
+  std::optional<Offer> best_offer(ProblemRef problem, bool serving, std::span<const Refused> refused,
+                                  std::string& why);
+  std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
+                                 std::string& why);
   /// The solution's config and the next best that its backend accepts.
   std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
   /// Those of one backend for a signature, in the order in which they are asked.
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family serves the problem. Microseconds, where selecting costs tens.
-  bool serves(Backend& backend, const GemmProblem& problem);
+  bool serves(Backend& backend, ProblemRef problem);
   /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
   std::optional<Solution> measured(const Form& form);
   /// Writes a timed solution to the policy's file of decisions, where there is one.

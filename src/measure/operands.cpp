@@ -52,16 +52,51 @@ MatrixView view_c(const GemmProblem& p) noexcept {
   return {p.dtype_c, p.m, p.n, ld, ld * p.m, true};
 }
 
-void GemmOperands::make(const GemmProblem& problem, std::uint64_t seed) {
+namespace {
+
+/// Where the elements of the three operands lie, and how many there are.
+struct OperandViews {
+  MatrixView a, b, c;
+  std::int64_t items;
+};
+
+/// A tensor without gaps.
+MatrixView packed(DType dtype, std::int64_t count) { return {dtype, 1, count, count, count, true}; }
+
+OperandViews views_of(const GemmProblem& problem) {
+  return {view_a(problem), view_b(problem), view_c(problem), problem.batch};
+}
+
+OperandViews views_of(const ConvProblem& problem) {
+  const ConvElements count = operand_elements(problem);
+  const MatrixView in = packed(problem.dtype_in, count.in), wei = packed(problem.dtype_wei, count.wei),
+                   out = packed(problem.dtype_out, count.out);
+  switch (problem.op) {
+    case Op::conv_bwd_data:
+      return {out, wei, in, 1};
+    case Op::conv_bwd_weight:
+      return {out, in, wei, 1};
+    default:
+      return {in, wei, out, 1};
+  }
+}
+
+double bytes_of(const MatrixView& view, std::int64_t items) {
+  return static_cast<double>(items * view.batch_stride) * static_cast<double>(element_bytes(view.dtype));
+}
+
+}  // namespace
+
+void GemmOperands::make(ProblemRef problem, std::uint64_t seed) {
   check(problem);
-  problem_ = problem;
-  const auto elements = operand_elements(problem);
-  const auto bytes_of = [](std::int64_t count, DType dtype) {
-    return static_cast<double>(count) * static_cast<double>(element_bytes(dtype));
-  };
-  const double a = bytes_of(elements.a, problem.dtype_a), b = bytes_of(elements.b, problem.dtype_b),
-               c = bytes_of(elements.c, problem.dtype_c);
-  const double copies_of_c = problem.accumulate ? 2 : 1;
+  const OperandViews views = problem.visit([](const auto& of) { return views_of(of); });
+  const Signature signature = signature_of(problem);
+  view_c_ = views.c;
+  items_ = views.items;
+  accumulate_ = signature.accumulate;
+  has_bias_ = has_bias(signature.epilogue);
+  const double a = bytes_of(views.a, items_), b = bytes_of(views.b, items_), c = bytes_of(views.c, items_);
+  const double copies_of_c = accumulate_ ? 2 : 1;
   if (const double room = device_.memory_bytes(); a + b + copies_of_c * c > room) {
     fail(Errc::unsupported, "operands of {:.1f} GB: {:.1f} GB of memory may be used for them here",
          (a + b + copies_of_c * c) / 1e9, room / 1e9);
@@ -69,23 +104,23 @@ void GemmOperands::make(const GemmProblem& problem, std::uint64_t seed) {
   a_.resize(static_cast<std::size_t>(a));
   b_.resize(static_cast<std::size_t>(b));
   c_.resize(static_cast<std::size_t>(c));
-  fill_matrix(device_, a_, view_a(problem), problem.batch, Operand::a, seed);
-  fill_matrix(device_, b_, view_b(problem), problem.batch, Operand::b, seed);
+  fill_matrix(device_, a_, views.a, items_, Operand::a, seed);
+  fill_matrix(device_, b_, views.b, items_, Operand::b, seed);
   a_.make_read_only();
   b_.make_read_only();
-  if (problem.accumulate) {
+  if (accumulate_) {
     initial_c_.resize(c_.size());
-    fill_matrix(device_, initial_c_, view_c(problem), problem.batch, Operand::c, seed);
+    fill_matrix(device_, initial_c_, view_c_, items_, Operand::c, seed);
   }
-  if (has_bias(problem.epilogue)) {
-    bias_.resize(static_cast<std::size_t>(problem.n) * element_bytes(problem.dtype_c));
-    device_.fill(problem.dtype_c, bias_.data(), problem.n, Operand::bias, seed);
+  if (has_bias_) {
+    bias_.resize(static_cast<std::size_t>(view_c_.columns) * element_bytes(view_c_.dtype));
+    device_.fill(view_c_.dtype, bias_.data(), view_c_.columns, Operand::bias, seed);
   }
   reset_c();
 }
 
 void GemmOperands::reset_c() {
-  if (!problem_.accumulate) return c_.poison();
+  if (!accumulate_) return c_.poison();
   const auto bytes = static_cast<std::int64_t>(c_.size());
   device_.memory().copy({.from = initial_c_.data(),
                          .to = c_.data(),
@@ -106,7 +141,7 @@ std::string GemmOperands::damage() const {
   if (const std::string text = c_.damage(); !text.empty()) return "C was written " + text;
   std::string text;
   std::vector<std::byte> gap;
-  for_each_gap(view_c(problem_), problem_.batch, [&](std::size_t at, std::size_t bytes) {
+  for_each_gap(view_c_, items_, [&](std::size_t at, std::size_t bytes) {
     gap.resize(bytes);
     device_.memory().read(gap.data(), c_.data() + at, bytes, {});
     const auto changed = [](std::byte b) { return b != std::byte{0xFF}; };

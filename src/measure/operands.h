@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Operands of a GEMM for measuring and verifying: made once per problem, used by every config.
+/// Operands of a problem for measuring and verifying: made once per problem, used by every config. Those of a
+/// convolution are the tensors that signature_of(problem) names A, B and C.
 ///
 ///     GemmOperands operands;                    // in the CPU's memory; operands(tools): in a device's
 ///     operands.make(problem, seed);
@@ -10,8 +11,8 @@
 #include <cstdint>
 #include <string>
 
+#include <kscout/any_problem.h>
 #include <kscout/backend.h>
-#include <kscout/problem.h>
 
 #include "measure/guarded_buffer.h"
 #include "measure/instruments.h"
@@ -34,7 +35,7 @@ class GemmOperands {
   /// Throws unsupported for element types that cannot be made, and when the operands
   /// would take more than Instruments::memory_bytes(). On the CPU about 0.5 ns per element, more where memory
   /// is touched for the first time.
-  void make(const GemmProblem& problem, std::uint64_t seed);
+  void make(ProblemRef problem, std::uint64_t seed);
   /// Before a run that is verified: every element of C becomes NaN, or its initial value when the problem
   /// accumulates.
   void reset_c();
@@ -49,11 +50,11 @@ class GemmOperands {
   const void* b() const noexcept { return b_.data(); }
   const void* c() const noexcept { return c_.data(); }
   /// C before the run; null unless the problem accumulates.
-  const void* initial_c() const noexcept { return problem_.accumulate ? initial_c_.data() : nullptr; }
+  const void* initial_c() const noexcept { return accumulate_ ? initial_c_.data() : nullptr; }
   /// n elements of C's type; null when the epilogue adds none.
-  const void* bias() const noexcept { return has_bias(problem_.epilogue) ? bias_.data() : nullptr; }
+  const void* bias() const noexcept { return has_bias_ ? bias_.data() : nullptr; }
   double alpha() const noexcept { return 1; }
-  double beta() const noexcept { return problem_.accumulate ? 0.5 : 0.0; }
+  double beta() const noexcept { return accumulate_ ? 0.5 : 0.0; }
 
   /// What was written that is no element of C, in words: guard zones of C and the gaps between its lines.
   std::string damage() const;
@@ -62,7 +63,9 @@ class GemmOperands {
 
  private:
   Instruments& device_;
-  GemmProblem problem_;
+  MatrixView view_c_ = {};
+  std::int64_t items_ = 0;  ///< batch
+  bool accumulate_ = false, has_bias_ = false;
   GuardedBuffer a_, b_, c_, initial_c_, bias_;
 };
 

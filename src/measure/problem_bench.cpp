@@ -38,15 +38,16 @@ Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache)
 
 }  // namespace
 
-void ProblemBench::open(const GemmProblem& problem) {
+void ProblemBench::open(const Problem& problem) {
   problem_ = problem;
+  const std::uint64_t seed = mix_hash(seed_, std::hash<Problem>()(problem));
   {
     const StopWatch watch(spent_.operands);
-    operands_.make(problem, mix_hash(seed_, fields_hash(problem)));
+    operands_.make(problem, seed);
   }
   const StopWatch watch(spent_.verify);
-  reference_ = std::make_unique<GemmReference>(problem, operands_);
-  seed_of_orders_ = static_cast<std::uint32_t>(mix_hash(seed_, fields_hash(problem)));
+  reference_ = make_reference(problem, operands_);
+  seed_of_orders_ = static_cast<std::uint32_t>(seed);
 }
 
 double ProblemBench::timed_us(Launch& launch, int calls) {

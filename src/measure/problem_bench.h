@@ -49,7 +49,7 @@ class ProblemBench {
       : device_(device), protocol_(protocol), seed_(seed), operands_(device), workspace_(3, device) {}
 
   /// Throws as GemmOperands::make.
-  void open(const GemmProblem& problem);
+  void open(const Problem& problem);
   /// Pass 1: one verified call and one sample; `raced` when that is hopeless beside `best_us`. With
   /// Protocol::repeat, so many samples. Never throws for what the candidate does: the outcome says it.
   Outcome coarse(const Candidate& candidate, double best_us);
@@ -88,9 +88,9 @@ class ProblemBench {
   Instruments& device_;
   Protocol protocol_;
   std::uint64_t seed_;
-  GemmProblem problem_;
+  Problem problem_;
   GemmOperands operands_;
-  std::unique_ptr<GemmReference> reference_;
+  std::unique_ptr<Reference> reference_;
   GuardedBuffer workspace_;
   std::uint32_t seed_of_orders_ = 1;
   bool slowed_ = false;  ///< the device said so during the samples

@@ -7,7 +7,8 @@
 #include <set>
 #include <span>
 
-#include "measure/elements.h"
+#include "measure/conv_reference.h"
+#include "measure/tolerance.h"
 
 namespace kscout {
 
@@ -16,15 +17,6 @@ namespace {
 constexpr double kMostProducts = 1 << 19;  // up to here every element is compared: below a millisecond
 constexpr int kRandomElements = 12;
 constexpr int kRandomNonlinear = 200;  // where rows cannot be checked
-constexpr double kSlack = 8;           // unit round-offs of a sum that are allowed
-constexpr double kStoreSlack = 2;      // unit round-offs of a stored element that are allowed
-
-double difference_over(double got, double expected, double tolerance) {
-  const double difference = std::abs(got - expected);
-  if (difference == 0) return 0;
-  if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
-  return difference / tolerance;
-}
 
 double dot(std::span<const double> a, std::span<const double> b) {
   double sum = 0;
@@ -65,25 +57,6 @@ std::vector<double> item_of(const GemmOperands& operands, const MatrixView& view
   return gather(operands, view.dtype, data, indices);
 }
 
-double round_off(DType dtype) {
-  return with_element(dtype, []<class E>() { return E::round_off; });
-}
-
-double step(DType dtype) {
-  return with_element(dtype, []<class E>() { return E::step; });
-}
-
-/// Unit round-off of sums of k products (verify.h, "Tolerance").
-double sum_round_off(const GemmProblem& problem) {
-  const double own = round_off(problem.dtype_acc);
-  const bool matrix_unit =
-      own > 0 && bytes_per_element(problem.dtype_a) < bytes_per_element(problem.dtype_acc);
-  if (!matrix_unit && problem.dtype_a != DType::tf32) return own;
-  const double root = std::sqrt(std::max(1.0, static_cast<double>(problem.k)));
-  const double few_bits = bytes_per_element(problem.dtype_a) <= 1 ? 0x1p-13 / root : 0;
-  return own * (1 + root / 32) + few_bits;
-}
-
 bool is_linear(Epilogue epilogue) { return epilogue == Epilogue::none || epilogue == Epilogue::bias; }
 
 /// The tanh form of GELU, as GPU libraries compute it.
@@ -106,10 +79,15 @@ double activated(Epilogue epilogue, double x) {
 
 }  // namespace
 
+std::unique_ptr<Reference> make_reference(ProblemRef problem, const GemmOperands& operands) {
+  if (const ConvProblem* const conv = problem.conv()) return std::make_unique<ConvReference>(*conv, operands);
+  return std::make_unique<GemmReference>(*problem.gemm(), operands);
+}
+
 GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& operands)
     : device_(operands.device()),
       problem_(problem),
-      sum_round_off_(sum_round_off(problem)),
+      sum_round_off_(sum_round_off(problem.dtype_a, problem.dtype_acc, problem.k)),
       store_round_off_(round_off(problem.dtype_c)),
       store_step_(step(problem.dtype_c)) {
   if (problem.m == 0 || problem.n == 0) return;

@@ -27,6 +27,7 @@
 /// Behind an epilogue that is not linear (relu, gelu) rows cannot be checked; more elements are.
 /// `error` is the largest |difference| / tolerance. Integers must be exact.
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -41,14 +42,24 @@ struct Verification {
   std::string where;  ///< the worst place with both values; empty when right
 };
 
-class GemmReference {
+/// What a result is compared with.
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  /// `c` has the layout of the problem's C and lies where the operands lie.
+  virtual Verification check(const void* c) const = 0;
+};
+
+/// That of the problem's kind.
+std::unique_ptr<Reference> make_reference(ProblemRef problem, const GemmOperands& operands);
+
+class GemmReference final : public Reference {
  public:
   /// Reads A, B, the initial C and the bias, which must live as long as their instruments do. On the CPU at
   /// most about 1 ns per product a*b for small problems, 1 ns per element of A and B for large ones.
   GemmReference(const GemmProblem& problem, const GemmOperands& operands);
 
-  /// `c` has the layout of the problem's C and lies where the operands lie.
-  Verification check(const void* c) const;
+  Verification check(const void* c) const override;
 
  private:
   struct Place {

@@ -68,6 +68,18 @@ std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_
 /// Throws not_found.
 bool holds_conv_problems(const std::filesystem::path& file);
 
+template <class P>
+void add_weight(P& problem, double weight) {
+  if constexpr (std::is_same_v<P, Problem>) {
+    problem.set_weight(problem.weight() + weight);
+  } else {
+    problem.weight += weight;
+  }
+}
+inline double weight_of(ProblemRef problem) {
+  return problem.visit([](const auto& of) { return of.weight; });
+}
+
 /// The problems with what operator== calls equal merged: first place kept, weights added.
 template <class P>
 std::vector<P> merge_equal(const std::vector<P>& problems) {
@@ -78,7 +90,7 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
     if (is_new) {
       distinct.push_back(problem);
     } else {
-      distinct[place->second].weight += problem.weight;
+      add_weight(distinct[place->second], weight_of(problem));
     }
   }
   return distinct;

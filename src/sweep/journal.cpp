@@ -52,7 +52,7 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
   SweepState state = read_state(folder, spaces);
   MeasurementTable table;
   table.device = state.plan.device;
-  table.problems.assign(state.plan.problems.begin(), state.plan.problems.end());
+  table.problems = std::move(state.plan.problems);
   table.configs = std::move(state.plan.configs);
   for (const auto& row : state.rows) table.rows.push_back({row.key.problem, row.key.config, row.measured});
   table.metadata = state.plan.provenance;

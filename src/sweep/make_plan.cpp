@@ -24,10 +24,9 @@ void thin_out(std::vector<std::uint32_t>& list, std::size_t most) {
   list = std::move(kept);
 }
 
-std::vector<GemmProblem> choose_problems(const std::vector<GemmProblem>& problems,
-                                         const PlanRequest& request) {
-  std::vector<GemmProblem> kept;
-  std::unordered_set<GemmProblem> seen;
+std::vector<Problem> choose_problems(const std::vector<Problem>& problems, const PlanRequest& request) {
+  std::vector<Problem> kept;
+  std::unordered_set<Problem> seen;
   for (const auto& problem : problems) {
     if (request.max_gflop > 0 && flop_count(problem) > 1e9 * request.max_gflop) continue;
     if (seen.insert(problem).second) kept.push_back(problem);
@@ -40,7 +39,7 @@ std::vector<GemmProblem> choose_problems(const std::vector<GemmProblem>& problem
     auto order = seeded_order(kept.size(), request.seed);
     order.resize(request.max_problems);
     std::ranges::sort(order);
-    std::vector<GemmProblem> fewer;
+    std::vector<Problem> fewer;
     for (const auto i : order) fewer.push_back(kept[i]);
     kept = std::move(fewer);
   }
@@ -57,8 +56,8 @@ PlanRequest library_request(LibraryBackend& library) {
           .library = &library};
 }
 
-SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest& request,
-                    const Device& device, const Protocol& protocol) {
+SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& request, const Device& device,
+                    const Protocol& protocol) {
   SweepPlan plan;
   plan.provider = request.provider;
   plan.backend = request.backend;
@@ -69,6 +68,12 @@ SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest&
   if (device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
   plan.seed = request.seed;
   plan.problems = choose_problems(problems, request);
+  plan.op = plan.problems.front().op();
+  for (const Problem& problem : plan.problems) {
+    if (problem.op() == plan.op) continue;
+    fail(Errc::invalid_argument, "a sweep is of one operation: {} and {} were given; sweep each by itself",
+         word(plan.op), word(problem.op()));
+  }
   plan.candidates.resize(plan.problems.size());
   plan.provenance = host_provenance();
 

@@ -123,7 +123,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     plan.seed = manifest.at("seed");
     plan.provenance = manifest.at("provenance").get<std::map<std::string, std::string>>();
     for (const auto& text : manifest.at("problems"))
-      plan.problems.push_back(parse_problem(text.get<std::string>()));
+      plan.problems.push_back(parse_any_problem(text.get<std::string>()));
     const ConfigSpace& space = spaces(plan.provider, plan.op);
     std::vector<std::size_t> axes;
     for (const auto& name : manifest.at("axes")) axes.push_back(space.axis_index(name.get<std::string>()));

@@ -68,7 +68,7 @@ double estimate_seconds(const SweepPlan& plan, std::size_t problem) {
     speed = {or_else(device.cores, 100) * or_else(device.max_clock_mhz, 1500) * kFlopPerCycle,
              1e3 * or_else(device.memory_gb_s, 1000), 500};
   }
-  const GemmProblem& p = plan.problems[problem];
+  const Problem& p = plan.problems[problem];
   const double call_us =
       std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), least_bytes(p) / speed.bytes_per_us);
   return static_cast<double>(plan.candidates[problem].size()) * (speed.fixed_us + kCalls * call_us) / 1e6;

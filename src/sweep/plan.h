@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/backend.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
-#include <kscout/problem.h>
 
 #include "measure/protocol.h"
 
@@ -33,9 +33,9 @@ struct SweepPlan {
   Op op = Op::gemm;
   Device device;
   Protocol protocol;
-  std::uint64_t seed = 1;  ///< of operands and of the orders of problems and configs
-  std::vector<GemmProblem> problems;
-  std::vector<KernelConfig> configs;                   ///< distinct, in family order
+  std::uint64_t seed = 1;             ///< of operands and of the orders of problems and configs
+  std::vector<Problem> problems;      ///< all of one operation
+  std::vector<KernelConfig> configs;  ///< distinct, in family order
   std::vector<std::vector<std::uint32_t>> candidates;  ///< per problem: indices of configs, ascending
   std::map<std::string, std::string> provenance;  ///< host, compiler, versions, time; no part of the identity
 
@@ -59,9 +59,10 @@ struct PlanRequest {
 PlanRequest library_request(LibraryBackend& library);
 
 /// Enumerates the family of each signature among the problems; a config is a candidate when the family's
-/// serve rules admit it. Throws what enumerate() throws; not_found when no problem is left.
-SweepPlan make_plan(const std::vector<GemmProblem>& problems, const PlanRequest& request,
-                    const Device& device, const Protocol& protocol);
+/// serve rules admit it. Throws what enumerate() throws; not_found when no problem is left, invalid_argument
+/// when the problems are of several operations.
+SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& request, const Device& device,
+                    const Protocol& protocol);
 
 /// CPU model, compiler, versions, time: what a plan of this machine carries as provenance.
 std::map<std::string, std::string> host_provenance();

@@ -77,7 +77,7 @@ std::optional<std::uint32_t> WorkQueue::take_problem() {
   return std::nullopt;
 }
 
-std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem) const {
+std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem, std::size_t most) const {
   for (const std::int32_t pass : {1, 2}) {
     std::vector<std::uint32_t> together, alone;
     for (const auto config : missing(problem, pass)) {
@@ -86,9 +86,11 @@ std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem) const {
       if (deaths == 1) alone.push_back(config);
     }
     if (pass == 2 && split_.contains(problem) && together.size() > 1) together = {together.front()};
-    if (!together.empty())
-      return Batch{problem, pass,
-                   pass == 1 ? promising_first(problem, std::move(together)) : std::move(together)};
+    if (!together.empty() && pass == 1) {
+      together = promising_first(problem, std::move(together));
+      if (most > 0 && together.size() > most) together.resize(most);
+    }
+    if (!together.empty()) return Batch{problem, pass, std::move(together)};
     if (!alone.empty()) return Batch{problem, pass, {alone.front()}};
   }
   return std::nullopt;

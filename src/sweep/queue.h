@@ -37,7 +37,8 @@ class WorkQueue {
   /// The next problem that has anything left; each is given out once.
   std::optional<std::uint32_t> take_problem();
   /// The next batch of a problem that was taken; nothing when it is finished.
-  std::optional<Batch> next_batch(std::uint32_t problem) const;
+  /// `most` configs at most in pass 1 (0: no limit); contenders are timed in turns and stay together.
+  std::optional<Batch> next_batch(std::uint32_t problem, std::size_t most = 0) const;
   /// Keys without a row whose workers died twice.
   std::vector<SweepKey> doomed(std::uint32_t problem) const;
 

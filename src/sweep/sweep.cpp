@@ -29,9 +29,14 @@ constexpr int kMostStartFailures = 2;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
-double operand_gb(const GemmProblem& problem) {
-  const auto elements = operand_elements(problem);
-  return static_cast<double>(elements.a + elements.b + elements.c) * 8 / 1e9;
+double operand_gb(const Problem& problem) {
+  constexpr double kMostBytes = 8;
+  if (problem.op() == Op::gemm) {
+    const auto elements = operand_elements(problem.gemm());
+    return static_cast<double>(elements.a + elements.b + elements.c) * kMostBytes / 1e9;
+  }
+  const auto elements = operand_elements(problem.conv());
+  return static_cast<double>(elements.in + elements.wei + elements.out) * kMostBytes / 1e9;
 }
 
 /// One worker and what it is doing.
@@ -43,6 +48,7 @@ struct Lane {
   std::optional<std::uint32_t> problem;
   std::optional<Batch> batch;
   std::size_t answered = 0;  ///< configs of the batch
+  std::size_t given = 0;     ///< configs that this worker process was given
   std::int64_t deadline_ns = 0;
   bool opens_problem = false;  ///< the next answer includes making the operands
 };
@@ -142,7 +148,7 @@ class Sweep {
         lane.opens_problem = true;
       }
       record_doomed(lane);
-      lane.batch = queue_->next_batch(*lane.problem);
+      lane.batch = queue_->next_batch(*lane.problem, options_.batch);
       if (lane.batch) break;
       queue_->finished(*lane.problem);
       lane.problem.reset();
@@ -150,11 +156,21 @@ class Sweep {
     lane.answered = 0;
     journal_.intent(lane.letter, lane.batch->problem, lane.batch->pass, lane.batch->configs);
     journal_.flush();
+    if (lane.worker && lane.ready && has_had_its_share(lane)) {
+      lane.worker.reset();
+      lane.opens_problem = true;
+    }
     if (lane.worker && lane.ready) assign(lane);
     if (!lane.worker) start(lane);
   }
 
+  /// With the next batch the process would measure more configs than one may.
+  bool has_had_its_share(const Lane& lane) const {
+    return options_.batch > 0 && lane.given > 0 && lane.given + lane.batch->configs.size() > options_.batch;
+  }
+
   void start(Lane& lane) {
+    lane.given = 0;
     lane.worker = std::make_unique<WorkerProcess>(
         options_.worker,
         std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(lane.cpus),
@@ -166,6 +182,7 @@ class Sweep {
   }
 
   void assign(Lane& lane) {
+    lane.given += lane.batch->configs.size();
     lane.worker->send(encode(Assignment{lane.batch->problem, lane.batch->pass, lane.batch->configs,
                                         queue_->best_us(lane.batch->problem)}));
     set_deadline(lane);

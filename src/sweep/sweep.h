@@ -28,12 +28,18 @@ struct SweepProgress {
   double left_s = std::numeric_limits<double>::quiet_NaN();  ///< estimate; NaN = not known yet
 };
 
+/// SweepOptions::batch for kernels of libraries, as the public tools have it.
+inline constexpr std::size_t kLibraryBatch = 20;
+
 struct SweepOptions {
   std::filesystem::path folder = {};
   std::filesystem::path worker = {};                          ///< the worker program
   int workers = 1;                                            ///< each gets its share of the CPUs, or a GPU
   double budget_s = std::numeric_limits<double>::infinity();  ///< stop after so long; run again to continue
-  double item_limit_s = 10;   ///< a config that is silent for longer is killed: timeout
+  double item_limit_s = 10;  ///< a config that is silent for longer is killed: timeout
+  /// Configs that one worker process measures before a new one takes its place; 0: no limit. Bounds what a
+  /// kernel that harms its process unseen can spoil. Contenders of a problem stay in one process.
+  std::size_t batch = 0;
   int shard = 1, shards = 1;  ///< this process takes every shards-th problem, from the shard-th of the order
   const std::atomic<bool>* stop = nullptr;  ///< set by a signal handler: end now, keep everything
   std::function<void(const SweepProgress&)> progress = {};  ///< after each answer; must be quick

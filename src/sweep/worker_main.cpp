@@ -2,6 +2,7 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
+#include "backend/hip/hip_backend.h"
 #include "dispatch/library_backend.h"
 #include "sweep/worker.h"
 
@@ -20,6 +21,9 @@ kscout::Backend& measuring_backend(std::string_view name, int device) {
   if (backend.name() == "cuda") {
     kscout::use_cuda_device(device);
     kscout::cuda::open_module();
+  } else if (backend.name() == "hip") {
+    kscout::use_hip_device(device);
+    kscout::open_hip_device();
   } else {
     backend.device();  // counts the cores of this process: before its first thread is tied to one of them
     kscout::pin_cpu_threads(true);

@@ -31,10 +31,10 @@ class FaultyBackend : public Backend {
     return real_.family(signature, rules);
   }
   const Device& device() override { return real_.device(); }
-  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+  std::string refusal(ProblemRef problem, const KernelConfig& config) override {
     return real_.refusal(problem, config);
   }
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
     auto launch = real_.prepare(problem, config);
     const auto& kind = config.space->axes[config.space->axis_index("kind")];
     if (axis_value_text(kind, config["kind"]) != "dot") return launch;

@@ -1,4 +1,5 @@
 // Sweeps over the kernels of libraries, by the product's own worker: whatever a kernel does costs its row.
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -40,8 +41,8 @@ class LibrarySweep : public ::testing::Test {
                      {});
   }
   /// Rows of pass 1 of the first problem, by config.
-  std::vector<Status> sweep(const SweepPlan& plan) {
-    run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1});
+  std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {
+    run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1, .batch = batch});
     std::vector<Status> rows(plan.configs.size(), Status::raced);
     for (const auto& row : read_sweep(folder_ / "out").rows) {
       EXPECT_EQ(row.problem, 0u);
@@ -60,6 +61,41 @@ TEST_F(LibrarySweep, CrashHangAndWrongResultsCostTheirRowsOnly) {
   EXPECT_EQ(sweep(all),
             (std::vector{Status::crashed, Status::ok, Status::timeout, Status::wrong, Status::unsupported}));
   EXPECT_FALSE(toys.is_open());  // the workers opened it, this process did not
+}
+
+TEST_F(LibrarySweep, ABatchIsMeasuredByAProcessOfItsOwn) {
+  LibraryBackend toys = library("toy_good", {"toy_rcr", "toy_rcr", "toy_rcr", "toy_crash", "toy_rcr"});
+  setenv("TOY_LIBRARY_OPENED", (folder_ / "opened").c_str(), 1);
+  const auto processes = [&](std::size_t batch) {
+    fs::remove_all(folder_ / "out");
+    fs::remove(folder_ / "opened");
+    std::vector<Status> expected(5, Status::ok);
+    expected[3] = Status::crashed;
+    EXPECT_EQ(sweep(plan(toys), batch), expected);
+    const std::string opened = read_file(folder_ / "opened");
+    return std::ranges::count(opened, '\n');
+  };
+  const auto unlimited = processes(0), by_two = processes(2);
+  unsetenv("TOY_LIBRARY_OPENED");
+  EXPECT_LE(unlimited, 3);  // two for the kernel that crashes, one for all others
+  EXPECT_GE(by_two, 4);     // five configs by twos, and the contenders
+}
+
+TEST_F(LibrarySweep, ConvolutionsAreMeasuredToo) {
+  write_file_atomically(folder_ / "toy.kscout-library.json",
+                        toy::conv_index(toy::library_file("toy_conv"), "cpu", "gfx950", Op::conv_bwd_weight,
+                                        {"toy_conv_bwd_weight", "toy_conv_crash", "toy_conv_fwd"})
+                            .dump(1));
+  LibraryBackend toys(read_library_index(folder_ / "toy.kscout-library.json"));
+  const auto problem = parse_conv_problem("conv_bwd_weight:2x8x7x5:16x3x3:pad=1");
+  const SweepPlan all = make_plan({problem}, library_request(toys), toys.device(), {});
+  EXPECT_EQ(all.op, Op::conv_bwd_weight);
+  EXPECT_EQ(sweep(all), (std::vector{Status::ok, Status::crashed, Status::wrong}));
+  const MeasurementTable table = read_sweep(folder_ / "out");
+  EXPECT_EQ(table.problems.front(), Problem(problem));
+  test::expect_error(Errc::invalid_argument, "a sweep is of one operation", [&] {
+    make_plan({problem, make_gemm(8, 8, 8)}, library_request(toys), toys.device(), {});
+  });
 }
 
 TEST_F(LibrarySweep, ASymbolThatIsMissingIsTold) {

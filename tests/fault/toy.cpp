@@ -97,14 +97,14 @@ class ToyBackend : public Backend {
     fail(Errc::unsupported, "the toy's configs are those of its plans");
   }
   const Device& device() override { return device_; }
-  std::string refusal(const GemmProblem&, const KernelConfig& config) override {
+  std::string refusal(ProblemRef, const KernelConfig& config) override {
     return config["behaviour"] == static_cast<std::int32_t>(Behaviour::refuse) ? "the toy refuses" : "";
   }
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
     if (const std::string text = refusal(problem, config); !text.empty()) fail(Errc::unsupported, "{}", text);
     const auto behaviour = static_cast<Behaviour>(config["behaviour"]);
     if (behaviour == Behaviour::crash_in_prepare) std::raise(SIGSEGV);
-    return std::make_unique<ToyLaunch>(problem, behaviour);
+    return std::make_unique<ToyLaunch>(problem.as_gemm(), behaviour);
   }
 
  private:

@@ -7,6 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <kscout/conv_problem.h>
+#include <kscout/device.h>
+#include <kscout/family.h>
 #include <kscout/types.h>
 
 #include "core/files.h"
@@ -50,6 +53,35 @@ inline nlohmann::ordered_json index(const std::filesystem::path& library, const 
           {{"config", config_name(layout, accumulate)}, {"kernel", fmt::format("toy_{}", word(layout))}});
     }
   }
+  return out;
+}
+
+/// Convolutions of library toy_conv, fp32 of layout nhwgc: the first configs of the default family of a
+/// direction, for the kernels named (default: the right one of each direction, for one config each).
+inline nlohmann::ordered_json conv_index(const std::filesystem::path& library, const std::string& backend,
+                                         const std::string& device, Op op = Op::gemm,
+                                         const std::vector<std::string>& kernels = {},
+                                         Layout layout = Layout::nhwgc) {
+  nlohmann::ordered_json out = index(library, "toyconv");
+  out["backend"] = backend;
+  out["device"] = device;
+  out["serves"] = nlohmann::ordered_json::array();
+  out["kernels"] = nlohmann::ordered_json::array();
+  const auto add = [&](Op direction, const std::vector<std::string>& of) {
+    const Family family = enumerate({.provider = "ck_tile",
+                                     .signature = signature_of(make_conv(direction, DType::fp32, layout)),
+                                     .device = device_preset("gfx950"),
+                                     .rules = "default",
+                                     .filter = {}});
+    for (std::size_t i = 0; i < of.size(); ++i)
+      out["kernels"].push_back({{"config", family.name(i)}, {"kernel", of[i]}});
+  };
+  if (op != Op::gemm) {
+    add(op, kernels);
+    return out;
+  }
+  for (const Op direction : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight})
+    add(direction, {fmt::format("toy_{}", word(direction))});
   return out;
 }
 

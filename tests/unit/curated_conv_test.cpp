@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <array>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -140,6 +142,42 @@ TEST(CuratedConv, DepthOfWarpTiles) {
        {"bf16 16 64 32", "bf16 32 64 16", "bf16 16 16 16", "bf16 32 8 8", "fp32 16 16 4", "fp32 32 32 8"})
     EXPECT_TRUE(seen.contains(expected)) << expected;
   EXPECT_FALSE(seen.contains("bf16 16 64 16"));
+}
+
+/// Configs of the family that serve a problem, as (vec_a, vec_b, vec_c).
+std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
+  const ConvProblem problem = parse_conv_problem(text);
+  const Family family = enumerate({.provider = "ck_tile",
+                                   .signature = signature_of(problem),
+                                   .device = device_preset("gfx950"),
+                                   .rules = "full",
+                                   .filter = "c.merged_groups == 1"});
+  std::vector<std::uint8_t> serves(family.configs.size());
+  serving_configs(family, problem, serves);
+  std::set<std::array<std::int32_t, 3>> widths;
+  for (std::size_t i = 0; i < serves.size(); ++i) {
+    const KernelConfig config = family.configs[i];
+    if (serves[i]) widths.insert({config["vec_a"], config["vec_b"], config["vec_c"]});
+  }
+  return widths;
+}
+
+TEST(CuratedConv, VectorsFollowTheChannelsOfAGroup) {
+  const auto all = [](const auto& widths, const auto& holds) { return std::ranges::all_of(widths, holds); };
+  using Widths = std::array<std::int32_t, 3>;
+  // 6 input and 12 output channels a group.
+  const auto forward = widths_for("conv_fwd:2x12x9x9:24x3x3:bf16:nhwgc:g=2:pad=1");
+  EXPECT_FALSE(forward.empty());
+  EXPECT_TRUE(
+      all(forward, [](const Widths& w) { return w[0] <= 2 && w[1] <= 2 && (w[2] <= 2 || w[2] == 4); }));
+  for (const char* const text : {"conv_bwd_data:2x12x9x9:24x3x3:bf16:nhwgc:g=2:pad=1",
+                                 "conv_bwd_weight:2x12x9x9:24x3x3:bf16:nhwgc:g=2:pad=1"}) {
+    const auto backward = widths_for(text);
+    EXPECT_FALSE(backward.empty()) << text;
+    EXPECT_TRUE(all(backward, [](const Widths& w) { return w[0] <= 4 && w[1] <= 2 && w[2] <= 2; })) << text;
+  }
+  const auto even = widths_for("conv_fwd:2x64x9x9:64x3x3:bf16:nhwgc:pad=1");
+  EXPECT_TRUE(std::ranges::any_of(even, [](const Widths& w) { return w[0] == 8 && w[1] == 8; }));
 }
 
 }  // namespace

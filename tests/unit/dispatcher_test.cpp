@@ -175,10 +175,10 @@ class WatchedBackend final : public Backend {
     ++touches;
     return real_.memory();
   }
-  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+  std::string refusal(ProblemRef problem, const KernelConfig& config) override {
     return real_.refusal(problem, config);
   }
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
     ++touches;
     const bool spoil = right && *right != config;
     return std::make_unique<WatchedLaunch>(real_.prepare(problem, config), spoil, touches);

@@ -219,5 +219,24 @@ TEST(Family, ValuesThatCannotBeComputedAreErrors) {
   }
 }
 
+TEST(CkTileGemm, MemIsListedPadded) {
+  FamilyRequest request{
+      .provider = "ck_tile",
+      .signature = signature_of(make_gemm(1, 1, 1, DType::fp16)),
+      .device = device_preset("gfx942"),
+      .rules = "full",
+      .filter = "c.pipeline == 'mem' and c.tile_m == 64 and c.tile_n == 64 and c.tile_k == 64"};
+  const Family family = enumerate(request);
+  ASSERT_GT(family.configs.size(), 0u);
+  for (std::size_t i = 0; i < family.configs.size(); ++i)
+    EXPECT_EQ(family.configs[i]["pad_m"], 1) << family.name(i);
+  KernelConfig twin = family.configs[0];
+  for (const char* const pad : {"pad_m", "pad_n", "pad_k"}) twin.set(pad, 0);
+  request.filter.clear();
+  const auto rules = why_not(request, twin);
+  ASSERT_FALSE(rules.empty());
+  EXPECT_EQ(rules.front().name, "mem-pads");
+}
+
 }  // namespace
 }  // namespace kscout

@@ -40,9 +40,9 @@ class ShakenBackend : public Backend {
   std::string_view provider() const noexcept override { return "native"; }
   Family family(const Signature&, std::string_view) override { return {}; }
   const Device& device() override { return device_; }
-  std::string refusal(const GemmProblem&, const KernelConfig&) override { return {}; }
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
-    return std::make_unique<ShakenLaunch>(problem, config[std::size_t{0}]);
+  std::string refusal(ProblemRef, const KernelConfig&) override { return {}; }
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
+    return std::make_unique<ShakenLaunch>(problem.as_gemm(), config[std::size_t{0}]);
   }
 
  private:
@@ -98,7 +98,7 @@ TEST(ProblemBench, TheBudgetDecidesHowManyContend) {
 class SpoilingBackend final : public ShakenBackend {
  public:
   SpoilingBackend(int from, int to) : from_(from), to_(to) {}
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
     class Spoiling final : public Launch {
      public:
       Spoiling(std::size_t bytes, int from, int to) : bytes_(bytes), from_(from), to_(to) {}
@@ -114,7 +114,7 @@ class SpoilingBackend final : public ShakenBackend {
       std::size_t bytes_;
       int from_, to_, calls_ = 0;
     };
-    const auto bytes = static_cast<std::size_t>(problem.m * problem.n) * sizeof(float);
+    const auto bytes = static_cast<std::size_t>(problem.as_gemm().m * problem.as_gemm().n) * sizeof(float);
     const bool spoils = config[std::size_t{0}] == 1;
     return std::make_unique<Spoiling>(bytes, spoils ? from_ : 1, spoils ? to_ : 0);
   }

@@ -44,8 +44,8 @@ class Clockwork final : public Backend {
   std::string_view provider() const noexcept override { return "native"; }
   Family family(const Signature&, std::string_view) override { return toy::family(); }
   const Device& device() override { return device_; }
-  std::string refusal(const GemmProblem&, const KernelConfig&) override { return {}; }
-  std::unique_ptr<Launch> prepare(const GemmProblem&, const KernelConfig& config) override {
+  std::string refusal(ProblemRef, const KernelConfig&) override { return {}; }
+  std::unique_ptr<Launch> prepare(ProblemRef, const KernelConfig& config) override {
     if (config["mr"] == 0) throw Error(Errc::unsupported, "no");
     return std::make_unique<Kernel>(*this, config["mr"]);
   }

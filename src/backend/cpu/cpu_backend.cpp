@@ -104,7 +104,9 @@ class CpuBackend final : public Backend {
     return here;
   }
 
-  std::string refusal(const GemmProblem& problem, const KernelConfig& config) override {
+  std::string refusal(ProblemRef of, const KernelConfig& config) override {
+    if (!of.gemm()) return "backend cpu executes GEMMs";
+    const GemmProblem& problem = *of.gemm();
     const NativeConfig c = NativeConfig::from(config);
     if (std::string why = native_illegal(signature_of(problem), c); !why.empty()) return why;
     if (!machine_has(c.isa)) {
@@ -122,7 +124,8 @@ class CpuBackend final : public Backend {
     return {};
   }
 
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& config) override {
+  std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
+    const GemmProblem& problem = of.as_gemm();
     check(problem);
     if (const std::string why = refusal(problem, config); !why.empty()) {
       fail(Errc::unsupported, "{}: {}", print(problem), why);

@@ -1,6 +1,5 @@
 #include "backend/cuda/cuda_backend.h"
 
-#include <cstring>
 #include <map>
 #include <mutex>
 
@@ -10,7 +9,7 @@
 
 #include "backend/cuda/cuda_instruments.h"
 #include "backend/cuda/cuda_libraries.h"
-#include "core/child_process.h"
+#include "backend/driver_facts.h"
 #include "core/fail.h"
 #include "core/names.h"
 #include "measure/matrix_view.h"
@@ -37,25 +36,16 @@ bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) 
 
 /// Facts of a GPU, found in a child: plain bytes come back.
 Facts find_facts(int ordinal) {
-  Facts of;
   if (driver_is_loaded()) {
+    Facts of;
     cuda::check(load_module(), load_module().facts(ordinal, &of));
     return of;
   }
-  const ChildResult asked = in_child(kFactsSeconds, [ordinal] {
-    try {
-      Facts found;
-      cuda::check(load_module(), load_module().facts(ordinal, &found));
-      return std::string(reinterpret_cast<const char*>(&found), sizeof found);
-    } catch (const Error& error) {
-      return std::string("!") + error.what();
-    }
+  return ask_driver<Facts>(kFactsSeconds, "the GPU's driver", [ordinal] {
+    Facts found;
+    cuda::check(load_module(), load_module().facts(ordinal, &found));
+    return found;
   });
-  if (!asked.failure.empty()) fail(Errc::device_failure, "asking the GPU's driver {}", asked.failure);
-  if (asked.output.starts_with('!') && asked.output.size() != sizeof(Facts))
-    fail(Errc::unsupported, "{}", asked.output.substr(1));
-  std::memcpy(&of, asked.output.data(), sizeof of);
-  return of;
 }
 
 /// What is known of one GPU; asked once.
@@ -155,7 +145,9 @@ class CudaBackend final : public Backend {
         wanted, here);
   }
 
-  std::string refusal(const GemmProblem& problem, const KernelConfig& asked) override {
+  std::string refusal(ProblemRef of, const KernelConfig& asked) override {
+    if (!of.gemm()) return "backend cuda executes GEMMs";
+    const GemmProblem& problem = *of.gemm();
     const KernelConfig config = nvidia_member_config(asked);
     const Signature signature = signature_of(problem);
     const bool compiled = is_compiled(config);
@@ -173,7 +165,8 @@ class CudaBackend final : public Backend {
     return {};
   }
 
-  std::unique_ptr<Launch> prepare(const GemmProblem& problem, const KernelConfig& asked) override {
+  std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& asked) override {
+    const GemmProblem& problem = of.as_gemm();
     kscout::check(problem);
     const KernelConfig config = nvidia_member_config(asked);
     if (const std::string why = refusal(problem, config); !why.empty())

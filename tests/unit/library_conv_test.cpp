@@ -1,0 +1,132 @@
+// Convolutions through kernel libraries, and the reference that judges them.
+#include <cmath>
+#include <cstdlib>
+
+#include <gtest/gtest.h>
+
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+
+#include "libraries/toy_index.h"
+#include "measure/conv_reference.h"
+#include "measure/problem_bench.h"
+#include "support/expect_error.h"
+
+namespace kscout {
+namespace {
+
+using namespace test;
+
+class LibraryConv : public testing::Test {
+ protected:
+  std::filesystem::path file =
+      std::filesystem::path(testing::TempDir()) /
+      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".kscout-library.json");
+  void TearDown() override { std::filesystem::remove(file); }
+  Registry registry(const nlohmann::ordered_json& index) const {
+    write_file_atomically(file, index.dump(1));
+    Registry registry;
+    registry.add_library(file);
+    return registry;
+  }
+  static nlohmann::ordered_json index(Op op = Op::gemm, const std::vector<std::string>& kernels = {},
+                                      Layout layout = Layout::nhwgc) {
+    return toy::conv_index(toy::library_file("toy_conv"), "cpu", "gfx950", op, kernels, layout);
+  }
+};
+
+/// Groups, strides, dilation, pads that differ on both sides, sizes that nothing divides.
+std::vector<ConvProblem> problems() {
+  std::vector<ConvProblem> all;
+  for (const char* const direction : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    for (const char* const rest :
+         {"1x8x7x5:16x3x3:pad=1", "2x6x9x11:4x3x1:g=2:stride=2:pad_h=1", "1x5x6x6:5x1x1:g=5",
+          "1x4x11x9:8x3x2:stride_w=3:dilation_h=2:left_pad_h=2:right_pad_h=1"}) {
+      all.push_back(parse_conv_problem(std::string(direction) + ":" + rest));
+    }
+  }
+  return all;
+}
+
+TEST_F(LibraryConv, EveryDirectionIsRightByTheReference) {
+  Dispatcher dispatcher(registry(index()));
+  for (const ConvProblem& problem : problems()) {
+    SCOPED_TRACE(print(problem));
+    GemmOperands operands;
+    operands.make(problem, 3);
+    const auto reference = make_reference(problem, operands);
+    EXPECT_TRUE(std::isinf(reference->check(operands.c()).error)) << "nothing was written yet";
+    const GemmBuffers b = operands.buffers();
+    auto* const first = const_cast<void*>(b.a);
+    auto* const second = const_cast<void*>(b.b);
+    ConvTensors tensors{first, second, b.c};
+    if (problem.op == Op::conv_bwd_data) tensors = {.in = b.c, .wei = second, .out = first};
+    if (problem.op == Op::conv_bwd_weight) tensors = {.in = second, .wei = b.c, .out = first};
+    const ConvSolution solution = dispatcher.run(problem, tensors);
+    EXPECT_EQ(solution.backend->name(), "toyconv");
+    const Verification right = reference->check(operands.c());
+    EXPECT_LE(right.error, 1) << right.where;
+    EXPECT_EQ(operands.damage(), "");
+    operands.reset_c();
+    dispatcher.run_explicit(problem, solution.choice.config, tensors);
+    EXPECT_LE(reference->check(operands.c()).error, 1);
+    const std::int64_t elements = operand_elements(problem).out;
+    if (problem.op != Op::conv_fwd) continue;
+    static_cast<float*>(tensors.out)[elements / 2] += 0.01F;
+    const Verification wrong = reference->check(operands.c());
+    EXPECT_GT(wrong.error, 1) << "one element of " << elements << " is off";
+    EXPECT_NE(wrong.where.find(std::to_string(elements / 2)), std::string::npos);
+  }
+}
+
+TEST_F(LibraryConv, ThreeAxesAndLargeProblemsBySamples) {
+  Dispatcher dispatcher(registry(index(Op::conv_fwd, {"toy_conv_fwd"}, Layout::ndhwgc)));
+  const ConvProblem problem = parse_conv_problem("conv_fwd:1x16x6x9x8:48x3x3x3:pad=1:stride_d=2");
+  ASSERT_GT(flop_count(problem) / 2, 1 << 19) << "else every element is compared";
+  GemmOperands operands;
+  operands.make(problem, 4);
+  const ConvReference reference(problem, operands);
+  const GemmBuffers b = operands.buffers();
+  const ConvTensors tensors{const_cast<void*>(b.a), const_cast<void*>(b.b), b.c};
+  dispatcher.run(problem, tensors);
+  EXPECT_LE(reference.check(b.c).error, 1) << reference.check(b.c).where;
+  auto* const out = static_cast<float*>(tensors.out);
+  const std::int64_t elements = operand_elements(problem).out;
+  const float before = out[elements / 3];
+  out[elements / 3] = std::nanf("");
+  EXPECT_NE(reference.check(b.c).where.find("never written"), std::string::npos)
+      << "wherever the element is that was forgotten";
+  out[elements / 3] = before;
+  out[elements - 1] += 1;
+  EXPECT_GT(reference.check(b.c).error, 1);
+}
+
+TEST_F(LibraryConv, RefusesWhatItDoesNotHold) {
+  Dispatcher dispatcher(registry(index(Op::conv_fwd, {"toy_conv_fwd"})));
+  expect_error(Errc::unsupported, "no kernels for conv_bwd_data",
+               [&] { dispatcher.get_solution(parse_conv_problem("conv_bwd_data:1x8x7x5:16x3x3:pad=1")); });
+  expect_error(Errc::invalid_argument, "", [&] {
+    dispatcher.get_solution(parse_conv_problem("conv_fwd:1x8x2x2:16x3x3"));  // larger than the image
+  });
+  const ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
+  const KernelConfig config = dispatcher.get_solution(problem).choice.config;
+  expect_error(Errc::unsupported, "for GEMMs only", [&] { backend("cpu").prepare(problem, config); });
+  EXPECT_NE(backend("cpu").refusal(problem, config), "");
+}
+
+TEST_F(LibraryConv, TheBenchMeasuresAndCatchesLies) {
+  const Registry all = registry(index(Op::conv_fwd, {"toy_conv_fwd", "toy_conv_lie"}));
+  Backend& toys = all.backend("toyconv");
+  const ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
+  const Family family = toys.family(signature_of(problem), "");
+  ASSERT_EQ(family.configs.size(), 2u);
+  ProblemBench bench({}, 1);
+  bench.open(problem);
+  EXPECT_EQ(bench.coarse({&toys, family.configs[0]}, 1e9).measured.status, Status::ok);
+  const Outcome lie = bench.coarse({&toys, family.configs[1]}, 1e9);
+  EXPECT_EQ(lie.measured.status, Status::wrong);
+  EXPECT_NE(lie.reason.find("of the result is"), std::string::npos) << lie.reason;
+}
+
+}  // namespace
+}  // namespace kscout
