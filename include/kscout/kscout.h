@@ -345,6 +345,33 @@ KSCOUT_API kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_
 KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                            const kscout_config* config, const kscout_buffers* buffers);
 
+/// Tensors of a convolution, or their gradients, in the device's memory: images packed in the problem's
+/// layout, the filter as k [z] y x c/g. The one that the direction computes is written, the others are only
+/// read.
+typedef struct kscout_conv_buffers {
+  void* in;
+  void* wei;
+  void* out;
+  void* stream;  ///< these three as in kscout_buffers
+  void* workspace;
+  size_t workspace_bytes;
+  int64_t reserved[6];
+} kscout_conv_buffers;
+
+/// The rest NULL.
+KSCOUT_API void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out);
+
+/// The same for convolutions, which run in kernel libraries only and are never padded.
+KSCOUT_API kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                              kscout_choice* choice);
+KSCOUT_API kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher,
+                                                     const kscout_conv* problem, size_t* bytes);
+KSCOUT_API kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                         const kscout_conv_buffers* buffers, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                                const kscout_config* config,
+                                                const kscout_conv_buffers* buffers);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,7 +5,7 @@
     c = kscout.Registry().matmul(a, b)
 
 Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
-Execution: Registry, Dispatcher, Solution.
+Execution: Registry, Dispatcher, Solution, ConvSolution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs that came with the package).
 Errors: kscout.errors, one class per code.
 """
@@ -15,6 +15,7 @@ from ._core import (
     Choice,
     Config,
     Conv,
+    ConvSolution,
     Device,
     Dispatcher,
     Family,
@@ -52,6 +53,7 @@ __all__ = [
     "Choice",
     "Config",
     "Conv",
+    "ConvSolution",
     "CorruptData",
     "Dataset",
     "Device",

@@ -29,9 +29,10 @@ constexpr ElementType kElementTypes[] = {
     {DType::int8, nb::dlpack::dtype_code::Int, 8},
 };
 
-[[noreturn]] void refuse(const Operand& operand, const std::string& why) {
-  throw Error(Errc::invalid_argument, std::string("array ") + operand.name + " " + why);
+[[noreturn]] void refuse(char name, const std::string& why) {
+  throw Error(Errc::invalid_argument, std::string("array ") + name + " " + why);
 }
+[[noreturn]] void refuse(const Operand& operand, const std::string& why) { refuse(operand.name, why); }
 
 std::string text(std::int64_t value) { return std::to_string(value); }
 
@@ -127,32 +128,30 @@ Place place_of(char name, const InputArray& array) {
   if (array.device_type() == nb::device::cuda::value)
     return {.on_gpu = true, .ordinal = static_cast<std::int32_t>(array.device_id())};
   if (array.device_type() == nb::device::cpu::value) return {};
-  Operand o{};
-  o.name = name;
-  refuse(o, "is in the memory of DLPack device type " + text(array.device_type()) +
-                "; kernels of this version run in the memory of the CPU or of a CUDA GPU");
+  refuse(name, "is in the memory of DLPack device type " + text(array.device_type()) +
+                   "; kernels of this version run in the memory of the CPU or of a CUDA GPU");
+}
+
+DType element_type(char name, const InputArray& array) {
+  const auto dtype = array.dtype();
+  for (const ElementType& known : kElementTypes) {
+    if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits && dtype.lanes == 1)
+      return known.dtype;
+  }
+  refuse(name, "has elements of DLPack code " + text(dtype.code) + " and " + text(dtype.bits) +
+                   " bits, which no problem computes with; convert it to float32, for example");
 }
 
 Operand operand_of(char name, const InputArray& array) {
   Operand o{};
   o.name = name;
   o.place = place_of(name, array);
-  const ElementType* type = nullptr;
-  for (const ElementType& known : kElementTypes) {
-    const auto dtype = array.dtype();
-    if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits && dtype.lanes == 1)
-      type = &known;
-  }
-  if (!type) {
-    refuse(o, "has elements of DLPack code " + text(array.dtype().code) + " and " + text(array.dtype().bits) +
-                  " bits, which no problem computes with; convert it to float32, for example");
-  }
+  o.dtype = element_type(name, array);
   if (array.ndim() != 2 && array.ndim() != 3) {
     refuse(o, "has " + text(static_cast<std::int64_t>(array.ndim())) +
                   " dimensions; a matrix has 2, a batch of matrices 3");
   }
   const std::size_t first = array.ndim() - 2;
-  o.dtype = type->dtype;
   o.batch = first ? static_cast<std::int64_t>(array.shape(0)) : 1;
   o.rows = static_cast<std::int64_t>(array.shape(first));
   o.columns = static_cast<std::int64_t>(array.shape(first + 1));

@@ -32,6 +32,10 @@ struct Operand {
 /// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU.
 Place place_of(char name, const InputArray& array);
 
+/// The type of an array's elements. Throws invalid_argument naming the array when it is of a type without a
+/// DType.
+DType element_type(char name, const InputArray& array);
+
 /// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU, of a type without a
 /// DType, or not of 2 or 3 dimensions.
 Operand operand_of(char name, const InputArray& array);

@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <optional>
+#include <variant>
 
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <kscout/dispatcher.h>
@@ -16,6 +18,7 @@
 #include "fields.h"
 #include "problem.h"
 #include "selector.h"
+#include "tensors.h"
 
 namespace kscout::python {
 
@@ -31,8 +34,9 @@ struct Call {
 };
 
 /// NumPy's word for the elements of C.
-const char* numpy_type(const GemmProblem& problem) {
-  switch (problem.dtype_c) {
+const char* numpy_type(ProblemRef problem) {
+  const DType type = signature_of(problem).dtype_c;
+  switch (type) {
     case DType::fp64:
       return "float64";
     case DType::fp32:
@@ -45,17 +49,24 @@ const char* numpy_type(const GemmProblem& problem) {
     case DType::int8:
       return "int8";
     default:
-      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(problem.dtype_c)) +
+      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(type)) +
                                               " results of " + print(problem) +
                                               "; give an array c of another package");
   }
 }
 
-nb::object new_result(const GemmProblem& problem) {
-  const nb::object shape = problem.batch == 1
-                               ? nb::object(nb::make_tuple(problem.m, problem.n))
-                               : nb::object(nb::make_tuple(problem.batch, problem.m, problem.n));
-  return nb::module_::import_("numpy").attr("empty")(shape, numpy_type(problem));
+std::vector<std::int64_t> result_shape(const GemmProblem& problem) {
+  if (problem.batch == 1) return {problem.m, problem.n};
+  return {problem.batch, problem.m, problem.n};
+}
+std::vector<std::int64_t> result_shape(const ConvProblem& problem) {
+  return tensor_shape(problem, tensor_order(problem.op).c);
+}
+
+template <class P>
+nb::object new_result(const P& problem) {
+  return nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(result_shape(problem))),
+                                                     numpy_type(problem));
 }
 
 OutputArray writable(const nb::object& array) {
@@ -74,43 +85,55 @@ void check_bias(const GemmProblem& problem, const Place& where, const InputArray
   }
 }
 
-/// Checks the arrays against the problem and calls run(buffers) without Python's lock. Returns C.
-template <class Run>
-nb::object with_buffers(const GemmProblem& problem, const Call& call, Run&& run) {
+/// The arrays as operands, checked against the problem.
+GemmBuffers operands_of(const GemmProblem& problem, const Call& call, const OutputArray& c) {
+  const Operand a = operand_of('a', call.a);
+  check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
+  if (call.bias) check_bias(problem, a.place, *call.bias);
+  return {.a = call.a.data(),
+          .b = call.b.data(),
+          .c = c.data(),
+          .alpha = call.alpha,
+          .beta = call.beta,
+          .bias = call.bias ? call.bias->data() : nullptr};
+}
+ConvTensors operands_of(const ConvProblem& problem, const Call& call, const OutputArray& c) {
+  if (call.alpha != 1 || call.beta != 0 || call.bias) {
+    throw Error(Errc::invalid_argument,
+                "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
+  }
+  const Place where = place_of('a', call.a);
+  const TensorOrder order = tensor_order(problem.op);
+  check_tensor(problem, 'a', order.a, where, call.a);
+  check_tensor(problem, 'b', order.b, where, call.b);
+  check_tensor(problem, 'c', order.c, where, InputArray(c));
+  return conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
+}
+
+/// Runs without Python's lock. Returns C.
+template <class P>
+nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
+               const std::optional<NamedConfig>& config) {
+  check(problem);
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
-  const Operand a = operand_of('a', call.a);
-  if (a.place.on_gpu && call.c.is_none()) {
+  if (call.c.is_none() && place_of('a', call.a).on_gpu) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
   }
   const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
   const OutputArray c = writable(result);
-  check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
-  if (call.bias) check_bias(problem, a.place, *call.bias);
-  const GemmBuffers buffers{.a = call.a.data(),
-                            .b = call.b.data(),
-                            .c = c.data(),
-                            .alpha = call.alpha,
-                            .beta = call.beta,
-                            .bias = call.bias ? call.bias->data() : nullptr};
-  const nb::gil_scoped_release unlocked;
-  run(buffers);
-  return result;
-}
-
-nb::object run(Dispatcher& dispatcher, const GemmProblem& problem, const Call& call,
-               const std::optional<NamedConfig>& config) {
+  const auto operands = operands_of(problem, call, c);
   const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
-  return with_buffers(problem, call, [&](const GemmBuffers& buffers) {
-    if (config) {
-      dispatcher.run_explicit(problem, config->config, buffers, on);
-    } else {
-      dispatcher.run(problem, buffers, on);
-    }
-  });
+  const nb::gil_scoped_release unlocked;
+  if (config) {
+    dispatcher.run_explicit(problem, config->config, operands, on);
+  } else {
+    dispatcher.run(problem, operands, on);
+  }
+  return result;
 }
 
 /// The problem that the arrays state.
@@ -186,12 +209,31 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
           .db = db.value_or(std::filesystem::path())};
 }
 
+/// What a dispatcher does about a convolution, with the problem, whose types the config's name needs.
+struct ConvAnswer {
+  ConvProblem problem;
+  ConvSolution solution;
+};
+using Answer = std::variant<Solution, ConvAnswer>;
+Answer answer_of(Dispatcher& dispatcher, const GemmProblem& problem) {
+  return dispatcher.get_solution(problem);
+}
+Answer answer_of(Dispatcher& dispatcher, const ConvProblem& problem) {
+  return ConvAnswer{problem, dispatcher.get_solution(problem)};
+}
+
 NamedChoice choice_of(const Solution& solution) {
   return {solution.choice, signature_of(solution.form.problem)};
 }
+NamedChoice choice_of(const ConvAnswer& answer) {
+  return {answer.solution.choice, signature_of(answer.problem)};
+}
 
 constexpr const char* kRunHelp =
-    "Computes c = alpha * a @ b + beta * c with the selected config, or with `config`; returns c.\n\n"
+    "Computes c = alpha * a @ b + beta * c with the selected config, or with `config`; returns c. Of a "
+    "convolution, a and b are input and filter (conv_fwd), the output's gradient and the filter "
+    "(conv_bwd_data), "
+    "or the output's gradient and the input (conv_bwd_weight).\n\n"
     "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in a CUDA GPU's, and "
     "must "
     "be what the problem states (type, shape, layout, leading dimensions); nothing is copied before it is "
@@ -202,16 +244,27 @@ constexpr const char* kRunHelp =
 constexpr const char* kMatmulHelp =
     "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
 
+/// `use(dispatcher, problem)` without Python's lock.
+template <class T, class Use>
+auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
+  const Problem problem = any_problem_of(argument);
+  Dispatcher& dispatcher = dispatcher_of(self);
+  const nb::gil_scoped_release unlocked;
+  return problem.visit([&](const auto& of) { return use(dispatcher, of); });
+}
+
 /// What Registry and Dispatcher have in common.
 template <class T>
 void bind_running(nb::class_<T>& type) {
   type.def(
       "run",
-      [](T& self, const ProblemArgument& problem, InputArray a, InputArray b, nb::object c, double alpha,
+      [](T& self, const AnyProblemArgument& argument, InputArray a, InputArray b, nb::object c, double alpha,
          double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
          std::uintptr_t stream) {
-        return run(dispatcher_of(self, place_of('a', a)), problem_of(problem),
-                   {a, b, c, alpha, beta, bias, stream}, config);
+        const Call call{a, b, c, alpha, beta, bias, stream};
+        Dispatcher& dispatcher = dispatcher_of(self, place_of('a', a));
+        return any_problem_of(argument).visit(
+            [&](const auto& problem) { return run(dispatcher, problem, call, config); });
       },
       nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(),
       nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(),
@@ -221,34 +274,31 @@ void bind_running(nb::class_<T>& type) {
       [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
          std::uintptr_t stream) {
         const GemmProblem problem = problem_of_arrays(a, b, c, beta);
-        return run(dispatcher_of(self, place_of('a', a)), problem,
-                   {a, b, c, alpha, beta, std::nullopt, stream}, std::nullopt);
+        const Call call{a, b, c, alpha, beta, std::nullopt, stream};
+        return run(dispatcher_of(self, place_of('a', a)), problem, call, std::nullopt);
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
   type.def(
       "get_solution",
-      [](T& self, const ProblemArgument& argument) {
-        const GemmProblem problem = problem_of(argument);
-        Dispatcher& dispatcher = dispatcher_of(self);
-        const nb::gil_scoped_release unlocked;
-        return dispatcher.get_solution(problem);
+      [](T& self, const AnyProblemArgument& problem) {
+        return ask(self, problem,
+                   [](Dispatcher& dispatcher, const auto& of) { return answer_of(dispatcher, of); });
       },
       nb::arg("problem"), "What run() will do; runs nothing unless the fallback is exhaustive.");
   type.def(
       "workspace_bytes",
-      [](T& self, const ProblemArgument& argument) {
-        const GemmProblem problem = problem_of(argument);
-        Dispatcher& dispatcher = dispatcher_of(self);
-        const nb::gil_scoped_release unlocked;
-        return dispatcher.workspace_bytes(problem);
+      [](T& self, const AnyProblemArgument& problem) {
+        return ask(self, problem,
+                   [](Dispatcher& dispatcher, const auto& of) { return dispatcher.workspace_bytes(of); });
       },
       nb::arg("problem"), "Bytes besides the operands that run() uses for this problem.");
 }
 
 void bind_solution(nb::module_& module) {
   nb::class_<Solution> solution(module, "Solution", "What a dispatcher does about a problem.");
-  solution.def_prop_ro("choice", &choice_of, "The config, and who chose it.");
+  solution.def_prop_ro(
+      "choice", [](const Solution& s) { return choice_of(s); }, "The config, and who chose it.");
   solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
@@ -262,6 +312,15 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
       "Bytes that the copies of one run read and write.");
+  nb::class_<ConvAnswer> conv(module, "ConvSolution",
+                              "What a dispatcher does about a convolution, which is never padded.");
+  conv.def_prop_ro(
+      "choice", [](const ConvAnswer& a) { return choice_of(a); }, "The config, and who chose it.");
+  conv.def_prop_ro(
+      "backend", [](const ConvAnswer& a) { return a.solution.backend->name(); }, "What executes it.");
+  conv.def_prop_ro(
+      "problem", [](const ConvAnswer& a) { return a.problem; },
+      "The problem, which the kernel sees as it is.");
 }
 
 void bind_registry(nb::module_& module) {
@@ -301,9 +360,9 @@ void bind_registry(nb::module_& module) {
       "Names of the backends, in the order in which they are asked.");
   registry.def(
       "kernels",
-      [](const RunnableRegistry& r, const ProblemArgument& problem, std::string_view rules) {
+      [](const RunnableRegistry& r, const AnyProblemArgument& problem, std::string_view rules) {
         std::vector<std::shared_ptr<Family>> families;
-        for (auto& kernels : r.registry.kernels(signature_of(problem_of(problem)), rules)) {
+        for (auto& kernels : r.registry.kernels(signature_of(any_problem_of(problem)), rules)) {
           families.push_back(std::make_shared<Family>(std::move(kernels.family)));
         }
         return families;
@@ -312,9 +371,9 @@ void bind_registry(nb::module_& module) {
       "Each backend's configs for the problem's types and layout.");
   registry.def(
       "supports",
-      [](const RunnableRegistry& r, const ProblemArgument& problem,
+      [](const RunnableRegistry& r, const AnyProblemArgument& problem,
          const NamedConfig& config) -> std::optional<std::string> {
-        const auto support = r.registry.supports(problem_of(problem), config.config);
+        const auto support = r.registry.supports(any_problem_of(problem), config.config);
         return support.backend ? std::nullopt : std::optional(support.refusal);
       },
       nb::arg("problem"), nb::arg("config"),

@@ -10,6 +10,7 @@ namespace {
 static_assert(KSCOUT_FALLBACK_ANALYTIC == static_cast<int>(Fallback::analytic) &&
               KSCOUT_FALLBACK_EXHAUSTIVE + 1 == EnumWords<Fallback>::words.size());
 static_assert(sizeof(kscout_buffers) == 9 * 8 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_conv_buffers) == 6 * 8 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_policy) == 2 * 4 + 4 * 8 + 6 * 8, "part of ABI version 1");
 
 const kscout_buffers& checked(const kscout_buffers* given) {
@@ -17,12 +18,19 @@ const kscout_buffers& checked(const kscout_buffers* given) {
   refuse_reserved(buffers.reserved, 0, "buffers", "kscout_buffers_init");
   return buffers;
 }
+const kscout_conv_buffers& checked(const kscout_conv_buffers* given) {
+  const kscout_conv_buffers& buffers = required(given, "buffers");
+  refuse_reserved(buffers.reserved, 0, "buffers", "kscout_conv_buffers_init");
+  return buffers;
+}
 
 GemmBuffers operands_of(const kscout_buffers& b) {
   return {.a = b.a, .b = b.b, .c = b.c, .alpha = b.alpha, .beta = b.beta, .bias = b.bias};
 }
+ConvTensors operands_of(const kscout_conv_buffers& b) { return {.in = b.in, .wei = b.wei, .out = b.out}; }
 
-RunOn place_of(const kscout_buffers& b) {
+template <class Buffers>
+RunOn place_of(const Buffers& b) {
   return {.stream = {b.stream}, .workspace = b.workspace, .workspace_bytes = b.workspace_bytes};
 }
 
@@ -38,6 +46,44 @@ DispatchPolicy policy_of(const kscout_policy* given) {
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
+
+// What kscout_gemm and kscout_conv have in common.
+
+template <class Problem>
+kscout_status solution(kscout_dispatcher* dispatcher, const Problem* problem, kscout_choice* choice) {
+  return guarded([&] {
+    refuse_null(choice, "choice");
+    store(dispatcher_of(dispatcher).get_solution(problem_of(problem)).choice, *choice);
+  });
+}
+
+template <class Problem>
+kscout_status workspace_bytes(kscout_dispatcher* dispatcher, const Problem* problem, size_t* bytes) {
+  return guarded([&] {
+    refuse_null(bytes, "bytes");
+    *bytes = dispatcher_of(dispatcher).workspace_bytes(problem_of(problem));
+  });
+}
+
+template <class Problem, class Buffers>
+kscout_status run(kscout_dispatcher* dispatcher, const Problem* problem, const Buffers* buffers,
+                  kscout_choice* choice) {
+  return guarded([&] {
+    const Buffers& given = checked(buffers);
+    const auto done = dispatcher_of(dispatcher).run(problem_of(problem), operands_of(given), place_of(given));
+    if (choice) store(done.choice, *choice);
+  });
+}
+
+template <class Problem, class Buffers>
+kscout_status run_config(kscout_dispatcher* dispatcher, const Problem* problem, const kscout_config* config,
+                         const Buffers* buffers) {
+  return guarded([&] {
+    const Buffers& given = checked(buffers);
+    dispatcher_of(dispatcher)
+        .run_explicit(problem_of(problem), config_of(config), operands_of(given), place_of(given));
+  });
+}
 
 }  // namespace
 
@@ -89,37 +135,45 @@ void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, 
   buffers->alpha = 1;
 }
 
+void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out) {
+  *buffers = {};
+  buffers->in = in;
+  buffers->wei = wei;
+  buffers->out = out;
+}
+
 kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                               kscout_choice* choice) {
-  return guarded([&] {
-    refuse_null(choice, "choice");
-    store(dispatcher_of(dispatcher).get_solution(problem_of(problem)).choice, *choice);
-  });
+  return solution(dispatcher, problem, choice);
+}
+kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                   kscout_choice* choice) {
+  return solution(dispatcher, problem, choice);
 }
 
 kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                      size_t* bytes) {
-  return guarded([&] {
-    refuse_null(bytes, "bytes");
-    *bytes = dispatcher_of(dispatcher).workspace_bytes(problem_of(problem));
-  });
+  return workspace_bytes(dispatcher, problem, bytes);
+}
+kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                          size_t* bytes) {
+  return workspace_bytes(dispatcher, problem, bytes);
 }
 
 kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                          const kscout_buffers* buffers, kscout_choice* choice) {
-  return guarded([&] {
-    const kscout_buffers& given = checked(buffers);
-    const Solution done =
-        dispatcher_of(dispatcher).run(problem_of(problem), operands_of(given), place_of(given));
-    if (choice) store(done.choice, *choice);
-  });
+  return run(dispatcher, problem, buffers, choice);
+}
+kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                              const kscout_conv_buffers* buffers, kscout_choice* choice) {
+  return run(dispatcher, problem, buffers, choice);
 }
 
 kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                 const kscout_config* config, const kscout_buffers* buffers) {
-  return guarded([&] {
-    const kscout_buffers& given = checked(buffers);
-    dispatcher_of(dispatcher)
-        .run_explicit(problem_of(problem), config_of(config), operands_of(given), place_of(given));
-  });
+  return run_config(dispatcher, problem, config, buffers);
+}
+kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                     const kscout_config* config, const kscout_conv_buffers* buffers) {
+  return run_config(dispatcher, problem, config, buffers);
 }

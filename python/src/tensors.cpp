@@ -1,0 +1,134 @@
+#include "tensors.h"
+
+#include <string>
+
+#include <kscout/error.h>
+
+namespace kscout::python {
+
+namespace {
+
+using Sizes = std::vector<std::int64_t>;
+
+/// Channels as one dimension, or as groups and the channels of one.
+struct Channels {
+  std::int64_t all, groups;
+
+  void append_to(Sizes& sizes, bool apart) const {
+    if (apart) sizes.push_back(groups);
+    sizes.push_back(apart ? all / groups : all);
+  }
+};
+
+Sizes image_shape(const ConvProblem& p, Channels channels, ConvOutput spatial, bool apart) {
+  const bool channels_last = p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
+  Sizes sizes{p.n};
+  if (!channels_last) channels.append_to(sizes, apart);
+  if (spatial_rank(p.layout) == 3) sizes.push_back(spatial.d);
+  sizes.insert(sizes.end(), {spatial.h, spatial.w});
+  if (channels_last) channels.append_to(sizes, apart);
+  return sizes;
+}
+
+Sizes shape_of(const ConvProblem& p, Tensor tensor, bool apart) {
+  if (tensor == Tensor::input) return image_shape(p, {p.c, p.g}, {p.d, p.h, p.w}, apart);
+  if (tensor == Tensor::output) return image_shape(p, {p.k, p.g}, output_sizes(p), apart);
+  Sizes sizes;
+  Channels{p.k, p.g}.append_to(sizes, apart);
+  if (spatial_rank(p.layout) == 3) sizes.push_back(p.z);
+  sizes.insert(sizes.end(), {p.y, p.x, p.c / p.g});
+  return sizes;
+}
+
+std::string text(const Sizes& sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "(" : ", ") + std::to_string(size);
+  return text.empty() ? "()" : text + ")";
+}
+
+const char* meaning(Tensor tensor, bool gradient) {
+  switch (tensor) {
+    case Tensor::input:
+      return gradient ? "the input's gradient" : "the input";
+    case Tensor::filter:
+      return gradient ? "the filter's gradient" : "the filter";
+    default:
+      return gradient ? "the output's gradient" : "the output";
+  }
+}
+
+/// Of each tensor, a gradient is what the backward directions compute, and the output that they start from.
+bool is_gradient(Op direction, Tensor tensor) {
+  if (direction == Op::conv_fwd) return false;
+  return tensor == Tensor::output || tensor == tensor_order(direction).c;
+}
+
+DType stated_type(const ConvProblem& p, Tensor tensor) {
+  const DType type = tensor == Tensor::input    ? p.dtype_in
+                     : tensor == Tensor::filter ? p.dtype_wei
+                                                : p.dtype_out;
+  return type == DType::tf32 ? DType::fp32 : type;
+}
+
+bool is_packed(const InputArray& array) {
+  std::int64_t stride = 1;
+  for (std::size_t i = array.ndim(); i-- > 0; stride *= static_cast<std::int64_t>(array.shape(i))) {
+    if (array.shape(i) > 1 && array.stride(i) != stride) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+TensorOrder tensor_order(Op direction) noexcept {
+  if (direction == Op::conv_bwd_data) return {Tensor::output, Tensor::filter, Tensor::input};
+  if (direction == Op::conv_bwd_weight) return {Tensor::output, Tensor::input, Tensor::filter};
+  return {Tensor::input, Tensor::filter, Tensor::output};
+}
+
+std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor) {
+  return shape_of(problem, tensor, /*apart=*/false);
+}
+
+void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Place& where,
+                  const InputArray& array) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Errc::invalid_argument, std::string("array ") + name + ", " +
+                                            meaning(tensor, is_gradient(problem.op, tensor)) + ", " + why);
+  };
+  if (place_of(name, array) != where) refuse("is in another memory than a");
+  const DType type = element_type(name, array), stated = stated_type(problem, tensor);
+  if (type != stated) {
+    refuse("holds " + std::string(word(type)) + "; " + print(problem) + " takes " +
+           std::string(word(stated)));
+  }
+  Sizes sizes, strides;
+  for (std::size_t i = 0; i < array.ndim(); ++i) {
+    sizes.push_back(static_cast<std::int64_t>(array.shape(i)));
+    strides.push_back(array.stride(i));
+  }
+  const Sizes wanted = tensor_shape(problem, tensor), apart = shape_of(problem, tensor, /*apart=*/true);
+  if (sizes != wanted && sizes != apart) {
+    refuse("has shape " + text(sizes) + "; " + print(problem) + " takes " + text(wanted) +
+           " or, with groups apart, " + text(apart) + ": dimensions stand in the order of memory");
+  }
+  if (!is_packed(array)) {
+    refuse("has strides of " + text(strides) +
+           " elements; it must be packed in the order of its dimensions: copy it "
+           "first");
+  }
+}
+
+ConvTensors conv_tensors(Op direction, const void* a, const void* b, void* c) noexcept {
+  const TensorOrder order = tensor_order(direction);
+  ConvTensors tensors;
+  const auto place = [&](Tensor tensor, void* data) {
+    (tensor == Tensor::input ? tensors.in : tensor == Tensor::filter ? tensors.wei : tensors.out) = data;
+  };
+  place(order.a, const_cast<void*>(a));  // only the one that the direction computes is written
+  place(order.b, const_cast<void*>(b));
+  place(order.c, c);
+  return tensors;
+}
+
+}  // namespace kscout::python

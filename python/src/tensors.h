@@ -1,0 +1,36 @@
+#pragma once
+/// \file
+/// Arrays as the tensors of a convolution. Nothing is copied.
+#include <cstdint>
+#include <vector>
+
+#include <kscout/backend.h>
+#include <kscout/conv_problem.h>
+
+#include "arrays.h"
+
+namespace kscout::python {
+
+/// A tensor of a convolution, or its gradient.
+enum class Tensor : std::uint8_t { input, filter, output };
+
+/// The tensors that a direction reads, in the order of the product's operands (see signature_of), and the one
+/// that it computes.
+struct TensorOrder {
+  Tensor a, b, c;
+};
+TensorOrder tensor_order(Op direction) noexcept;
+
+/// Sizes of its array, in the order of memory, channels of all groups together: nhwgc (n, h, w, c), ngchw
+/// (n, c, h, w), with d before h in 3-D; the filter (k, y, x, c/g), with z before y.
+std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor);
+
+/// Throws invalid_argument naming the array unless it is in this memory and what the problem states: type,
+/// sizes (groups may be a dimension of their own), packed in the order of its dimensions.
+void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Place& where,
+                  const InputArray& array);
+
+/// Three arrays that were checked, in the order of the operands.
+ConvTensors conv_tensors(Op direction, const void* a, const void* b, void* c) noexcept;
+
+}  // namespace kscout::python

@@ -1,0 +1,208 @@
+"""Convolutions on arrays, by a kernel library that is built here. NumPy, in double precision, is the reference."""
+
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import kscout
+from kscout import Conv, Registry
+from test_dispatch import OnlyDLPack
+
+HERE = Path(__file__).parent
+DIRECTIONS = ("conv_fwd", "conv_bwd_data", "conv_bwd_weight")
+
+
+def checksum(data):
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return f"fnv1a64:{value:016x}"
+
+
+def config_of(op, layout):
+    """A kernel for any filter."""
+    family = kscout.kernels("fp32", layout, op=op, provider="ck_tile", device="gfx950", rules="tiny")
+    return next(c for c in family.serving(Conv(1, 64, 64, 9, 9, 3, 3, layout=layout, op=op, stride=2, dilation=2)))
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """The index of the library."""
+    folder = tmp_path_factory.mktemp("conv")
+    file = folder / "loops.so"
+    compiler = os.environ.get("CC", "cc")
+    source, headers = HERE.parents[1] / "tests/libraries/toy_conv.c", HERE.parents[1] / "include"
+    subprocess.run([compiler, "-std=gnu99", "-O1", "-shared", "-fPIC", f"-I{headers}", source, "-o", file], check=True)
+    kernels = [
+        {"config": config_of(op, layout).name, "kernel": f"toy_{op}"}
+        for op, layout in itertools.product(DIRECTIONS, ("nhwgc", "ndhwgc"))
+    ]
+    index = folder / "loops.kscout-library.json"
+    index.write_text(
+        json.dumps(
+            {
+                "format": "kscout-kernel-library",
+                "version": 1,
+                "abi": 1,
+                "name": "loops",
+                "library": "loops.so",
+                "checksum": checksum(file.read_bytes()),
+                "backend": "cpu",
+                "kernels": kernels,
+            }
+        )
+    )
+    return index
+
+
+@pytest.fixture(scope="module")
+def registry(library):
+    return Registry(libraries=[library])
+
+
+def shapes(p):
+    """Of input, filter and output, spatial axes of 2-D problems included."""
+    sizes = [(p.d, p.z), (p.h, p.y), (p.w, p.x)]
+    axes = "dhw"[-2:] if p.layout == "nhwgc" else "dhw"
+    out = [
+        (size + getattr(p, f"left_pad_{a}") + getattr(p, f"right_pad_{a}") - (f - 1) * getattr(p, f"dilation_{a}") - 1)
+        // getattr(p, f"stride_{a}")
+        + 1
+        for a, (size, f) in zip("dhw", sizes)
+    ]
+    keep = slice(3 - len(axes), 3)
+    return (
+        (p.n, *[size for size, _ in sizes[keep]], p.c),
+        (p.k, *[f for _, f in sizes[keep]], p.c // p.g),
+        (p.n, *out[keep], p.k),
+    )
+
+
+def tensors(p, seed=0):
+    random = np.random.default_rng(seed)
+    return [random.standard_normal(shape, dtype=np.float32) for shape in shapes(p)]
+
+
+def reference(p, image, filters, result):
+    """What the direction computes of the other two, in double precision; and the sum of magnitudes."""
+    axes = "dhw" if image.ndim == 5 else "hw"
+    pads = [(0, 0), *[(getattr(p, f"left_pad_{a}"), getattr(p, f"right_pad_{a}")) for a in axes], (0, 0)]
+    inner = tuple(slice(left, left + size) for (left, _), size in zip(pads[1:-1], image.shape[1:-1]))
+    outs = []
+    for absolute in (False, True):
+        x, w, y = (abs(t.astype(np.float64)) if absolute else t.astype(np.float64) for t in (image, filters, result))
+        x = np.pad(x, pads).reshape(p.n, *[s + sum(q) for s, q in zip(image.shape[1:-1], pads[1:-1])], p.g, -1)
+        w = w.reshape(p.g, -1, *filters.shape[1:])
+        y = y.reshape(*result.shape[:-1], p.g, -1)
+        made = {"conv_fwd": y, "conv_bwd_data": x, "conv_bwd_weight": w}[p.op]
+        made[...] = 0
+        for tap in itertools.product(*[range(f) for f in filters.shape[1:-1]]):
+            at = tuple(
+                slice(t * getattr(p, f"dilation_{a}"), t * getattr(p, f"dilation_{a}") + (o - 1) * getattr(p, f"stride_{a}") + 1, getattr(p, f"stride_{a}"))
+                for a, t, o in zip(axes, tap, result.shape[1:-1])
+            )
+            seen, part = x[(slice(None), *at)], w[(slice(None), slice(None), *tap)]
+            if p.op == "conv_fwd":
+                y += np.einsum("...gc,gkc->...gk", seen, part)
+            elif p.op == "conv_bwd_data":
+                x[(slice(None), *at)] += np.einsum("...gk,gkc->...gc", y, part)
+            else:
+                w[(slice(None), slice(None), *tap)] = np.einsum("...gk,...gc->gkc", y, seen)
+        if p.op == "conv_bwd_data":
+            made = made[(slice(None), *inner)]
+        outs.append(made)
+    return outs
+
+
+def operands(p, image, filters, result):
+    """a and b of run(), and the array that it computes."""
+    return {
+        "conv_fwd": (image, filters, result),
+        "conv_bwd_data": (result, filters, image),
+        "conv_bwd_weight": (result, image, filters),
+    }[p.op]
+
+
+def assert_convolution(c, p, all_tensors):
+    exact, magnitude = reference(p, *all_tensors)
+    terms = p.flops / 2 / min(t.size for t in all_tensors)
+    assert np.all(abs(c.reshape(exact.shape) - exact) <= (terms + 4) * np.finfo(np.float32).eps * magnitude + 1e-30)
+
+
+PROBLEMS = [
+    dict(n=2, c=16, k=8, h=6, w=5, y=3, x=3, pad=1),
+    dict(n=1, c=16, k=32, h=7, w=9, y=3, x=2, g=2, stride=2, dilation=2, pad_w=1),
+    dict(n=2, c=8, k=8, h=5, w=5, y=1, x=1),
+    dict(n=1, c=8, k=16, h=5, w=6, y=2, x=3, left_pad_h=1, right_pad_w=2, stride_w=2),
+    dict(n=1, c=8, k=8, h=4, w=5, y=3, x=1, d=5, z=2, layout="ndhwgc", stride_d=2, pad_h=1),
+]
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("sizes", PROBLEMS)
+def test_every_direction_is_right(registry, op, sizes):
+    p = Conv(**sizes, op=op)
+    all_tensors = tensors(p)
+    a, b, computed = operands(p, *all_tensors)
+    c = registry.run(p, a, b)
+    assert c.shape == computed.shape and c.dtype == np.float32
+    assert_convolution(c, p, all_tensors)
+
+
+def test_the_result_goes_where_it_is_wanted_and_groups_may_be_a_dimension(registry):
+    p = Conv(1, 16, 32, 6, 6, 3, 3, g=2, pad=1)
+    image, filters, result = tensors(p)
+    assert registry.run(str(p), image, filters, result) is result
+    assert_convolution(result, p, (image, filters, result))
+    apart = np.zeros((1, 6, 6, 2, 16), np.float32)
+    foreign = OnlyDLPack(apart)
+    assert registry.run(p, OnlyDLPack(image.reshape(1, 6, 6, 2, 8)), OnlyDLPack(filters.reshape(2, 16, 3, 3, 8)), foreign) is foreign
+    assert np.array_equal(apart.reshape(result.shape), result)
+
+
+def test_a_solution_tells_what_run_will_do(registry):
+    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
+    solution = registry.get_solution(p)
+    assert isinstance(solution, kscout.ConvSolution) and solution.backend == "loops" and solution.problem == p
+    assert registry.workspace_bytes(p) == 0
+    config = kscout.Config(solution.choice.name)
+    assert registry.supports(p, config) is None
+    image, filters, _ = tensors(p)
+    assert np.array_equal(registry.run(p, image, filters, config=config), registry.run(p, image, filters))
+    assert "loops" in registry.backends and [len(f) for f in registry.kernels(p) if len(f)] == [1]
+
+
+def test_arrays_that_do_not_fit_are_refused_by_name(registry):
+    p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
+    image, filters, result = tensors(p)
+    strided = np.zeros((2, 6, 5, 32), np.float32)[..., ::2]
+    refused = [
+        (lambda: registry.run(p, image.astype(np.float64), filters), "array a, the input, holds fp64"),
+        (lambda: registry.run(p, image, filters[1:]), r"array b, the filter, has shape \(31, 3, 3, 16\).*takes \(32, 3, 3, 16\)"),
+        (lambda: registry.run(p, np.moveaxis(image, 3, 1), filters), r"array a, .*in the order of memory"),
+        (lambda: registry.run(p, strided, filters), "array a, the input, has strides.*copy it first"),
+        (lambda: registry.run(p, image, filters, result[:1]), "array c, the output, has shape"),
+        (lambda: registry.run(p.replace(op="conv_bwd_data"), image, filters), "array a, the output's gradient"),
+        (lambda: registry.run(p, image, filters, alpha=2.0), "alpha"),
+        (lambda: registry.run(p.replace(g=3), image, filters), "g=3"),
+    ]
+    for call, words in refused:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            call()
+    result.setflags(write=False)
+    with pytest.raises(TypeError, match="written"):
+        registry.run(p, image, filters, result)
+    with pytest.raises(TypeError):
+        registry.run(p, image.tolist(), filters)
+
+
+def test_without_kernels_for_convolutions_somebody_says_so():
+    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
+    image, filters, _ = tensors(p)
+    with pytest.raises(kscout.Unsupported):
+        Registry().run(p, image, filters)
