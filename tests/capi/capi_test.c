@@ -295,9 +295,64 @@ static void test_dispatchers(const char* not_an_index) {
   kscout_dispatcher_free(NULL);
 }
 
+/* A 3 x 3 convolution of one image, channels last, of small whole numbers: every sum is exact. */
+enum { SIDE = 6, CHANNELS = 32, FILTERS = 32 };
+
+static int convolution_is_right(const float* in, const float* wei, const float* out) {
+  int h, w, k, y, x, c, right = 1;
+  for (h = 0; h < SIDE; ++h) {
+    for (w = 0; w < SIDE; ++w) {
+      for (k = 0; k < FILTERS; ++k) {
+        float sum = 0;
+        for (y = 0; y < 3; ++y) {
+          for (x = 0; x < 3; ++x) {
+            const int row = h + y - 1, column = w + x - 1;
+            if (row < 0 || column < 0 || row >= SIDE || column >= SIDE) continue;
+            for (c = 0; c < CHANNELS; ++c)
+              sum += in[(row * SIDE + column) * CHANNELS + c] * wei[((k * 3 + y) * 3 + x) * CHANNELS + c];
+          }
+        }
+        right = right && out[(h * SIDE + w) * FILTERS + k] == sum;
+      }
+    }
+  }
+  return right;
+}
+
+static void test_running_convolutions(const char* index) {
+  static float in[SIDE * SIDE * CHANNELS], wei[FILTERS * 9 * CHANNELS], out[SIDE * SIDE * FILTERS];
+  kscout_registry* registry = NULL;
+  kscout_dispatcher* dispatcher = NULL;
+  kscout_conv problem;
+  kscout_conv_buffers buffers;
+  kscout_choice planned, ran;
+  size_t bytes = 1;
+  int i;
+  for (i = 0; i < SIDE * SIDE * CHANNELS; ++i) in[i] = (float)(i % 7 - 3);
+  for (i = 0; i < FILTERS * 9 * CHANNELS; ++i) wei[i] = (float)(i % 5 - 2);
+  CHECK(kscout_conv_parse("conv_fwd:1x32x6x6:32x3x3:fp32:nhwgc:pad=1", &problem) == KSCOUT_OK);
+  CHECK(kscout_registry_here(&registry) == KSCOUT_OK);
+  CHECK(kscout_registry_add_library(registry, index) == KSCOUT_OK);
+  CHECK(kscout_dispatcher_make(registry, NULL, &dispatcher) == KSCOUT_OK);
+  kscout_registry_free(registry);
+  kscout_conv_buffers_init(&buffers, in, wei, out);
+  CHECK(kscout_solution_conv(dispatcher, &problem, &planned) == KSCOUT_OK);
+  CHECK(kscout_workspace_bytes_conv(dispatcher, &problem, &bytes) == KSCOUT_OK && bytes == 0);
+  CHECK(kscout_run_conv(dispatcher, &problem, &buffers, &ran) == KSCOUT_OK);
+  CHECK(convolution_is_right(in, wei, out) && memcmp(&planned.config, &ran.config, sizeof ran.config) == 0);
+  out[0] += 1;
+  CHECK(kscout_run_config_conv(dispatcher, &problem, &ran.config, &buffers) == KSCOUT_OK &&
+        convolution_is_right(in, wei, out));
+  buffers.reserved[0] = 1;
+  CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
+  kscout_conv_buffers_init(&buffers, in, wei, NULL);
+  CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "");
+  kscout_dispatcher_free(dispatcher);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fprintf(stderr, "usage: capi_test MODEL A_FILE_THAT_IS_NO_MODEL\n");
+  if (argc != 4) {
+    fprintf(stderr, "usage: capi_test MODEL A_FILE_THAT_IS_NO_MODEL INDEX_OF_CONVOLUTIONS\n");
     return EXIT_FAILURE;
   }
   test_versions_and_errors();
@@ -306,6 +361,7 @@ int main(int argc, char** argv) {
   test_convolutions();
   test_selectors(argv[1], argv[2]);
   test_dispatchers(argv[2]);
+  test_running_convolutions(argv[3]);
   if (failures == 0) printf("all checks hold\n");
   return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

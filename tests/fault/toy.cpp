@@ -136,7 +136,7 @@ SweepPlan plan(const std::vector<GemmProblem>& problems, const std::vector<Kerne
   out.provider = out.backend = out.rules = "toy";
   out.device.name = "toy";
   out.protocol = protocol;
-  out.problems = problems;
+  out.problems.assign(problems.begin(), problems.end());
   out.configs = configs;
   std::vector<std::uint32_t> all;
   for (std::uint32_t c = 0; c < configs.size(); ++c) all.push_back(c);
