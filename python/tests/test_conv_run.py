@@ -112,7 +112,8 @@ def reference(p, image, filters, result):
             elif p.op == "conv_bwd_data":
                 x[(slice(None), *at)] += np.einsum("...gk,gkc->...gc", y, part)
             else:
-                w[(slice(None), slice(None), *tap)] = np.einsum("...gk,...gc->gkc", y, seen)
+                flat = [t.reshape(-1, *t.shape[-2:]) for t in (y, seen)]
+                w[(slice(None), slice(None), *tap)] = np.einsum("igk,igc->gkc", *flat)
         if p.op == "conv_bwd_data":
             made = made[(slice(None), *inner)]
         outs.append(made)

@@ -11,7 +11,18 @@ namespace kscout {
 
 namespace {
 
+bool is_empty(const GemmProblem& problem) { return problem.m == 0 || problem.n == 0; }
+
+void refuse_null(ProblemRef problem, const char* operand, const void* memory) {
+  if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
+}
+
 void check_buffers(const GemmProblem& problem, const GemmBuffers& buffers) {
+  if (!is_empty(problem)) {
+    refuse_null(problem, "c", buffers.c);
+    if (problem.k > 0) refuse_null(problem, "a", buffers.a);
+    if (problem.k > 0) refuse_null(problem, "b", buffers.b);
+  }
   if (buffers.beta != 0 && !problem.accumulate) {
     fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
          buffers.beta, print(problem));
@@ -24,7 +35,11 @@ Registry registry_of(Backend& backend) {
   return registry;
 }
 
-bool is_empty(const GemmProblem& problem) { return problem.m == 0 || problem.n == 0; }
+void check_tensors(const ConvProblem& problem, const ConvTensors& tensors) {
+  refuse_null(problem, "in", tensors.in);
+  refuse_null(problem, "wei", tensors.wei);
+  refuse_null(problem, "out", tensors.out);
+}
 
 /// Problems of one kind: what was decided about each, and the launches that are ready.
 template <class P, class S>
@@ -146,6 +161,7 @@ std::size_t Dispatcher::workspace_bytes(const ConvProblem& problem) {
 }
 
 ConvSolution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
+  check_tensors(problem, tensors);
   const std::scoped_lock lock(impl_->mutex);
   auto& ready = impl_->convs.ready(impl_->solver, problem);
   impl_->run(*ready.launch, *ready.solution.backend, problem, operands_of(problem.op, tensors), on);
@@ -155,6 +171,7 @@ ConvSolution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tens
 void Dispatcher::run_explicit(const ConvProblem& problem, const KernelConfig& config,
                               const ConvTensors& tensors, const RunOn& on) {
   check(problem);
+  check_tensors(problem, tensors);
   impl_->run_config(problem, config, operands_of(problem.op, tensors), on);
 }
 

@@ -256,7 +256,9 @@ static void test_running(kscout_dispatcher* dispatcher) {
   CHECK(kscout_run(dispatcher, &problem, &buffers, NULL) == KSCOUT_OK);
   buffers.beta = 1;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "beta=1");
-  buffers.beta = 0;
+  kscout_buffers_init(&buffers, NULL, b, c);
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "'a' is null");
+  kscout_buffers_init(&buffers, a, b, c);
   buffers.reserved[5] = 1;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
   kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_BF16, KSCOUT_LAYOUT_RCR);
@@ -346,7 +348,8 @@ static void test_running_convolutions(const char* index) {
   buffers.reserved[0] = 1;
   CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
   kscout_conv_buffers_init(&buffers, in, wei, NULL);
-  CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "");
+  CHECK_FAILS(kscout_run_conv(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT,
+              "'out' is null");
   kscout_dispatcher_free(dispatcher);
 }
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# retrain_test.sh REPOSITORY PROGRAMS: the round of examples/retrain.sh, with a new model of one tree that is no match for the old one.
+# retrain_test.sh REPOSITORY PROGRAMS: the round of examples/retrain.sh, with a new model of one tree that sees the depth of tiles only, no match for the old one.
 set -eu
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -9,6 +9,6 @@ export KSCOUT="$2/kscout"
 "$KSCOUT" train --data "$folder/training.parquet" --targets relative --folds 2 --rounds 30 --threads 1 --out "$folder/old"
 code=0
 "$1/examples/retrain.sh" "$folder/old" "$folder/training.parquet" "$folder/held_out.parquet" "$folder/new" \
-  --targets relative --rounds 1 --threads 1 >"$folder/out" 2>"$folder/err" || code=$?
+  --targets relative --features tile_k --rounds 1 --threads 1 >"$folder/out" 2>"$folder/err" || code=$?
 tail -3 "$folder/err"
 [ "$code" = 1 ] && grep -q 'FAIL: the new one is not accepted' "$folder/err" && [ -s "$folder/new.new.summary.csv" ]
