@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "sweep/plan.h"
 
 namespace kscout {
 
@@ -126,7 +127,7 @@ Imported Gatherer::finish(const std::filesystem::path& file) {
          first);
   }
   auto& about = imported_.table.metadata;
-  about["rules"] = "measured";
+  about["rules"] = std::string(kMeasuredRules);
   about["imported_from"] = file.filename().string();
   about["imported_as"] = std::string(word(request_.from));
   about["skipped"] = std::to_string(imported_.skipped_count);

@@ -12,6 +12,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/run_program.h"
+#include "sweep/plan.h"
 
 namespace kscout {
 
@@ -195,7 +196,7 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
 
   CkSweepReport report;
   report.table.device = options.device;
-  report.table.metadata = {{"rules", "measured"},
+  report.table.metadata = {{"rules", std::string(kMeasuredRules)},
                            {"measured_by", "CK Tile benchmark executables"},
                            {"protocol.warmup", std::to_string(options.warmup)},
                            {"protocol.repeat", std::to_string(options.repeat)}};

@@ -63,7 +63,9 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
   }
   table.metadata["provider"] = state.plan.provider;
   table.metadata["backend"] = state.plan.backend;
-  table.metadata["rules"] = state.plan.rules;
+  const bool of_library = state.plan.backend.starts_with(kLibraryPrefix);
+  table.metadata["rules"] = of_library ? std::string(kMeasuredRules) : state.plan.rules;
+  if (of_library) table.metadata["library"] = state.plan.rules;
   table.metadata["filter"] = state.plan.filter;
   table.metadata["seed"] = std::to_string(state.plan.seed);
   for_each_field<Protocol>([&](const auto& field) {

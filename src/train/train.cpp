@@ -12,6 +12,7 @@
 #include "core/hash.h"
 #include "evaluate/static_configs.h"
 #include "forest/lightgbm_text.h"
+#include "sweep/plan.h"
 #include "train/best_tflops.h"
 #include "train/folds.h"
 #include "train/warm_start.h"

@@ -55,9 +55,6 @@ struct TrainingResult {
   std::optional<ConfidenceFit> confidence;  ///< what the model's confidence came from
 };
 
-/// Rule set of models and tables whose configs come from no rules but from what was measured (imports).
-inline constexpr std::string_view kMeasuredRules = "measured";
-
 /// The families that the tables were measured from: one per signature among their problems, enumerated by
 /// `rules` (empty: the rule set that the tables name, else "default"; kMeasuredRules: the tables' own
 /// configs).
