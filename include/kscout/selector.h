@@ -62,8 +62,8 @@ struct Choice {
   double tflops = unknown;   ///< predicted, 10^12 operations per second
   double gb_s = unknown;     ///< predicted, least_bytes over the time
   double margin = unknown;   ///< how much longer the next config takes, as a fraction of this one's time
-  double confidence =
-      unknown;  ///< probability of being within 3 % of the family's best; unknown without calibration
+  /// Probability of being within 3 % of the family's best; unknown without calibration.
+  double confidence = unknown;
   double score = unknown;  ///< what the ranking sorts by, higher is better; comparable within one problem
   ChoiceSource source = ChoiceSource::fallback;      ///< which link answered
   ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the link that decided then
