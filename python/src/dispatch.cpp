@@ -103,7 +103,7 @@ ConvTensors operands_of(const ConvProblem& problem, const Call& call, const Outp
                 "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
   }
   const Place where = place_of('a', call.a);
-  const TensorOrder order = tensor_order(problem.op);
+  const OfOperands<Tensor> order = tensor_order(problem.op);
   check_tensor(problem, 'a', order.a, where, call.a);
   check_tensor(problem, 'b', order.b, where, call.b);
   check_tensor(problem, 'c', order.c, where, InputArray(c));

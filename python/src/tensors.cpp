@@ -80,10 +80,8 @@ bool is_packed(const InputArray& array) {
 
 }  // namespace
 
-TensorOrder tensor_order(Op direction) noexcept {
-  if (direction == Op::conv_bwd_data) return {Tensor::output, Tensor::filter, Tensor::input};
-  if (direction == Op::conv_bwd_weight) return {Tensor::output, Tensor::input, Tensor::filter};
-  return {Tensor::input, Tensor::filter, Tensor::output};
+OfOperands<Tensor> tensor_order(Op direction) noexcept {
+  return by_operand(direction, Tensor::input, Tensor::filter, Tensor::output);
 }
 
 std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor) {
@@ -120,15 +118,9 @@ void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Pl
 }
 
 ConvTensors conv_tensors(Op direction, const void* a, const void* b, void* c) noexcept {
-  const TensorOrder order = tensor_order(direction);
-  ConvTensors tensors;
-  const auto place = [&](Tensor tensor, void* data) {
-    (tensor == Tensor::input ? tensors.in : tensor == Tensor::filter ? tensors.wei : tensors.out) = data;
-  };
-  place(order.a, const_cast<void*>(a));  // only the one that the direction computes is written
-  place(order.b, const_cast<void*>(b));
-  place(order.c, c);
-  return tensors;
+  // Only the one that the direction computes is written.
+  const auto [in, wei, out] = by_tensor(direction, const_cast<void*>(a), const_cast<void*>(b), c);
+  return {.in = in, .wei = wei, .out = out};
 }
 
 }  // namespace kscout::python

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <kscout/backend.h>
+#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "arrays.h"
@@ -14,12 +15,8 @@ namespace kscout::python {
 /// A tensor of a convolution, or its gradient.
 enum class Tensor : std::uint8_t { input, filter, output };
 
-/// The tensors that a direction reads, in the order of the product's operands (see signature_of), and the one
-/// that it computes.
-struct TensorOrder {
-  Tensor a, b, c;
-};
-TensorOrder tensor_order(Op direction) noexcept;
+/// The tensors that a direction reads, and the one that it computes.
+OfOperands<Tensor> tensor_order(Op direction) noexcept;
 
 /// Sizes of its array, in the order of memory, channels of all groups together: nhwgc (n, h, w, c), ngchw
 /// (n, c, h, w), with d before h in 3-D; the filter (k, y, x, c/g), with z before y.

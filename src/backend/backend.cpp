@@ -2,6 +2,7 @@
 #include <vector>
 
 #include <kscout/backend.h>
+#include <kscout/conv_operands.h>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
@@ -41,15 +42,9 @@ Backend& backend(std::string_view name) {
   return entry.get();
 }
 
-GemmBuffers operands_of(Op direction, const ConvTensors& t) noexcept {
-  switch (direction) {
-    case Op::conv_bwd_data:
-      return {.a = t.out, .b = t.wei, .c = t.in};
-    case Op::conv_bwd_weight:
-      return {.a = t.out, .b = t.in, .c = t.wei};
-    default:
-      return {.a = t.in, .b = t.wei, .c = t.out};
-  }
+GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept {
+  const auto [a, b, c] = by_operand(direction, tensors.in, tensors.wei, tensors.out);
+  return {.a = a, .b = b, .c = c};
 }
 
 std::span<const std::string_view> backend_names() noexcept {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
@@ -169,18 +170,8 @@ ConvProblem make_conv(Op op, DType dtype, Layout layout) {
 }
 
 Signature signature_of(const ConvProblem& p) noexcept {
-  Signature s{.op = p.op, .dtype_acc = p.dtype_acc, .layout = p.layout};
-  switch (p.op) {
-    case Op::conv_bwd_data:
-      s.dtype_a = p.dtype_out, s.dtype_b = p.dtype_wei, s.dtype_c = p.dtype_in;
-      break;
-    case Op::conv_bwd_weight:
-      s.dtype_a = p.dtype_out, s.dtype_b = p.dtype_in, s.dtype_c = p.dtype_wei;
-      break;
-    default:
-      s.dtype_a = p.dtype_in, s.dtype_b = p.dtype_wei, s.dtype_c = p.dtype_out;
-  }
-  return s;
+  const auto [a, b, c] = by_operand(p.op, p.dtype_in, p.dtype_wei, p.dtype_out);
+  return {.op = p.op, .dtype_a = a, .dtype_b = b, .dtype_c = c, .dtype_acc = p.dtype_acc, .layout = p.layout};
 }
 
 ConvOutput output_sizes(const ConvProblem& p) noexcept {

@@ -1,6 +1,7 @@
 // Sources of CK Tile kernels. The parts that kernels share stand in src/generate/ck_tile/.
 #include <algorithm>
 
+#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
@@ -139,9 +140,7 @@ std::string gemm_source(const NamedConfig& kernel, const std::string& name) {
 
 /// Types of the tensors: a signature holds them by operand of the product.
 void add_conv_types(Members& to, const Signature& s, std::string_view name) {
-  const DType in = s.op == Op::conv_fwd ? s.dtype_a : s.op == Op::conv_bwd_data ? s.dtype_c : s.dtype_b;
-  const DType wei = s.op == Op::conv_bwd_weight ? s.dtype_c : s.dtype_b;
-  const DType out = s.op == Op::conv_fwd ? s.dtype_c : s.dtype_a;
+  const auto [in, wei, out] = by_tensor(s.op, s.dtype_a, s.dtype_b, s.dtype_c);
   to.type("In", type_name(in, name)).type("Wei", type_name(wei, name)).type("Out", type_name(out, name));
   to.type("Acc", type_name(s.dtype_acc, name));
 }

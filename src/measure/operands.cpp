@@ -4,6 +4,8 @@
 #include <array>
 #include <vector>
 
+#include <kscout/conv_operands.h>
+
 #include "core/fail.h"
 
 namespace kscout {
@@ -69,16 +71,10 @@ OperandViews views_of(const GemmProblem& problem) {
 
 OperandViews views_of(const ConvProblem& problem) {
   const ConvElements count = operand_elements(problem);
-  const MatrixView in = packed(problem.dtype_in, count.in), wei = packed(problem.dtype_wei, count.wei),
-                   out = packed(problem.dtype_out, count.out);
-  switch (problem.op) {
-    case Op::conv_bwd_data:
-      return {out, wei, in, 1};
-    case Op::conv_bwd_weight:
-      return {out, in, wei, 1};
-    default:
-      return {in, wei, out, 1};
-  }
+  const auto [a, b, c] =
+      by_operand(problem.op, packed(problem.dtype_in, count.in), packed(problem.dtype_wei, count.wei),
+                 packed(problem.dtype_out, count.out));
+  return {a, b, c, 1};
 }
 
 double bytes_of(const MatrixView& view, std::int64_t items) {
