@@ -144,8 +144,8 @@ TEST(CuratedConv, DepthOfWarpTiles) {
   EXPECT_FALSE(seen.contains("bf16 16 64 16"));
 }
 
-/// Configs of the family that serve a problem, as (vec_a, vec_b, vec_c).
-std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
+/// Configs of the family that serve a problem.
+std::vector<KernelConfig> serving(const char* text) {
   const ConvProblem problem = parse_conv_problem(text);
   const Family family = enumerate({.provider = "ck_tile",
                                    .signature = signature_of(problem),
@@ -154,12 +154,37 @@ std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
                                    .filter = "c.merged_groups == 1"});
   std::vector<std::uint8_t> serves(family.configs.size());
   serving_configs(family, problem, serves);
-  std::set<std::array<std::int32_t, 3>> widths;
+  std::vector<KernelConfig> configs;
   for (std::size_t i = 0; i < serves.size(); ++i) {
-    const KernelConfig config = family.configs[i];
-    if (serves[i]) widths.insert({config["vec_a"], config["vec_b"], config["vec_c"]});
+    if (serves[i]) configs.push_back(family.configs[i]);
   }
+  return configs;
+}
+
+/// Their (vec_a, vec_b, vec_c).
+std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
+  std::set<std::array<std::int32_t, 3>> widths;
+  for (const KernelConfig& config : serving(text))
+    widths.insert({config["vec_a"], config["vec_b"], config["vec_c"]});
   return widths;
+}
+
+TEST(CuratedConv, SpecialisationsFollowTheFilter) {
+  const auto words = [](const char* text) {
+    std::set<std::string> seen;
+    for (const KernelConfig& config : serving(text))
+      seen.insert(axis_value_text(config.space->axes[config.space->axis_index("specialization")],
+                                  config["specialization"]));
+    return seen;
+  };
+  using Words = std::set<std::string>;
+  EXPECT_EQ(words("conv_fwd:2x64x9x9:64x3x3:bf16:nhwgc:pad=1"), Words{"default"});
+  EXPECT_EQ(words("conv_fwd:2x16x9x9:32x3x3:bf16:nhwgc:g=16:pad=1"), (Words{"default", "filter3x3"}))
+      << "one input channel per group";
+  EXPECT_EQ(words("conv_fwd:2x16x9x9:32x3x5:bf16:nhwgc:g=16:pad=1"), Words{"default"});
+  EXPECT_EQ(words("conv_fwd:2x16x9x9x9:32x1x3x3:bf16:ndhwgc:g=16"), Words{"default"});
+  EXPECT_EQ(words("conv_fwd:2x16x9x9x9:32x3x3x3:bf16:ndhwgc:g=16"), (Words{"default", "filter3x3"}));
+  EXPECT_EQ(words("conv_fwd:2x64x9x9:64x1x1:bf16:nhwgc:stride=2"), (Words{"default", "filter1x1_pad0"}));
 }
 
 TEST(CuratedConv, VectorsFollowTheChannelsOfAGroup) {
