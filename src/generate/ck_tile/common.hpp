@@ -40,4 +40,31 @@ inline bool zero(void* memory, std::uint64_t bytes, void* stream) {
   return hipMemsetAsync(memory, 0, bytes, static_cast<hipStream_t>(stream)) == hipSuccess;
 }
 
+/// The two functions of a kernel in the library's table, the same for every kind. `Kind` derives from it and says what
+/// is its own; texts are null when all is well:
+///   refusal(shape)         why it does not take a shape
+///   workspace_of(shape)    bytes, of a shape that it takes
+///   start(shape, call)     puts the computation into the stream; why that failed
+template <class Kind>
+struct Entry {
+  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
+                                      kscout_kernel_message message) {
+    return guarded(message, [&] {
+      if (const char* const why = Kind::refusal(*shape)) return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, why);
+      *bytes = Kind::workspace_of(*shape);
+      return std::int32_t{KSCOUT_KERNEL_OK};
+    });
+  }
+
+  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
+                          kscout_kernel_message message) {
+    return guarded(message, [&] {
+      if (call->alpha != 1 || call->beta != 0)
+        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "alpha is 1 and beta 0 for these kernels");
+      if (const char* const why = Kind::start(*shape, *call)) return refuse(message, KSCOUT_KERNEL_FAILED, why);
+      return std::int32_t{KSCOUT_KERNEL_OK};
+    });
+  }
+};
+
 }  // namespace kscout_ck

@@ -29,6 +29,13 @@ inline std::uint64_t input_elements(const kscout_conv_shape& s) {
   return static_cast<std::uint64_t>(s.n * s.c) * volume(s.in);
 }
 
+/// `takes` answers for the sizes of a convolution.
+template <class F>
+const char* conv_refusal(const kscout_kernel_shape& shape, F&& takes) {
+  if (shape.conv == nullptr) return "the shape is no convolution's";
+  return takes(*shape.conv) ? nullptr : "the kernel does not take this convolution";
+}
+
 // ---- what the directions do not share: operands of the implicit GEMM, and the host's arguments
 
 template <class Config, class ConvTraits>
@@ -91,7 +98,7 @@ __global__ void convert_from_fp32(const float* from, To* to, std::uint64_t eleme
 /// vec_*; double_buffer, wave_groups, merged_groups, split_image, explicit_gemm, two_stage, stream_k,
 /// blocks_per_cu, split_k_axis, scheduler; templates Direction, Pipeline, Partitioner.
 template <class Config>
-struct Conv {
+struct Conv : Entry<Conv<Config>> {
   using ConvTraits = ConvTraitsOf<Config>;
   using Fixed = FixedParams<ConvTraits>;
   using Part = typename Config::template Direction<Config, ConvTraits>;
@@ -131,49 +138,38 @@ struct Conv {
     }
   }
 
-  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
-                                      kscout_kernel_message message) {
-    return guarded(message, [&] {
-      if (shape->conv == nullptr) return refuse(message, KSCOUT_KERNEL_FAILED, "the shape is no convolution's");
-      const auto args = Kernel::MakeKernelArgs(Part::host_args(*shape->conv, nullptr, nullptr, nullptr, parts(*shape)));
-      if (!Kernel::IsSupportedArgument(args))
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "the kernel does not take this convolution");
-      *bytes = workspace_of(*shape);
-      return std::int32_t{KSCOUT_KERNEL_OK};
+  static const char* refusal(const kscout_kernel_shape& shape) {
+    return conv_refusal(shape, [&](const kscout_conv_shape& conv) {
+      return Kernel::IsSupportedArgument(
+          Kernel::MakeKernelArgs(Part::host_args(conv, nullptr, nullptr, nullptr, parts(shape))));
     });
   }
 
-  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
-                          kscout_kernel_message message) {
-    return guarded(message, [&] {
-      const kscout_conv_shape& conv = *shape->conv;
-      if (call->alpha != 1 || call->beta != 0)
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "alpha is 1 and beta 0 for these kernels");
-      void* const stored = Config::two_stage ? call->workspace : call->c;
-      const auto host = Part::host_args(conv, call->a, call->b, stored, parts(*shape));
-      std::uint64_t to_zero = Part::bytes_to_zero(conv, parts(*shape));
-      if (Config::two_stage && to_zero != 0) to_zero = filter_elements(conv) * sizeof(float);
-      if (to_zero != 0 && !zero(stored, to_zero, call->stream))
-        return refuse(message, KSCOUT_KERNEL_FAILED, "the result cannot be set to 0 before parts are added");
-      if constexpr (Config::stream_k) {
-        const std::uint64_t bytes = workspace_of(*shape);
-        if (bytes != 0 && !zero(call->workspace, bytes, call->stream))
-          return refuse(message, KSCOUT_KERNEL_FAILED, "stream-K's workspace cannot be set to 0");
-        auto args = Kernel::MakeKernelArgs(host);
-        Kernel::SetWorkSpacePointer(args, call->workspace);
-        launch<Kernel>(args, call->stream);
-      } else if (parts(*shape) > 1) {
-        launch<KernelThat<Store::add>>(KernelThat<Store::add>::MakeKernelArgs(host), call->stream);
-      } else {
-        launch<Kernel>(Kernel::MakeKernelArgs(host), call->stream);
-      }
-      if constexpr (Config::two_stage) {
-        const std::uint64_t elements = filter_elements(conv);
-        convert_from_fp32<<<static_cast<unsigned>((elements + 255) / 256), 256, 0, static_cast<hipStream_t>(call->stream)>>>(
-            static_cast<const float*>(call->workspace), static_cast<typename Part::C*>(call->c), elements);
-      }
-      return std::int32_t{KSCOUT_KERNEL_OK};
-    });
+  static const char* start(const kscout_kernel_shape& shape, const kscout_kernel_call& call) {
+    const kscout_conv_shape& conv = *shape.conv;
+    void* const stored = Config::two_stage ? call.workspace : call.c;
+    const auto host = Part::host_args(conv, call.a, call.b, stored, parts(shape));
+    std::uint64_t to_zero = Part::bytes_to_zero(conv, parts(shape));
+    if (Config::two_stage && to_zero != 0) to_zero = filter_elements(conv) * sizeof(float);
+    if (to_zero != 0 && !zero(stored, to_zero, call.stream))
+      return "the result cannot be set to 0 before parts are added";
+    if constexpr (Config::stream_k) {
+      const std::uint64_t bytes = workspace_of(shape);
+      if (bytes != 0 && !zero(call.workspace, bytes, call.stream)) return "stream-K's workspace cannot be set to 0";
+      auto args = Kernel::MakeKernelArgs(host);
+      Kernel::SetWorkSpacePointer(args, call.workspace);
+      launch<Kernel>(args, call.stream);
+    } else if (parts(shape) > 1) {
+      launch<KernelThat<Store::add>>(KernelThat<Store::add>::MakeKernelArgs(host), call.stream);
+    } else {
+      launch<Kernel>(Kernel::MakeKernelArgs(host), call.stream);
+    }
+    if constexpr (Config::two_stage) {
+      const std::uint64_t elements = filter_elements(conv);
+      convert_from_fp32<<<static_cast<unsigned>((elements + 255) / 256), 256, 0, static_cast<hipStream_t>(call.stream)>>>(
+          static_cast<const float*>(call.workspace), static_cast<typename Part::C*>(call.c), elements);
+    }
+    return nullptr;
   }
 
  private:
@@ -190,7 +186,7 @@ struct Conv {
 
 /// Config: In, Wei, Out, Acc; tile_h, tile_w, filter, stride_h, stride_w, images, sub_h, sub_w, vec_in, vec_out.
 template <class Config>
-struct Depthwise {
+struct Depthwise : Entry<Depthwise<Config>> {
   static constexpr index_t pad = (Config::filter - 1) / 2;
   using DepthTraits =
       ck_tile::DepthwiseConvFwdTraits<typename Config::In, typename Config::Wei, typename Config::Acc, typename Config::Out,
@@ -214,27 +210,19 @@ struct Depthwise {
     return Kernel::MakeKernelArgs(ForwardArgs(conv_param(s), in, wei, {}, out, 1));
   }
 
-  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
-                                      kscout_kernel_message message) {
-    return guarded(message, [&] {
-      *bytes = 0;
-      if (shape->conv == nullptr) return refuse(message, KSCOUT_KERNEL_FAILED, "the shape is no convolution's");
-      if (!Kernel::IsSupportedArgument(kernel_args(*shape->conv, nullptr, nullptr, nullptr)))
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "the kernel does not take this convolution");
-      return std::int32_t{KSCOUT_KERNEL_OK};
+  static const char* refusal(const kscout_kernel_shape& shape) {
+    return conv_refusal(shape, [](const kscout_conv_shape& conv) {
+      return Kernel::IsSupportedArgument(kernel_args(conv, nullptr, nullptr, nullptr));
     });
   }
 
-  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
-                          kscout_kernel_message message) {
-    return guarded(message, [&] {
-      if (call->alpha != 1 || call->beta != 0)
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "alpha is 1 and beta 0 for these kernels");
-      const auto args = kernel_args(*shape->conv, call->a, call->b, call->c);
-      ck_tile::launch_kernel(launch_on(call->stream),
-                             ck_tile::make_kernel(Kernel{}, Kernel::GridSize(args), Kernel::BlockSize(), 0, args));
-      return std::int32_t{KSCOUT_KERNEL_OK};
-    });
+  static std::uint64_t workspace_of(const kscout_kernel_shape&) { return 0; }
+
+  static const char* start(const kscout_kernel_shape& shape, const kscout_kernel_call& call) {
+    const auto args = kernel_args(*shape.conv, call.a, call.b, call.c);
+    ck_tile::launch_kernel(launch_on(call.stream),
+                           ck_tile::make_kernel(Kernel{}, Kernel::GridSize(args), Kernel::BlockSize(), 0, args));
+    return nullptr;
   }
 };
 

@@ -7,7 +7,7 @@ namespace kscout_ck {
 /// Config: types A, B, C, Acc and ALayout, BLayout, CLayout; tile_*, warp_*, warp_tile_*; pad_*, persistent,
 /// double_buffer, cshuffle, blocks_per_cu, split_k_axis, scheduler; template Pipeline.
 template <class Config>
-struct Gemm {
+struct Gemm : Entry<Gemm<Config>> {
   using Shape = ck_tile::TileGemmShape<ck_tile::sequence<Config::tile_m, Config::tile_n, Config::tile_k>,
                                        ck_tile::sequence<Config::warp_m, Config::warp_n, Config::warp_k>,
                                        ck_tile::sequence<Config::warp_tile_m, Config::warp_tile_n, Config::warp_tile_k>>;
@@ -37,33 +37,24 @@ struct Gemm {
                                  static_cast<index_t>(s.ldc)};
   }
 
-  static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,
-                                      kscout_kernel_message message) {
-    return guarded(message, [&] {
-      *bytes = 0;
-      if (shape->batch != 1) return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "one product at a time");
-      if (!Kernel::IsSupportedArgument(Kernel::MakeKernelArgs(host_args(*shape, nullptr, nullptr, nullptr))))
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "the kernel does not take these sizes");
-      return std::int32_t{KSCOUT_KERNEL_OK};
-    });
+  static const char* refusal(const kscout_kernel_shape& shape) {
+    if (shape.batch != 1) return "one product at a time";
+    const bool takes = Kernel::IsSupportedArgument(Kernel::MakeKernelArgs(host_args(shape, nullptr, nullptr, nullptr)));
+    return takes ? nullptr : "the kernel does not take these sizes";
   }
 
-  static std::int32_t run(const kscout_kernel*, const kscout_kernel_shape* shape, const kscout_kernel_call* call,
-                          kscout_kernel_message message) {
-    return guarded(message, [&] {
-      if (call->alpha != 1 || call->beta != 0)
-        return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "alpha is 1 and beta 0 for these kernels");
-      const auto args = Kernel::MakeKernelArgs(host_args(*shape, call->a, call->b, call->c));
-      const index_t parts = split_k(*shape);
-      if (parts > 1 && !zero(call->c, sizeof(typename Config::C) * shape->m * shape->ldc, call->stream))
-        return refuse(message, KSCOUT_KERNEL_FAILED, "C cannot be set to 0 before its parts are added");
-      if (parts > 1) {
-        launch<KernelThat<Store::add>>(*shape, args, call->stream);
-      } else {
-        launch<Kernel>(*shape, args, call->stream);
-      }
-      return std::int32_t{KSCOUT_KERNEL_OK};
-    });
+  static std::uint64_t workspace_of(const kscout_kernel_shape&) { return 0; }
+
+  static const char* start(const kscout_kernel_shape& shape, const kscout_kernel_call& call) {
+    const auto args = Kernel::MakeKernelArgs(host_args(shape, call.a, call.b, call.c));
+    if (split_k(shape) <= 1) {
+      launch<Kernel>(shape, args, call.stream);
+      return nullptr;
+    }
+    if (!zero(call.c, sizeof(typename Config::C) * shape.m * shape.ldc, call.stream))
+      return "C cannot be set to 0 before its parts are added";
+    launch<KernelThat<Store::add>>(shape, args, call.stream);
+    return nullptr;
   }
 
  private:
