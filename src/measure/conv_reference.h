@@ -5,10 +5,14 @@
 ///     const ConvReference reference(problem, operands);
 ///     if (!(reference.check(operands.c()).error <= 1)) ...
 ///
-/// Small problems are compared element by element. Of large ones some elements are: the first and the last,
-/// the first pixel's last channel, and others drawn at random; and every row of the result is summed, which
-/// shows an element that was never written (operands begin as NaN). An error in an element that is not drawn
-/// stays unseen: there is no check of all of them as Freivalds' of a GEMM.
+/// Small problems (up to 2^19 products and elements) are compared element by element. Larger ones by
+///  - elements at corners, at the edges of tiles of 8 to 256 and at random places, each against its own
+///    products: 8 to 4,096 of them, 2^20 products together;
+///  - Freivalds' check of rows (conv_row_sums.h): the channels of a pixel, or of a place of an output
+///  channel's
+///    filter, added up with random weights. One wrong element always shows when it is wrong by more than its
+///    row's tolerance. All rows are checked when that takes at most 2^28 products, else as many as these pay,
+///    drawn at random. An element that was never written (operands begin as NaN) shows in any row.
 ///
 /// Tolerance per element: that of verify.h. The filter's gradient may be added up from parts in its own type:
 /// there each stored part may be rounded, which allows 8 round-offs of the size that a sum of products with
@@ -20,6 +24,7 @@
 
 #include <kscout/conv_problem.h>
 
+#include "measure/conv_row_sums.h"
 #include "measure/verify.h"
 
 namespace kscout {
@@ -44,9 +49,10 @@ class ConvReference final : public Reference {
   };
 
   Instruments& device_;
-  MatrixView rows_;                   ///< of C
+  ConvRows rows_;
   std::vector<std::int64_t> places_;  ///< of elements_, as indices into C
   std::vector<Element> elements_;
+  std::vector<RowSum> sums_;  ///< none when every element is compared
 };
 
 }  // namespace kscout

@@ -13,6 +13,7 @@
 #include "measure/cache_flush.h"
 #include "measure/elements.h"
 #include "measure/instruments.h"
+#include "measure/lane_sum.h"
 
 namespace kscout {
 
@@ -51,26 +52,6 @@ void fill_with(void* data, std::int64_t count, Operand operand, std::uint64_t se
   }
 }
 
-/// Sums of eight lanes: fixed order, and the compiler may use vectors for it.
-struct Lanes {
-  std::array<double, 8> lane{};
-  double total() const {
-    return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
-  }
-};
-
-/// sum term(i), i below count.
-template <class F>
-double sum_of(std::int64_t count, F&& term) {
-  Lanes sum;
-  std::int64_t i = 0;
-  for (; i + 8 <= count; i += 8) {
-    for (std::int64_t l = 0; l < 8; ++l) sum.lane[static_cast<std::size_t>(l)] += term(i + l);
-  }
-  for (; i < count; ++i) sum.lane[0] += term(i);
-  return sum.total();
-}
-
 template <class E>
 void multiply_item(const MatrixView& view, const typename E::stored* base, const double* x, Squares squares,
                    double* value, double* square) {
@@ -78,11 +59,11 @@ void multiply_item(const MatrixView& view, const typename E::stored* base, const
   for (std::int64_t l = 0; l < view.lines(); ++l) {
     const auto* const line = base + l * view.leading;
     if (view.row_major) {
-      value[l] = sum_of(view.columns, [&](std::int64_t c) { return E::load(line, c) * x[c]; });
+      value[l] = lane_sum(view.columns, [&](std::int64_t c) { return E::load(line, c) * x[c]; });
       if (squares == Squares::plain)
-        square[l] = sum_of(view.columns, [&](std::int64_t c) { return squared(E::load(line, c)); });
+        square[l] = lane_sum(view.columns, [&](std::int64_t c) { return squared(E::load(line, c)); });
       if (squares == Squares::scaled)
-        square[l] = sum_of(view.columns, [&](std::int64_t c) { return squared(E::load(line, c) * x[c]); });
+        square[l] = lane_sum(view.columns, [&](std::int64_t c) { return squared(E::load(line, c) * x[c]); });
     } else {
       const double scale = x[l], square_scale = squares == Squares::scaled ? scale * scale : 1;
       for (std::int64_t r = 0; r < view.rows; ++r) {

@@ -13,6 +13,7 @@ namespace kscout {
 
 inline constexpr double kSlack = 8;       ///< unit round-offs of a sum that are allowed
 inline constexpr double kStoreSlack = 2;  ///< unit round-offs of a stored element that are allowed
+inline constexpr double kPartsSlack = 8;  ///< of sums that may be stored in parts of the element's type
 
 inline double round_off(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off; });

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "measure/conv_reference.h"
+#include "measure/row_weights.h"
 #include "measure/tolerance.h"
 
 namespace kscout {
@@ -178,13 +179,7 @@ std::vector<double> GemmReference::bias_of(const GemmOperands& operands) const {
 }
 
 void GemmReference::add_row_checks(const GemmOperands& operands) {
-  x_.resize(static_cast<std::size_t>(problem_.n));
-  std::uint64_t random = 0x5EED;
-  for (double& x : x_) {
-    random = mix_hash(random, 1);
-    const double size = 0.5 + static_cast<double>(random >> 11) * 0x1p-53;
-    x = (random & 1) ? size : -size;
-  }
+  x_ = row_weights(problem_.n);
   // The reference itself sums in float64; its own round-off only shows beside exact integers.
   const double unit = sum_round_off_ + 0x1p-50;
   const double k = static_cast<double>(problem_.k);

@@ -1,9 +1,12 @@
 // Convolutions through kernel libraries, and the reference that judges them.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include <kscout/conv_operands.h>
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
 
@@ -79,7 +82,7 @@ TEST_F(LibraryConv, EveryDirectionIsRightByTheReference) {
   }
 }
 
-TEST_F(LibraryConv, ThreeAxesAndLargeProblemsBySamples) {
+TEST_F(LibraryConv, ThreeAxesAndLargeProblems) {
   Dispatcher dispatcher(registry(index(Op::conv_fwd, {"toy_conv_fwd"}, Layout::ndhwgc)));
   const ConvProblem problem = parse_conv_problem("conv_fwd:1x16x6x9x8:48x3x3x3:pad=1:stride_d=2");
   ASSERT_GT(flop_count(problem) / 2, 1 << 19) << "else every element is compared";
@@ -99,6 +102,70 @@ TEST_F(LibraryConv, ThreeAxesAndLargeProblemsBySamples) {
   out[elements / 3] = before;
   out[elements - 1] += 1;
   EXPECT_GT(reference.check(b.c).error, 1);
+}
+
+/// The result as the definition has it, element by element.
+void compute(const ConvProblem& problem, GemmOperands& operands) {
+  const GemmBuffers b = operands.buffers();
+  const auto* const first = static_cast<const float*>(b.a);
+  const auto* const second = static_cast<const float*>(b.b);
+  const ConvElements count = operand_elements(problem);
+  for (std::int64_t i = 0; i < by_operand(problem.op, count.in, count.wei, count.out).c; ++i) {
+    const ConvProducts products = conv_products(problem, i);
+    double sum = 0;
+    for (std::size_t j = 0; j < products.a.size(); ++j)
+      sum += double{first[products.a[j]]} * double{second[products.b[j]]};
+    static_cast<float*>(b.c)[i] = static_cast<float>(sum);
+  }
+}
+
+TEST(ConvReference, OneWrongElementOfALargeResultShows) {
+  for (const char* const text :
+       {"conv_fwd:2x24x13x11:32x3x3:g=2:pad=1:dilation=2", "conv_fwd:3x64x17x19:64x5x5:fp32:ngchw:g=64:pad=2",
+        "conv_fwd:1x8x7x9x8:24x3x3x3:pad=1", "conv_bwd_data:4x24x15x13:32x3x3:g=2:stride=2:pad=1",
+        "conv_bwd_data:2x16x15x13:32x3x3:fp32:ngchw:left_pad_h=2",
+        "conv_bwd_weight:2x32x13x15:24x3x3:g=2:pad=1",
+        "conv_bwd_weight:3x12x17x15:32x3x3:fp32:ngchw:stride=2"}) {
+    SCOPED_TRACE(text);
+    const ConvProblem problem = parse_conv_problem(text);
+    ASSERT_GT(flop_count(problem) / 2, 1 << 19) << "else every element is compared";
+    GemmOperands operands;
+    operands.make(problem, 5);
+    compute(problem, operands);
+    const ConvReference reference(problem, operands);
+    const Verification right = reference.check(operands.c());
+    EXPECT_LE(right.error, 1) << right.where;
+    auto* const c = static_cast<float*>(operands.buffers().c);
+    const ConvElements count = operand_elements(problem);
+    const std::int64_t elements = by_operand(problem.op, count.in, count.wei, count.out).c;
+    for (std::int64_t i = 1; i < elements; i += elements / 37) {
+      const float before = std::exchange(c[i], c[i] + 0.002F);
+      EXPECT_GT(reference.check(c).error, 1) << "element " << i << " of " << elements;
+      c[i] = before;
+    }
+  }
+}
+
+TEST(ConvReference, FewerRowsAreTheSameRows) {
+  for (const char* const text :
+       {"conv_fwd:2x24x13x11:32x3x3:g=2:pad=1", "conv_bwd_weight:2x24x13x11:32x3x3:g=2:pad=1"}) {
+    const ConvProblem problem = parse_conv_problem(text);
+    GemmOperands operands;
+    operands.make(problem, 6);
+    const ConvRows rows(problem);
+    const auto all = row_sums(problem, operands, rows), some = row_sums(problem, operands, rows, 20000),
+               least = row_sums(problem, operands, rows, 0);
+    EXPECT_EQ(all.size(), static_cast<std::size_t>(rows.count()));
+    EXPECT_LT(some.size(), all.size());
+    EXPECT_GT(some.size(), least.size());
+    EXPECT_FALSE(least.empty());
+    for (const RowSum& one : some) {
+      const auto same = std::ranges::find(all, one.row, &RowSum::row);
+      ASSERT_NE(same, all.end());
+      EXPECT_DOUBLE_EQ(one.value, same->value);
+      EXPECT_DOUBLE_EQ(one.tolerance, same->tolerance);
+    }
+  }
 }
 
 TEST_F(LibraryConv, RefusesWhatItDoesNotHold) {

@@ -1,0 +1,296 @@
+#include "measure/conv_row_sums.h"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "measure/lane_sum.h"
+#include "measure/row_weights.h"
+#include "measure/tolerance.h"
+
+namespace kscout {
+
+namespace {
+
+MatrixView pixels_of(DType dtype, const ConvImage& image, std::int64_t images) {
+  const std::int64_t pixels = image.pixels(), channels = image.channels;
+  if (image.channels_last)
+    return {dtype, images * pixels, channels, channels, images * pixels * channels, true};
+  return {dtype, pixels, channels, pixels, pixels * channels, false};
+}
+
+MatrixView matrix_of(const ConvProblem& p) {
+  const ConvGeometry g(p);
+  const DType dtype = signature_of(p).dtype_c;
+  if (p.op == Op::conv_bwd_weight) {
+    const std::int64_t rows = p.k * g.taps();
+    return {dtype, rows, g.c_of_group, g.c_of_group, rows * g.c_of_group, true};
+  }
+  return pixels_of(dtype, p.op == Op::conv_fwd ? g.out : g.in, p.n);
+}
+
+/// Elements of an operand as doubles.
+std::vector<double> read(Instruments& device, DType dtype, const void* data, std::int64_t first,
+                         std::int64_t count) {
+  const std::size_t bytes = element_bytes(dtype);
+  std::vector<std::byte> copy(static_cast<std::size_t>(count) * bytes);
+  device.memory().read(copy.data(),
+                       static_cast<const std::byte*>(data) + static_cast<std::size_t>(first) * bytes,
+                       copy.size(), {});
+  std::vector<double> values(static_cast<std::size_t>(count));
+  with_element(dtype, [&]<class E>() {
+    for (std::int64_t i = 0; i < count; ++i) values[static_cast<std::size_t>(i)] = E::load(copy.data(), i);
+  });
+  return values;
+}
+
+/// An image as pixels with their channels, whatever its layout.
+std::vector<double> read_image(Instruments& device, DType dtype, const void* data, const ConvImage& image,
+                               std::int64_t n) {
+  const std::int64_t pixels = image.pixels(), channels = image.channels, size = pixels * channels;
+  std::vector<double> values = read(device, dtype, data, n * size, size);
+  if (image.channels_last || pixels == 1 || channels == 1) return values;
+  std::vector<double> turned(values.size());
+  for (std::int64_t c = 0; c < channels; ++c) {
+    for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+      turned[static_cast<std::size_t>(pixel * channels + c)] =
+          values[static_cast<std::size_t>(c * pixels + pixel)];
+  }
+  return turned;
+}
+
+class Sums {
+ public:
+  Sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows, double most_products)
+      : problem_(problem),
+        g_(problem),
+        signature_(signature_of(problem)),
+        operands_(operands),
+        device_(operands.device()),
+        rows_(rows),
+        most_products_(most_products),
+        weights_norm_(std::sqrt(dot(rows.weights.data(), rows.weights.data(), rows.view.columns))) {}
+
+  std::vector<RowSum> run() {
+    if (problem_.op == Op::conv_bwd_weight) {
+      of_filter();
+    } else {
+      of_image();
+    }
+    return std::move(sums_);
+  }
+
+ private:
+  static double dot(const double* a, const double* b, std::int64_t count) {
+    return lane_sum(count, [&](std::int64_t i) { return a[i] * b[i]; });
+  }
+
+  /// Of so many, those that the budget pays; at least one.
+  std::vector<std::int64_t> drawn(std::int64_t count, double products_of_each) const {
+    const double share = most_products_ / (products_of_each * static_cast<double>(count));
+    std::vector<std::int64_t> chosen;
+    std::uint64_t random = fields_hash(problem_);
+    for (std::int64_t i = 0; i < count; ++i) {
+      random = mix_hash(random, 1);
+      if (share >= 1 || static_cast<double>(random >> 11) * 0x1p-53 < share) chosen.push_back(i);
+    }
+    if (chosen.empty())
+      chosen.push_back(static_cast<std::int64_t>(random % static_cast<std::uint64_t>(count)));
+    return chosen;
+  }
+
+  /// `norms`: of the row's elements, each |a| |b| times its weight, together; an element adds so many
+  /// products. Derived in verify.h.
+  void add(std::int64_t row, double value, double norms, std::int64_t products) {
+    const double store = round_off(signature_.dtype_c);
+    const double unit =
+        sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) + 0x1p-50;  // our own sums
+    const double root = std::sqrt(std::max(1.0, static_cast<double>(products)));
+    const double size = norms * std::min(1.0, 2 / root);  // the signs of products are random
+    const double parts = problem_.op == Op::conv_bwd_weight ? kPartsSlack * store * size : 0;
+    sums_.push_back(
+        {row, value,
+         kSlack * (unit * norms + store * size + step(signature_.dtype_c) * weights_norm_) + parts});
+  }
+
+  /// The pixel that each pixel of `of` meets under each tap; -1: none.
+  std::vector<std::int64_t> met_pixels(const ConvImage& of) const {
+    const bool output = &of == &g_.out;
+    std::vector<std::int64_t> met;
+    met.reserve(static_cast<std::size_t>(of.pixels() * g_.taps()));
+    for (std::int64_t pixel = 0; pixel < of.pixels(); ++pixel) {
+      for (std::int64_t tap = 0; tap < g_.taps(); ++tap)
+        met.push_back(output ? g_.met_input(pixel, tap) : g_.met_output(pixel, tap));
+    }
+    return met;
+  }
+
+  // ---- C is an image: the read one, under the sum of the filters of all channels of C
+
+  void of_image() {
+    const bool forward = problem_.op == Op::conv_fwd;
+    const ConvImage& from = forward ? g_.in : g_.out;
+    const ConvImage& to = forward ? g_.out : g_.in;
+    const std::int64_t channels = from.channels, taps = g_.taps();
+    add_filters();
+    const std::vector<std::int64_t> met = met_pixels(to);
+    std::int64_t image = -1;
+    std::vector<double> values, squares;
+    for (const std::int64_t row : drawn(rows_.count(), static_cast<double>(taps * channels))) {
+      if (row / to.pixels() != image) {
+        image = row / to.pixels();
+        values = read_image(device_, signature_.dtype_a, operands_.a(), from, image);
+        squares = weighted_squares(values, from);
+      }
+      double value = 0, square = 0;
+      std::int64_t taps_met = 0;
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t pixel = met[static_cast<std::size_t>(row % to.pixels() * taps + tap)];
+        if (pixel < 0) continue;
+        value += dot(values.data() + pixel * channels, filter_.data() + tap * channels, channels);
+        square += squares[static_cast<std::size_t>(pixel)];
+        ++taps_met;
+      }
+      add(row, value, std::sqrt(square), taps_met * channels / g_.groups);
+    }
+  }
+
+  /// filter_ by tap and channel of the read image, and filter_squares_ by group: sums over the channels of C,
+  /// with their weights.
+  void add_filters() {
+    const bool forward = problem_.op == Op::conv_fwd;
+    const std::int64_t taps = g_.taps(), width = g_.c_of_group, channels = forward ? problem_.c : problem_.k;
+    filter_.assign(static_cast<std::size_t>(taps * channels), 0);
+    filter_squares_.assign(static_cast<std::size_t>(problem_.g), 0);
+    for (std::int64_t k = 0; k < problem_.k; ++k) {
+      const std::int64_t group = k / g_.k_of_group, first_c = group * width;
+      const auto own = read(device_, signature_.dtype_b, operands_.b(), k * taps * width, taps * width);
+      double& squares = filter_squares_[static_cast<std::size_t>(group)];
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        double* const sums = filter_.data() + tap * channels;
+        for (std::int64_t c = 0; c < width; ++c) {
+          const double weight = rows_.weights[static_cast<std::size_t>(forward ? k : first_c + c)];
+          const double term = weight * own[static_cast<std::size_t>(tap * width + c)];
+          sums[forward ? first_c + c : k] += term;
+          squares += term * term;
+        }
+      }
+    }
+  }
+
+  /// By pixel: sum of squares, those of a group times filter_squares_.
+  std::vector<double> weighted_squares(const std::vector<double>& values, const ConvImage& image) const {
+    const std::int64_t width = image.channels / g_.groups;
+    std::vector<double> squares(static_cast<std::size_t>(image.pixels()), 0);
+    const double* own = values.data();
+    for (double& sum : squares) {
+      for (std::int64_t group = 0; group < g_.groups; ++group, own += width)
+        sum += filter_squares_[static_cast<std::size_t>(group)] * dot(own, own, width);
+    }
+    return squares;
+  }
+
+  // ---- C is the filter: output channels times sums over the input channels of their group
+
+  void of_filter() {
+    const std::int64_t taps = g_.taps(), pixels = g_.out.pixels();
+    const std::vector<std::int64_t> met = met_pixels(g_.out);
+    const std::vector<std::int64_t> chosen =
+        drawn(problem_.k, static_cast<double>(problem_.n * pixels) * static_cast<double>(taps));
+    const auto some = static_cast<std::int64_t>(chosen.size());
+    std::vector<double> value(static_cast<std::size_t>(taps * some), 0), square_b(value);
+    std::vector<double> square_a(chosen.size(), 0);
+    std::vector<std::int64_t> times_met(static_cast<std::size_t>(taps), 0);
+    for (std::int64_t n = 0; n < problem_.n; ++n) {
+      const auto output =
+          chosen_channels(read_image(device_, signature_.dtype_a, operands_.a(), g_.out, n), chosen);
+      const InputSums input =
+          input_sums(read_image(device_, signature_.dtype_b, operands_.b(), g_.in, n), chosen);
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+        const double* const from = output.data() + pixel * some;
+        for (std::int64_t i = 0; i < some; ++i) square_a[static_cast<std::size_t>(i)] += from[i] * from[i];
+        for (std::int64_t tap = 0; tap < taps; ++tap) {
+          const std::int64_t other = met[static_cast<std::size_t>(pixel * taps + tap)];
+          if (other < 0) continue;
+          ++times_met[static_cast<std::size_t>(tap)];
+          const double* const with = input.value.data() + other * some;
+          const double* const squares = input.square.data() + other * some;
+          double* const sums = value.data() + tap * some;
+          double* const square_sums = square_b.data() + tap * some;
+          for (std::int64_t i = 0; i < some; ++i) sums[i] += from[i] * with[i];
+          for (std::int64_t i = 0; i < some; ++i) square_sums[i] += squares[i];
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < some; ++i) {
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const auto at = static_cast<std::size_t>(tap * some + i);
+        add(chosen[static_cast<std::size_t>(i)] * taps + tap, value[at],
+            std::sqrt(square_a[static_cast<std::size_t>(i)] * square_b[at]),
+            times_met[static_cast<std::size_t>(tap)]);
+      }
+    }
+  }
+
+  /// Of an output image, the chosen channels of each pixel.
+  std::vector<double> chosen_channels(std::vector<double> image, std::span<const std::int64_t> chosen) const {
+    const auto some = static_cast<std::int64_t>(chosen.size());
+    if (some == problem_.k) return image;
+    std::vector<double> values;
+    values.reserve(static_cast<std::size_t>(g_.out.pixels() * some));
+    for (std::int64_t pixel = 0; pixel < g_.out.pixels(); ++pixel) {
+      for (const std::int64_t k : chosen)
+        values.push_back(image[static_cast<std::size_t>(pixel * problem_.k + k)]);
+    }
+    return values;
+  }
+
+  /// By pixel of an input image and chosen output channel: over the input channels of its group.
+  struct InputSums {
+    std::vector<double> value, square;
+  };
+  InputSums input_sums(const std::vector<double>& image, std::span<const std::int64_t> chosen) const {
+    const double* const weights = rows_.weights.data();
+    const std::int64_t width = g_.c_of_group;
+    InputSums sums;
+    sums.value.reserve(static_cast<std::size_t>(g_.in.pixels()) * chosen.size());
+    sums.square.reserve(sums.value.capacity());
+    for (std::int64_t pixel = 0; pixel < g_.in.pixels(); ++pixel) {
+      std::int64_t summed = -1;  // group
+      double value = 0, square = 0;
+      for (const std::int64_t k : chosen) {
+        if (k / g_.k_of_group != summed) {
+          summed = k / g_.k_of_group;
+          const double* const own = image.data() + pixel * problem_.c + summed * width;
+          value = dot(own, weights, width);
+          square = lane_sum(width, [&](std::int64_t c) { return own[c] * own[c] * weights[c] * weights[c]; });
+        }
+        sums.value.push_back(value);
+        sums.square.push_back(square);
+      }
+    }
+    return sums;
+  }
+
+  const ConvProblem& problem_;
+  ConvGeometry g_;
+  Signature signature_;
+  const GemmOperands& operands_;
+  Instruments& device_;
+  const ConvRows& rows_;
+  double most_products_, weights_norm_;
+  std::vector<double> filter_, filter_squares_;
+  std::vector<RowSum> sums_;
+};
+
+}  // namespace
+
+ConvRows::ConvRows(const ConvProblem& problem)
+    : view(matrix_of(problem)), items(view.row_major ? 1 : problem.n), weights(row_weights(view.columns)) {}
+
+std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
+                             double most_products) {
+  return Sums(problem, operands, rows, most_products).run();
+}
+
+}  // namespace kscout
