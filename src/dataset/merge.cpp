@@ -2,8 +2,11 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <unordered_map>
+
+#include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "dataset/columns.h"
@@ -38,10 +41,39 @@ Measurement mean_of(const Measurement& a, const Measurement& b) {
   return mean;
 }
 
+/// The config as one of the space: itself, or a member's in a joint space.
+std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space) {
+  if (config.space == &space) return config;
+  auto own = provider(space.provider).own(config);
+  if (own && own->space != &space) own.reset();  // of another op
+  return own;
+}
+
+/// The space of all tables; of a joint provider and its members, the joint one.
+const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
+  const ConfigSpace* last = nullptr;
+  for (const MeasurementTable& candidate : tables) {
+    if (candidate.configs.empty()) continue;
+    const ConfigSpace* const space = last = candidate.configs.front().space;
+    const auto holds = [space](const MeasurementTable& table) {
+      return table.configs.empty() || in_space(table.configs.front(), *space);
+    };
+    if (std::all_of(tables.begin(), tables.end(), holds)) return space;
+  }
+  if (last) {
+    fail(Errc::invalid_argument,
+         "providers or ops differ: keep one dataset each (those of cublaslt and cutlass merge with one of "
+         "nvidia)");
+  }
+  return last;
+}
+
 /// Merges tables with their indices.
 class Merger {
  public:
-  Merger(const MeasurementTable& first, Keep keep) : keep_(keep) { merged_.device = first.device; }
+  Merger(const Device& device, const ConfigSpace* space, Keep keep) : keep_(keep), space_(space) {
+    merged_.device = device;
+  }
 
   void add(const MeasurementTable& table) {
     if (!(table.device == merged_.device)) {
@@ -53,11 +85,9 @@ class Merger {
     for (const auto& problem : table.problems)
       problem_id.push_back(id_of(problem, merged_.problems, problems_));
     for (const auto& config : table.configs) {
-      if (config.space != table.configs.front().space ||
-          (!merged_.configs.empty() && config.space != merged_.configs.front().space)) {
-        fail(Errc::invalid_argument, "providers or ops differ: keep one dataset each");
-      }
-      config_id.push_back(id_of(config, merged_.configs, configs_));
+      const auto own = in_space(config, *space_);
+      if (!own) fail(Errc::invalid_argument, "a table holds configs of several providers or ops");
+      config_id.push_back(id_of(*own, merged_.configs, configs_));
     }
     std::vector<MeasurementTable::Row> rows = table.rows;
     for (auto& row : rows) {
@@ -130,6 +160,7 @@ class Merger {
   }
 
   Keep keep_;
+  const ConfigSpace* space_;
   MeasurementTable merged_;
   std::unordered_map<Problem, std::uint32_t> problems_;
   std::unordered_map<KernelConfig, std::uint32_t> configs_;
@@ -140,7 +171,7 @@ class Merger {
 
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
-  Merger merger(tables.front(), keep);
+  Merger merger(tables.front().device, common_space(tables), keep);
   for (const MeasurementTable& table : tables) merger.add(table);
   return merger.take();
 }

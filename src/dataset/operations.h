@@ -72,7 +72,8 @@ struct EnumWords<Keep> {
   static constexpr std::string_view what = "choice";
   static constexpr std::array<std::string_view, 5> words = {"error", "best", "first", "last", "mean"};
 };
-/// All rows of tables of one device, provider and op. Rows that are equal in every value count once. Throws
+/// All rows of tables of one device, provider and op; beside a table of a joint provider those of its members
+/// become its own. Rows that are equal in every value count once. Throws
 /// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
 /// oracles optimistic: repeated luck wins. Keep::mean takes the geometric mean of times, weighted by repeats,
 /// after each later table's times of a problem were brought to the level of the first (median ratio): what

@@ -31,6 +31,12 @@ std::size_t default_position(const FamilyFile& file, const FamilyRequest& reques
 
 [[noreturn]] void fail_empty(const FamilyFile& file, const FamilyRequest& request,
                              const EnumerationReport& report) {
+  if (report.candidates == 0) {
+    fail(Errc::unsupported,
+         "rule set '{}' of provider '{}' names no config for {} {}: kscout kernels --rule-sets lists sets "
+         "that do",
+         request.rules, request.provider, word(request.signature.dtype_a), word(request.signature.layout));
+  }
   const auto worst = std::ranges::max_element(report.refused, {}, &EnumerationReport::Refusal::configs);
   std::string because;
   for (const Rule& rule : file.rules) {

@@ -210,6 +210,41 @@ TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {
   EXPECT_EQ(merged.rows[2].measured.status, Status::wrong) << "wrong once is wrong";
 }
 
+/// One problem under configs of these names, all in the same time.
+MeasurementTable table_of(std::string_view provider_name, std::initializer_list<std::string_view> names,
+                          double time_us) {
+  MeasurementTable table;
+  table.device = toy_table().device;
+  table.problems = {make_gemm(64, 64, 64, DType::bf16)};
+  for (const std::string_view name : names) {
+    table.configs.push_back(provider(provider_name).parse(name).config);
+    table.rows.push_back({0,
+                          static_cast<std::uint32_t>(table.rows.size()),
+                          {.status = Status::ok, .time_us = time_us, .repeats = 1}});
+  }
+  return table;
+}
+
+TEST(DatasetMerge, MembersMeasurementsBecomeTheJointProviders) {
+  const std::string_view first = "cublaslt_gemm_bf16_rcr_v0__suggestion1",
+                         second = "cublaslt_gemm_bf16_rcr_v0__suggestion2";
+  const auto member = table_of("cublaslt", {first, second}, 10), joint = table_of("nvidia", {first}, 12);
+  for (const auto& tables : {std::vector{member, joint}, std::vector{joint, member}}) {
+    const MeasurementTable merged = merge(tables, Keep::last);
+    ASSERT_EQ(merged.configs.size(), 2u);
+    for (const KernelConfig& config : merged.configs) EXPECT_EQ(config.space->provider, "nvidia");
+    ASSERT_EQ(merged.rows.size(), 2u);
+    for (const auto& row : merged.rows) {
+      const std::string name = config_name(signature_of(merged.problems[0]), merged.configs[row.config]);
+      EXPECT_EQ(row.measured.time_us, name == first ? tables.back().rows.front().measured.time_us : 10);
+    }
+  }
+  const auto other =
+      table_of("native", {"native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b72x256x512_n_s1_t1x1"}, 10);
+  for (const auto& tables : {std::vector{member, other}, std::vector{joint, other}})
+    EXPECT_THROW(merge(tables, Keep::mean), Error);
+}
+
 TEST(DatasetColumns, NamesAreDistinctAndUnitsStated) {
   std::vector<std::string> names;
   for (const ColumnSpec& spec : dataset_columns(test::kSpace)) {
