@@ -46,6 +46,8 @@ MEANING = {
     "gemm_cuda.cublaslt_again_us": "the same again",
     "import.mb_per_second": "a benchmark log of 1 GB read into rows, one core",
     "import.peak_mb": "most memory while it is read",
+    "family.full_first_ms": "listing CK Tile's 14,048 convolution configs of rule set `full`, family files read on the way",
+    "family.full_ms": "the same again in that process",
     "search.optimum_share": "what `kscout search` finds of the best predicted speed, the lesser mean of two spaces, 200 problems each",
     "search.least_optimum_share": "the same, worst problem",
     "search.evaluation_share": "share of a space of 108,252 configs that it evaluates for that",
