@@ -3,23 +3,21 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <utility>
-
-#include <toml++/toml.h>
 
 #include <kscout/conv_problem.h>
 
 #include "core/embedded.h"
 #include "core/fail.h"
 #include "core/names.h"
+#include "core/toml_reader.h"
 
 namespace kscout {
 namespace {
 
-/// Walks one parsed file; every complaint carries file and line.
-class Reader {
+/// Walks one parsed file.
+class Reader : private TomlReader {
  public:
-  Reader(std::string_view file, const ConfigSpace& space) : file_(file), space_(space) {}
+  Reader(std::string_view file, const ConfigSpace& space) : TomlReader(file), space_(space) {}
 
   /// Rule sets only, behind those of a family.
   FamilyFile read_more(const toml::table& root, const FamilyFile& family) {
@@ -36,7 +34,7 @@ class Reader {
 
   FamilyFile read(const toml::table& root) {
     family_.space = &space_;
-    family_.name = file_;
+    family_.name = file();
     check_keys(root, "key",
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures"});
     check_identity(root, "provider", space_.provider);
@@ -56,43 +54,6 @@ class Reader {
   }
 
  private:
-  [[noreturn]] void complain(const toml::node& at, std::string_view message) const {
-    fail(Errc::corrupt_data, "{}: {}", where(at), message);
-  }
-  std::string where(const toml::node& at) const {
-    return fmt::format("{}:{}", file_, std::max<std::uint32_t>(1, at.source().begin.line));
-  }
-
-  // ---- typed access
-
-  const toml::table& table_of(const toml::node& node, std::string_view what) const {
-    if (const auto* table = node.as_table()) return *table;
-    complain(node, fmt::format("{} is a table", what));
-  }
-  const toml::array& array_of(const toml::node& node, std::string_view what) const {
-    if (const auto* array = node.as_array()) return *array;
-    complain(node, fmt::format("{} is a list", what));
-  }
-  const std::string& text_of(const toml::node& node, std::string_view what) const {
-    if (const auto* text = node.as_string()) return text->get();
-    complain(node, fmt::format("{} is a text", what));
-  }
-  const std::string& required_text(const toml::table& table, std::string_view key,
-                                   std::string_view what) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) complain(table, fmt::format("{} has no '{}'", what, key));
-    const std::string& text = text_of(*node, key);
-    if (text.empty()) complain(*node, fmt::format("'{}' of {} is empty", key, what));
-    return text;
-  }
-
-  void check_keys(const toml::table& table, std::string_view what,
-                  std::vector<std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      if (!find_word(key.str(), known)) complain(node, unknown_name_message(what, key.str(), known));
-    }
-  }
-
   /// The file is for one provider and op, or for those of a list.
   void check_identity(const toml::table& root, std::string_view key, std::string_view expected) const {
     const toml::node* const node = root.get(key);
@@ -108,54 +69,12 @@ class Reader {
     }
   }
 
-  /// toml++ keeps keys sorted by name; the order in the file is the order of the lines.
-  static std::vector<std::pair<std::string, const toml::node*>> as_written(const toml::table& table) {
-    std::vector<std::pair<std::string, const toml::node*>> entries;
-    for (const auto& [key, node] : table) entries.emplace_back(key.str(), &node);
-    std::ranges::stable_sort(entries, {}, [](const auto& entry) {
-      const auto at = entry.second->source().begin;
-      return std::pair(at.line, at.column);
-    });
-    return entries;
-  }
-
-  std::size_t count_of(const toml::node& node, std::string_view what) const {
-    const auto* number = node.as_integer();
-    if (number == nullptr || number->get() < 1 || number->get() > 1'000'000)
-      complain(node, fmt::format("{} is a whole number of at least 1", what));
-    return static_cast<std::size_t>(number->get());
-  }
-  std::vector<std::string> texts_of(const toml::node& node, std::string_view what) const {
-    std::vector<std::string> texts;
-    for (const toml::node& one : array_of(node, what)) texts.push_back(text_of(one, what));
-    return texts;
-  }
-  template <WordEnum E>
-  std::vector<E> words_of(const toml::table& table, std::string_view key) const {
-    const toml::node* node = table.get(key);
-    if (node == nullptr) complain(table, fmt::format("'{}' is missing", key));
-    std::vector<E> words;
-    for (const std::string& text : texts_of(*node, key)) {
-      const auto position = find_word(text, EnumWords<E>::words);
-      if (!position) complain(*node, unknown_name_message(EnumWords<E>::what, text, EnumWords<E>::words));
-      words.push_back(static_cast<E>(*position));
-    }
-    return words;
-  }
-
   // ---- what several files share
 
   struct Included {
     std::string name;
     toml::table table;
   };
-  /// Runs `read` with complaints that name another file.
-  template <class F>
-  void within(const std::string& file, F&& read) {
-    const std::string outer = std::exchange(file_, file);
-    read();
-    file_ = outer;
-  }
   /// Formulas, tables and rules of other files stand before the file's own.
   void read_includes(const toml::array& names) {
     for (const toml::node& name : names) {
@@ -458,7 +377,6 @@ class Reader {
     add({static_cast<std::int32_t>(number->get()), {}});
   }
 
-  std::string file_;
   const ConfigSpace& space_;
   FamilyFile family_;
   std::vector<std::string> formula_places_;

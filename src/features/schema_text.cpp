@@ -1,10 +1,9 @@
 #include "features/schema_text.h"
 
-#include <toml++/toml.h>
-
 #include "core/embedded.h"
 #include "core/fail.h"
 #include "core/names.h"
+#include "core/toml_reader.h"
 
 namespace kscout {
 
@@ -13,32 +12,24 @@ namespace {
 constexpr std::string_view kFilePrefix = "families/features_";
 constexpr std::string_view kFileSuffix = ".toml";
 
-/// Reads keys of TOML tables; errors name the file and the line.
-class Reader {
+/// Keys of a catalogue's tables.
+class Reader : public TomlReader {
  public:
-  explicit Reader(std::string_view source) : source_(source) {}
+  using TomlReader::TomlReader;
 
-  [[noreturn]] void bad(const toml::node& at, const std::string& message) const {
-    fail(Errc::corrupt_data, "{}:{}: {}", source_, at.source().begin.line, message);
-  }
-  void check_keys(const toml::table& table, std::span<const std::string_view> known) const {
-    for (const auto& [key, node] : table) {
-      if (!find_word(key.str(), known)) bad(node, unknown_name_message("key", key.str(), known));
-    }
-  }
   std::string text(const toml::table& table, std::string_view key, bool required = true) const {
     const toml::node* const node = table.get(key);
     if (!node && !required) return {};
-    if (!node) bad(table, fmt::format("'{}' is missing", key));
+    if (!node) complain(table, fmt::format("'{}' is missing", key));
     const auto* const value = node->as_string();
-    if (!value) bad(*node, fmt::format("'{}' must be a text", key));
+    if (!value) complain(*node, fmt::format("'{}' must be a text", key));
     return value->get();
   }
   bool flag(const toml::table& table, std::string_view key) const {
     const toml::node* const node = table.get(key);
     if (!node) return false;
     const auto* const value = node->as_boolean();
-    if (!value) bad(*node, fmt::format("'{}' must be true or false", key));
+    if (!value) complain(*node, fmt::format("'{}' must be true or false", key));
     return value->get();
   }
   /// Calls fn(table) for each table of the list `key`, which may be missing.
@@ -47,41 +38,35 @@ class Reader {
     const toml::node* const node = table.get(key);
     if (!node) return;
     const auto* const list = node->as_array();
-    if (!list) bad(*node, fmt::format("'{}' must be a list of tables", key));
+    if (!list) complain(*node, fmt::format("'{}' must be a list of tables", key));
     for (const toml::node& entry : *list) {
-      if (!entry.is_table()) bad(entry, fmt::format("'{}' must be a list of tables", key));
+      if (!entry.is_table()) complain(entry, fmt::format("'{}' must be a list of tables", key));
       fn(*entry.as_table());
     }
   }
-
- private:
-  std::string_view source_;
 };
 
 Feature read_feature(const Reader& reader, const toml::table& table) {
-  static constexpr std::string_view kKeys[] = {"id", "formula", "unit", "meaning", "categorical"};
-  reader.check_keys(table, kKeys);
+  reader.check_keys(table, "key", {"id", "formula", "unit", "meaning", "categorical"});
   return {reader.text(table, "id"), reader.text(table, "formula"), reader.text(table, "unit"),
           reader.text(table, "meaning"), reader.flag(table, "categorical")};
 }
 
 Requirement read_requirement(const Reader& reader, const toml::table& table) {
-  static constexpr std::string_view kKeys[] = {"formula", "because"};
-  reader.check_keys(table, kKeys);
+  reader.check_keys(table, "key", {"formula", "because"});
   return {reader.text(table, "formula"), reader.text(table, "because")};
 }
 
 /// Features `first` to `last` of the schema that this one builds on.
 void take_range(const Reader& reader, const toml::table& entry, const std::vector<Feature>& from,
                 std::vector<Feature>& to) {
-  static constexpr std::string_view kKeys[] = {"first", "last"};
-  reader.check_keys(entry, kKeys);
+  reader.check_keys(entry, "key", {"first", "last"});
   const auto position = [&](std::string_view key) {
     const std::string id = reader.text(entry, key);
     std::vector<std::string_view> ids;
     for (const Feature& feature : from) ids.push_back(feature.id);
     const auto found = find_word(id, ids);
-    if (!found) reader.bad(entry, unknown_name_message("feature of the base", id, ids));
+    if (!found) reader.complain(entry, unknown_name_message("feature of the base", id, ids));
     return *found;
   };
   const std::size_t first = position("first"), last = position("last");
@@ -89,15 +74,14 @@ void take_range(const Reader& reader, const toml::table& entry, const std::vecto
 }
 
 SchemaData read_schema(const Reader& reader, const toml::table& table) {
-  static constexpr std::string_view kKeys[] = {"name", "summary",      "op",    "provider",
-                                               "base", "requirements", "terms", "features"};
-  reader.check_keys(table, kKeys);
+  reader.check_keys(table, "key",
+                    {"name", "summary", "op", "provider", "base", "requirements", "terms", "features"});
   SchemaData data;
   std::vector<Feature> inherited;
   if (const std::string base = reader.text(table, "base", false); !base.empty()) {
     const auto all = schema_names();
     if (!find_word(base, views(all))) {
-      reader.bad(*table.get("base"), unknown_name_message("schema", base, views(all)));
+      reader.complain(*table.get("base"), unknown_name_message("schema", base, views(all)));
     }
     data = catalogue_schema_data(base);
     inherited = std::exchange(data.features, {});
@@ -107,7 +91,7 @@ SchemaData read_schema(const Reader& reader, const toml::table& table) {
   if (table.contains("provider")) data.provider = reader.text(table, "provider");
   const std::string op = reader.text(table, "op");
   const auto known = find_word(op, EnumWords<Op>::words);
-  if (!known) reader.bad(*table.get("op"), unknown_name_message("op", op, EnumWords<Op>::words));
+  if (!known) reader.complain(*table.get("op"), unknown_name_message("op", op, EnumWords<Op>::words));
   data.op = static_cast<Op>(*known);
   reader.each(table, "requirements", [&](const toml::table& entry) {
     data.requirements.push_back(read_requirement(reader, entry));
