@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 
+#include "core/distinct.h"
 #include "core/fail.h"
 #include "core/hash.h"
 #include "expr/operations.h"
@@ -19,29 +20,32 @@ std::uint32_t rounded(std::size_t values) {
   return static_cast<std::uint32_t>((values + kColumnLanes - 1) / kColumnLanes * kColumnLanes);
 }
 
-/// Rows agree when both keys do.
-Partition refine(std::span<const std::uint64_t> one, std::span<const std::uint64_t> other) {
+/// Rows agree when their keys do.
+template <class KeyOf>
+Partition part_by(std::size_t rows, const KeyOf& key_of) {
   Partition to;
-  to.class_of.reserve(one.size());
-  std::vector<std::uint32_t> class_at(std::bit_ceil(2 * one.size() + 1),
-                                      kOne);  // by hash, next place when taken
-  for (std::uint32_t row = 0; row < one.size(); ++row) {
-    const auto here = [&](std::uint32_t known) {
-      return one[to.example[known]] == one[row] && other[to.example[known]] == other[row];
-    };
-    std::size_t at = words_hash(std::array{one[row], other[row]});
-    while (class_at[at &= class_at.size() - 1] != kOne && !here(class_at[at])) ++at;
-    if (class_at[at] == kOne) {
-      class_at[at] = to.classes++;
+  to.class_of.reserve(rows);
+  DistinctNumbers numbers(rows);
+  std::vector<std::uint64_t> keys;  // by class
+  for (std::uint32_t row = 0; row < rows; ++row) {
+    const std::uint64_t key = key_of(row);
+    const std::uint32_t number =
+        numbers.of(words_hash(std::array{key}), [&](std::uint32_t known) { return keys[known] == key; });
+    if (number == keys.size()) {
+      keys.push_back(key);
       to.example.push_back(row);
     }
-    to.class_of.push_back(class_at[at]);
+    to.class_of.push_back(number);
   }
+  to.classes = static_cast<std::uint32_t>(keys.size());
   return to;
 }
 
-std::vector<std::uint64_t> keys_of(const Partition& partition) {
-  return {partition.class_of.begin(), partition.class_of.end()};
+/// Rows agree when both partitions say so.
+Partition refine(const Partition& one, const Partition& other) {
+  return part_by(one.class_of.size(), [&](std::uint32_t row) {
+    return std::uint64_t{one.class_of[row]} << 32 | other.class_of[row];
+  });
 }
 
 /// Memory handed out and taken back, so that a call touches little of it.
@@ -131,29 +135,20 @@ class TupleCompiler {
     }
   }
 
-  /// Which rows agree in an operation: those that agree in every row input it depends on.
+  /// Which rows agree in an operation: those that agree in every operand, and so in every row input.
   void find_partitions() {
-    std::vector<std::vector<std::uint32_t>> depends(operations());
-    std::map<std::vector<std::uint32_t>, std::uint32_t> known;
     for (std::uint32_t i = 0; i < operations(); ++i) {
       if (!values_[i].needed) continue;
       const Operation& op = operation(i);
       Value& value = values_[i];
-      value.fixed = op.code == Code::constant || (op.code == Code::input && changing_[op.a] == 0);
-      if (op.code == Code::input) {
-        if (value.fixed && input_partition(op.a) != kOne) depends[i] = {op.a};
-      } else if (has_operands(op)) {
+      if (has_operands(op)) {
         value.fixed = values_[op.a].fixed && values_[op.b].fixed && values_[op.c].fixed;
-        for (const auto of : {op.a, op.b, op.c}) {
-          std::vector<std::uint32_t> both;
-          std::ranges::set_union(depends[i], depends[of], std::back_inserter(both));
-          depends[i] = std::move(both);
-        }
+        value.partition =
+            joined(joined(values_[op.a].partition, values_[op.b].partition), values_[op.c].partition);
+      } else {
+        value.fixed = op.code == Code::constant || changing_[op.a] == 0;
+        if (value.fixed && op.code == Code::input) value.partition = input_partition(op.a);
       }
-      if (depends[i].empty()) continue;
-      const auto [found, added] = known.try_emplace(depends[i], kOne);
-      if (added) found->second = joined(depends[i]);
-      value.partition = found->second;
     }
   }
 
@@ -163,29 +158,21 @@ class TupleCompiler {
     if (known != input_partitions_.end()) return known->second;
     std::uint32_t to = kOne;
     if (columns_[input].stride != 0) {
-      std::vector<std::uint64_t> keys;
-      for (std::size_t row = 0; row < rows_; ++row) {
-        keys.push_back(std::bit_cast<std::uint64_t>(columns_[input].data[row]));
-      }
-      Partition partition = refine(keys, keys);
+      Partition partition = part_by(
+          rows_, [&](std::uint32_t row) { return std::bit_cast<std::uint64_t>(columns_[input].data[row]); });
       if (partition.classes > 1) to = add_partition(std::move(partition));
     }
     input_partitions_[input] = to;
     return to;
   }
 
-  std::uint32_t joined(const std::vector<std::uint32_t>& inputs) {
-    std::uint32_t all = input_partition(inputs.front());
-    for (std::size_t i = 1; i < inputs.size(); ++i) {
-      const auto pair = std::pair(all, input_partition(inputs[i]));
-      const auto [found, added] = joins_.try_emplace(pair, kOne);
-      if (added) {
-        found->second = add_partition(
-            refine(keys_of(to_.partitions_[pair.first]), keys_of(to_.partitions_[pair.second])));
-      }
-      all = found->second;
-    }
-    return all;
+  /// The coarsest partition that refines both.
+  std::uint32_t joined(std::uint32_t one, std::uint32_t other) {
+    if (one == other || other == kOne || classes(one) == rows_) return one;
+    if (one == kOne || classes(other) == rows_) return other;
+    const auto [found, added] = joins_.try_emplace(std::minmax(one, other), kOne);
+    if (added) found->second = add_partition(refine(to_.partitions_[one], to_.partitions_[other]));
+    return found->second;
   }
 
   /// Equal partitions are one: classes are numbered by first rows, so equal ones look alike.
@@ -405,7 +392,7 @@ Partition TupleProgram::common_partition() const {
   std::vector<std::uint8_t> seen(partitions_.size());
   for (const Output& output : outputs_) {
     if (output.partition == one_value || seen[output.partition]++ != 0) continue;
-    common = refine(keys_of(common), keys_of(partitions_[output.partition]));
+    common = refine(common, partitions_[output.partition]);
   }
   return common;
 }

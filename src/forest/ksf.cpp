@@ -3,8 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include <zlib.h>
-
+#include "core/crc32.h"
 #include "core/fail.h"
 
 namespace kscout {
@@ -35,9 +34,7 @@ T get(std::string_view from, std::size_t at) {
 
 /// CRC-32 (zlib's) of the whole file without the checksum's own four bytes.
 std::uint32_t checksum(std::string_view file) {
-  const auto* const bytes = reinterpret_cast<const Bytef*>(file.data());
-  const auto head = crc32_z(0, bytes, kChecksumAt);
-  return static_cast<std::uint32_t>(crc32_z(head, bytes + kChecksumAt + 4, file.size() - kChecksumAt - 4));
+  return crc32_of(file.substr(kChecksumAt + 4), crc32_of(file.substr(0, kChecksumAt)));
 }
 
 template <class T>

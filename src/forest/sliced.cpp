@@ -18,7 +18,7 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
     alive_words = std::max<std::size_t>(alive_words, tree.alive_words);
   for (const SlicedColumn& column : plan.columns)
     questions = std::max<std::size_t>(questions, column.questions);
-  bits.resize(lines_of((plan.most_vectors + 1) * plan.words));
+  bits = std::make_unique_for_overwrite<SlicedLine[]>(lines_of((plan.most_vectors + 1) * plan.words));
   vector_of = plan.fixed_vector;
   alive.resize(plan.alive.size() + 1);  // one more: counting up to the end of the last tree reads it
   ranks.resize(plan.most_classes);

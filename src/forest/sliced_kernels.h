@@ -37,6 +37,13 @@ constexpr std::uint32_t gathered_code(SlicedCode code) noexcept {
   code = (code | code >> 4) & 0x00ff00ff;
   return (code | code >> 8) & 0xffff;
 }
+/// The code of a value below 2^kSlicedCodeBits.
+constexpr SlicedCode spread_code(std::uint32_t value) noexcept {
+  value = (value | value << 8) & 0x00ff00ff;
+  value = (value | value << 4) & 0x0f0f0f0f;
+  value = (value | value << 2) & 0x33333333;
+  return (value | value << 1) & kSlicedValueBits;
+}
 /// Codes are read and written in vectors: behind the last is room for one.
 inline constexpr std::size_t kSlicedCodeRoom = 8;
 

@@ -7,7 +7,9 @@
 #include <limits>
 #include <numeric>
 
+#include "core/distinct.h"
 #include "core/fail.h"
+#include "core/hash.h"
 #include "forest/decide.h"
 
 namespace kscout {
@@ -108,11 +110,8 @@ class Planner {
 
   // questions_, question_of_; plan.set_first, set_words, set_bits
   void number_questions() {
-    // Sorted by feature, decision and threshold: the first two by counting.
-    struct Node {
-      double threshold;
-      std::uint32_t node;
-    };
+    // Sorted by feature, decision and threshold: the first two by counting. Trees ask most thresholds again
+    // and again: each is sorted once.
     constexpr std::size_t kDecisions = Decision::most + 1;
     const std::size_t count = forest_.threshold.size();
     const auto group = [&](std::size_t node) {
@@ -122,19 +121,12 @@ class Planner {
     std::vector<std::uint32_t> first(forest_.feature_count * kDecisions + 1, 0);
     for (std::size_t node = 0; node < count; ++node) ++first[group(node) + 1];
     std::partial_sum(first.begin(), first.end(), first.begin());
-    std::vector<Node> nodes(count);
+    std::vector<std::uint32_t> nodes(count);
     auto next = first;
-    for (std::uint32_t node = 0; node < count; ++node) {
-      nodes[next[group(node)]++] = {forest_.threshold[node], node};
-    }
+    for (std::uint32_t node = 0; node < count; ++node) nodes[next[group(node)]++] = node;
     question_of_.resize(count);
     for (std::size_t g = 0; g + 1 < first.size(); ++g) {
-      const auto of = std::span(nodes).subspan(first[g], first[g + 1] - first[g]);
-      std::ranges::sort(of, {}, &Node::threshold);
-      for (std::size_t i = 0; i < of.size(); ++i) {
-        if (i == 0 || of[i].threshold != of[i - 1].threshold) questions_.push_back(question_at(of[i].node));
-        question_of_[of[i].node] = static_cast<std::uint32_t>(questions_.size() - 1);
-      }
+      if (first[g] != first[g + 1]) number_group(std::span(nodes).subspan(first[g], first[g + 1] - first[g]));
     }
     questions_.shrink_to_fit();
     for (std::size_t q = 0; q < questions_.size(); ++q) {
@@ -146,6 +138,31 @@ class Planner {
       plan_.set_words[q] = forest_.set_words[set + 1] - forest_.set_words[set];
     }
     plan_.set_bits = forest_.set_bits;
+  }
+
+  /// Nodes of one feature and decision.
+  void number_group(std::span<const std::uint32_t> nodes) {
+    struct Threshold {
+      double value;
+      std::uint32_t number, node;  // one of those that ask it
+    };
+    std::vector<Threshold> thresholds;
+    DistinctNumbers numbers(nodes.size());
+    for (const std::uint32_t node : nodes) {
+      const double value = forest_.threshold[node] + 0.0;  // -0 is 0
+      const std::uint32_t number =
+          numbers.of(words_hash(std::array{std::bit_cast<std::uint64_t>(value)}),
+                     [&](std::uint32_t known) { return thresholds[known].value == value; });
+      if (number == thresholds.size()) thresholds.push_back({value, number, node});
+      question_of_[node] = number;
+    }
+    std::ranges::sort(thresholds, {}, &Threshold::value);
+    std::vector<std::uint32_t> question(thresholds.size());
+    for (const Threshold& threshold : thresholds) {
+      question[threshold.number] = static_cast<std::uint32_t>(questions_.size());
+      questions_.push_back(question_at(threshold.node));
+    }
+    for (const std::uint32_t node : nodes) question_of_[node] = question[question_of_[node]];
   }
 
   bool goes_left(std::size_t q, double value) const {
@@ -197,7 +214,7 @@ class Planner {
   void plan_columns() {
     plan_.most_vectors = plan_.fixed_vectors;
     for (std::uint32_t q = 0; q < questions_.size(); ++q) {
-      if (answers_[q] != Answers::by_call && answers_[q] != Answers::by_row) continue;
+      if (!cuts(q)) continue;
       const Question& question = questions_[q];
       if (plan_.columns.empty() || plan_.columns.back().feature != question.feature ||
           plan_.columns.back().decision != question.decision) {
@@ -253,14 +270,41 @@ class Planner {
     }
   }
 
-  /// A vector that grows holds its elements twice for a while.
+  bool keeps(std::uint32_t question) const {
+    return answers_[question] == Answers::fixed || answers_[question] == Answers::by_row;
+  }
+  bool cuts(std::uint32_t question) const {
+    return answers_[question] == Answers::by_call || answers_[question] == Answers::by_row;
+  }
+
+  /// A vector that grows holds its elements twice for a while, and copies them.
   void reserve_trees() {
     const std::size_t nodes = forest_.threshold.size(), trees = forest_.tree_count();
+    const std::size_t together = 2 * plan_.kernels->lanes;
+    std::size_t narrow = 0, wide = 0, words = 0;
+    for (std::size_t tree = 0; tree < trees; ++tree) {
+      const auto questions =
+          std::span(question_of_)
+              .subspan(forest_.tree_nodes[tree], forest_.tree_nodes[tree + 1] - forest_.tree_nodes[tree]);
+      const auto kept =
+          static_cast<std::size_t>(std::ranges::count_if(questions, [this](auto q) { return keeps(q); }));
+      const std::size_t leaves = questions.size() + 1;
+      if (leaves > kWordLeaves) {
+        wide += kept;
+      } else {
+        narrow += (kept + together - 1) / together * together;
+      }
+      words += (leaves + kWordLeaves - 1) / kWordLeaves;
+    }
     plan_.trees.reserve(trees);
     plan_.leaf_value.reserve(nodes + trees);
-    cuts_.reserve(static_cast<std::size_t>(std::ranges::count_if(question_of_, [this](std::uint32_t q) {
-      return answers_[q] == Answers::by_call || answers_[q] == Answers::by_row;
-    })));
+    plan_.alive.reserve(words);
+    plan_.wide_nodes.reserve(wide);
+    plan_.left_leaves.reserve(narrow);
+    plan_.right_leaves.reserve(narrow);
+    plan_.node_question.reserve(narrow);
+    cuts_.reserve(
+        static_cast<std::size_t>(std::ranges::count_if(question_of_, [this](auto q) { return cuts(q); })));
   }
 
   // plan.trees and their nodes, steps, leaf_value, alive; cuts_
@@ -320,18 +364,29 @@ class Planner {
 
   void plan_node(const SlicedTree& tree, const SlicedNode& node) {
     const Answers answers = answers_[node.question];
-    if (answers == Answers::fixed || answers == Answers::by_row) keep_node(tree, node);
-    if (answers == Answers::fixed) return;
-    for (std::uint32_t word = node.begin / kWordLeaves; word <= (node.end - 1u) / kWordLeaves; ++word) {
-      const Cut cut = {node.question, tree.alive_word + word, ~range_in_word(node.middle, node.end, word),
-                       ~range_in_word(node.begin, node.middle, word)};
-      if (answers == Answers::all_left) {
-        plan_.alive[cut.word] &= cut.keep_left;
-      } else if (answers == Answers::all_right) {
-        plan_.alive[cut.word] &= cut.keep_right;
-      } else {
-        cuts_.push_back(cut);
-      }
+    if (keeps(node.question)) keep_node(tree, node);
+    if (answers == Answers::all_left) {
+      for_each_cut({tree.alive_word, node},
+                   [this](auto word, auto keep_left, auto) { plan_.alive[word] &= keep_left; });
+    } else if (answers == Answers::all_right) {
+      for_each_cut({tree.alive_word, node},
+                   [this](auto word, auto, auto keep_right) { plan_.alive[word] &= keep_right; });
+    } else if (cuts(node.question)) {
+      cuts_.push_back({tree.alive_word, node});
+    }
+  }
+
+  /// A node that a call's values may rule out.
+  struct Cut {
+    std::uint32_t alive_word;  // of its tree
+    SlicedNode node;
+  };
+  /// Calls cut(word of plan.alive, leaves that stay on "left", leaves that stay on "right").
+  template <class OfWord>
+  static void for_each_cut(const Cut& cut, const OfWord& of_word) {
+    const auto [question, begin, middle, end] = cut.node;
+    for (std::uint32_t word = begin / kWordLeaves; word <= (end - 1u) / kWordLeaves; ++word) {
+      of_word(cut.alive_word + word, ~range_in_word(middle, end, word), ~range_in_word(begin, middle, word));
     }
   }
 
@@ -360,17 +415,23 @@ class Planner {
   // plan.cut_first, cut_word, keep_left, keep_right
   void plan_cuts() {
     plan_.cut_first.assign(questions_.size() + 1, 0);
-    for (const Cut& cut : cuts_) ++plan_.cut_first[cut.question + 1];
+    for (const Cut& cut : cuts_) {
+      const std::uint32_t words = (cut.node.end - 1u) / kWordLeaves - cut.node.begin / kWordLeaves + 1;
+      plan_.cut_first[cut.node.question + 1] += words;
+    }
     std::partial_sum(plan_.cut_first.begin(), plan_.cut_first.end(), plan_.cut_first.begin());
-    plan_.cut_word.resize(cuts_.size());
-    plan_.keep_left.resize(cuts_.size());
-    plan_.keep_right.resize(cuts_.size());
+    plan_.cut_word.resize(plan_.cut_first.back());
+    plan_.keep_left.resize(plan_.cut_first.back());
+    plan_.keep_right.resize(plan_.cut_first.back());
     auto next = plan_.cut_first;
     for (const Cut& cut : cuts_) {
-      const std::uint32_t at = next[cut.question]++;
-      plan_.cut_word[at] = cut.word;
-      plan_.keep_left[at] = cut.keep_left;
-      plan_.keep_right[at] = cut.keep_right;
+      std::uint32_t& at = next[cut.node.question];
+      for_each_cut(cut, [&](auto word, auto keep_left, auto keep_right) {
+        plan_.cut_word[at] = word;
+        plan_.keep_left[at] = keep_left;
+        plan_.keep_right[at] = keep_right;
+        ++at;
+      });
     }
     cuts_ = {};
   }
@@ -425,12 +486,10 @@ class Planner {
     std::uint64_t most = 0;
     for (std::size_t at = tree.first_leaf; at < tree.first_leaf + tree.leaves; ++at) {
       const double above = leaf(at) - lowest;
-      const auto rounded = static_cast<std::uint64_t>(roundable_ ? std::llround(above / plan_.unit) : 0);
+      const auto rounded = static_cast<std::uint64_t>(roundable_ ? above / plan_.unit + 0.5 : 0);
       most = std::max(most, rounded);
       tree.error = std::max(tree.error, std::abs(above - static_cast<double>(rounded) * plan_.unit));
-      for (std::uint64_t rest = rounded; rest != 0; rest &= rest - 1) {
-        plan_.leaf_code[at] |= SlicedCode{1} << (2 * std::countr_zero(rest));
-      }
+      plan_.leaf_code[at] = spread_code(static_cast<std::uint32_t>(rounded));
     }
     // The subtractions and products above round, too.
     tree.error += 8 * kDoubleStep * std::max(std::abs(lowest), std::abs(highest));
@@ -440,15 +499,8 @@ class Planner {
   /// A vector that grew holds up to twice what it needs.
   void give_back_spare_memory() {
     const auto shrink = [](auto&... of) { (of.shrink_to_fit(), ...); };
-    shrink(plan_.trees, plan_.left_leaves, plan_.right_leaves, plan_.node_question, plan_.wide_nodes);
-    shrink(plan_.leaf_value, plan_.alive, plan_.columns, plan_.padded_threshold, plan_.set_first);
-    shrink(plan_.set_words, plan_.fixed_bits, plan_.cut_word, plan_.keep_left, plan_.keep_right);
+    shrink(plan_.columns, plan_.padded_threshold, plan_.set_first, plan_.set_words, plan_.fixed_bits);
   }
-
-  struct Cut {
-    std::uint32_t question, word;
-    LeafWord keep_left, keep_right;
-  };
 
   const Forest& forest_;
   const SlicedRows& rows_;

@@ -9,6 +9,7 @@
 /// node are a range.
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "core/spread.h"
@@ -120,9 +121,10 @@ struct SlicedWork {
   explicit SlicedWork(const SlicedPlan& plan);
 
   /// Bit r of a vector stands for row r or, once rows were dropped, for the row in place r.
-  std::size_t words = 0;                 ///< of a vector
-  std::vector<std::uint32_t> rows;       ///< by place, once rows were dropped
-  std::vector<SlicedLine> bits;          ///< the plan's fixed vectors, then the call's
+  std::size_t words = 0;            ///< of a vector
+  std::vector<std::uint32_t> rows;  ///< by place, once rows were dropped
+  /// The plan's fixed vectors, then the call's: room for all that a call may want, written when it does.
+  std::unique_ptr<SlicedLine[]> bits;
   std::size_t vectors = 0;               ///< in use
   std::vector<std::uint32_t> vector_of;  ///< by question
   std::vector<LeafWord> alive;
@@ -142,7 +144,7 @@ struct SlicedWork {
   std::vector<ScoredRow> scored;
   SlicedForest::Counts counts;
 
-  std::uint64_t* bit_words() noexcept { return bits.data()->words; }
+  std::uint64_t* bit_words() noexcept { return bits[0].words; }
 };
 
 /// Builds the plan; see SlicedForest's constructor.

@@ -22,7 +22,7 @@ class Questions {
   /// Answers what all rows answer alike: work.alive. What they answer differently: work.vector_of and bits.
   void answer() noexcept {
     std::ranges::copy(plan_.alive, work_.alive.begin());
-    std::ranges::copy(plan_.fixed_bits, work_.bits.begin());  // the call before may have dropped rows of them
+    std::ranges::copy(plan_.fixed_bits, work_.bits.get());  // the call before may have dropped rows of them
     work_.vectors = plan_.fixed_vectors;
     for (const SlicedColumn& column : plan_.columns) {
       const bool categorical = column.decision & Decision::categorical;

@@ -1,61 +1,14 @@
 #include "select/decision_cache.h"
 
-#include <algorithm>
-#include <bit>
 #include <initializer_list>
 #include <utility>
 
-#include "core/hash.h"
-#include "core/thread_number.h"
-
 namespace kscout {
-namespace {
-
-constexpr double Choice::*kNumberOf[] = {&Choice::time_us, &Choice::tflops,     &Choice::gb_s,
-                                         &Choice::margin,  &Choice::confidence, &Choice::score};
-constexpr std::size_t kNumbers = std::size(kNumberOf);
-static_assert(kNumbers == std::tuple_size_v<decltype(KeptDecision::number)>);
-
-KeptDecision decision_of(const Choice& choice, const KernelConfig* config) noexcept {
-  KeptDecision decision{config, {}, static_cast<std::uint64_t>(choice.decided_by)};
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    decision.number[i] = std::bit_cast<std::uint64_t>(choice.*kNumberOf[i]);
-  }
-  return decision;
-}
-
-void put(const KeptDecision& decision, Choice& choice) noexcept {
-  choice.config = *decision.config;
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    choice.*kNumberOf[i] = std::bit_cast<double>(decision.number[i]);
-  }
-  choice.source = ChoiceSource::cache;
-  choice.decided_by = static_cast<ChoiceSource>(decision.link);
-}
-
-}  // namespace
-
 DecisionCache::DecisionCache(const Tables& tables) : places_(tables) {
   table_[0] = std::make_unique<DecisionSets>(places_[0]);
   made_ = 1;
 }
 DecisionCache::~DecisionCache() = default;
-
-DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcept {
-  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
-  const std::uint64_t all = bits(p.m | p.n | p.k | p.batch | p.split_k | p.lda | p.ldb | p.ldc);
-  const std::uint64_t types = bits(p.dtype_a) | bits(p.dtype_b) << 8 | bits(p.dtype_c) << 16 |
-                              bits(p.dtype_acc) << 24 | bits(p.layout) << 32 | bits(p.epilogue) << 40 |
-                              bits(p.accumulate) << 48 | bits(by) << 56;
-  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
-  const std::array<std::uint64_t, 6> word = {bits(p.m) | bits(p.n) << 32,
-                                             bits(p.k) | bits(p.batch) << 32,
-                                             bits(p.lda) | bits(p.ldb) << 32,
-                                             bits(p.ldc) | bits(p.split_k) << 32,
-                                             types,
-                                             all >> 32 == 0 ? generation : 0};
-  return {word, words_hash(word)};
-}
 
 DecisionKey DecisionCache::key(const ConvProblem& p, By by) const noexcept {
   bool fits = true;
@@ -99,23 +52,14 @@ DecisionKey DecisionCache::key(const ConvProblem& p, By by) const noexcept {
   return {word, words_hash(word)};
 }
 
-bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept {
-  KeptDecision decision;
-  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) {  // the largest first
-    if (!table_[t]->find(key, decision)) continue;
-    put(decision, choice);
-    count(&Counters::hits);
-    return true;
-  }
-  count(&Counters::misses);
-  return false;
-}
-
 void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   if (key.generation() == 0) return;  // too large a problem for a key
   const KernelConfig* const config = configs_.keep(choice.config);
   if (!config) return;
-  const KeptDecision decision = decision_of(choice, config);
+  KeptDecision decision{config, {}, static_cast<std::uint64_t>(choice.decided_by)};
+  for (std::size_t i = 0; i < kNumbers; ++i) {
+    decision.number[i] = std::bit_cast<std::uint64_t>(choice.*kNumberOf[i]);
+  }
   const std::size_t made = made_.load(std::memory_order_acquire);
   for (std::size_t t = 0; t < made; ++t) {
     if (table_[t]->update(key, decision)) return;
@@ -154,16 +98,6 @@ std::size_t DecisionCache::places() const noexcept {
   std::size_t sum = 0;
   for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) sum += table_[t]->places();
   return sum;
-}
-
-void DecisionCache::count(Word Counters::*counter) noexcept {
-  const std::size_t number = std::min(thread_number(), kCounters - 1);
-  Word& word = counters_[number].*counter;
-  if (number == kCounters - 1) {
-    word.fetch_add(1, std::memory_order_relaxed);
-  } else {  // nobody else writes it
-    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  }
 }
 
 CacheStatistics DecisionCache::statistics() const noexcept {

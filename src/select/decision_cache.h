@@ -14,14 +14,18 @@
 /// hold 4,096 problems without loss (decision_sets.h). clear() starts a new generation, which is part of the
 /// key: it costs nothing, and what a thread adds that began before is not found any more. Memory: 67 kB, at
 /// most 670 kB, and each distinct config once (config_pool.h).
+#include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include <kscout/selector.h>
 
+#include "core/hash.h"
+#include "core/thread_number.h"
 #include "select/config_pool.h"
 #include "select/decision_sets.h"
 
@@ -78,6 +82,55 @@ class DecisionCache {
   std::atomic<bool> adding_ = false;  ///< who has it may write table_
   ConfigPool configs_;
   std::array<Counters, kCounters> counters_;
+
+  /// Where a choice has the numbers of a kept decision.
+  static constexpr double Choice::*kNumberOf[] = {&Choice::time_us, &Choice::tflops,     &Choice::gb_s,
+                                                  &Choice::margin,  &Choice::confidence, &Choice::score};
+  static constexpr std::size_t kNumbers = std::tuple_size_v<decltype(KeptDecision::number)>;
+  static_assert(std::size(kNumberOf) == kNumbers);
 };
+
+inline DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcept {
+  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
+  const std::uint64_t all = bits(p.m | p.n | p.k | p.batch | p.split_k | p.lda | p.ldb | p.ldc);
+  const std::uint64_t types = bits(p.dtype_a) | bits(p.dtype_b) << 8 | bits(p.dtype_c) << 16 |
+                              bits(p.dtype_acc) << 24 | bits(p.layout) << 32 | bits(p.epilogue) << 40 |
+                              bits(p.accumulate) << 48 | bits(by) << 56;
+  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
+  const std::array<std::uint64_t, 6> word = {bits(p.m) | bits(p.n) << 32,
+                                             bits(p.k) | bits(p.batch) << 32,
+                                             bits(p.lda) | bits(p.ldb) << 32,
+                                             bits(p.ldc) | bits(p.split_k) << 32,
+                                             types,
+                                             all >> 32 == 0 ? generation : 0};
+  return {word, words_hash(word)};
+}
+
+inline bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept {
+  KeptDecision decision;
+  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) {  // the largest first
+    if (!table_[t]->find(key, decision)) continue;
+    choice.config = *decision.config;
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      choice.*kNumberOf[i] = std::bit_cast<double>(decision.number[i]);
+    }
+    choice.source = ChoiceSource::cache;
+    choice.decided_by = static_cast<ChoiceSource>(decision.link);
+    count(&Counters::hits);
+    return true;
+  }
+  count(&Counters::misses);
+  return false;
+}
+
+inline void DecisionCache::count(Word Counters::*counter) noexcept {
+  const std::size_t number = std::min(thread_number(), kCounters - 1);
+  Word& word = counters_[number].*counter;
+  if (number == kCounters - 1) {
+    word.fetch_add(1, std::memory_order_relaxed);
+  } else {  // nobody else writes it
+    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+}
 
 }  // namespace kscout

@@ -1,89 +1,10 @@
 #include "select/decision_sets.h"
 
-#include <algorithm>
-#include <bit>
-#include <utility>
-
 #include "core/hash.h"
 
 namespace kscout {
-namespace {
-
-constexpr std::uint64_t kEveryByte = 0x0101010101010101ULL, kEveryTop = 0x8080808080808080ULL;
-
-/// One byte of a hash; 0 means empty.
-std::uint64_t tag_of(std::uint64_t hash) noexcept { return std::max<std::uint64_t>(hash & 0xff, 1); }
-
-/// The top bit of each byte of `bytes` that is equal to `byte`; a byte above such a one may be marked
-/// wrongly.
-std::uint64_t equal_bytes(std::uint64_t bytes, std::uint64_t byte) noexcept {
-  const std::uint64_t zero = bytes ^ (byte * kEveryByte);
-  return (zero - kEveryByte) & ~zero & kEveryTop;
-}
-
-std::size_t first_byte(std::uint64_t marks) noexcept {
-  return static_cast<std::size_t>(std::countr_zero(marks)) / 8;
-}
-
-/// Calls call(0), call(1) ... with constants: what they index can stay in registers. Through memory, pairs of
-/// words would be read together that were written apart, and wait for the store buffer.
-template <std::size_t N>
-void for_each_index(const auto& call) noexcept {
-  [&]<std::size_t... I>(std::index_sequence<I...>) { (call(std::integral_constant<std::size_t, I>()), ...); }
-  (std::make_index_sequence<N>());
-}
-
-/// A number below `count` from 32 random bits.
-std::size_t scaled(std::uint64_t bits, std::size_t count) noexcept {
-  return static_cast<std::size_t>((bits & 0xffffffffU) * count >> 32);
-}
-
-}  // namespace
-
 DecisionSets::DecisionSets(std::size_t places)
     : sets_((places + kWays - 1) / kWays), slots_(sets_.size() * kWays) {}
-
-std::array<std::size_t, 2> DecisionSets::sets_of(std::uint64_t hash) const noexcept {
-  return {scaled(hash >> 32, sets_.size()), scaled(hash, sets_.size())};
-}
-
-bool DecisionSets::find(const DecisionKey& key, KeptDecision& decision) noexcept {
-  const std::array<std::size_t, 2> sets = sets_of(key.hash);
-  return find_in(sets[0], key, decision) || find_in(sets[1], key, decision);
-}
-
-bool DecisionSets::find_in(std::size_t s, const DecisionKey& key, KeptDecision& decision) noexcept {
-  Set& set = sets_[s];
-  std::uint64_t marks = equal_bytes(set.tags.load(std::memory_order_relaxed), tag_of(key.hash));
-  for (; marks != 0; marks &= marks - 1) {
-    const std::size_t way = first_byte(marks);
-    if (!read(slot({s, way}), key, decision)) continue;
-    // Written only when it changes: a line that many threads read stays in all their caches.
-    const std::uint32_t mark = 1U << way;
-    if ((set.used.load(std::memory_order_relaxed) & mark) == 0) {
-      set.used.fetch_or(mark, std::memory_order_relaxed);
-    }
-    return true;
-  }
-  return false;
-}
-
-// The reader's loads are acquire, so that the second look at the version comes after all of them; the
-// writer's stores are release, so that whoever sees one of them sees the odd version before it.
-
-bool DecisionSets::read(const Slot& slot, const DecisionKey& key, KeptDecision& decision) noexcept {
-  const auto get = [](const Word& word) { return word.load(std::memory_order_acquire); };
-  const std::uint64_t version = get(slot.version);
-  std::uint64_t differs = version & 1;
-  for_each_index<std::tuple_size_v<decltype(key.word)>>(
-      [&](auto i) { differs |= get(slot.key[i]) ^ key.word[i]; });
-  if (differs != 0) return false;
-  decision.config = std::bit_cast<const KernelConfig*>(get(slot.config));
-  for_each_index<std::tuple_size_v<decltype(decision.number)>>(
-      [&](auto i) { decision.number[i] = get(slot.number[i]); });
-  decision.link = get(slot.link);
-  return slot.version.load(std::memory_order_relaxed) == version;
-}
 
 void DecisionSets::write(Place at, const DecisionKey& key, const KeptDecision& decision) noexcept {
   Slot& to = slot(at);
