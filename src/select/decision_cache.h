@@ -45,7 +45,7 @@ class DecisionCache {
   /// device and environment. The weight of a problem changes nothing. Sizes share words: a GEMM with one of
   /// 2^32 or more is never kept (its generation is 0), nor is a convolution of 2^24 images, 2^20 channels or
   /// groups, 2^16 elements a side (depth: 2^12), or with filter or pads from 2^8, dilation 2^7, stride 2^6.
-  DecisionKey key(ProblemRef problem, By by) const noexcept {
+  DecisionKey key(const ProblemRef& problem, By by) const noexcept {
     return problem.gemm() ? key(*problem.gemm(), by) : key(*problem.conv(), by);
   }
   DecisionKey key(const GemmProblem& problem, By by) const noexcept;
@@ -97,13 +97,15 @@ inline DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcep
                               bits(p.dtype_acc) << 24 | bits(p.layout) << 32 | bits(p.epilogue) << 40 |
                               bits(p.accumulate) << 48 | bits(by) << 56;
   const std::uint64_t generation = generation_.load(std::memory_order_acquire);
-  const std::array<std::uint64_t, 6> word = {bits(p.m) | bits(p.n) << 32,
-                                             bits(p.k) | bits(p.batch) << 32,
-                                             bits(p.lda) | bits(p.ldb) << 32,
-                                             bits(p.ldc) | bits(p.split_k) << 32,
-                                             types,
-                                             all >> 32 == 0 ? generation : 0};
-  return {word, words_hash(word)};
+  DecisionKey key;  // where it stays: a copy would be read in vectors before its words are stored
+  key.word = {bits(p.m) | bits(p.n) << 32,
+              bits(p.k) | bits(p.batch) << 32,
+              bits(p.lda) | bits(p.ldb) << 32,
+              bits(p.ldc) | bits(p.split_k) << 32,
+              types,
+              all >> 32 == 0 ? generation : 0};
+  key.hash = words_hash(key.word);
+  return key;
 }
 
 inline bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept {

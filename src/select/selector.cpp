@@ -88,13 +88,15 @@ struct Selector::Impl {
   Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
       : Impl(ChainBase{of, families_by_rules(of)}, std::move(from), std::move(model)) {}
 
-  SelectStatus select(ProblemRef problem, By by, Choice& choice) noexcept {
+  /// By reference: two pointers passed in registers would be stored one by one and read as a vector.
+  SelectStatus select(const ProblemRef& problem, By by, Choice& choice) noexcept {
     const DecisionKey key = cache.key(problem, by);
     if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
     return decide(problem, by, key, choice);
   }
 
-  SelectStatus decide(ProblemRef problem, By by, const DecisionKey& key, Choice& choice) noexcept {
+  [[gnu::noinline]] SelectStatus decide(const ProblemRef& problem, By by, const DecisionKey& key,
+                                        Choice& choice) noexcept {
     Choice decided;
     std::size_t count = 0;
     const SelectStatus status = rank(problem, by, std::span(&decided, 1), count);
