@@ -108,7 +108,7 @@ class Planner {
     return {forest_.feature[node], kept, forest_.threshold[node]};
   }
 
-  // questions_, question_of_; plan.set_first, set_words, set_bits
+  // questions_, question_of_; plan.set_words, set_bits
   void number_questions() {
     // Sorted by feature, decision and threshold: the first two by counting. Trees ask most thresholds again
     // and again: each is sorted once.
@@ -129,14 +129,7 @@ class Planner {
       if (first[g] != first[g + 1]) number_group(std::span(nodes).subspan(first[g], first[g + 1] - first[g]));
     }
     questions_.shrink_to_fit();
-    for (std::size_t q = 0; q < questions_.size(); ++q) {
-      if (!(questions_[q].decision & Decision::categorical)) continue;
-      plan_.set_first.resize(questions_.size());
-      plan_.set_words.resize(questions_.size());
-      const auto set = static_cast<std::size_t>(questions_[q].threshold);
-      plan_.set_first[q] = forest_.set_words[set];
-      plan_.set_words[q] = forest_.set_words[set + 1] - forest_.set_words[set];
-    }
+    plan_.set_words = forest_.set_words;
     plan_.set_bits = forest_.set_bits;
   }
 
@@ -168,7 +161,7 @@ class Planner {
   bool goes_left(std::size_t q, double value) const {
     const Question& question = questions_[q];
     if (question.decision & Decision::categorical) {
-      return categorical_left(value, {plan_.set_bits.data() + plan_.set_first[q], plan_.set_words[q]});
+      return categorical_left(value, plan_.category_set(questions_[q].threshold));
     }
     return numerical_left(value, question.threshold, question.decision);
   }
@@ -499,7 +492,7 @@ class Planner {
   /// A vector that grew holds up to twice what it needs.
   void give_back_spare_memory() {
     const auto shrink = [](auto&... of) { (of.shrink_to_fit(), ...); };
-    shrink(plan_.columns, plan_.padded_threshold, plan_.set_first, plan_.set_words, plan_.fixed_bits);
+    shrink(plan_.columns, plan_.padded_threshold, plan_.fixed_bits);
   }
 
   const Forest& forest_;

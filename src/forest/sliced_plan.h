@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "core/spread.h"
@@ -79,10 +80,10 @@ struct SlicedPlan {
   std::vector<LeafWord> alive;        ///< leaves that some row may reach whatever the call's values are
   std::size_t most_leaves = 0;
 
-  std::vector<SlicedColumn> columns;                ///< whose values a call gives
-  std::vector<double> padded_threshold;             ///< by column, each followed by kSlicedThresholdRoom NaNs
-  std::vector<std::uint32_t> set_first, set_words;  ///< by question: categories that go left; empty when no
-                                                    ///< question has categories
+  std::vector<SlicedColumn> columns;  ///< whose values a call gives
+  /// By column, each followed by kSlicedThresholdRoom NaNs; of a categorical one the numbers of its sets.
+  std::vector<double> padded_threshold;
+  std::vector<std::uint32_t> set_words;  ///< as Forest::set_words
   std::vector<std::uint32_t> set_bits;
   std::vector<std::uint32_t> fixed_vector;  ///< by question: its bit vector when no call changes it
   std::vector<SlicedLine> fixed_bits;
@@ -98,6 +99,12 @@ struct SlicedPlan {
   double double_error =
       0;                   ///< most by which a sum in doubles, and what follows it, differs from the true sum
   std::size_t planes = 0;  ///< bits of a sum of rounded leaves
+
+  /// The categories that go left, as Forest::set_bits has them.
+  std::span<const std::uint32_t> category_set(double number) const noexcept {
+    const auto set = static_cast<std::size_t>(number);
+    return {set_bits.data() + set_words[set], set_words[set + 1] - set_words[set]};
+  }
 };
 
 /// Trees are sorted by leaves, all with as many or more together.

@@ -65,15 +65,15 @@ class Questions {
     all_left(middle, column.first_question + column.questions);
   }
 
-  bool in_set(std::uint32_t question, double value) const noexcept {
-    return categorical_left(value,
-                            {plan_.set_bits.data() + plan_.set_first[question], plan_.set_words[question]});
+  bool in_set(const SlicedColumn& column, std::uint32_t question, double value) const noexcept {
+    const std::size_t at = column.first_threshold + (question - column.first_question);
+    return categorical_left(value, plan_.category_set(plan_.padded_threshold[at]));
   }
 
   void answer_sets_once(const SlicedColumn& column) noexcept {
     const double value = values_[column.feature][0];
     for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
-      in_set(q, value) ? all_left(q, q + 1) : all_right(q, q + 1);
+      in_set(column, q, value) ? all_left(q, q + 1) : all_right(q, q + 1);
     }
   }
 
@@ -351,11 +351,11 @@ class Questions {
         for (std::size_t row = 0; row < plan_.rows; ++row) {
           const double value =
               values_[column.feature][partition.class_of.empty() ? row : partition.class_of[row]];
-          to[row / 64] |= std::uint64_t{in_set(q, value)} << (row % 64);
+          to[row / 64] |= std::uint64_t{in_set(column, q, value)} << (row % 64);
         }
       } else {
         for (std::uint32_t c = 0; c < partition.classes; ++c) {
-          if (in_set(q, values_[column.feature][c])) mark(partition, c, to);
+          if (in_set(column, q, values_[column.feature][c])) mark(partition, c, to);
         }
       }
       keep_if_parting(q, to);

@@ -66,9 +66,8 @@ TEST_F(ModelMemory, OfASelectorIsAtMostFourTimesTheFile) {
     SCOPED_TRACE(file);
     const auto size = static_cast<std::ptrdiff_t>(fs::file_size(file));
     const Heap heap = heap_of_one_choice(file);
-    const bool random = file == large_;  // asks more different questions than trained ones
-    EXPECT_LE(heap.live, (random ? 5 : 4) * size);
-    EXPECT_LE(heap.peak, (random ? 6 : 4) * size);
+    EXPECT_LE(heap.live, 4 * size);
+    EXPECT_LE(heap.peak, 4 * size);
   }
 }
 
