@@ -197,15 +197,17 @@ class Sums {
     const std::vector<std::int64_t> met = met_pixels(g_.out);
     const std::vector<std::int64_t> chosen =
         drawn(problem_.k, static_cast<double>(problem_.n * pixels) * static_cast<double>(taps));
-    const auto some = static_cast<std::int64_t>(chosen.size());
-    std::vector<double> value(static_cast<std::size_t>(taps * some), 0), square_b(value);
-    std::vector<double> square_a(chosen.size(), 0);
+    const std::vector<Run> runs = runs_of(chosen);
+    const auto some = static_cast<std::int64_t>(chosen.size()),
+               count = static_cast<std::int64_t>(runs.size());
+    std::vector<double> value(static_cast<std::size_t>(taps * some), 0), square_a(chosen.size(), 0),
+        square_b(static_cast<std::size_t>(taps * count), 0);
     std::vector<std::int64_t> times_met(static_cast<std::size_t>(taps), 0);
     for (std::int64_t n = 0; n < problem_.n; ++n) {
       const auto output =
           chosen_channels(read_image(device_, signature_.dtype_a, operands_.a(), g_.out, n), chosen);
       const InputSums input =
-          input_sums(read_image(device_, signature_.dtype_b, operands_.b(), g_.in, n), chosen);
+          input_sums(read_image(device_, signature_.dtype_b, operands_.b(), g_.in, n), runs);
       for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
         const double* const from = output.data() + pixel * some;
         for (std::int64_t i = 0; i < some; ++i) square_a[static_cast<std::size_t>(i)] += from[i] * from[i];
@@ -213,23 +215,44 @@ class Sums {
           const std::int64_t other = met[static_cast<std::size_t>(pixel * taps + tap)];
           if (other < 0) continue;
           ++times_met[static_cast<std::size_t>(tap)];
-          const double* const with = input.value.data() + other * some;
-          const double* const squares = input.square.data() + other * some;
           double* const sums = value.data() + tap * some;
-          double* const square_sums = square_b.data() + tap * some;
-          for (std::int64_t i = 0; i < some; ++i) sums[i] += from[i] * with[i];
-          for (std::int64_t i = 0; i < some; ++i) square_sums[i] += squares[i];
+          for (std::int64_t r = 0; r < count; ++r) {
+            const Run& run = runs[static_cast<std::size_t>(r)];
+            const double with = input.value[static_cast<std::size_t>(other * count + r)];
+            for (std::int64_t i = run.first; i < run.end; ++i) sums[i] += from[i] * with;
+            square_b[static_cast<std::size_t>(tap * count + r)] +=
+                input.square[static_cast<std::size_t>(other * count + r)];
+          }
         }
       }
     }
-    for (std::int64_t i = 0; i < some; ++i) {
-      for (std::int64_t tap = 0; tap < taps; ++tap) {
-        const auto at = static_cast<std::size_t>(tap * some + i);
-        add(chosen[static_cast<std::size_t>(i)] * taps + tap, value[at],
-            std::sqrt(square_a[static_cast<std::size_t>(i)] * square_b[at]),
-            times_met[static_cast<std::size_t>(tap)]);
+    for (std::int64_t r = 0; r < count; ++r) {
+      for (std::int64_t i = runs[static_cast<std::size_t>(r)].first;
+           i < runs[static_cast<std::size_t>(r)].end; ++i) {
+        for (std::int64_t tap = 0; tap < taps; ++tap) {
+          add(chosen[static_cast<std::size_t>(i)] * taps + tap,
+              value[static_cast<std::size_t>(tap * some + i)],
+              std::sqrt(square_a[static_cast<std::size_t>(i)] *
+                        square_b[static_cast<std::size_t>(tap * count + r)]),
+              times_met[static_cast<std::size_t>(tap)]);
+        }
       }
     }
+  }
+
+  /// Neighbours among the chosen output channels that are of one group.
+  struct Run {
+    std::int64_t first, end, group;
+  };
+  std::vector<Run> runs_of(std::span<const std::int64_t> chosen) const {
+    std::vector<Run> runs;
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const auto at = static_cast<std::int64_t>(i);
+      const std::int64_t group = chosen[i] / g_.k_of_group;
+      if (runs.empty() || runs.back().group != group) runs.push_back({at, at, group});
+      runs.back().end = at + 1;
+    }
+    return runs;
   }
 
   /// Of an output image, the chosen channels of each pixel.
@@ -245,28 +268,22 @@ class Sums {
     return values;
   }
 
-  /// By pixel of an input image and chosen output channel: over the input channels of its group.
+  /// By pixel of an input image and run: over the input channels of the run's group.
   struct InputSums {
     std::vector<double> value, square;
   };
-  InputSums input_sums(const std::vector<double>& image, std::span<const std::int64_t> chosen) const {
+  InputSums input_sums(const std::vector<double>& image, std::span<const Run> runs) const {
     const double* const weights = rows_.weights.data();
     const std::int64_t width = g_.c_of_group;
     InputSums sums;
-    sums.value.reserve(static_cast<std::size_t>(g_.in.pixels()) * chosen.size());
+    sums.value.reserve(static_cast<std::size_t>(g_.in.pixels()) * runs.size());
     sums.square.reserve(sums.value.capacity());
     for (std::int64_t pixel = 0; pixel < g_.in.pixels(); ++pixel) {
-      std::int64_t summed = -1;  // group
-      double value = 0, square = 0;
-      for (const std::int64_t k : chosen) {
-        if (k / g_.k_of_group != summed) {
-          summed = k / g_.k_of_group;
-          const double* const own = image.data() + pixel * problem_.c + summed * width;
-          value = dot(own, weights, width);
-          square = lane_sum(width, [&](std::int64_t c) { return own[c] * own[c] * weights[c] * weights[c]; });
-        }
-        sums.value.push_back(value);
-        sums.square.push_back(square);
+      for (const Run& run : runs) {
+        const double* const own = image.data() + pixel * problem_.c + run.group * width;
+        sums.value.push_back(dot(own, weights, width));
+        sums.square.push_back(
+            lane_sum(width, [&](std::int64_t c) { return own[c] * own[c] * weights[c] * weights[c]; }));
       }
     }
     return sums;
