@@ -25,12 +25,18 @@ bool better(const Measurement& a, const Measurement& b) {
   return rank(a) < rank(b);
 }
 
-/// Of the same (problem, config, pass). The one that is not right wins, then the one that took part in more:
-/// a raced time is a coarse one.
+bool right(const Measurement& m) { return m.status == Status::ok || m.status == Status::raced; }
+
+/// Of two of the same (problem, config, pass) the only one to believe: that which is not right, then that
+/// which took part in more, as a raced time is a coarse one. Nothing when both say the same.
+const Measurement* decisive(const Measurement& a, const Measurement& b) {
+  if (!right(a) || !right(b)) return right(a) ? &b : &a;
+  if (a.status != b.status) return a.status == Status::ok ? &a : &b;
+  return nullptr;
+}
+
 Measurement mean_of(const Measurement& a, const Measurement& b) {
-  const auto right = [](const Measurement& m) { return m.status == Status::ok || m.status == Status::raced; };
-  if (!right(a) || !right(b)) return right(a) ? b : a;
-  if (a.status != b.status) return a.status == Status::ok ? a : b;
+  if (const Measurement* const one = decisive(a, b)) return *one;
   const double of_a = std::max(a.repeats, 1), of_b = std::max(b.repeats, 1);  // files of others may not say
   Measurement mean = a;
   mean.time_us = std::exp((of_a * std::log(a.time_us) + of_b * std::log(b.time_us)) / (of_a + of_b));
@@ -39,6 +45,28 @@ Measurement mean_of(const Measurement& a, const Measurement& b) {
   mean.repeats = a.repeats + b.repeats;
   mean.noisy = a.noisy && b.noisy;
   return mean;
+}
+
+/// Of at least one.
+Measurement median_of(const std::vector<Measurement>& all) {
+  Measurement median = all.front();
+  for (const Measurement& m : all) {
+    if (const Measurement* const one = decisive(median, m)) median = *one;
+  }
+  if (!right(median)) return median;
+  std::vector<double> logs;
+  Measurement sums = median;
+  sums.repeats = 0;
+  for (const Measurement& m : all) {
+    if (m.status != median.status) continue;
+    logs.push_back(std::log(m.time_us));
+    sums.spread = std::max(sums.spread, m.spread);
+    sums.error = std::max(sums.error, m.error);
+    sums.repeats += m.repeats;
+    sums.noisy = sums.noisy && m.noisy;
+  }
+  sums.time_us = std::exp(summarise(logs).median);
+  return sums;
 }
 
 /// The config as one of the space: itself, or a member's in a joint space.
@@ -94,7 +122,7 @@ class Merger {
       row.problem = problem_id[row.problem];
       row.config = config_id[row.config];
     }
-    if (keep_ == Keep::mean) bring_to_known_level(rows);
+    if (keep_ == Keep::mean || keep_ == Keep::median) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
     for (const auto& [key, value] : table.metadata) {
       std::string& known = merged_.metadata[key];
@@ -105,7 +133,10 @@ class Merger {
       }
     }
   }
-  MeasurementTable take() { return std::move(merged_); }
+  MeasurementTable take() {
+    for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
+    return std::move(merged_);
+  }
 
  private:
   template <class T>
@@ -147,11 +178,17 @@ class Merger {
       return;
     }
     Measurement& known = merged_.rows[at->second].measured;
+    if (keep_ == Keep::median) {
+      std::vector<Measurement>& all = again_[at->second];
+      if (all.empty()) all.push_back(known);
+      all.push_back(row.measured);
+      return;
+    }
     if (known == row.measured) return;
     if (keep_ == Keep::error) {
       fail(Errc::invalid_argument,
            "{} with {} was measured twice in pass {} ({} us {} and {} us {}): choose with --keep "
-           "best|first|last|mean",
+           "best|first|last|mean|median",
            print(merged_.problems[row.problem]), config_text(merged_.configs[row.config]), row.measured.pass,
            known.time_us, word(known.status), row.measured.time_us, word(row.measured.status));
     }
@@ -165,6 +202,8 @@ class Merger {
   std::unordered_map<Problem, std::uint32_t> problems_;
   std::unordered_map<KernelConfig, std::uint32_t> configs_;
   std::unordered_map<std::uint64_t, std::size_t> rows_;
+  std::unordered_map<std::size_t, std::vector<Measurement>>
+      again_;  ///< Keep::median: of a row all, if several
 };
 
 }  // namespace

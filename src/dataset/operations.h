@@ -66,18 +66,21 @@ struct Finding {
 std::vector<Finding> find_oddities(const MeasurementTable& table);
 
 /// Which of two measurements of one (problem, config, pass) stays.
-enum class Keep : std::uint8_t { error, best, first, last, mean };
+enum class Keep : std::uint8_t { error, best, first, last, mean, median };
 template <>
 struct EnumWords<Keep> {
   static constexpr std::string_view what = "choice";
-  static constexpr std::array<std::string_view, 5> words = {"error", "best", "first", "last", "mean"};
+  static constexpr std::array<std::string_view, 6> words = {"error", "best", "first",
+                                                            "last",  "mean", "median"};
 };
 /// All rows of tables of one device, provider and op; beside a table of a joint provider those of its members
 /// become its own. Rows that are equal in every value count once. Throws
 /// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
 /// oracles optimistic: repeated luck wins. Keep::mean takes the geometric mean of times, weighted by repeats,
 /// after each later table's times of a problem were brought to the level of the first (median ratio): what
-/// several sweeps agree on, whatever state the machine was in.
+/// several sweeps agree on, whatever state the machine was in. Keep::median takes the median instead (of an
+/// even number the geometric mean of the middle two): what three and more sweeps agree on although one was
+/// disturbed.
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
 
 /// The problems of the table that `keep` admits, with their rows.

@@ -210,6 +210,19 @@ TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {
   EXPECT_EQ(merged.rows[2].measured.status, Status::wrong) << "wrong once is wrong";
 }
 
+TEST(DatasetMerge, MedianForgetsADisturbedSweep) {
+  auto wrong_last = timed({10, 20, 40});
+  wrong_last.rows[2].measured = {.status = Status::wrong};
+  const std::vector tables = {timed({10, 20, 40}), timed({11, 9000, 44}), timed({10, 20, 40}),
+                              timed({10, 22.05, 40})};
+  const MeasurementTable merged = merge(tables, Keep::median);
+  EXPECT_NEAR(merged.rows[0].measured.time_us, 10, 1e-9);
+  EXPECT_NEAR(merged.rows[1].measured.time_us, 21, 1e-3) << "between 20 and 22.05, in logarithms";
+  EXPECT_EQ(merged.rows[1].measured.repeats, 40);
+  EXPECT_EQ(merge(std::vector{tables[0], tables[1], wrong_last}, Keep::median).rows[2].measured.status,
+            Status::wrong);
+}
+
 /// One problem under configs of these names, all in the same time.
 MeasurementTable table_of(std::string_view provider_name, std::initializer_list<std::string_view> names,
                           double time_us) {
