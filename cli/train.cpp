@@ -23,7 +23,7 @@ namespace {
 
 struct Options {
   std::vector<std::string> data;
-  std::string out, schema, rules, op;
+  std::string out, schema, rules, op, variant;
   std::vector<std::string> features, exclude;
   std::vector<std::string> targets;
   TrainOptions train;
@@ -89,6 +89,12 @@ std::vector<std::string> usual_exclusions(Op op) {
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
+/// As CK Tile's trainer names the directions.
+Op op_of_variant(std::string_view variant) {
+  if (variant == "forward") return Op::conv_fwd;
+  return variant == "bwd_data" ? Op::conv_bwd_data : Op::conv_bwd_weight;
+}
+
 void train_verb(Options& options) {
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
@@ -107,6 +113,9 @@ void train_verb(Options& options) {
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
     fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
+  }
+  if (!options.variant.empty() && op != op_of_variant(options.variant)) {
+    fail(Errc::invalid_argument, "--variant {}: the datasets are of {}", options.variant, word(op));
   }
   if (options.exclude.empty()) options.exclude = usual_exclusions(op);
   for (const auto& file : options.exclude) {
@@ -138,6 +147,10 @@ void setup_train(CLI::App& verb) {
       ->delimiter(',')
       ->default_str("relative,rank,tflops");
   verb.add_option("--op", options->op, "operation that the datasets must be of (default: theirs)");
+  verb.add_option("--variant", options->variant,
+                  "direction that datasets of convolutions must be of, as CK Tile's trainer names it: "
+                  "forward|bwd_data|bwd_weight (the same as --op conv_fwd, ...)")
+      ->check(CLI::IsMember({"forward", "bwd_data", "bwd_weight"}));
   verb.add_option("--schema", options->schema,
                   "feature schema (default: gemm, gemm_gpu or conv, by operation and device)");
   verb.add_option("--features", options->features, "scores read only these features, parted by commas")

@@ -11,10 +11,6 @@ namespace kscout {
 
 namespace {
 
-/// Gaps below a third of a percent are within what a tree ensemble can tell: their logarithms must not run
-/// away.
-constexpr double kLeastGap = 0.003;
-
 bool is_probability(double p) { return p >= 0 && p <= 1; }
 
 }  // namespace
