@@ -8,9 +8,8 @@
 /// Small problems (up to 2^19 products and elements) are compared element by element. Larger ones by
 ///  - elements at corners, at the edges of tiles of 8 to 256 and at random places, each against its own
 ///    products: 8 to 4,096 of them, 2^20 products together;
-///  - Freivalds' check of rows (conv_row_sums.h): the channels of a pixel, or of a place of an output
-///  channel's
-///    filter, added up with random weights. One wrong element always shows when it is wrong by more than its
+///  - Freivalds' check of rows (conv_row_sums.h): the channels of a pixel, or of a place of a filter, added
+///    up with random weights. One wrong element always shows when it is wrong by more than its
 ///    row's tolerance. All rows are checked when that takes at most 2^28 products, else as many as these pay,
 ///    drawn at random. An element that was never written (operands begin as NaN) shows in any row.
 ///
