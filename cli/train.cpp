@@ -14,6 +14,7 @@
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "progress_line.h"
+#include "provider/ck_tile/conv.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -89,12 +90,6 @@ std::vector<std::string> usual_exclusions(Op op) {
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
-/// As CK Tile's trainer names the directions.
-Op op_of_variant(std::string_view variant) {
-  if (variant == "forward") return Op::conv_fwd;
-  return variant == "bwd_data" ? Op::conv_bwd_data : Op::conv_bwd_weight;
-}
-
 void train_verb(Options& options) {
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
@@ -114,7 +109,7 @@ void train_verb(Options& options) {
   if (!options.op.empty() && parse<Op>(options.op) != op) {
     fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
   }
-  if (!options.variant.empty() && op != op_of_variant(options.variant)) {
+  if (!options.variant.empty() && options.variant != ck_variant(op)) {
     fail(Errc::invalid_argument, "--variant {}: the datasets are of {}", options.variant, word(op));
   }
   if (options.exclude.empty()) options.exclude = usual_exclusions(op);

@@ -35,38 +35,39 @@ const Measurement* decisive(const Measurement& a, const Measurement& b) {
   return nullptr;
 }
 
+/// All but the time.
+void add_to(Measurement& sum, const Measurement& one) {
+  sum.spread = std::max(sum.spread, one.spread);
+  sum.error = std::max(sum.error, one.error);
+  sum.repeats += one.repeats;
+  sum.noisy = sum.noisy && one.noisy;
+}
+
 Measurement mean_of(const Measurement& a, const Measurement& b) {
   if (const Measurement* const one = decisive(a, b)) return *one;
   const double of_a = std::max(a.repeats, 1), of_b = std::max(b.repeats, 1);  // files of others may not say
   Measurement mean = a;
+  add_to(mean, b);
   mean.time_us = std::exp((of_a * std::log(a.time_us) + of_b * std::log(b.time_us)) / (of_a + of_b));
-  mean.spread = std::max(a.spread, b.spread);
-  mean.error = std::max(a.error, b.error);
-  mean.repeats = a.repeats + b.repeats;
-  mean.noisy = a.noisy && b.noisy;
   return mean;
 }
 
 /// Of at least one.
 Measurement median_of(const std::vector<Measurement>& all) {
   Measurement median = all.front();
-  for (const Measurement& m : all) {
-    if (const Measurement* const one = decisive(median, m)) median = *one;
+  std::vector<double> logs = {std::log(median.time_us)};
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    if (const Measurement* const one = decisive(median, all[i])) {
+      if (one == &median) continue;
+      median = *one;
+      logs.clear();
+    } else {
+      add_to(median, all[i]);
+    }
+    logs.push_back(std::log(all[i].time_us));
   }
-  if (!right(median)) return median;
-  std::vector<double> logs;
-  Measurement sums = median;
-  sums.repeats = 0;
-  for (const Measurement& m : all) {
-    if (m.status != median.status) continue;
-    logs.push_back(std::log(m.time_us));
-    sums.spread = std::max(sums.spread, m.spread);
-    sums.error = std::max(sums.error, m.error);
-    sums.repeats += m.repeats;
-    sums.noisy = sums.noisy && m.noisy;
-  }
-  sums.time_us = std::exp(summarise(logs).median);
-  return sums;
+  if (right(median)) median.time_us = std::exp(summarise(logs).median);
+  return median;
 }
 
 /// The config as one of the space: itself, or a member's in a joint space.
@@ -77,23 +78,21 @@ std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpa
   return own;
 }
 
-/// The space of all tables; of a joint provider and its members, the joint one.
+/// The space of all tables; of a joint provider and its members, the joint one. Null when no table has
+/// configs.
 const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
-  const ConfigSpace* last = nullptr;
+  const ConfigSpace* space = nullptr;
   for (const MeasurementTable& candidate : tables) {
     if (candidate.configs.empty()) continue;
-    const ConfigSpace* const space = last = candidate.configs.front().space;
+    space = candidate.configs.front().space;
     const auto holds = [space](const MeasurementTable& table) {
       return table.configs.empty() || in_space(table.configs.front(), *space);
     };
     if (std::all_of(tables.begin(), tables.end(), holds)) return space;
   }
-  if (last) {
-    fail(Errc::invalid_argument,
-         "providers or ops differ: keep one dataset each (those of cublaslt and cutlass merge with one of "
-         "nvidia)");
-  }
-  return last;
+  if (!space) return nullptr;
+  fail(Errc::invalid_argument,
+       "providers or ops differ: keep one dataset each, or merge members of a joint provider with one of it");
 }
 
 /// Merges tables with their indices.

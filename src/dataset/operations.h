@@ -74,7 +74,7 @@ struct EnumWords<Keep> {
                                                             "last",  "mean", "median"};
 };
 /// All rows of tables of one device, provider and op; beside a table of a joint provider those of its members
-/// become its own. Rows that are equal in every value count once. Throws
+/// become its own. Rows that are equal in every value count once (but for Keep::median). Throws
 /// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
 /// oracles optimistic: repeated luck wins. Keep::mean takes the geometric mean of times, weighted by repeats,
 /// after each later table's times of a problem were brought to the level of the first (median ratio): what

@@ -21,8 +21,8 @@ using Tile = std::array<std::int32_t, 3>;
 constexpr std::string_view kKeys[] = {
     "data_type",          "pipeline",    "scheduler",     "ndim_spatial", "num_groups_to_merge",
     "double_smem_buffer", "split_image", "explicit_gemm", "two_stage"};
-constexpr std::string_view kVariants[] = {"forward", "bwd_data", "bwd_weight"};
 constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+constexpr std::string_view kVariants[] = {ck_variant(kOps[0]), ck_variant(kOps[1]), ck_variant(kOps[2])};
 /// What "every pipeline" means there.
 const std::vector<std::string> kPipelines = {"basic_v1", "mem",    "compv3",     "compv4",
                                              "compv5",   "compv6", "comp_async", "basic_async_v1"};

@@ -9,6 +9,7 @@
 #include "core/names.h"
 #include "dataset/parquet.h"
 #include "import/gather.h"
+#include "provider/ck_tile/conv.h"
 
 namespace kscout {
 namespace {
@@ -138,11 +139,6 @@ bool read_number(std::string_view text, std::int64_t& value) {
   return read_number<std::int64_t>(text, value);
 }
 
-/// "fwd", "bwd_data", "bwd_weight"; `forward` is their other word for the first.
-std::string_view variant_of(Op op) {
-  return op == Op::conv_fwd ? "forward" : word(op).substr(std::string_view("conv_").size());
-}
-
 /// Puts rows of cells together.
 class TableReader {
  public:
@@ -249,7 +245,7 @@ class TableReader {
   }
 
   void check_variant(std::string_view text) const {
-    if (text == variant_of(request_.op) || (request_.op == Op::conv_fwd && text == "fwd")) return;
+    if (text == ck_variant(request_.op) || (request_.op == Op::conv_fwd && text == "fwd")) return;
     fail(Errc::corrupt_data, "a row of variant '{}', not of {}", text, word(request_.op));
   }
   /// "gfx950:sramecc+:xnack-" is gfx950.
@@ -293,7 +289,7 @@ class TableReader {
       if (columns_[i].cell == Cell::tile) tile[columns_[i].axis] = cells[i];
       if (columns_[i].cell == Cell::pipeline) pipeline = cells[i];
     }
-    return fmt::format("grouped_conv_{}_{}_{}d_{}x{}x{}_{}", variant_of(request_.op), word(problem.dtype_in),
+    return fmt::format("grouped_conv_{}_{}_{}d_{}x{}x{}_{}", ck_variant(request_.op), word(problem.dtype_in),
                        spatial_rank(problem.layout), tile[0], tile[1], tile[2], pipeline);
   }
 

@@ -43,6 +43,21 @@ extern const ConfigSpace ck_tile_conv_bwd_weight_space;
 /// The space of a direction. Throws unsupported for gemm.
 const ConfigSpace& ck_tile_conv_space(Op op);
 
+/// A direction as CK Tile's trait files, tables and trainer name it: forward, bwd_data, bwd_weight; empty for
+/// gemm.
+constexpr std::string_view ck_variant(Op op) noexcept {
+  switch (op) {
+    case Op::conv_fwd:
+      return "forward";
+    case Op::conv_bwd_data:
+      return "bwd_data";
+    case Op::conv_bwd_weight:
+      return "bwd_weight";
+    default:
+      return {};
+  }
+}
+
 /// Axes by position, for code that fills or reads many configs.
 enum class CkConvAxis : std::size_t {
   tile_m,
