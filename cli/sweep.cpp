@@ -14,6 +14,7 @@
 #include "dispatch/library_backend.h"
 #include "options.h"
 #include "problems/problem_sets.h"
+#include "sweep/again.h"
 #include "sweep/report.h"
 #include "verbs.h"
 #include "watched_sweep.h"
@@ -37,6 +38,8 @@ struct SweepVerb {
   bool dry_run = false;
   CkBuildFlags ck_build;
   std::string library;
+  std::string again;
+  bool seed_given = false, rounds_given = false;
   Format format = Format::text;
 };
 
@@ -54,6 +57,33 @@ SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& 
   request.max_gflop = std::max(options.plan.max_gflop, 0.0);
   request.seed = options.plan.seed;
   return make_plan(merge_equal(problems), request, library.device(), options.protocol);
+}
+
+/// An earlier sweep, whose backend or library measures again.
+SweepState earlier_sweep(SweepVerb& options) {
+  if (!options.problems.empty() || !options.library.empty() || !options.plan.filter.empty()) {
+    fail(Errc::invalid_argument,
+         "--again {}: measures that sweep's problems and configs; leave out --problems, --filter and "
+         "--library",
+         options.again);
+  }
+  SweepState before = read_state(options.again);
+  options.plan.backend = before.plan.backend;
+  if (options.plan.backend.starts_with(kLibraryPrefix))
+    options.library = options.plan.backend.substr(kLibraryPrefix.size());
+  return before;
+}
+
+/// Its contenders, by its protocol.
+SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before) {
+  std::optional<LibraryBackend> library;
+  if (!options.library.empty()) library.emplace(read_library_index(options.library));
+  Backend& backend = library ? *library : kscout::backend(options.plan.backend);
+  SweepPlan plan = contenders_again(before, backend.device());
+  if (options.seed_given) plan.seed = options.plan.seed;
+  if (options.rounds_given) plan.protocol.rounds = options.protocol.rounds;
+  if (!library) plan.provenance.merge(backend.versions());
+  return plan;
 }
 
 SweepPlan plan_of(const SweepVerb& options) {
@@ -190,7 +220,8 @@ void run(SweepVerb& options) {
   if (!options.ck_build.folder.empty()) throw NeedsLab{};
   if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
   read_shard(options.shard, options.sweep);
-  const SweepPlan plan = plan_of(options);
+  const SweepPlan plan =
+      options.again.empty() ? plan_of(options) : plan_of_contenders(options, earlier_sweep(options));
   options.sweep.workers = workers_of(options);
   if (options.dry_run) return print_dry_run(plan, options);
   if (options.out.empty())
@@ -219,6 +250,10 @@ void setup_sweep(CLI::App& verb) {
       ->delimiter(',');
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
+  verb.add_option(
+      "--again", options->again,
+      "measure the contenders of the sweep in this folder once more, by its protocol (--rounds and "
+      "--seed may differ); then: kscout dataset merge --keep mean");
   verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda (hip: --library)")
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "who describes the kernels")
@@ -289,13 +324,18 @@ void setup_sweep(CLI::App& verb) {
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
+      "  kscout sweep --again sweep --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
       "  kscout sweep --status sweep\n\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
       "arguments,\n"
       "3 the backend is not on this machine, 4 file or worker failure, 130 / 143 ended by Ctrl-C / "
       "termination");
-  verb.callback([options] { run(*options); });
+  verb.callback([options, &verb] {
+    options->seed_given = verb.count("--seed") > 0;
+    options->rounds_given = verb.count("--rounds") > 0;
+    run(*options);
+  });
 }
 
 }  // namespace kscout::cli
