@@ -51,9 +51,9 @@ class Enumerator {
 
   ConfigTable run(EnumerationReport* report) {
     const RuleSet& set = file_.rule_set(request_.rules);
-    for (const ConfigBlock& block : set.blocks) enumerate_block(block);
     if (!set.from.empty())
       enumerate_list(listed_configs(set.from, file_, request_.signature, request_.device));
+    for (const ConfigBlock& block : set.blocks) enumerate_block(block);
     if (report) {
       report->candidates = candidates_;
       report->refused.clear();
