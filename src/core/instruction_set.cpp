@@ -10,7 +10,12 @@ InstructionSet detect() noexcept {
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-  if (avx2) return avx512 ? InstructionSet::avx512 : InstructionSet::avx2;
+  const bool dl = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                  __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512bitalg") &&
+                  __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("vaes") &&
+                  __builtin_cpu_supports("vpclmulqdq");
+  if (avx2 && avx512) return dl ? InstructionSet::avx512_dl : InstructionSet::avx512;
+  if (avx2) return InstructionSet::avx2;
 #endif
   return InstructionSet::scalar;
 }

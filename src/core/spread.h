@@ -25,6 +25,8 @@ class Spread {
 
   bool empty() const noexcept { return size() == 0; }
   std::size_t size() const noexcept { return narrow_.size() + wide_.size(); }
+  /// The indices where they have two bytes each, else nothing.
+  std::span<const std::uint16_t> narrow() const noexcept { return narrow_; }
   std::uint32_t operator[](std::size_t i) const noexcept { return wide_.empty() ? narrow_[i] : wide_[i]; }
 
   /// to[i] = from[(*this)[i]] for the first `count`.

@@ -41,7 +41,7 @@ const ColumnOperations kScalarColumns = scalar_columns(std::make_index_sequence<
 const ColumnOperations& best_column_operations() noexcept {
 #if defined(__x86_64__)
   const InstructionSet best = best_instruction_set();
-  if (best == InstructionSet::avx512) {
+  if (best >= InstructionSet::avx512) {
     static const ColumnOperations avx512 = completed(kAvx512Columns);
     return avx512;
   }

@@ -98,6 +98,7 @@ class TupleCompiler {
       : program_(program), columns_(columns), rows_(rows), changing_(changing), wanted_(wanted), to_(to) {}
 
   void run() {
+    simplify();
     find_needed();
     find_partitions();
     find_last_uses();
@@ -117,17 +118,76 @@ class TupleCompiler {
     std::uint32_t last_use = 0;  ///< operation after which its place is free
     bool output = false;
   };
-  const Operation& operation(std::size_t i) const { return program_.operations()[i]; }
-  std::size_t operations() const { return program_.operations().size(); }
+  const Operation& operation(std::size_t i) const { return operations_[i]; }
+  std::size_t operations() const { return operations_.size(); }
+  std::uint32_t output(std::size_t formula) const { return stands_for_[program_.outputs()[formula]]; }
   static bool has_operands(const Operation& op) {
     return op.code != Code::constant && op.code != Code::input;
+  }
+
+  // ---- what these rows settle
+
+  /// Many formulas serve all kinds of devices and configs; these rows need only a part of them. Operations
+  /// whose operands are known and the same for all rows become constants, and those that hand on an operand
+  /// give way to it. Bits stay: only what IEEE 754 makes exact for every value is left out.
+  void simplify() {
+    operations_.assign(program_.operations().begin(), program_.operations().end());
+    stands_for_.resize(operations());
+    for (std::uint32_t i = 0; i < operations(); ++i) {
+      Operation& op = operations_[i];
+      stands_for_[i] = i;
+      if (op.code == Code::input) {
+        if (changing_[op.a] == 0 && agrees(columns_[op.a])) set_constant(op, columns_[op.a].data[0]);
+      } else if (op.code != Code::constant) {
+        for (std::uint32_t* const of : {&op.a, &op.b, &op.c}) *of = stands_for_[*of];
+        simplify_operation(i);
+      }
+    }
+  }
+
+  /// All rows have the bits of the first.
+  bool agrees(const Column& column) const {
+    const auto bits = [&](std::size_t row) {
+      return std::bit_cast<std::uint64_t>(column.data[row * column.stride]);
+    };
+    std::size_t row = 1;
+    while (row < rows_ && bits(row) == bits(0)) ++row;
+    return row >= rows_;
+  }
+
+  static void set_constant(Operation& op, double value) {
+    op.code = Code::constant;
+    op.a = op.b = op.c = 0;
+    op.value = value;
+  }
+
+  void simplify_operation(std::uint32_t i) {
+    Operation& op = operations_[i];
+    const auto constant = [&](std::uint32_t of) { return operations_[of].code == Code::constant; };
+    const auto is = [&](std::uint32_t of, bool truth) {
+      return constant(of) && is_true(operations_[of].value) == truth;
+    };
+    const auto is_one = [&](std::uint32_t of) { return constant(of) && operations_[of].value == 1; };
+    if (constant(op.a) && constant(op.b) && constant(op.c)) {
+      set_constant(
+          op, apply_code(op.code, operations_[op.a].value, operations_[op.b].value, operations_[op.c].value));
+    } else if (op.code == Code::choose && constant(op.a)) {
+      stands_for_[i] = is(op.a, true) ? op.b : op.c;
+    } else if (op.code == Code::logical_and && (is(op.a, false) || is(op.b, false))) {
+      set_constant(op, 0);
+    } else if (op.code == Code::logical_or && (is(op.a, true) || is(op.b, true))) {
+      set_constant(op, 1);
+    } else if ((op.code == Code::multiply || op.code == Code::divide) && is_one(op.b)) {
+      stands_for_[i] = op.a;
+    } else if (op.code == Code::multiply && is_one(op.a)) {
+      stands_for_[i] = op.b;
+    }
   }
 
   void find_needed() {
     values_.resize(operations());
     for (std::size_t f = 0; f < program_.size(); ++f) {
-      if (wanted_[f] != 0)
-        values_[program_.outputs()[f]].needed = values_[program_.outputs()[f]].output = true;
+      if (wanted_[f] != 0) values_[output(f)].needed = values_[output(f)].output = true;
     }
     for (std::size_t i = operations(); i-- > 0;) {
       if (!values_[i].needed || !has_operands(operation(i))) continue;
@@ -347,7 +407,7 @@ class TupleCompiler {
 
   void set_outputs() {
     for (std::size_t f = 0; f < program_.size(); ++f) {
-      const Value& value = values_[program_.outputs()[f]];
+      const Value& value = values_[output(f)];
       to_.outputs_.push_back(wanted_[f] == 0 ? TupleProgram::Output{}
                                              : TupleProgram::Output{value.at, value.partition, value.fixed});
     }
@@ -363,7 +423,9 @@ class TupleCompiler {
   std::size_t rows_;
   std::span<const std::uint8_t> changing_, wanted_;
   TupleProgram& to_;
-  std::vector<Value> values_;  ///< by operation
+  std::vector<Operation> operations_;      ///< of the program, simplified
+  std::vector<std::uint32_t> stands_for_;  ///< by operation: whose values are its own
+  std::vector<Value> values_;              ///< by operation
   std::map<std::uint32_t, std::uint32_t> input_partitions_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> joins_, spread_ids_;
   std::map<std::vector<std::uint32_t>, std::uint32_t> partition_ids_;

@@ -42,14 +42,14 @@ HWY_INLINE void reach_leaves(const SlicedJob& job, const SlicedTask& task, std::
                              std::uint64_t* HWY_RESTRICT slots) {
   const SlicedStep* step = job.steps + task.first_step;
   const SlicedStep* const end = step + task.leaves - 1;
-  const std::uint64_t* left = job.bits + step->vector * job.words + first;
+  const std::uint64_t* left = job.bits + job.vector_of[step->question] * job.words + first;
   for (std::size_t v = 0; v < Vectors; ++v) {
     const BitVector answer = hn::Load(bits, left + v * kLanes);
     hn::Store(answer, bits, slot<Vectors>(slots, 0) + v * kLanes);
     hn::Store(hn::Not(answer), bits, slot<Vectors>(slots, step->right) + v * kLanes);
   }
   for (++step; step != end; ++step) {
-    left = job.bits + step->vector * job.words + first;
+    left = job.bits + job.vector_of[step->question] * job.words + first;
     std::uint64_t* const stay = slot<Vectors>(slots, step->leaf);
     std::uint64_t* const move = slot<Vectors>(slots, step->right);
     for (std::size_t v = 0; v < Vectors; ++v) {
@@ -80,11 +80,12 @@ class PlaneSums {
 
   PlaneSums(const SlicedJob& job, std::size_t first) noexcept : job_(job), planes_(job.planes + first) {}
 
-  /// Adds the tree's rounded leaves. Pairs: (task.leaves + 1) / 2 when known, else 0.
-  template <std::size_t Pairs>
+  /// Adds the tree's rounded leaves. It has (task.leaves + 1) / 2 pairs: so many as Pairs or, with More,
+  /// more.
+  template <std::size_t Pairs, bool More = false>
   HWY_INLINE void add(const SlicedTask& task, const std::uint64_t* HWY_RESTRICT slots) noexcept {
     const SlicedPair* const pair_at = job_.pairs + task.first_pair;
-    const std::size_t pairs = Pairs ? Pairs : (task.leaves + 1) / 2;
+    const std::size_t pairs = More ? (task.leaves + 1) / 2 : Pairs;
     const std::size_t words = job_.words, end = task.planes;
     std::uint64_t* HWY_RESTRICT to = planes_;
     BitVector carry[Vectors];
@@ -93,10 +94,12 @@ class PlaneSums {
       BitVector add[Vectors];
       const std::uint64_t* place = place_of(slots, pair_at[0], p);
       for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Load(bits, place + v * kLanes);
-      for (std::size_t pair = 1; pair < pairs; ++pair) {
+      const auto unite = [&](std::size_t pair) HWY_ATTR {
         place = place_of(slots + pair * 4 * kPlace, pair_at[pair], p);
         for (std::size_t v = 0; v < Vectors; ++v) add[v] = hn::Or(add[v], hn::Load(bits, place + v * kLanes));
-      }
+      };
+      for (std::size_t pair = 1; pair < Pairs; ++pair) unite(pair);
+      for (std::size_t pair = Pairs; More && pair < pairs; ++pair) unite(pair);
       add_to(to, add, carry);
     }
     carry_to(end, carry);
@@ -189,7 +192,7 @@ void add_block(const SlicedJob& job, std::size_t first) {
         sums.template add<6>(task, slots);
         break;
       default:
-        sums.template add<0>(task, slots);
+        sums.template add<6, true>(task, slots);
     }
   }
   sums.finish();

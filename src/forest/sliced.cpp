@@ -25,11 +25,11 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   by_rank.resize(plan.most_classes);
   bucket.resize(2 * (questions + 1));
   thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2 + kSlicedCellRoom);
-  class_bytes.resize(plan.most_classes);
+  class_bytes.resize(plan.most_classes + 128);  // read in vectors
   row_bytes.resize(64 * plan.words, INT8_MAX);
   leaves_before.resize(alive_words + 1);
-  steps.resize(plan.steps + 1);
-  pairs.resize(first_sliced_pair(plan.leaf_value.size(), plan.trees.size()) + kSlicedCodeRoom);
+  steps.resize(plan.steps + kSlicedRoom);
+  pairs.resize(plan.pairs + kSlicedRoom);
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
   planes.resize(lines_of(plan.planes * plan.words + 1));

@@ -83,6 +83,7 @@ class BestRows {
     SlicedJob job;
     job.bits = work_.bit_words();
     job.words = work_.words;
+    job.vector_of = work_.vector_of.data();
     job.steps = work_.steps.data();
     job.pairs = work_.pairs.data();
     job.tasks = work_.sorted_tasks.data() + first;

@@ -67,7 +67,8 @@ class RowSums {
     for (std::size_t first = 0; first < rows; first += hn::Lanes(lanes)) {
       auto leaf = hn::Zero(lanes);
       for (std::size_t s = 0; s + 1 < task.leaves; ++s) {
-        const std::int8_t* const answers = work_.batch_bits.data() + steps[s].vector * kBatch + first;
+        const std::int8_t* const answers =
+            work_.batch_bits.data() + work_.vector_of[steps[s].question] * kBatch + first;
         const auto answer = hn::PromoteTo(lanes, hn::LoadU(byte_lanes, answers));
         const auto here = hn::VecFromMask(lanes, hn::Eq(leaf, hn::Set(lanes, std::int32_t{steps[s].leaf})));
         const auto moves = hn::MaskFromVec(hn::AndNot(answer, here));
@@ -77,10 +78,25 @@ class RowSums {
     }
   }
 
+  /// The alive leaf of the only row.
+  void find_leaf(const SlicedTask& task, std::int32_t* to) const noexcept {
+    const SlicedStep* const steps = work_.steps.data() + task.first_step;
+    const std::int8_t* const answers = work_.batch_bits.data();
+    const std::uint32_t* const vector_of = work_.vector_of.data();
+    std::uint32_t leaf = 0;
+    for (std::size_t s = 0; s + 1 < task.leaves; ++s) {
+      // Without a branch: half of the rows' answers cannot be predicted.
+      const std::uint32_t left = static_cast<std::uint8_t>(answers[vector_of[steps[s].question] * kBatch]);
+      const std::uint32_t moves = (left | (leaf ^ steps[s].leaf)) == 0 ? ~0u : 0u;
+      leaf ^= (leaf ^ steps[s].right) & moves;
+    }
+    *to = static_cast<std::int32_t>(leaf);
+  }
+
   /// Where the values of the batch's leaves stand: batch_leaves.
   void find_values(const SlicedTask& task, std::size_t rows) noexcept {
     std::int32_t leaves[kBatch];
-    find_leaves(task, rows, leaves);
+    rows == 1 ? find_leaf(task, leaves) : find_leaves(task, rows, leaves);
     std::uint32_t* const to = work_.batch_leaves.data() + task.tree * kBatch;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::uint32_t at = position(task, static_cast<std::uint32_t>(leaves[i]));
@@ -91,8 +107,9 @@ class RowSums {
 
   /// Where the value of a tree's alive leaf stands.
   std::uint32_t position(const SlicedTask& task, std::uint32_t leaf) const noexcept {
-    const LeafWord* word = work_.alive.data() + plan_.trees[task.tree].alive_word;
-    std::uint32_t before = task.first_leaf;
+    const SlicedTree& tree = plan_.trees[task.tree];
+    const LeafWord* word = work_.alive.data() + tree.alive_word;
+    std::uint32_t before = tree.first_leaf;
     for (std::uint32_t here; leaf >= (here = ones(*word)); ++word) {
       leaf -= here;
       before += kWordLeaves;
@@ -106,12 +123,16 @@ class RowSums {
 
   /// The position of the one that `before` others precede: the byte, then within it; nothing to predict.
   static std::uint32_t nth_one(LeafWord word, std::uint32_t before) noexcept {
+#if HWY_TARGET == HWY_AVX3_DL  // all of them deposit bits fast
+    return static_cast<std::uint32_t>(std::countr_zero(_pdep_u32(LeafWord{1} << before, word)));
+#else
     std::uint32_t shift = 0;
     for (const LeafWord bytes : {LeafWord{0xff}, LeafWord{0xffff}, LeafWord{0xffffff}}) {
       shift += 8 * static_cast<std::uint32_t>(before >= ones(word & bytes));
     }
     before -= ones(word & ((LeafWord{1} << shift) - 1));
     return shift + kOnesOfByte[(word >> shift) & 0xff][before];
+#endif
   }
 
   /// Adds what find_values found in the order of the trees.

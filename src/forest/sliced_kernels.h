@@ -12,7 +12,7 @@ namespace kscout {
 /// Splits the rows at one leaf: those that answer "left" stay, the others move to leaf `right`. Leaves are
 /// numbered 0, 1, ... among those of the tree that are alive.
 struct SlicedStep {
-  std::uint32_t vector;  ///< the answers
+  std::uint32_t question;
   std::uint16_t leaf, right;
 };
 
@@ -20,9 +20,9 @@ struct SlicedStep {
 /// Values count from the least alive leaf.
 struct SlicedTask {
   std::uint32_t tree = 0;
-  std::uint32_t first_step = 0, first_leaf = 0, first_pair = 0;
-  std::uint32_t leaves = 0, planes = 0;
-  std::uint32_t range = 0;  ///< the largest value
+  std::uint32_t first_step = 0, first_pair = 0;
+  std::uint16_t leaves = 0, planes = 0;
+  std::uint16_t range = 0;  ///< the largest value
 };
 
 using SlicedCode = std::uint32_t;
@@ -44,8 +44,8 @@ constexpr SlicedCode spread_code(std::uint32_t value) noexcept {
   value = (value | value << 2) & 0x33333333;
   return (value | value << 1) & kSlicedValueBits;
 }
-/// Codes are read and written in vectors: behind the last is room for one.
-inline constexpr std::size_t kSlicedCodeRoom = 8;
+/// Codes, pairs and steps are read and written in vectors: behind the last is room for two.
+inline constexpr std::size_t kSlicedRoom = 32;
 
 /// Where the rows of two leaves stand: four places. Leaf i of a tree has place 2 i.
 enum class SlicedPlace : std::uint8_t { first, none, second, either };
@@ -54,11 +54,8 @@ enum class SlicedPlace : std::uint8_t { first, none, second, either };
 /// bytes.
 using SlicedPair = std::uint64_t;
 inline constexpr int kSlicedPlaceBit = 7;
-/// Where the pairs of a tree stand: whole vectors of codes for each tree.
-constexpr std::uint32_t first_sliced_pair(std::size_t first_leaf, std::size_t tree) noexcept {
-  return static_cast<std::uint32_t>((first_leaf + (kSlicedCodeRoom - 1) * tree) / kSlicedCodeRoom *
-                                    (kSlicedCodeRoom / 2));
-}
+/// Room for the pairs of a tree: they are made in vectors of four.
+constexpr std::uint32_t sliced_pairs(std::uint32_t leaves) noexcept { return (leaves + 7) / 8 * 4; }
 /// The low bit of a place tells whether the leaves agree in the bit, the high one the second's bit.
 constexpr SlicedPair sliced_pair(SlicedCode first, SlicedCode second) noexcept {
   return SlicedPair{(~(first ^ second) & kSlicedValueBits) | second << 1} << kSlicedPlaceBit;
@@ -72,8 +69,9 @@ constexpr SlicedCode second_of(SlicedPair pair) noexcept {
 }
 
 struct SlicedJob {
-  const std::uint64_t* bits = nullptr;  ///< vectors one after another
-  std::size_t words = 0;                ///< of one vector
+  const std::uint64_t* bits = nullptr;       ///< vectors one after another
+  std::size_t words = 0;                     ///< of one vector
+  const std::uint32_t* vector_of = nullptr;  ///< by question
   const SlicedStep* steps = nullptr;
   const SlicedPair* pairs = nullptr;
   const SlicedTask* tasks = nullptr;
@@ -110,7 +108,7 @@ const SlicedKernels& best_sliced_kernels() noexcept;
 
 extern const SlicedKernels kSlicedScalar;
 #if defined(__x86_64__)
-extern const SlicedKernels kSlicedAvx2, kSlicedAvx512;
+extern const SlicedKernels kSlicedAvx2, kSlicedAvx512, kSlicedAvx512Dl;
 #endif
 
 }  // namespace kscout

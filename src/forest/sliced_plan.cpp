@@ -311,7 +311,6 @@ class Planner {
     const bool narrow = leaves <= kWordLeaves;
     tree.first_node =
         static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size());
-    tree.first_step = static_cast<std::uint32_t>(plan_.steps);
     tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
     tree.leaves = static_cast<std::uint32_t>(leaves);
     tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
@@ -350,6 +349,7 @@ class Planner {
     tree.nodes = static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size()) -
                  tree.first_node;
     plan_.steps += tree.nodes;
+    plan_.pairs += sliced_pairs(tree.leaves);
     // A vector of bits has `lanes` words of 64 bits.
     while (plan_.node_question.size() % (2 * plan_.kernels->lanes) != 0) add_narrow_node(0, 0, 0);
     plan_.trees.push_back(tree);
@@ -454,7 +454,7 @@ class Planner {
     const auto trees = static_cast<double>(plan_.trees.size());
     plan_.double_error = (trees + 8) * kDoubleStep * magnitude;
 
-    plan_.leaf_code.resize(plan_.leaf_value.size() + kSlicedCodeRoom);  // vectors are read whole
+    plan_.leaf_code.resize(plan_.leaf_value.size() + kSlicedRoom);  // vectors are read whole
     std::uint64_t most_sum = 0;
     for (SlicedTree& tree : plan_.trees) most_sum += round_tree(tree);
     plan_.planes = static_cast<std::size_t>(std::bit_width(most_sum));

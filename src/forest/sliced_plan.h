@@ -38,7 +38,6 @@ struct SlicedNode {
 /// its nodes stand in SlicedPlan::left_leaves, right_leaves and node_question; those of others in wide_nodes.
 struct SlicedTree {
   std::uint32_t first_node = 0, nodes = 0;
-  std::uint32_t first_step = 0;  ///< of SlicedWork::steps
   std::uint32_t first_leaf = 0, leaves = 0;
   std::uint32_t alive_word = 0, alive_words = 0;  ///< of SlicedPlan::alive
   double error = 0;                               ///< most that rounding moves a leaf
@@ -74,7 +73,7 @@ struct SlicedPlan {
   std::vector<LeafWord> left_leaves, right_leaves;
   std::vector<std::uint32_t> node_question;
   std::vector<SlicedNode> wide_nodes;
-  std::size_t steps = 0;  ///< most of a call
+  std::size_t steps = 0, pairs = 0;  ///< most of a call
   std::vector<double> leaf_value;
   std::vector<SlicedCode> leaf_code;  ///< rounded leaf above the tree's lowest; bit p at position 2 p
   std::vector<LeafWord> alive;        ///< leaves that some row may reach whatever the call's values are
@@ -139,9 +138,9 @@ struct SlicedWork {
   std::vector<std::uint32_t> thresholds_before;       ///< by cell, of one column
   std::vector<std::uint8_t> class_bytes, row_bytes;   ///< ranks of one column, whole words
   std::vector<std::uint32_t> leaves_before;           ///< of a wide tree, by word
-  std::vector<SlicedStep> steps;
-  std::vector<SlicedPair> pairs;         ///< of the alive leaves of each tree
-  std::vector<SlicedTask> tasks;         ///< by tree
+  std::vector<SlicedStep> steps;                      ///< of the trees that part the rows, one after another
+  std::vector<SlicedPair> pairs;                      ///< likewise, of their alive leaves
+  std::vector<SlicedTask> tasks;                      ///< by tree
   std::vector<SlicedTask> sorted_tasks;  ///< of the trees that part the rows, in the kernel's order
   std::array<std::uint32_t, kSlicedPhases> phase_end{};  ///< of sorted_tasks
   std::vector<SlicedLine> planes, waiting, slots;

@@ -274,12 +274,53 @@ class Questions {
                     const std::uint8_t* HWY_RESTRICT class_bytes, std::uint32_t first_byte = 0) noexcept {
     // Bytes may alias anything: what the loops read stands in variables of their own.
     std::uint8_t* HWY_RESTRICT row_bytes = work_.row_bytes.data();
-    if (!partition.class_of.empty()) partition.class_of.copy(class_bytes, row_bytes, plan_.rows);
+    if (!partition.class_of.empty()) spread_bytes(partition, class_bytes, row_bytes);
     for (std::uint32_t q = 0; q < questions; ++q) {
       const std::uint8_t byte = rank_byte(q + first_byte);
       if (occurs_[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
       work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
     }
+  }
+
+#if HWY_TARGET == HWY_AVX3_DL
+  /// The first 32, as far as there are so many.
+  static __m512i load_classes(std::span<const std::uint16_t> classes) noexcept {
+    const auto mask = classes.size() < 32 ? (__mmask32{1} << classes.size()) - 1 : ~__mmask32{0};
+    return _mm512_maskz_loadu_epi16(mask, classes.data());
+  }
+  static __m512i low_bytes(__m512i lower, __m512i upper) noexcept {
+    return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(lower)),
+                              _mm512_cvtepi16_epi8(upper), 1);
+  }
+#endif
+
+  /// row_bytes[r] = class_bytes[the class of r].
+  void spread_bytes(const SlicedPartition& partition, const std::uint8_t* HWY_RESTRICT class_bytes,
+                    std::uint8_t* HWY_RESTRICT row_bytes) const noexcept {
+#if HWY_TARGET == HWY_AVX3_DL
+    constexpr std::uint32_t kPage = 128, kMostPages = 8;  // a page is looked up at once; many take too long
+    const std::span<const std::uint16_t> class_of = partition.class_of.narrow();
+    if (!class_of.empty() && partition.classes <= kPage * kMostPages) {
+      const auto pages = static_cast<int>((partition.classes + kPage - 1) / kPage);
+      for (std::size_t row = 0; row < class_of.size(); row += 64) {
+        const __m512i lower = load_classes(class_of.subspan(row)),
+                      upper = load_classes(class_of.subspan(std::min(row + 32, class_of.size())));
+        const __m512i in_page = low_bytes(lower, upper);  // the lookup ignores the highest bit
+        const __m512i page = low_bytes(_mm512_srli_epi16(lower, 7), _mm512_srli_epi16(upper, 7));
+        __m512i found = _mm512_setzero_si512();
+        for (int p = 0; p < pages; ++p) {
+          const std::uint8_t* const of = class_bytes + kPage * static_cast<unsigned>(p);
+          const __m512i here =
+              _mm512_permutex2var_epi8(_mm512_loadu_si512(of), in_page, _mm512_loadu_si512(of + 64));
+          found = _mm512_mask_mov_epi8(
+              found, _mm512_cmpeq_epi8_mask(page, _mm512_set1_epi8(static_cast<char>(p))), here);
+        }
+        _mm512_storeu_si512(row_bytes + row, found);
+      }
+      return;
+    }
+#endif
+    partition.class_of.copy(class_bytes, row_bytes, plan_.rows);
   }
 
   /// Bit r: ranks[r] <= most, which is below 255.

@@ -13,8 +13,10 @@ const SlicedKernels kSlicedScalar = {"scalar", HWY_NAMESPACE::kLanes, HWY_NAMESP
 
 const SlicedKernels& best_sliced_kernels() noexcept {
 #if defined(__x86_64__)
-  if (best_instruction_set() == InstructionSet::avx512) return kSlicedAvx512;
-  if (best_instruction_set() == InstructionSet::avx2) return kSlicedAvx2;
+  const InstructionSet best = best_instruction_set();
+  if (best == InstructionSet::avx512_dl) return kSlicedAvx512Dl;
+  if (best == InstructionSet::avx512) return kSlicedAvx512;
+  if (best == InstructionSet::avx2) return kSlicedAvx2;
 #endif
   return kSlicedScalar;
 }

@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "forest/sliced_plan.h"
+#if HWY_TARGET == HWY_AVX3_DL
+#include "forest/sliced_narrow-inl.h"
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
@@ -36,6 +39,7 @@ class TreePlanner {
 
   /// work.tasks, sorted_tasks, phase_end and their steps and codes.
   void run() noexcept {
+    next_step_ = next_pair_ = 0;
     for (std::size_t tree = 0; tree < plan_.trees.size(); ++tree) plan_tree(tree);
     sort_tasks();
   }
@@ -45,14 +49,16 @@ class TreePlanner {
     const SlicedTree& tree = plan_.trees[index];
     SlicedTask task;
     task.tree = static_cast<std::uint32_t>(index);
-    task.first_step = tree.first_step;
-    task.first_leaf = tree.first_leaf;
-    task.first_pair = first_sliced_pair(tree.first_leaf, index);
-    task.leaves = 1 + (tree.alive_words == 1 ? narrow_steps(tree) : wide_steps(tree));
+    task.first_step = next_step_;
+    task.first_pair = next_pair_;
+    const std::uint32_t steps = tree.alive_words == 1 ? narrow_steps(tree, task) : wide_steps(tree, task);
+    task.leaves = static_cast<std::uint16_t>(steps + 1);
     if (task.leaves > 1) {
       const SlicedCode range = code_leaves(tree, task);
-      task.planes = static_cast<std::uint32_t>(std::bit_width(range) + 1) / 2;
-      task.range = gathered_code(range);
+      task.planes = static_cast<std::uint16_t>((std::bit_width(range) + 1) / 2);
+      task.range = static_cast<std::uint16_t>(gathered_code(range));
+      next_step_ += steps;
+      next_pair_ += sliced_pairs(task.leaves);
       ++work_.counts.sliced;
     } else {
       ++work_.counts.constant;
@@ -77,24 +83,28 @@ class TreePlanner {
     return ~dead & ((std::uint64_t{1} << tree.nodes) - 1);
   }
 
-  std::uint32_t narrow_steps(const SlicedTree& tree) noexcept {
+  std::uint32_t narrow_steps(const SlicedTree& tree, const SlicedTask& task) noexcept {
     const LeafWord alive = work_.alive[tree.alive_word];
+    SlicedStep* step = work_.steps.data() + task.first_step;
+#if HWY_TARGET == HWY_AVX3_DL
+    return narrow_steps_at_once(plan_, tree, alive, step);
+#else
     const auto alive_before = [&](LeafWord leaves) {
       return static_cast<std::uint16_t>(std::popcount(alive & ((leaves & (0 - leaves)) - 1)));
     };
-    SlicedStep* step = work_.steps.data() + tree.first_step;
     std::uint64_t rest = parting_nodes(tree, alive);
     const auto count = static_cast<std::uint32_t>(std::popcount(rest));
     for (; rest != 0; rest &= rest - 1) {
       const std::size_t node = tree.first_node + static_cast<std::size_t>(std::countr_zero(rest));
-      *step++ = {work_.vector_of[plan_.node_question[node]], alive_before(plan_.left_leaves[node]),
+      *step++ = {plan_.node_question[node], alive_before(plan_.left_leaves[node]),
                  alive_before(plan_.right_leaves[node])};
     }
     return count;
+#endif
   }
 
   /// Steps are written whether they part the leaves or not, and kept when they do: no branch to predict.
-  std::uint32_t wide_steps(const SlicedTree& tree) noexcept {
+  std::uint32_t wide_steps(const SlicedTree& tree, const SlicedTask& task) noexcept {
     const LeafWord* const alive = work_.alive.data() + tree.alive_word;
     std::uint32_t* const leaves_before = work_.leaves_before.data();
     std::uint32_t sum = 0;
@@ -107,14 +117,13 @@ class TreePlanner {
       const LeafWord lower = alive[word] & ((LeafWord{1} << (leaf % kWordLeaves)) - 1);
       return leaves_before[word] + static_cast<std::uint32_t>(std::popcount(lower));
     };
-    SlicedStep* const steps = work_.steps.data() + tree.first_step;
+    SlicedStep* const steps = work_.steps.data() + task.first_step;
     const SlicedNode* node = plan_.wide_nodes.data() + tree.first_node;
     std::uint32_t count = 0;
     for (const SlicedNode* const end = node + tree.nodes; node != end; ++node) {
       const std::uint32_t left = alive_before(node->begin), right = alive_before(node->middle);
       const std::uint32_t after = alive_before(node->end);
-      steps[count] = {work_.vector_of[node->question], static_cast<std::uint16_t>(left),
-                      static_cast<std::uint16_t>(right)};
+      steps[count] = {node->question, static_cast<std::uint16_t>(left), static_cast<std::uint16_t>(right)};
       count += static_cast<std::uint32_t>(left < right) & static_cast<std::uint32_t>(right < after);
     }
     return count;
@@ -158,6 +167,12 @@ class TreePlanner {
   SlicedCode code_leaves(const SlicedTree& tree, const SlicedTask& task) noexcept {
     const LeafWord* const alive = work_.alive.data() + tree.alive_word;
     const SlicedCode* const all = plan_.leaf_code.data() + tree.first_leaf;
+#if HWY_TARGET == HWY_AVX3_DL
+    if (tree.alive_words == 1) {
+      return narrow_codes_at_once(all, *alive,
+                                  reinterpret_cast<SlicedCode*>(work_.pairs.data() + task.first_pair));
+    }
+#endif
     const auto alive_of = [alive](std::size_t leaf) {
       return static_cast<std::uint8_t>(alive[leaf / kWordLeaves] >> (leaf % kWordLeaves));
     };
@@ -250,6 +265,7 @@ class TreePlanner {
 
   const SlicedPlan& plan_;
   SlicedWork& work_;
+  std::uint32_t next_step_ = 0, next_pair_ = 0;
 };
 
 }  // namespace kscout::HWY_NAMESPACE

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include "core/instruction_set.h"
 #include "forest/sliced.h"
 #include "forest/sliced_kernels.h"
 #include "support/random_forest.h"
@@ -101,6 +102,7 @@ std::vector<const SlicedKernels*> kernels_here() {
 #if defined(__x86_64__)
   if (hwy::SupportedTargets() & HWY_AVX2) kernels.push_back(&kSlicedAvx2);
   if (hwy::SupportedTargets() & HWY_AVX3) kernels.push_back(&kSlicedAvx512);
+  if (best_instruction_set() == InstructionSet::avx512_dl) kernels.push_back(&kSlicedAvx512Dl);
 #endif
   return kernels;
 }
