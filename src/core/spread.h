@@ -29,10 +29,11 @@ class Spread {
   std::span<const std::uint16_t> narrow() const noexcept { return narrow_; }
   std::uint32_t operator[](std::size_t i) const noexcept { return wide_.empty() ? narrow_[i] : wide_[i]; }
 
-  /// to[i] = from[(*this)[i]] for the first `count`.
+  /// to[i] = from[(*this)[first + i]] for `count` of them.
   template <class T>
-  void copy(const T* from, T* to, std::size_t count) const noexcept {
-    wide_.empty() ? copy_by(narrow_.data(), from, to, count) : copy_by(wide_.data(), from, to, count);
+  void copy(const T* from, T* to, std::size_t count, std::size_t first = 0) const noexcept {
+    wide_.empty() ? copy_by(narrow_.data() + first, from, to, count)
+                  : copy_by(wide_.data() + first, from, to, count);
   }
 
  private:

@@ -107,6 +107,7 @@ class TupleCompiler {
     set_outputs();
     to_.size_ = first_call_value_ + arena_.end();
     to_.rows_ = rows_;
+    to_.spread_ = Spread(spread_);
   }
 
  private:
@@ -367,7 +368,7 @@ class TupleCompiler {
       TupleProgram::Step step;
       step.a = value.at;
       step.values = classes(partition);
-      step.spread = spread_id(value.partition, partition);
+      step.spread = spread_of(value.partition, partition);
       step.out = take(step.values);
       found->second = {step.out, false};
       to_.steps_.push_back(step);
@@ -375,10 +376,14 @@ class TupleCompiler {
     return found->second.at;
   }
 
-  std::uint32_t spread_id(std::uint32_t coarser, std::uint32_t finer) {
+  /// Where the classes of `coarser` begin that hold those of `finer`.
+  std::uint32_t spread_of(std::uint32_t coarser, std::uint32_t finer) {
     const auto [found, added] =
-        spread_ids_.try_emplace({coarser, finer}, static_cast<std::uint32_t>(to_.spreads_.size()));
-    if (added) to_.spreads_.emplace_back(spread(coarser, finer));
+        spread_places_.try_emplace({coarser, finer}, static_cast<std::uint32_t>(spread_.size()));
+    if (added) {
+      const std::vector<std::uint32_t> from = spread(coarser, finer);
+      spread_.insert(spread_.end(), from.begin(), from.begin() + classes(finer));
+    }
     return found->second;
   }
 
@@ -427,7 +432,8 @@ class TupleCompiler {
   std::vector<std::uint32_t> stands_for_;  ///< by operation: whose values are its own
   std::vector<Value> values_;              ///< by operation
   std::map<std::uint32_t, std::uint32_t> input_partitions_;
-  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> joins_, spread_ids_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> joins_, spread_places_;
+  std::vector<std::uint32_t> spread_;  ///< as TupleProgram::spread_
   std::map<std::vector<std::uint32_t>, std::uint32_t> partition_ids_;
   std::map<std::pair<std::uint32_t, std::uint32_t>, Copy> copies_;  ///< by (operation, partition)
   Arena arena_;
@@ -468,7 +474,7 @@ void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) 
     if (step.spread == one_value) {
       step.operation(base + step.a, base + step.b, base + step.c, base + step.out, step.values);
     } else {
-      spreads_[step.spread].copy(base + step.a, base + step.out, step.values);
+      spread_.copy(base + step.a, base + step.out, step.values, step.spread);
     }
   }
 }

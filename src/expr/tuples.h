@@ -81,7 +81,7 @@ class TupleProgram {
     ColumnOperation operation = nullptr;
     std::uint32_t a = 0, b = 0, c = 0, out = 0;  ///< positions in the scratch
     std::uint32_t values = 0;
-    std::uint32_t spread = one_value;  ///< of spreads_
+    std::uint32_t spread = one_value;  ///< where spread_ begins to say from which class
   };
   struct Output {
     std::uint32_t at = 0, partition = one_value;
@@ -90,7 +90,7 @@ class TupleProgram {
 
   std::vector<Partition> partitions_;
   std::vector<Step> steps_;
-  std::vector<Spread> spreads_;          ///< by class of the finer partition: the coarser's class
+  Spread spread_;  ///< for each two partitions, by class of the finer: the coarser's class; in order of use
   std::vector<std::uint32_t> changing_;  ///< position of each in the scratch
   std::vector<Output> outputs_;
   std::vector<double> start_;  ///< what a scratch holds at first: constants and fixed values

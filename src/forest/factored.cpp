@@ -1,6 +1,7 @@
 #include "forest/factored.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "core/fail.h"
 
@@ -116,7 +117,14 @@ std::optional<std::size_t> FactoredForest::top(ProblemRef problem, std::span<con
     scratch.first_[row] = first;
   };
   if (rows_here == size()) {  // row r is config r
-    for (std::uint32_t row = 0; row < rows_here; ++row) allow(row, allowed[row] != 0, row);
+    for (std::uint32_t row = 0; row < rows_here; row += 64) {
+      std::uint64_t word = 0;
+      for (std::uint32_t i = 0; i < std::min(64u, rows_here - row); ++i) {
+        word |= std::uint64_t{allowed[row + i] != 0} << i;
+      }
+      scratch.allowed_[row / 64] = word;
+    }
+    std::iota(scratch.first_.begin(), scratch.first_.end(), 0u);
   } else {
     for (std::uint32_t row = 0; row < rows_here; ++row) {
       std::uint32_t at = first_[row];

@@ -93,15 +93,16 @@ class Questions {
 
   static Extent extent_of(const double* values, std::size_t count) noexcept {
     const DoubleVector zero = hn::Set(doubles, kForestZero);
-    DoubleVector least = hn::Set(doubles, kInfinity), most = hn::Set(doubles, -kInfinity), positive = least;
+    const DoubleVector infinity = hn::Set(doubles, kInfinity);
+    DoubleVector least = infinity, most = hn::Neg(infinity), positive = infinity;
     auto numbers = hn::Eq(least, least);
     std::size_t c = 0;
     for (; c + hn::Lanes(doubles) <= count; c += hn::Lanes(doubles)) {
       const DoubleVector v = hn::LoadU(doubles, values + c);
       numbers = hn::And(numbers, hn::Eq(v, v));
-      least = hn::IfThenElse(hn::Lt(v, least), v, least);
-      most = hn::IfThenElse(hn::Gt(v, most), v, most);
-      positive = hn::IfThenElse(hn::And(hn::Gt(v, zero), hn::Lt(v, positive)), v, positive);
+      least = hn::Min(v, least);  // of a NaN and a number: the number, which must be the second for x86
+      most = hn::Max(v, most);
+      positive = hn::Min(hn::IfThenElse(hn::Gt(v, zero), v, infinity), positive);
     }
     Extent extent;
     extent.absent = !hn::AllTrue(doubles, numbers);
