@@ -9,6 +9,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/five_digits.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "measure/samples.h"
@@ -121,7 +122,7 @@ class Merger {
       row.problem = problem_id[row.problem];
       row.config = config_id[row.config];
     }
-    if (keep_ == Keep::mean || keep_ == Keep::median) bring_to_known_level(rows);
+    if (averages()) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
     for (const auto& [key, value] : table.metadata) {
       std::string& known = merged_.metadata[key];
@@ -134,6 +135,10 @@ class Merger {
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
+    // What was computed has digits that nobody measured, and a file of them twice the size.
+    if (averages()) {
+      for (auto& row : merged_.rows) row.measured.time_us = five_digits(row.measured.time_us);
+    }
     return std::move(merged_);
   }
 
@@ -150,6 +155,8 @@ class Merger {
     return (std::uint64_t{row.problem} << 32) | (row.config << 2) |
            static_cast<std::uint32_t>(row.measured.pass);
   }
+
+  bool averages() const { return keep_ == Keep::mean || keep_ == Keep::median; }
 
   /// The machine may have been slower as a whole when a problem was measured again: times of each (problem,
   /// pass) are divided by the median ratio to what is known of it.

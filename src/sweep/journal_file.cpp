@@ -234,14 +234,6 @@ std::string boot_id() {
   return std::getline(file, id) ? id.substr(0, 13) : "unknown";
 }
 
-double journal_time(double time_us) {
-  if (time_us != time_us) return time_us;
-  const std::string text = fmt::format("{:.5g}", time_us);
-  double read = 0;
-  std::from_chars(text.data(), text.data() + text.size(), read);
-  return read;
-}
-
 std::string journal_line(std::string_view payload) { return checksum(payload) + std::string(payload) + '\n'; }
 
 JournalContents parse_journal(std::string_view bytes, const std::string& name,

@@ -64,9 +64,6 @@ JournalContents load_journal(const std::filesystem::path& path, const std::strin
 /// Changes with every start of the machine; "unknown" when the system does not tell.
 std::string boot_id();
 
-/// A time as a journal keeps it: 5 digits.
-double journal_time(double time_us);
-
 /// One line with its checksum and line break, as it stands in the file.
 std::string journal_line(std::string_view payload);
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/five_digits.h"
+
 namespace kscout {
 
 namespace {
@@ -22,7 +24,7 @@ WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
 }
 
 void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
-  rows_[key.pass - 1][key.problem].push_back({key.config, measured.status, journal_time(measured.time_us)});
+  rows_[key.pass - 1][key.problem].push_back({key.config, measured.status, five_digits(measured.time_us)});
 }
 
 int WorkQueue::deaths_of(const SweepKey& key) const {

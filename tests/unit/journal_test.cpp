@@ -226,7 +226,7 @@ TEST(WorkQueue, ContendersAreTheSameAfterAResume) {
     const auto measured = timed(c == 0 ? 10.0 : 10.99999949 + c * 1e-7);
     live.answered({0, c, 1}, measured);
     auto stored = measured;
-    stored.time_us = journal_time(measured.time_us);
+    stored.time_us = five_digits(measured.time_us);
     rows.push_back({{0, c, 1}, stored});
   }
   const WorkQueue resumed(plan, {0}, rows, {});
