@@ -6,6 +6,7 @@
 
 #include <kscout/error.h>
 
+#include "core/five_digits.h"
 #include "sweep/journal_file.h"
 #include "sweep/queue.h"
 
