@@ -81,6 +81,8 @@ class Questions {
 
   using Doubles = hn::ScalableTag<double>;
   static constexpr Doubles doubles{};
+  /// Thresholds are read where they stand: whole cache lines would nearly always be parts of two.
+  static constexpr hn::CappedTag<double, 4> few_doubles{};
   using DoubleVector = hn::Vec<Doubles>;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -208,12 +210,12 @@ class Questions {
         const double v = !with_zeros() || values[c] > kForestZero ? values[c] : 0;
         const std::int64_t of = cell_of(v);  // a zero's is below 0
         std::uint32_t rank = before[with_zeros() ? std::max<std::int64_t>(of, -1) : of];
-        const DoubleVector value = hn::Set(doubles, v);
+        const auto value = hn::Set(few_doubles, v);
         std::size_t below;
         do {  // NaNs stand behind the last threshold
-          below = hn::CountTrue(doubles, hn::Lt(hn::LoadU(doubles, thresholds + rank), value));
+          below = hn::CountTrue(few_doubles, hn::Lt(hn::LoadU(few_doubles, thresholds + rank), value));
           rank += static_cast<std::uint32_t>(below);
-        } while (below == hn::Lanes(doubles));
+        } while (below == hn::Lanes(few_doubles));
         store(c, rank - found.least);
       }
     };
