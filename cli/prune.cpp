@@ -13,8 +13,7 @@
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/static_configs.h"
-#include "expr/expr.h"
-#include "family/family_file.h"
+#include "family/config_filter.h"
 #include "family/rule_set_text.h"
 #include "options.h"
 #include "table.h"
@@ -46,17 +45,7 @@ MeasurementTable candidates_of(const MeasurementTable& table, const Signature& s
   MeasurementTable part =
       table_of_problems(table, [&](const Problem& p) { return signature_of(p) == signature; });
   if (filter.empty()) return part;
-  const ConfigSpace& space = *table.configs.front().space;
-  const auto program = expr::Program::compile({{"filter", filter}}, family_scope(space, {}, false));
-  std::vector<bool> admitted;
-  for (const KernelConfig& config : part.configs) {
-    expr::Inputs inputs(program);
-    inputs.set("c", config);
-    inputs.set("d", part.device);
-    inputs.set("s", signature);
-    const double holds = expr::evaluate_one(program, inputs);
-    admitted.push_back(holds == holds && holds != 0);  // unknown does not admit
-  }
+  const std::vector<bool> admitted = holding_configs(filter, part.configs, part.device, signature);
   std::erase_if(part.rows, [&](const auto& row) { return !admitted[row.config]; });
   return part;
 }

@@ -27,6 +27,7 @@ struct Options {
   std::string out, schema, rules, op, variant;
   std::vector<std::string> features, exclude;
   std::vector<std::string> targets;
+  double handicap_percent = 6;
   TrainOptions train;
   Format format = Format::text;
 };
@@ -97,6 +98,7 @@ void train_verb(Options& options) {
     if (std::ranges::find(targets, target) == targets.end()) targets.push_back(target);
   }
   if (options.targets.empty()) options.train.targets = TrainOptions{}.targets;
+  options.train.handicap.share = options.handicap_percent / 100;
   std::vector<MeasurementTable> tables;
   Origin origin;
   for (const auto& file : options.data) {
@@ -162,6 +164,12 @@ void setup_train(CLI::App& verb) {
                   "times that problems with bad choices get more weight; what chooses best out of fold stays")
       ->capture_default_str()
       ->check(CLI::Range(0, 20));
+  verb.add_option("--handicap", options->train.handicap.where,
+                  "configs for which this formula holds count as slower while choices are learned, e.g. a "
+                  "library's own suggestions: \"c.suggestion > 0\"");
+  verb.add_option("--handicap-percent", options->handicap_percent, "by so much of their speed")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 99.0));
   verb.add_option("--rules", options->rules, "rule set of the candidates (default: the dataset's)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();

@@ -12,7 +12,7 @@ double relative_of(const TrainingSet& set, std::size_t problem, const TrainingSe
 }
 
 double label_of(const TrainingSet& set, Target target, std::size_t problem, const TrainingSet::Row& row) {
-  const double relative = relative_of(set, problem, row);
+  const double relative = relative_of(set, problem, row) * (row.handicapped ? 1 - set.handicap : 1);
   switch (target) {
     case Target::tflops:
       return std::log1p(row.tflops);

@@ -130,6 +130,8 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   json["provider"] = std::string(result.model.provider());
   json["rules"] = result.model.data().families.front().rules;
   json["parameters"] = parameters_json(result.options.parameters);
+  if (const Handicap& handicap = result.options.handicap; !handicap.where.empty())
+    json["handicap"] = {{"where", handicap.where}, {"share", handicap.share}};
   json["folds"] = result.options.folds;
   json["fold_by"] = word(result.options.fold_by);
   json["default_target"] = std::string(word(result.model.default_target()));

@@ -233,7 +233,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress) {
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
-  TrainingSet set = make_training_set(tables, families, *schema);
+  TrainingSet set = make_training_set(tables, families, *schema, options.handicap);
   std::vector<std::uint32_t> rows_per_problem;
   for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {
     rows_per_problem.push_back(static_cast<std::uint32_t>(size));

@@ -31,6 +31,7 @@ struct TrainOptions {
   /// A model folder whose trees stay; parameters.rounds more are added, no fewer: what was held out for
   /// validation may have been trained on then. Empty: from nothing.
   std::filesystem::path warm_start;
+  Handicap handicap;  ///< of the targets that compare configs (relative, rank)
   /// Times that problems whose choices were bad out of fold get more weight (1 to 5) and training is tried
   /// again. The weights that choose best out of fold stay, those without any if none is better.
   int hard_rounds = 0;

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "dataset/columns.h"
+#include "family/config_filter.h"
 
 namespace kscout {
 
@@ -80,7 +81,8 @@ class Gatherer {
     for (const auto& [config, measured] : rows) {
       const bool timed = was_timed(*measured);
       set.rows.push_back({config, timed ? measured->time_us : Measurement::unknown,
-                          timed ? flops / measured->time_us * 1e-6 : 0.0, measured->status == Status::raced});
+                          timed ? flops / measured->time_us * 1e-6 : 0.0, measured->status == Status::raced,
+                          /*handicapped=*/false});
     }
     set.problems.push_back(problem);
     set.best_tflops.push_back(best);
@@ -138,6 +140,25 @@ void fill_matrix(TrainingSet& set, std::span<const Family> families, const Devic
   }
 }
 
+void mark_handicapped(TrainingSet& set, const Handicap& handicap, const Device& device) {
+  if (!(handicap.share >= 0 && handicap.share < 1))
+    fail(Errc::invalid_argument, "a handicap of {:g} % of the speed: 0 to less than 100",
+         100 * handicap.share);
+  set.handicap = handicap.share;
+  if (handicap.where.empty()) return;
+  std::vector<std::pair<Signature, std::vector<bool>>> marked;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    const Signature signature = signature_of(set.problems[p]);
+    auto found = std::ranges::find(marked, signature, &std::pair<Signature, std::vector<bool>>::first);
+    if (found == marked.end()) {
+      marked.emplace_back(signature, holding_configs(handicap.where, set.configs, device, signature));
+      found = marked.end() - 1;
+    }
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)
+      set.rows[r].handicapped = found->second[set.rows[r].config];
+  }
+}
+
 }  // namespace
 
 std::size_t TrainingSet::problem_of(std::size_t row) const noexcept {
@@ -145,7 +166,7 @@ std::size_t TrainingSet::problem_of(std::size_t row) const noexcept {
 }
 
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
-                              const Schema& schema) {
+                              const Schema& schema, const Handicap& handicap) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   Gatherer gatherer;
   for (const MeasurementTable& table : tables) {
@@ -156,6 +177,7 @@ TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::spa
     gatherer.add(table);
   }
   TrainingSet set = gatherer.take();
+  mark_handicapped(set, handicap, tables.front().device);
   fill_matrix(set, families, tables.front().device, schema);
   return set;
 }

@@ -7,6 +7,7 @@
 ///     // set.matrix holds set.row_count() x set.schema feature values
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include <kscout/family.h>
@@ -16,12 +17,21 @@
 
 namespace kscout {
 
+/// Configs that count as slower than they were while a choice is learned, because what they did on one
+/// problem tells little of another: a library's suggestion n is another algorithm on every problem. How fast
+/// they were decides, as before, how good a model's choices are.
+struct Handicap {
+  std::string where;  ///< formula over c. d. s. that holds for them; empty: none
+  double share = 0;   ///< of their speed, 0 to less than 1
+};
+
 struct TrainingSet {
   struct Row {
     std::uint32_t config;  ///< index into configs
     double time_us;        ///< NaN when the run failed
     double tflops;         ///< 0 when the run failed
     bool raced;            ///< coarse time of a config that could not win
+    bool handicapped;      ///< Handicap's formula holds for the config
   };
 
   std::vector<Problem> problems;         ///< distinct, each with at least one row that succeeded
@@ -31,6 +41,7 @@ struct TrainingSet {
   std::vector<double> best_tflops;       ///< per problem, over its rows with status ok
   std::vector<double> matrix;            ///< rows x features, row-major
   std::size_t features = 0;
+  double handicap = 0;  ///< Handicap::share
 
   std::size_t row_count() const noexcept { return rows.size(); }
   std::size_t problem_of(std::size_t row) const noexcept;
@@ -39,8 +50,9 @@ struct TrainingSet {
 /// Rows of all tables. A (problem, config) measured in both passes counts with its second one; `unsupported`
 /// rows and problems without floating-point operations say nothing and are left out; other failures stay as
 /// rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the provider. Throws
-/// invalid_argument when the tables are of different devices or hold no successful row.
+/// invalid_argument when the tables are of different devices or hold no successful row, or when the handicap
+/// is no share.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
-                              const Schema& schema);
+                              const Schema& schema, const Handicap& handicap = {});
 
 }  // namespace kscout

@@ -90,6 +90,34 @@ TEST(Labels, FailuresAreWorst) {
   }
 }
 
+TEST(Labels, AHandicapLowersTheLabelsOfItsConfigsAlone) {
+  const MeasurementTable table = toy::measurements(30, 2);
+  const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
+  const Axis& axis = table.configs.front().space->axes.front();
+  const std::int32_t value = table.configs.front()[0];
+  const std::string where = fmt::format("c.{} == {}", axis.name, axis_value_text(axis, value));
+  const TrainingSet plain = make_training_set(std::span(&table, 1), families, *toy::schema()),
+                    set = make_training_set(std::span(&table, 1), families, *toy::schema(), {where, 0.5});
+  ASSERT_EQ(set.row_count(), plain.row_count());
+  std::size_t lower = 0;
+  for (const Target target : {Target::tflops, Target::relative, Target::rank}) {
+    const auto before = labels_of(plain, target), after = labels_of(set, target);
+    for (std::size_t r = 0; r < set.row_count(); ++r) {
+      const bool ours = set.configs[set.rows[r].config][0] == value;
+      EXPECT_EQ(set.rows[r].handicapped, ours);
+      EXPECT_EQ(set.rows[r].tflops, plain.rows[r].tflops);
+      if (target == Target::tflops || !ours) {
+        EXPECT_EQ(after[r], before[r]) << word(target);
+      } else {
+        EXPECT_LE(after[r], before[r]) << word(target);
+        lower += after[r] < before[r];
+      }
+    }
+  }
+  EXPECT_GT(lower, 30u);
+  EXPECT_THROW(make_training_set(std::span(&table, 1), families, *toy::schema(), {where, 1.0}), Error);
+}
+
 TrainOptions quick_options() {
   TrainOptions options;
   options.folds = 4;
