@@ -59,25 +59,15 @@ SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& 
   return make_plan(merge_equal(problems), request, library.device(), options.protocol);
 }
 
-/// An earlier sweep, whose backend or library measures again.
-SweepState earlier_sweep(SweepVerb& options) {
-  if (!options.problems.empty() || !options.library.empty() || !options.plan.filter.empty()) {
-    fail(Errc::invalid_argument,
-         "--again {}: measures that sweep's problems and configs; leave out --problems, --filter and "
-         "--library",
-         options.again);
-  }
-  SweepState before = read_state(options.again);
-  options.plan.backend = before.plan.backend;
-  if (options.plan.backend.starts_with(kLibraryPrefix))
-    options.library = options.plan.backend.substr(kLibraryPrefix.size());
-  return before;
-}
-
-/// Its contenders, by its protocol.
+/// The contenders of an earlier sweep, by its protocol, on its backend or library.
 SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before) {
   std::optional<LibraryBackend> library;
   if (!options.library.empty()) library.emplace(read_library_index(options.library));
+  if (library && library_request(*library).rules != before.plan.rules) {
+    fail(Errc::invalid_argument,
+         "--again {}: it measured {}, and {} is {}: sweep what was built anew by itself", options.again,
+         before.plan.rules, options.library, library_request(*library).rules);
+  }
   Backend& backend = library ? *library : kscout::backend(options.plan.backend);
   SweepPlan plan = contenders_again(before, backend.device());
   if (options.seed_given) plan.seed = options.plan.seed;
@@ -220,8 +210,14 @@ void run(SweepVerb& options) {
   if (!options.ck_build.folder.empty()) throw NeedsLab{};
   if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
   read_shard(options.shard, options.sweep);
-  const SweepPlan plan =
-      options.again.empty() ? plan_of(options) : plan_of_contenders(options, earlier_sweep(options));
+  std::optional<SweepState> before;
+  if (!options.again.empty()) {
+    before = read_state(options.again);
+    options.plan.backend = before->plan.backend;
+    if (options.plan.backend.starts_with(kLibraryPrefix))
+      options.library = options.plan.backend.substr(kLibraryPrefix.size());
+  }
+  const SweepPlan plan = before ? plan_of_contenders(options, *before) : plan_of(options);
   options.sweep.workers = workers_of(options);
   if (options.dry_run) return print_dry_run(plan, options);
   if (options.out.empty())
@@ -310,6 +306,10 @@ void setup_sweep(CLI::App& verb) {
   options->ck_build.add_to(verb);
   verb.add_option("--library", options->library,
                   "measure the kernels of a library, by its index file, instead of a backend's own");
+  for (const char* const name : {"--problems", "--dtype", "--layout", "--backend", "--provider", "--rules",
+                                 "--filter", "--max-configs", "--max-problems", "--max-gflop", "--cache",
+                                 "--warmup", "--repeat", "--contenders", "--library"})
+    again->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
   verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
   verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
@@ -324,7 +324,7 @@ void setup_sweep(CLI::App& verb) {
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
-      "  kscout sweep --again sweep --out sweep2\n"
+      "  kscout sweep --again sweep --seed 5 --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
       "  kscout sweep --status sweep\n\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "

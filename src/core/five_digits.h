@@ -10,10 +10,12 @@
 
 namespace kscout {
 
+inline constexpr int kTimeDigits = 5;
+
 /// The nearest number of 5 decimal digits, as it reads back from text. Not a number stays one.
 inline double five_digits(double value) {
   if (value != value) return value;
-  const std::string text = fmt::format("{:.5g}", value);
+  const std::string text = fmt::format("{:.{}g}", value, kTimeDigits);
   double read = 0;
   std::from_chars(text.data(), text.data() + text.size(), read);
   return read;

@@ -12,8 +12,7 @@ InstructionSet detect() noexcept {
                       __builtin_cpu_supports("avx512vl");
   const bool dl = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
                   __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512bitalg") &&
-                  __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("vaes") &&
-                  __builtin_cpu_supports("vpclmulqdq");
+                  __builtin_cpu_supports("avx512vnni");
   if (avx2 && avx512) return dl ? InstructionSet::avx512_dl : InstructionSet::avx512;
   if (avx2) return InstructionSet::avx2;
 #endif

@@ -206,7 +206,8 @@ class Reader : private TomlReader {
   }
 
   RuleSet read_rule_set(const std::string& name, const toml::table& table) {
-    RuleSet set, inherited;
+    RuleSet set;
+    const RuleSet* base = nullptr;
     set.name = name;
     set.help = required_text(table, "help", fmt::format("rule set '{}'", name));
     if (const auto* node = table.get("extends")) {
@@ -218,7 +219,7 @@ class Reader : private TomlReader {
       if (!found->thin.of.empty())
         complain(*node, fmt::format("'{}' extends '{}', which is thinned: extend '{}'", name, other,
                                     found->thin.of));
-      inherited = *found;
+      base = &*found;
       set.default_config = found->default_config;
     }
     if (const auto* node = table.get("default_config")) set.default_config = read_default(*node);
@@ -237,22 +238,16 @@ class Reader : private TomlReader {
       }
     }
     const int sources = !set.blocks.empty() + !set.from.empty() + !set.thin.of.empty();
-    if (sources == 0 && inherited.name.empty())
-      complain(table, fmt::format("rule set '{}' has no block", name));
+    if (sources == 0 && !base) complain(table, fmt::format("rule set '{}' has no block", name));
     if (sources > 1)
       complain(table, fmt::format("rule set '{}' is made of block, from or thin, one of them", name));
-    inherit(table, inherited, set);
+    if (base && set.blocks.empty() && sources > 0)
+      complain(table, fmt::format("'{}' extends '{}' by blocks only, not by from or thin", name, base->name));
+    if (base) {
+      set.from = base->from;
+      set.blocks.insert(set.blocks.begin(), base->blocks.begin(), base->blocks.end());
+    }
     return set;
-  }
-
-  /// What a set extends comes first.
-  void inherit(const toml::table& table, RuleSet& base, RuleSet& set) {
-    if (base.name.empty()) return;
-    if (!set.from.empty() && !base.from.empty())
-      complain(table, fmt::format("'{}' and '{}', which it extends, are lists both: name one list", set.name,
-                                  base.name));
-    if (set.from.empty()) set.from = base.from;
-    set.blocks.insert(set.blocks.begin(), base.blocks.begin(), base.blocks.end());
   }
 
   Thinning read_thinning(const toml::table& table) {

@@ -48,10 +48,10 @@ struct Thinning {
 struct RuleSet {
   std::string name;
   std::string help;
-  std::vector<ConfigBlock> blocks;          ///< those of the extended set first
+  std::vector<ConfigBlock> blocks;          ///< those of the extended set first; behind its list
   std::vector<std::string> default_config;  ///< formulas by preference: the first config for which one holds
-  std::string from;                  ///< name of a list that a program makes (listed.h), instead of blocks
-  Thinning thin;                     ///< `of` is not empty: instead of blocks
+  std::string from;  ///< name of a list that a program makes (listed.h), own or of the extended set
+  Thinning thin;     ///< `of` is not empty: instead of blocks
   std::vector<std::string> without;  ///< rules that this set does not ask, for who builds or runs it to ask
 };
 

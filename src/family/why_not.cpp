@@ -99,11 +99,14 @@ std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& reques
     if (!admits(answers[i])) refusing.push_back(rules[i]);
   }
   const RuleSet& set = file.rule_set(request.rules);
-  if (set.blocks.empty()) {
+  if (set.blocks.empty() || !set.from.empty()) {
     FamilyRequest unfiltered = request;
     unfiltered.filter.clear();
     const bool in = holds(enumerate_configs(file, unfiltered, nullptr), config);
-    if (!in && refusing.empty()) {
+    if (in) return refusing;
+  }
+  if (set.blocks.empty()) {
+    if (refusing.empty()) {
       refusing.push_back(
           {"rule set " + set.name, RuleKind::worth, "",
            set.from.empty()

@@ -14,6 +14,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/five_digits.h"
 #include "measure/affinity.h"
 
 namespace kscout {
@@ -340,10 +341,11 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
   const auto text = [](double value, int digits) {
     return value != value ? std::string() : fmt::format("{:.{}g}", value, digits);
   };
-  std::string payload = fmt::format(
-      "{}{}{}{},{},{},{},{}", lane, config,
-      (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)], text(m.time_us, 5),
-      text(m.spread * 1e3, 3), m.repeats > 0 ? std::to_string(m.repeats) : "", text(m.error * 1e2, 3), id);
+  std::string payload =
+      fmt::format("{}{}{}{},{},{},{},{}", lane, config,
+                  (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)],
+                  text(m.time_us, kTimeDigits), text(m.spread * 1e3, 3),
+                  m.repeats > 0 ? std::to_string(m.repeats) : "", text(m.error * 1e2, 3), id);
   payload.erase(payload.find_last_not_of(',') + 1);
   append(payload);
 }

@@ -24,6 +24,7 @@ WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
 }
 
 void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
+  // As the journal keeps it, so that a resumed sweep finds the same contenders.
   rows_[key.pass - 1][key.problem].push_back({key.config, measured.status, five_digits(measured.time_us)});
 }
 

@@ -1,6 +1,7 @@
 // What the rules of family cublaslt say of problems, against what the library said on the GPU: the committed
 // measurements hold every algorithm that it refused.
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <optional>
 #include <unordered_map>
@@ -21,7 +22,6 @@ namespace {
 struct Answers {
   int pairs = 0;
   int refused_unseen = 0;  ///< the rules admit them, the library does not
-  int taken_unseen = 0;    ///< the library takes them, the rules do not
 };
 
 /// Of the algorithms that are known for a signature, which the rules admit for each problem.
@@ -55,10 +55,9 @@ class Rules {
 /// Rows of cuBLASLt's algorithms; compiled kernels have rules of their own.
 Answers answers(const MeasurementTable& table) {
   Answers answers;
-  std::vector<std::pair<Signature, Rules>> all;
-  std::vector<const Rules*> rules;  // by problem
+  std::deque<std::pair<Signature, Rules>> all;  // `rules` points into it
+  std::vector<const Rules*> rules;              // by problem
   std::vector<std::vector<std::uint8_t>> serves;
-  all.reserve(8);  // rules point into it
   for (const Problem& problem : table.problems) {
     const Signature signature = signature_of(problem);
     auto found = std::ranges::find(all, signature, &std::pair<Signature, Rules>::first);
@@ -79,10 +78,8 @@ Answers answers(const MeasurementTable& table) {
       return answers;
     }
     const bool admitted = serves[row.problem][*position] != 0;
-    const bool taken = row.measured.status != Status::unsupported;
     ++answers.pairs;
-    answers.refused_unseen += admitted && !taken;
-    answers.taken_unseen += !admitted && taken;
+    answers.refused_unseen += admitted && row.measured.status == Status::unsupported;
   }
   return answers;
 }
@@ -97,7 +94,6 @@ TEST(CublasltRefusals, AreToldByTheRules) {
     const Answers found = answers(read_dataset(entry.path()));
     EXPECT_GT(found.pairs, 40'000);
     EXPECT_EQ(found.refused_unseen, 0);
-    EXPECT_LT(found.taken_unseen, found.pairs / 100);  // parts of K that just fit the workspace
     ++files;
   }
   EXPECT_GE(files, 3);

@@ -163,7 +163,7 @@ TEST(SlicedForest, EqualsThePlainWalkBitForBit) {
   Seen seen;
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    constexpr std::array most_leaves = {1u, 2u, 3u, 31u, 64u, 65u, 128u, 129u, 255u, 400u};
+    constexpr std::array most_leaves = {1u, 2u, 3u, 31u, 32u, 33u, 64u, 65u, 128u, 400u};
     toy::RandomForest draw({.features = 1 + static_cast<std::uint32_t>(seed % 9),
                             .trees = seed % 37,
                             .most_leaves = most_leaves[seed % most_leaves.size()],
@@ -180,6 +180,67 @@ TEST(SlicedForest, EqualsThePlainWalkBitForBit) {
   EXPECT_GT(seen.questions, 1000u);
   EXPECT_GT(seen.dropped, 1000u);
   EXPECT_GT(seen.dropped_early, 1000u);
+}
+
+/// Trees of a word of leaves each: leaf i is that of value i of feature 1. Feature 0 is one value of a call,
+/// and leads past leaf `dead` of every second tree.
+Forest ladders(toy::RandomForest& draw, std::uint32_t leaves, std::uint32_t dead, std::size_t trees) {
+  Forest forest;
+  forest.feature_count = 2;
+  for (std::size_t t = 0; t < trees; ++t) {
+    for (std::uint32_t i = 0; i + 1 < leaves; ++i) {
+      const bool passes = t % 2 == 1 && i == dead;
+      forest.feature.push_back(passes ? 0 : 1);
+      forest.threshold.push_back(passes ? -1 : i + 0.5);
+      forest.left.push_back(~static_cast<std::int32_t>(i));
+      forest.right.push_back(i + 2 < leaves ? static_cast<std::int32_t>(i + 1)
+                                            : ~static_cast<std::int32_t>(i + 1));
+      forest.decision.push_back(Decision::default_left | 2 << 2);
+    }
+    for (std::uint32_t i = 0; i < leaves; ++i)
+      forest.leaf_value.push_back(static_cast<double>(draw.below(1000)) * 1e-3);
+    forest.tree_nodes.push_back(static_cast<std::uint32_t>(forest.feature.size()));
+    forest.tree_leaves.push_back(static_cast<std::uint32_t>(forest.leaf_value.size()));
+  }
+  check(forest);
+  return forest;
+}
+
+/// Around the number of leaves that are worked out at once, with an odd number of them alive.
+TEST(SlicedForest, FindsTheBestAmongAWordOfLeaves) {
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    toy::RandomForest draw({}, seed);
+    const auto leaves = static_cast<std::uint32_t>(31 + seed % 3);
+    const Forest forest = ladders(draw, leaves, static_cast<std::uint32_t>(draw.below(16)), 2 + seed % 5);
+    SlicedRows rows;
+    rows.rows = leaves;
+    rows.partitions.push_back(family_order(leaves));
+    rows.features.resize(2);
+    rows.features[1].partition = 0;
+    std::vector<double> steps(leaves), matrix;
+    for (std::uint32_t i = 0; i < leaves; ++i) {
+      steps[i] = i;
+      matrix.insert(matrix.end(), {0.0, steps[i]});
+    }
+    std::vector<double> expected(leaves);
+    forest.predict(matrix.data(), 2, 1, expected);
+    const double one = 0;
+    const std::vector<const double*> pointers = {&one, steps.data()};
+    for (const SlicedKernels* kernels : kernels_here()) {
+      SCOPED_TRACE(kernels->name);
+      const SlicedForest sliced(forest, rows, Best::highest, *kernels);
+      SlicedForest::Scratch scratch(sliced);
+      std::vector<std::uint64_t> allowed(sliced.row_words());
+      for (std::size_t r = 0; r < leaves; ++r) allowed[r / 64] |= std::uint64_t{1} << (r % 64);
+      for (int call = 0; call < 2; ++call) {
+        std::vector<ScoredRow> top(1);
+        ASSERT_EQ(sliced.top(pointers, allowed, family_order(leaves), top, scratch), 1u);
+        EXPECT_EQ(top[0].row, plain_top(expected, allowed, 1, Best::highest)[0].row);
+      }
+    }
+    if (HasFailure()) return;
+  }
 }
 
 Forest stumps(std::span<const double> left_values, std::span<const double> right_values) {
