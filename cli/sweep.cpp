@@ -246,10 +246,12 @@ void setup_sweep(CLI::App& verb) {
       ->delimiter(',');
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  verb.add_option(
+  CLI::Option* const again = verb.add_option(
       "--again", options->again,
-      "measure the contenders of the sweep in this folder once more, by its protocol (--rounds and "
-      "--seed may differ); then: kscout dataset merge --keep mean");
+      "measure the contenders of the sweep in this folder once more, by its protocol (--rounds may differ, "
+      "and "
+      "--seed, else one more than its own, which several such sweeps should not share); then: kscout dataset "
+      "merge --keep mean");
   verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda (hip: --library)")
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "who describes the kernels")
