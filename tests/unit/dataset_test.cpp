@@ -201,6 +201,14 @@ TEST(DatasetMerge, MeanIsWhatSweepsAgreeOnWhateverTheMachinesState) {
   EXPECT_EQ(merged.rows[2].measured.repeats, 20);
 }
 
+TEST(DatasetMerge, WhatIsAveragedHasFiveDigits) {
+  const MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
+  EXPECT_EQ(merge(tables, Keep::mean).rows[2].measured.time_us, 30.496);
+  EXPECT_EQ(merge(tables, Keep::median).rows[2].measured.time_us, 30.496);
+  const MeasurementTable once[] = {timed({10.123456, 20, 30})};
+  EXPECT_EQ(merge(once, Keep::first).rows[0].measured.time_us, 10.123456) << "nothing was averaged";
+}
+
 TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {
   auto once = timed({10, 20, 40}), again = timed({10, 5, 40});
   again.rows[1].measured.status = Status::raced;
