@@ -38,8 +38,8 @@ inline std::uint32_t narrow_steps_at_once(const SlicedPlan& plan, const SlicedTr
   return static_cast<std::uint32_t>(steps - begin);
 }
 
-/// Writes the codes of the alive leaves one after another and a zero behind them. They count from the least of
-/// them. Returns the largest.
+/// Writes the codes of the alive leaves one after another and a zero behind them. They count from the least
+/// of them. Returns the largest.
 inline SlicedCode narrow_codes_at_once(const SlicedCode* all, LeafWord alive, SlicedCode* codes) noexcept {
   const __m512i value_bits = _mm512_set1_epi32(static_cast<int>(kSlicedValueBits));
   const auto here = static_cast<__mmask16>(alive), beyond = static_cast<__mmask16>(alive >> 16);
