@@ -35,3 +35,15 @@ if(KSCOUT_FUZZ)
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+
+# kscout_exports(TARGET PATTERNS...): TARGET, a shared object, shows the symbols that match and no others.
+# Hidden visibility is not enough: what the standard library's headers and archives define stays visible, and the shared
+# libraries that TARGET brings along take it from there. Where libstdc++ is linked statically that is all of it; mixed with
+# the libstdc++.so that a process has already (import torch), it crashes.
+function(kscout_exports target)
+  list(JOIN ARGN "; " patterns)
+  set(script ${CMAKE_CURRENT_BINARY_DIR}/${target}.exports)
+  file(CONFIGURE OUTPUT ${script} CONTENT "{ global: ${patterns}; local: *; };\n" @ONLY)
+  target_link_options(${target} PRIVATE LINKER:--version-script=${script})
+  set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()

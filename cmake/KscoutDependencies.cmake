@@ -2,12 +2,18 @@
 find_package(fmt 9 REQUIRED)
 find_package(nlohmann_json 3.11 REQUIRED)
 find_package(CLI11 2.1 REQUIRED)
-find_package(tomlplusplus 3 REQUIRED)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 
 find_package(hwy 1.0 REQUIRED)
 find_package(SQLite3 REQUIRED)
+
+# toml++ is compiled in (core/tomlplusplus.cpp): Debian has it as a shared library of C++, whose exceptions would cross into
+# an extension of Python that may have a libstdc++ of its own.
+find_path(KSCOUT_TOML_INCLUDE toml++/toml.h REQUIRED)
+add_library(kscout_toml INTERFACE)
+target_include_directories(kscout_toml SYSTEM INTERFACE ${KSCOUT_TOML_INCLUDE})
+target_compile_definitions(kscout_toml INTERFACE TOML_HEADER_ONLY=0)
 
 if(KSCOUT_LAB)
   find_path(KSCOUT_RAPIDJSON_INCLUDE rapidjson/reader.h REQUIRED)  # headers only; logs are read with it

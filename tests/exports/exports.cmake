@@ -1,0 +1,12 @@
+# Fails unless the shared object FILE (a glob of one) shows symbols, and only such as match ALLOWED.
+file(GLOB file ${FILE})
+execute_process(COMMAND ${NM} -D --defined-only --format=posix "${file}" OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" symbols "${symbols}")
+list(TRANSFORM symbols REPLACE " .*" "")
+set(foreign ${symbols})
+list(FILTER foreign EXCLUDE REGEX "${ALLOWED}")
+if(NOT symbols OR foreign)
+  list(LENGTH foreign count)
+  list(SUBLIST foreign 0 10 foreign)
+  message(FATAL_ERROR "${file} shows ${count} symbols that are not its own: ${foreign}")
+endif()
