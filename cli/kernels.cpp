@@ -370,6 +370,10 @@ void setup_kernels(CLI::App& verb) {
       "ask cuBLASLt on this machine's GPU which algorithms it has for these problems (sets or "
       "files), and write them to --out as rule sets");
   verb.add_option("--out", options->out, "file for --harvest or --prune; then --rules FILE.toml takes it");
+  verb.add_option("--suggestions", options->harvesting.suggestions,
+                  "--harvest: algorithms that the heuristic is asked to name for each problem")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
   verb.add_option("--widen", options->harvesting.widen,
                   "--harvest: most algorithms beside the suggested ones, per signature")
       ->capture_default_str();
