@@ -43,8 +43,7 @@ struct SweepVerb {
   Format format = Format::text;
 };
 
-// ------------------------------------------------------------------------------------------------- what to
-// measure
+// ----------------------------------------------------------------------------------- what to measure
 
 /// The kernels of a library, all of them: rules and filters have nothing to say.
 SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& problems) {
@@ -127,8 +126,7 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
   table.print(options.format);
 }
 
-// -------------------------------------------------------------------------------------------------------
-// results
+// ----------------------------------------------------------------------------------- results
 
 /// Shares of what the workers did.
 std::string spent_text(const TimeSpent& spent) {
