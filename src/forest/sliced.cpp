@@ -6,11 +6,11 @@
 
 namespace kscout {
 
-namespace {
-
-std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
-
-}  // namespace
+std::uint32_t SlicedRows::classes(std::uint32_t partition) const {
+  if (partition == SlicedFeature::one_value) return 1;
+  const std::vector<std::uint32_t>& class_of = partitions[partition];
+  return class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
+}
 
 SlicedWork::SlicedWork(const SlicedPlan& plan) {
   std::size_t alive_words = 0, questions = 0;
@@ -18,10 +18,11 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
     alive_words = std::max<std::size_t>(alive_words, tree.alive_words);
   for (const SlicedColumn& column : plan.columns)
     questions = std::max<std::size_t>(questions, column.questions);
-  bits = std::make_unique_for_overwrite<SlicedLine[]>(lines_of((plan.most_vectors + 1) * plan.words));
+  bits = std::make_unique_for_overwrite<SlicedLine[]>(sliced_lines((plan.most_vectors + 1) * plan.words));
+  copy_fixed_bits(plan);
   vector_of = plan.fixed_vector;
+  extents = plan.extents;
   alive.resize(plan.alive.size() + 1);  // one more: counting up to the end of the last tree reads it
-  ranks.resize(plan.most_classes);
   by_rank.resize(plan.most_classes);
   bucket.resize(2 * (questions + 1));
   thresholds_before.resize((std::size_t{1} << kSlicedCellBits) + 2 + kSlicedCellRoom);
@@ -32,9 +33,9 @@ SlicedWork::SlicedWork(const SlicedPlan& plan) {
   pairs.resize(plan.pairs + kSlicedRoom);
   tasks.resize(plan.trees.size());
   sorted_tasks.resize(plan.trees.size());
-  planes.resize(lines_of(plan.planes * plan.words + 1));
-  waiting.resize(lines_of(plan.planes * kSlicedBlockWords + 1));
-  slots.resize(lines_of(sliced_slot_words(plan.most_leaves + 1)));
+  planes.resize(sliced_lines(plan.planes * plan.words + 1));
+  waiting.resize(sliced_lines(plan.planes * kSlicedBlockWords + 1));
+  slots.resize(sliced_lines(sliced_slot_words(plan.most_leaves + 1)));
   allowed.resize(plan.words);
   survivors.resize(plan.words);
   candidates.resize(plan.words);

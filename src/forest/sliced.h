@@ -41,6 +41,9 @@ struct SlicedRows {
   /// have equal values in the features that name the partition.
   std::vector<std::vector<std::uint32_t>> partitions;
   std::vector<SlicedFeature> features;  ///< one per feature of the forest
+
+  /// Of a partition, or of one_value.
+  std::uint32_t classes(std::uint32_t partition) const;
 };
 
 /// Which end of the scores is wanted.

@@ -4,6 +4,6 @@
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {
-const SlicedKernels kSlicedAvx512 = {"avx512", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::top_rows,
+const SlicedKernels kSlicedAvx512 = {"avx512", HWY_NAMESPACE::kLanes, false, HWY_NAMESPACE::top_rows,
                                      HWY_NAMESPACE::score_rows};
 }

@@ -5,6 +5,6 @@
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {
-const SlicedKernels kSlicedAvx512Dl = {"avx512_dl", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::top_rows,
+const SlicedKernels kSlicedAvx512Dl = {"avx512_dl", HWY_NAMESPACE::kLanes, true, HWY_NAMESPACE::top_rows,
                                        HWY_NAMESPACE::score_rows};
 }

@@ -96,6 +96,7 @@ inline constexpr std::size_t kSlicedBatch = 8;
 struct SlicedKernels {
   const char* name;
   std::size_t lanes;  ///< words of a vector; SlicedPlan::words is a multiple of it
+  bool reads_bytes;   ///< nodes as SlicedNodes: looks up the columns of many at once
   std::size_t (*top)(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
                      std::span<const std::uint64_t> allowed, std::span<const std::uint32_t> ties,
                      std::span<ScoredRow> out) noexcept;

@@ -1,40 +1,21 @@
 #include "forest/sliced_plan.h"
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <span>
+#include <utility>
 
-#include "core/distinct.h"
 #include "core/fail.h"
-#include "core/hash.h"
 #include "forest/decide.h"
+#include "forest/sliced_numbers.h"
 
 namespace kscout {
 
 namespace {
 
 constexpr std::uint32_t kNone = UINT32_MAX;
-constexpr double kDoubleStep = 0x1p-52;
-
-/// Whose answers to a question differ, and when they are known.
-enum class Answers : std::uint8_t {
-  all_left,
-  all_right,  // known now
-  fixed,      // known now, by row
-  by_call,    // one answer for all rows
-  by_row,     // of the call, by row
-};
-
-struct Question {
-  std::uint32_t feature;
-  std::uint8_t decision;
-  double threshold;  // or the number of the category set
-};
-
-std::size_t lines_of(std::size_t words) { return (words + 7) / 8; }
 
 /// AMD's cores before Zen 3 take tens to hundreds of cycles for one PEXT; without it a row costs more to drop
 /// than to keep.
@@ -49,184 +30,94 @@ bool extracts_bits_fast() noexcept {
 /// Builds a plan step by step; each function fills the members that it names.
 class Planner {
  public:
-  Planner(const Forest& forest, const SlicedRows& rows, SlicedPlan& plan)
-      : forest_(forest), rows_(rows), plan_(plan) {}
+  Planner(const Forest& forest, const SlicedRows& rows, SlicedQuestions questions, SlicedPlan& plan)
+      : forest_(forest),
+        rows_(rows),
+        plan_(plan),
+        questions_(std::move(questions.questions)),
+        question_of_(std::move(questions.question_of)),
+        answers_(std::move(questions.answers)) {}
 
   void run() {
-    check_rows();
-    number_questions();
-    answer_fixed_questions();
     plan_columns();
     plan_partitions();
     reserve_trees();
     for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
     question_of_ = {};
     plan_cuts();
-    round_leaves();
+    round_leaves(plan_);
     give_back_spare_memory();
   }
 
  private:
-  void check_rows() const {
-    if (rows_.features.size() != forest_.feature_count) {
-      fail(Errc::invalid_argument, "sliced forest: {} features for a forest of {}", rows_.features.size(),
-           forest_.feature_count);
-    }
-    for (const auto& partition : rows_.partitions) {
-      if (partition.size() != rows_.rows) {
-        fail(Errc::invalid_argument, "sliced forest: classes of {} rows for {}", partition.size(),
-             rows_.rows);
-      }
-    }
-    for (const SlicedFeature& feature : rows_.features) {
-      const bool one = feature.partition == SlicedFeature::one_value;
-      if (!one && feature.partition >= rows_.partitions.size()) {
-        fail(Errc::invalid_argument, "sliced forest: partition {} of {}", feature.partition,
-             rows_.partitions.size());
-      }
-      if (!feature.fixed.empty() && feature.fixed.size() != classes_of(feature.partition)) {
-        fail(Errc::invalid_argument, "sliced forest: {} fixed values for {} classes", feature.fixed.size(),
-             classes_of(feature.partition));
-      }
-    }
-  }
-
-  static std::uint32_t classes(const std::vector<std::uint32_t>& class_of) {
-    return class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
-  }
-  std::uint32_t classes_of(std::uint32_t partition) const {
-    return partition == SlicedFeature::one_value ? 1 : classes(rows_.partitions[partition]);
-  }
-
-  /// A node's question. What does not change the answer is left out, so that questions meet.
-  Question question_at(std::size_t node) const {
-    const std::uint8_t decision = forest_.decision[node];
-    const std::uint8_t kept = decision & Decision::categorical ? Decision::categorical
-                              : Decision::missing(decision) == Missing::none
-                                  ? static_cast<std::uint8_t>(decision & ~Decision::default_left)
-                                  : decision;
-    return {forest_.feature[node], kept, forest_.threshold[node]};
-  }
-
-  // questions_, question_of_; plan.set_words, set_bits
-  void number_questions() {
-    // Sorted by feature, decision and threshold: the first two by counting. Trees ask most thresholds again
-    // and again: each is sorted once.
-    constexpr std::size_t kDecisions = Decision::most + 1;
-    const std::size_t count = forest_.threshold.size();
-    const auto group = [&](std::size_t node) {
-      const Question question = question_at(node);
-      return question.feature * kDecisions + question.decision;
-    };
-    std::vector<std::uint32_t> first(forest_.feature_count * kDecisions + 1, 0);
-    for (std::size_t node = 0; node < count; ++node) ++first[group(node) + 1];
-    std::partial_sum(first.begin(), first.end(), first.begin());
-    std::vector<std::uint32_t> nodes(count);
-    auto next = first;
-    for (std::uint32_t node = 0; node < count; ++node) nodes[next[group(node)]++] = node;
-    question_of_.resize(count);
-    for (std::size_t g = 0; g + 1 < first.size(); ++g) {
-      if (first[g] != first[g + 1]) number_group(std::span(nodes).subspan(first[g], first[g + 1] - first[g]));
-    }
-    questions_.shrink_to_fit();
-    plan_.set_words = forest_.set_words;
-    plan_.set_bits = forest_.set_bits;
-  }
-
-  /// Nodes of one feature and decision.
-  void number_group(std::span<const std::uint32_t> nodes) {
-    struct Threshold {
-      double value;
-      std::uint32_t number, node;  // one of those that ask it
-    };
-    std::vector<Threshold> thresholds;
-    DistinctNumbers numbers(nodes.size());
-    for (const std::uint32_t node : nodes) {
-      const double value = forest_.threshold[node] + 0.0;  // -0 is 0
-      const std::uint32_t number =
-          numbers.of(words_hash(std::array{std::bit_cast<std::uint64_t>(value)}),
-                     [&](std::uint32_t known) { return thresholds[known].value == value; });
-      if (number == thresholds.size()) thresholds.push_back({value, number, node});
-      question_of_[node] = number;
-    }
-    std::ranges::sort(thresholds, {}, &Threshold::value);
-    std::vector<std::uint32_t> question(thresholds.size());
-    for (const Threshold& threshold : thresholds) {
-      question[threshold.number] = static_cast<std::uint32_t>(questions_.size());
-      questions_.push_back(question_at(threshold.node));
-    }
-    for (const std::uint32_t node : nodes) question_of_[node] = question[question_of_[node]];
-  }
-
-  bool goes_left(std::size_t q, double value) const {
-    const Question& question = questions_[q];
-    if (question.decision & Decision::categorical) {
-      return categorical_left(value, plan_.category_set(questions_[q].threshold));
-    }
-    return numerical_left(value, question.threshold, question.decision);
-  }
-
-  // answers_, plan.fixed_vector, fixed_bits
-  void answer_fixed_questions() {
-    plan_.fixed_vector.assign(questions_.size(), kNone);
-    std::vector<std::uint8_t> left, before;  // by class; those of the last fixed vector
-    for (std::size_t q = 0; q < questions_.size(); ++q) {
-      const SlicedFeature& feature = rows_.features[questions_[q].feature];
-      if (feature.fixed.empty()) {
-        answers_.push_back(feature.partition == SlicedFeature::one_value ? Answers::by_call
-                                                                         : Answers::by_row);
-        continue;
-      }
-      left.clear();
-      for (const double value : feature.fixed) left.push_back(goes_left(q, value) ? 1 : 0);
-      const bool any_right = std::ranges::find(left, 0) != left.end();
-      const bool any_left = std::ranges::find(left, 1) != left.end();
-      answers_.push_back(!any_right ? Answers::all_left : !any_left ? Answers::all_right : Answers::fixed);
-      if (answers_.back() != Answers::fixed) continue;
-      // Thresholds between which no value lies ask the same.
-      const bool same = q > 0 && plan_.fixed_vector[q - 1] != kNone && left == before &&
-                        questions_[q - 1].feature == questions_[q].feature;
-      plan_.fixed_vector[q] =
-          same ? plan_.fixed_vector[q - 1] : add_fixed_vector(left, rows_.partitions[feature.partition]);
-      std::swap(left, before);
-    }
-  }
-
-  /// The rows of the classes that go left.
-  std::uint32_t add_fixed_vector(const std::vector<std::uint8_t>& left,
-                                 const std::vector<std::uint32_t>& class_of) {
-    plan_.fixed_bits.resize(lines_of((plan_.fixed_vectors + 1) * plan_.words));
-    std::uint64_t* const to = plan_.fixed_bits.data()->words + plan_.fixed_vectors * plan_.words;
-    for (std::size_t row = 0; row < class_of.size(); ++row) {
-      to[row / 64] |= std::uint64_t{left[class_of[row]]} << (row % 64);
-    }
-    return static_cast<std::uint32_t>(plan_.fixed_vectors++);
-  }
-
-  // plan.columns, padded_threshold, most_vectors
+  // plan.columns, call_columns, extents, first_question, padded_threshold, most_vectors; column_of_
   void plan_columns() {
-    plan_.most_vectors = plan_.fixed_vectors;
+    column_of_.assign(questions_.size(), kNone);
     for (std::uint32_t q = 0; q < questions_.size(); ++q) {
-      if (!cuts(q)) continue;
-      const Question& question = questions_[q];
-      if (plan_.columns.empty() || plan_.columns.back().feature != question.feature ||
-          plan_.columns.back().decision != question.decision) {
-        SlicedColumn column;
-        column.feature = question.feature;
-        column.decision = question.decision;
-        column.partition = rows_.features[question.feature].partition;
-        column.first_question = q;
-        plan_.columns.push_back(column);
+      if (cuts(q)) add_to_column(q, 0);
+    }
+    plan_.call_columns = plan_.columns.size();
+    // Only nodes in bytes name columns whose answers are known.
+    for (std::uint32_t q = 0; q < questions_.size() && plan_.columns.size() < kSlicedLookup; ++q) {
+      if (answers_[q] == Answers::fixed) add_to_column(q, plan_.call_columns);
+    }
+    const auto of_calls = std::span(plan_.columns).first(plan_.call_columns);
+    for (SlicedColumn& column : of_calls) plan_thresholds(column);
+    plan_.most_vectors = plan_.fixed_vectors + most_vectors(of_calls);
+    for (std::size_t c = 0; c < std::min(plan_.columns.size(), kSlicedLookup); ++c) {
+      const SlicedColumn& column = plan_.columns[c];
+      if (c >= plan_.call_columns) plan_.extents.of[c] = sliced_extent(0, column.questions);
+      if (looked_up(column.first_question)) {
+        plan_.first_question.of[c] = static_cast<std::uint16_t>(column.first_question);
       }
-      ++plan_.columns.back().questions;
     }
-    for (SlicedColumn& column : plan_.columns) {
-      plan_thresholds(column);
-      // One value fewer than classes can part them: thresholds without a value between them ask the same.
-      const bool categorical = column.decision & Decision::categorical;
-      const std::uint32_t parts = classes_of(column.partition) - 1;
-      plan_.most_vectors += categorical ? column.questions * (parts > 0) : std::min(column.questions, parts);
+  }
+
+  /// One value fewer than classes can part a feature's thresholds: those without a value between them ask the
+  /// same, unless they are of two columns.
+  std::size_t most_vectors(std::span<const SlicedColumn> columns) const {
+    std::size_t most = 0;
+    while (!columns.empty()) {
+      const SlicedColumn& first = columns.front();
+      std::size_t count = 0, questions = 0;
+      do {
+        questions += columns[count++].questions;
+      } while (count < columns.size() && continues(first, columns[count].feature, columns[count].decision));
+      const std::size_t parts = rows_.classes(first.partition) - 1;
+      if (parts > 0) most += std::min(questions, parts + count - 1);
+      columns = columns.subspan(count);
     }
+    return most;
+  }
+
+  /// Whether a numerical feature's questions go on.
+  static bool continues(const SlicedColumn& column, std::uint32_t feature, std::uint8_t decision) {
+    return column.feature == feature && column.decision == decision && !(decision & Decision::categorical);
+  }
+
+  /// To the last column, if it is one of those from `first` on and has room.
+  void add_to_column(std::uint32_t q, std::size_t first) {
+    const SlicedQuestion& question = questions_[q];
+    const auto fits = [&](const SlicedColumn& column) {
+      return continues(column, question.feature, question.decision) &&
+             column.first_question + column.questions == q && column.questions < kSlicedColumnQuestions;
+    };
+    if (plan_.columns.size() == first || !fits(plan_.columns.back())) {
+      SlicedColumn column;
+      column.feature = question.feature;
+      column.decision = question.decision;
+      column.partition = rows_.features[question.feature].partition;
+      column.first_question = q;
+      plan_.columns.push_back(column);
+    }
+    ++plan_.columns.back().questions;
+    column_of_[q] = static_cast<std::uint32_t>(plan_.columns.size() - 1);
+  }
+
+  /// Whether SlicedLookup says all about a question of a column.
+  bool looked_up(std::uint32_t question) const {
+    const std::uint32_t column = column_of_[question];
+    return column < kSlicedLookup && plan_.columns[column].first_question <= UINT16_MAX;
   }
 
   // plan.padded_threshold
@@ -235,6 +126,7 @@ class Planner {
     for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
       plan_.padded_threshold.push_back(questions_[q].threshold);
     }
+    if (column.decision & Decision::categorical) return;  // nothing compares sets in vectors
     plan_.padded_threshold.insert(plan_.padded_threshold.end(), kSlicedThresholdRoom,
                                   std::numeric_limits<double>::quiet_NaN());
   }
@@ -242,18 +134,19 @@ class Planner {
   // plan.partitions, most_classes: those that columns use
   void plan_partitions() {
     plan_.partitions.resize(rows_.partitions.size());
-    for (const SlicedColumn& column : plan_.columns) {
+    for (const SlicedColumn& column : std::span(plan_.columns).first(plan_.call_columns)) {
       if (column.partition == SlicedFeature::one_value) continue;
       SlicedPartition& to = plan_.partitions[column.partition];
-      if (to.classes == 0) plan_partition(rows_.partitions[column.partition], to);
+      if (to.classes == 0) plan_partition(column.partition, to);
       plan_.most_classes = std::max<std::size_t>(plan_.most_classes, to.classes);
     }
   }
 
-  void plan_partition(const std::vector<std::uint32_t>& class_of, SlicedPartition& to) {
-    to.classes = classes(class_of);
+  void plan_partition(std::uint32_t partition, SlicedPartition& to) {
+    const std::vector<std::uint32_t>& class_of = rows_.partitions[partition];
+    to.classes = rows_.classes(partition);
     if (to.classes <= kFewClasses && to.classes * plan_.words <= 4 * plan_.rows) {
-      to.vectors.resize(lines_of(to.classes * plan_.words));
+      to.vectors.resize(sliced_lines(to.classes * plan_.words));
       std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
       for (std::size_t row = 0; row < class_of.size(); ++row) {
         words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
@@ -270,34 +163,48 @@ class Planner {
     return answers_[question] == Answers::by_call || answers_[question] == Answers::by_row;
   }
 
+  std::span<const std::uint32_t> questions_of(std::size_t tree) const {
+    const std::size_t first = forest_.tree_nodes[tree];
+    return std::span(question_of_).subspan(first, forest_.tree_nodes[tree + 1] - first);
+  }
+
+  bool fits_bytes(std::size_t tree) const {
+    const auto questions = questions_of(tree);
+    return plan_.kernels->reads_bytes && questions.size() < kWordLeaves &&
+           std::ranges::all_of(questions, [this](auto q) { return !(keeps(q) || cuts(q)) || looked_up(q); });
+  }
+
+  static std::size_t in_groups(std::size_t count, std::size_t group) {
+    return (count + group - 1) / group * group;
+  }
+
   /// A vector that grows holds its elements twice for a while, and copies them.
   void reserve_trees() {
     const std::size_t nodes = forest_.threshold.size(), trees = forest_.tree_count();
-    const std::size_t together = 2 * plan_.kernels->lanes;
-    std::size_t narrow = 0, wide = 0, words = 0;
+    std::size_t bytes = 0, narrow = 0, wide = 0, words = 0, cut = 0;
     for (std::size_t tree = 0; tree < trees; ++tree) {
-      const auto questions =
-          std::span(question_of_)
-              .subspan(forest_.tree_nodes[tree], forest_.tree_nodes[tree + 1] - forest_.tree_nodes[tree]);
-      const auto kept =
-          static_cast<std::size_t>(std::ranges::count_if(questions, [this](auto q) { return keeps(q); }));
-      const std::size_t leaves = questions.size() + 1;
-      if (leaves > kWordLeaves) {
-        wide += kept;
+      const auto questions = questions_of(tree);
+      const auto count = [&](auto which) {
+        return static_cast<std::size_t>(std::ranges::count_if(questions, which));
+      };
+      const std::size_t kept = count([this](auto q) { return keeps(q); });
+      if (fits_bytes(tree)) {
+        bytes += in_groups(count([this](auto q) { return keeps(q) || cuts(q); }), SlicedNodes::count);
       } else {
-        narrow += (kept + together - 1) / together * together;
+        questions.size() < kWordLeaves ? narrow += in_groups(kept, 2 * plan_.kernels->lanes) : wide += kept;
+        cut += count([this](auto q) { return cuts(q); });
       }
-      words += (leaves + kWordLeaves - 1) / kWordLeaves;
+      words += questions.size() / kWordLeaves + 1;
     }
     plan_.trees.reserve(trees);
     plan_.leaf_value.reserve(nodes + trees);
     plan_.alive.reserve(words);
+    plan_.byte_nodes.reserve(bytes / SlicedNodes::count);
     plan_.wide_nodes.reserve(wide);
     plan_.left_leaves.reserve(narrow);
     plan_.right_leaves.reserve(narrow);
     plan_.node_question.reserve(narrow);
-    cuts_.reserve(
-        static_cast<std::size_t>(std::ranges::count_if(question_of_, [this](auto q) { return cuts(q); })));
+    cuts_.reserve(cut);
   }
 
   // plan.trees and their nodes, steps, leaf_value, alive; cuts_
@@ -308,13 +215,14 @@ class Planner {
       fail(Errc::unsupported, "sliced forest: tree {} has {} leaves; at most {}", index, leaves, kMostLeaves);
     }
     SlicedTree tree;
-    const bool narrow = leaves <= kWordLeaves;
-    tree.first_node =
-        static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size());
+    tree.in_bytes = fits_bytes(index);
+    tree.first_node = static_cast<std::uint32_t>(tree.in_bytes           ? plan_.byte_nodes.size()
+                                                 : leaves <= kWordLeaves ? plan_.node_question.size()
+                                                                         : plan_.wide_nodes.size());
     tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
-    tree.leaves = static_cast<std::uint32_t>(leaves);
+    tree.leaves = static_cast<std::uint16_t>(leaves);
     tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
-    tree.alive_words = static_cast<std::uint32_t>((leaves + kWordLeaves - 1) / kWordLeaves);
+    tree.alive_words = static_cast<std::uint16_t>((leaves + kWordLeaves - 1) / kWordLeaves);
     for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
       plan_.alive.push_back(range_in_word(0, tree.leaves, word));
     }
@@ -346,30 +254,30 @@ class Planner {
       plan_node(tree, {question_of_[first + n], static_cast<std::uint16_t>(begin[n]),
                        static_cast<std::uint16_t>(middle), static_cast<std::uint16_t>(end)});
     }
-    tree.nodes = static_cast<std::uint32_t>(narrow ? plan_.node_question.size() : plan_.wide_nodes.size()) -
-                 tree.first_node;
-    plan_.steps += tree.nodes;
     plan_.pairs += sliced_pairs(tree.leaves);
     // A vector of bits has `lanes` words of 64 bits.
     while (plan_.node_question.size() % (2 * plan_.kernels->lanes) != 0) add_narrow_node(0, 0, 0);
     plan_.trees.push_back(tree);
   }
 
-  void plan_node(const SlicedTree& tree, const SlicedNode& node) {
+  void plan_node(SlicedTree& tree, const SlicedNode& node) {
     const Answers answers = answers_[node.question];
-    if (keeps(node.question)) keep_node(tree, node);
     if (answers == Answers::all_left) {
       for_each_cut({tree.alive_word, node},
                    [this](auto word, auto keep_left, auto) { plan_.alive[word] &= keep_left; });
     } else if (answers == Answers::all_right) {
       for_each_cut({tree.alive_word, node},
                    [this](auto word, auto, auto keep_right) { plan_.alive[word] &= keep_right; });
-    } else if (cuts(node.question)) {
-      cuts_.push_back({tree.alive_word, node});
+    } else if (tree.in_bytes) {
+      add_byte_node(tree, node);
+    } else {
+      if (keeps(node.question)) keep_node(tree, node);
+      if (cuts(node.question)) cuts_.push_back({tree.alive_word, node});
     }
+    plan_.steps += keeps(node.question);
   }
 
-  /// A node that a call's values may rule out.
+  /// A node that a call's values may rule out, of a tree that is not in bytes.
   struct Cut {
     std::uint32_t alive_word;  // of its tree
     SlicedNode node;
@@ -383,7 +291,8 @@ class Planner {
     }
   }
 
-  void keep_node(const SlicedTree& tree, const SlicedNode& node) {
+  void keep_node(SlicedTree& tree, const SlicedNode& node) {
+    ++tree.nodes;
     if (tree.leaves > kWordLeaves) {
       plan_.wide_nodes.push_back(node);
     } else {
@@ -396,6 +305,18 @@ class Planner {
     plan_.left_leaves.push_back(left);
     plan_.right_leaves.push_back(right);
     plan_.node_question.push_back(question);
+  }
+
+  void add_byte_node(SlicedTree& tree, const SlicedNode& node) {
+    const std::size_t place = tree.nodes++ % SlicedNodes::count;
+    if (place == 0) plan_.byte_nodes.emplace_back();
+    const std::uint32_t column = column_of_[node.question];
+    SlicedNodes& to = plan_.byte_nodes.back();
+    to.column[place] = static_cast<std::uint8_t>(column);
+    to.rank[place] = static_cast<std::uint8_t>(node.question - plan_.columns[column].first_question);
+    to.begin[place] = static_cast<std::uint8_t>(node.begin);
+    to.middle[place] = static_cast<std::uint8_t>(node.middle);
+    to.end[place] = static_cast<std::uint8_t>(node.end);
   }
 
   static LeafWord range_in_word(std::uint32_t begin, std::uint32_t end, std::uint32_t word) {
@@ -429,66 +350,6 @@ class Planner {
     cuts_ = {};
   }
 
-  // plan.unit, double_error, planes, leaf_code; trees' error
-  void round_leaves() {
-    double range_sum = 0, range_most = 0, magnitude = 0;
-    std::size_t ranges = 0;
-    for (const SlicedTree& tree : plan_.trees) {
-      const auto [lowest, highest] = leaf_range(tree);
-      range_sum += highest - lowest;
-      range_most = std::max(range_most, highest - lowest);
-      ranges += highest > lowest;
-      magnitude += std::max(std::abs(lowest), std::abs(highest));
-    }
-    // Nine bits for the average tree: more planes cost every row, fewer leave more rows for exact sums. Codes
-    // hold kSlicedCodeBits of a leaf, and a sum should fit 40.
-    const double average = ranges > 0 ? range_sum / static_cast<double>(ranges) : 0;
-    plan_.unit =
-        std::max({average * 0x1p-9, std::ldexp(range_most, 1 - kSlicedCodeBits), range_sum * 0x1p-39});
-    // Leaves near the largest double: no unit fits, so rounding tells nothing and every row gets its exact
-    // sum.
-    if (!(plan_.unit > 0) || !std::isfinite(range_sum)) plan_.unit = 1;
-    roundable_ = std::isfinite(range_sum);
-    // A sum of n doubles errs by at most (n - 1) 2^-53 of the sum of magnitudes (Higham, 2002, section 4.2);
-    // the mean rounds once more. Twice that, and room for rounding in this bound itself.
-    const auto trees = static_cast<double>(plan_.trees.size());
-    plan_.double_error = (trees + 8) * kDoubleStep * magnitude;
-
-    plan_.leaf_code.resize(plan_.leaf_value.size() + kSlicedRoom);  // vectors are read whole
-    std::uint64_t most_sum = 0;
-    for (SlicedTree& tree : plan_.trees) most_sum += round_tree(tree);
-    plan_.planes = static_cast<std::size_t>(std::bit_width(most_sum));
-  }
-
-  double leaf(std::size_t at) const {
-    return plan_.best == Best::highest ? plan_.leaf_value[at] : -plan_.leaf_value[at];
-  }
-
-  std::pair<double, double> leaf_range(const SlicedTree& tree) const {
-    double lowest = leaf(tree.first_leaf), highest = lowest;
-    for (std::size_t at = tree.first_leaf; at < tree.first_leaf + tree.leaves; ++at) {
-      lowest = std::min(lowest, leaf(at));
-      highest = std::max(highest, leaf(at));
-    }
-    return {lowest, highest};
-  }
-
-  /// Returns the largest rounded leaf.
-  std::uint64_t round_tree(SlicedTree& tree) {
-    const auto [lowest, highest] = leaf_range(tree);
-    std::uint64_t most = 0;
-    for (std::size_t at = tree.first_leaf; at < tree.first_leaf + tree.leaves; ++at) {
-      const double above = leaf(at) - lowest;
-      const auto rounded = static_cast<std::uint64_t>(roundable_ ? above / plan_.unit + 0.5 : 0);
-      most = std::max(most, rounded);
-      tree.error = std::max(tree.error, std::abs(above - static_cast<double>(rounded) * plan_.unit));
-      plan_.leaf_code[at] = spread_code(static_cast<std::uint32_t>(rounded));
-    }
-    // The subtractions and products above round, too.
-    tree.error += 8 * kDoubleStep * std::max(std::abs(lowest), std::abs(highest));
-    return most;
-  }
-
   /// A vector that grew holds up to twice what it needs.
   void give_back_spare_memory() {
     const auto shrink = [](auto&... of) { (of.shrink_to_fit(), ...); };
@@ -498,11 +359,11 @@ class Planner {
   const Forest& forest_;
   const SlicedRows& rows_;
   SlicedPlan& plan_;
-  std::vector<Question> questions_;
+  std::vector<SlicedQuestion> questions_;
   std::vector<std::uint32_t> question_of_;  ///< by node of the forest
   std::vector<Answers> answers_;            ///< by question
+  std::vector<std::uint32_t> column_of_;    ///< by question: its number in plan.columns
   std::vector<Cut> cuts_;
-  bool roundable_ = true;
 };
 
 }  // namespace
@@ -516,7 +377,7 @@ SlicedPlan make_sliced_plan(const Forest& forest, const SlicedRows& rows, Best b
   plan.kernels = &kernels;
   plan.words = ((rows.rows + 63) / 64 + kernels.lanes - 1) / kernels.lanes * kernels.lanes;
   plan.drops_rows = plan.words > kSlicedDropWords && extracts_bits_fast();
-  Planner(forest, rows, plan).run();
+  Planner(forest, rows, number_sliced_questions(forest, rows, plan), plan).run();
   return plan;
 }
 

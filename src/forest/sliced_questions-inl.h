@@ -11,25 +11,26 @@
 HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
 
-constexpr std::uint32_t kMostByte = 255;
-
 /// From the values of the features to leaves that nobody reaches and to vectors of answers.
 class Questions {
  public:
   Questions(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values) noexcept
       : plan_(plan), work_(work), values_(values) {}
 
-  /// Answers what all rows answer alike: work.alive. What they answer differently: work.vector_of and bits.
+  /// What all rows answer alike: work.extents, and work.alive of wide trees. What they answer differently:
+  /// work.vector_of and bits.
   void answer() noexcept {
     std::ranges::copy(plan_.alive, work_.alive.begin());
-    std::ranges::copy(plan_.fixed_bits, work_.bits.get());  // the call before may have dropped rows of them
+    if (plan_.drops_rows) work_.copy_fixed_bits(plan_);  // the call before may have dropped rows of them
     work_.vectors = plan_.fixed_vectors;
-    for (const SlicedColumn& column : plan_.columns) {
+    for (std::size_t c = 0; c < plan_.call_columns; ++c) {
+      const SlicedColumn& column = plan_.columns[c];
       const bool categorical = column.decision & Decision::categorical;
       if (column.partition == SlicedFeature::one_value) {
-        categorical ? answer_sets_once(column) : answer_once(column);
+        const std::uint32_t rank = rank_of(column, values_[column.feature][0]);
+        answer_alike(c, rank, rank);
       } else {
-        categorical ? answer_sets_by_row(column) : answer_by_row(column);
+        categorical ? answer_set_by_row(c) : answer_by_row(c);
       }
     }
   }
@@ -42,39 +43,41 @@ class Questions {
     const std::uint32_t* const word = plan_.cut_word.data();
     for (std::uint32_t at = first; at < end; ++at) alive[word[at]] &= keep[at];
   }
-  /// All rows answer questions [first, end) alike.
-  void all_left(std::uint32_t first, std::uint32_t end) noexcept {
-    cut(plan_.cut_first[first], plan_.cut_first[end], plan_.keep_left);
-  }
-  void all_right(std::uint32_t first, std::uint32_t end) noexcept {
-    cut(plan_.cut_first[first], plan_.cut_first[end], plan_.keep_right);
+  /// All rows answer the column's questions below `least` with "right" and those from `most` on with "left".
+  void answer_alike(std::size_t index, std::uint32_t least, std::uint32_t most) noexcept {
+    if (index < kSlicedLookup) work_.extents.of[index] = sliced_extent(least, most);
+    if (plan_.cut_word.empty()) return;
+    const SlicedColumn& column = plan_.columns[index];
+    const std::uint32_t* const first = plan_.cut_first.data() + column.first_question;
+    cut(first[0], first[least], plan_.keep_right);
+    cut(first[most], first[column.questions], plan_.keep_left);
   }
 
   /// How many of the column's thresholds are below a compared value: the questions it answers with "right".
   std::uint32_t thresholds_below(const SlicedColumn& column, double value) const noexcept {
     if (value != value) return column.questions;
     const double* const thresholds = plan_.padded_threshold.data() + column.first_threshold;
+#if HWY_TARGET == HWY_SCALAR
     return static_cast<std::uint32_t>(std::lower_bound(thresholds, thresholds + column.questions, value) -
                                       thresholds);
-  }
-
-  void answer_once(const SlicedColumn& column) noexcept {
-    const double value = compared_value(values_[column.feature][0], column.decision);
-    const std::uint32_t middle = column.first_question + thresholds_below(column, value);
-    all_right(column.first_question, middle);
-    all_left(middle, column.first_question + column.questions);
-  }
-
-  bool in_set(const SlicedColumn& column, std::uint32_t question, double value) const noexcept {
-    const std::size_t at = column.first_threshold + (question - column.first_question);
-    return categorical_left(value, plan_.category_set(plan_.padded_threshold[at]));
-  }
-
-  void answer_sets_once(const SlicedColumn& column) noexcept {
-    const double value = values_[column.feature][0];
-    for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
-      in_set(column, q, value) ? all_left(q, q + 1) : all_right(q, q + 1);
+#else  // all of them: a search by halves has nothing but branches that cannot be predicted
+    const DoubleVector than = hn::Set(doubles, value);
+    std::size_t below = 0;
+    for (std::size_t at = 0; at < column.questions; at += hn::Lanes(doubles)) {  // NaNs stand behind the last
+      below += hn::CountTrue(doubles, hn::Lt(hn::LoadU(doubles, thresholds + at), than));
     }
+    return static_cast<std::uint32_t>(below);
+#endif
+  }
+
+  bool in_set(const SlicedColumn& column, double value) const noexcept {
+    return categorical_left(value, plan_.category_set(plan_.padded_threshold[column.first_threshold]));
+  }
+
+  /// The questions of the column that a feature's value answers with "right".
+  std::uint32_t rank_of(const SlicedColumn& column, double value) const noexcept {
+    if (column.decision & Decision::categorical) return in_set(column, value) ? 0 : 1;
+    return thresholds_below(column, compared_value(value, column.decision));
   }
 
   // ---- ranks of a column's values among its thresholds
@@ -123,10 +126,9 @@ class Questions {
     return extent;
   }
 
-  /// The ranks of a column's values: least + work.ranks[c] or, where all fit bytes, least + class_bytes[c].
+  /// Of the ranks of a column's values, which stand in bytes: see rank_byte().
   struct Ranks {
     std::uint32_t least = 0, most = 0;
-    bool fit_bytes() const noexcept { return most - least <= kMostByte; }
   };
 
   /// A rank as a byte whose order is that of a signed number: what instruction sets compare.
@@ -140,31 +142,30 @@ class Questions {
   }
 
   /// How many of the column's thresholds are below each value, that is, the questions that it answers with
-  /// "right".
+  /// "right": the rank byte of what it is above the least.
   Ranks rank(const SlicedColumn& column, const double* values, std::size_t count,
              std::uint8_t* class_bytes) noexcept {
     occurs_.fill(0);
+    if (count <= kFewClasses) return count_ranks(column, values, count, class_bytes);
     const Extent extent = extent_of(values, count);
     const bool zeros_are_zero = Decision::missing(column.decision) != Missing::zero;
     if (extent.absent || !zeros_are_zero || extent.least < 0 || !(extent.least_positive < kInfinity)) {
-      return search_ranks(column, values, count, class_bytes);
+      return count_ranks(column, values, count, class_bytes);
     }
     return rank_positive(column, values, count, extent, class_bytes);
   }
 
-  Ranks search_ranks(const SlicedColumn& column, const double* values, std::size_t count,
-                     std::uint8_t* class_bytes) noexcept {
+  Ranks count_ranks(const SlicedColumn& column, const double* values, std::size_t count,
+                    std::uint8_t* class_bytes) noexcept {
     Ranks found = {column.questions, 0};
     for (std::size_t c = 0; c < count; ++c) {
-      const std::uint32_t rank = thresholds_below(column, compared_value(values[c], column.decision));
+      const std::uint32_t rank = rank_of(column, values[c]);
       found.least = std::min(found.least, rank);
       found.most = std::max(found.most, rank);
-      work_.ranks[c] = rank;
+      class_bytes[c] = static_cast<std::uint8_t>(rank);
     }
-    for (std::size_t c = 0; c < count; ++c) work_.ranks[c] -= found.least;
-    if (found.fit_bytes()) {
-      for (std::size_t c = 0; c < count; ++c) class_bytes[c] = occurring(rank_byte(work_.ranks[c]));
-    }
+    for (std::size_t c = 0; c < count; ++c)
+      class_bytes[c] = occurring(rank_byte(class_bytes[c] - found.least));
     return found;
   }
 
@@ -205,7 +206,7 @@ class Questions {
     fill_cells(before, cell, cells, found.most);
 
     // Written out for the usual cases, so that the loop over the values has nothing else in it.
-    const auto look_up = [&](auto with_zeros, auto store) {
+    const auto look_up = [&](auto with_zeros) {
       for (std::size_t c = 0; c < count; ++c) {
         const double v = !with_zeros() || values[c] > kForestZero ? values[c] : 0;
         const std::int64_t of = cell_of(v);  // a zero's is below 0
@@ -216,20 +217,10 @@ class Questions {
           below = hn::CountTrue(few_doubles, hn::Lt(hn::LoadU(few_doubles, thresholds + rank), value));
           rank += static_cast<std::uint32_t>(below);
         } while (below == hn::Lanes(few_doubles));
-        store(c, rank - found.least);
+        class_bytes[c] = occurring(rank_byte(rank - found.least));
       }
     };
-    const auto store_with = [&](auto with_zeros) {
-      if (found.fit_bytes()) {
-        look_up(with_zeros, [=, this](std::size_t c, std::uint32_t rank) {
-          class_bytes[c] = occurring(rank_byte(rank));
-        });
-      } else {
-        std::uint32_t* HWY_RESTRICT ranks = work_.ranks.data();
-        look_up(with_zeros, [ranks](std::size_t c, std::uint32_t rank) { ranks[c] = rank; });
-      }
-    };
-    zeros ? store_with(std::true_type()) : store_with(std::false_type());
+    zeros ? look_up(std::true_type()) : look_up(std::false_type());
     return found;
   }
 
@@ -237,49 +228,28 @@ class Questions {
 
   std::uint64_t* vector(std::size_t index) noexcept { return work_.bit_words() + index * plan_.words; }
 
-  void answer_by_row(const SlicedColumn& column) noexcept {
+  void answer_by_row(std::size_t index) noexcept {
+    const SlicedColumn& column = plan_.columns[index];
     const SlicedPartition& partition = plan_.partitions[column.partition];
     const bool by_class = !partition.vectors.empty(), class_is_row = !by_class && partition.class_of.empty();
     std::uint8_t* const class_bytes = class_is_row ? work_.row_bytes.data() : work_.class_bytes.data();
     const Ranks ranks = rank(column, values_[column.feature], partition.classes, class_bytes);
-    all_right(column.first_question, column.first_question + ranks.least);
-    all_left(column.first_question + ranks.most, column.first_question + column.questions);
+    answer_alike(index, ranks.least, ranks.most);
     if (ranks.least == ranks.most) return;
     const std::uint32_t first_question = column.first_question + ranks.least,
                         questions = ranks.most - ranks.least;
-    if (ranks.fit_bytes()) {
-      const auto byte_rank = [class_bytes](std::size_t c) -> std::uint32_t {
-        return rank_byte(class_bytes[c]);
-      };
-      if (by_class) return add_classes(partition, first_question, questions, byte_rank);
-      return compare_rows(partition, first_question, questions, class_bytes);
-    }
-    if (by_class) {
-      return add_classes(partition, first_question, questions,
-                         [this](std::size_t c) { return work_.ranks[c]; });
-    }
-    // Piece by piece. Bytes: 0 below the piece's first question (the piece before has the vector), then its
-    // ranks, 255 beyond.
-    constexpr std::uint32_t kPiece = kMostByte - 1;
-    for (std::uint32_t first = 0; first < questions; first += kPiece) {
-      occurs_.fill(0);
-      for (std::size_t c = 0; c < partition.classes; ++c) {
-        const std::uint32_t rank = work_.ranks[c];
-        class_bytes[c] = occurring(rank_byte(rank >= first ? std::min(rank - first + 1, kMostByte) : 0));
-      }
-      compare_rows(partition, first_question + first, std::min(kPiece, questions - first), class_bytes, 1);
-    }
+    by_class ? add_classes(partition, first_question, questions, class_bytes)
+             : compare_rows(partition, first_question, questions, class_bytes);
   }
 
-  /// Many classes: the ranks of the rows are compared with each question that some rank equals. Question q
-  /// has the rank of byte q + first_byte.
+  /// Many classes: the ranks of the rows are compared with each question that some rank equals.
   void compare_rows(const SlicedPartition& partition, std::uint32_t first_question, std::uint32_t questions,
-                    const std::uint8_t* HWY_RESTRICT class_bytes, std::uint32_t first_byte = 0) noexcept {
+                    const std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
     // Bytes may alias anything: what the loops read stands in variables of their own.
     std::uint8_t* HWY_RESTRICT row_bytes = work_.row_bytes.data();
     if (!partition.class_of.empty()) spread_bytes(partition, class_bytes, row_bytes);
     for (std::uint32_t q = 0; q < questions; ++q) {
-      const std::uint8_t byte = rank_byte(q + first_byte);
+      const std::uint8_t byte = rank_byte(q);
       if (occurs_[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
       work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
     }
@@ -343,10 +313,9 @@ class Questions {
 
   /// Few classes: in the order of their ranks, the left rows of a question are those of the question before
   /// and of the classes whose rank is its number.
-  template <class RankOf>
   void add_classes(const SlicedPartition& partition, std::uint32_t first_question, std::uint32_t questions,
-                   const RankOf& rank_of) noexcept {
-    sort_by_rank(partition.classes, questions, rank_of);
+                   const std::uint8_t* class_bytes) noexcept {
+    sort_by_rank(partition.classes, questions, class_bytes);
     const std::uint32_t* row_class = work_.by_rank.data();
     const std::uint64_t* before = nullptr;
     for (std::uint32_t q = 0; q < questions; ++q) {
@@ -362,19 +331,18 @@ class Questions {
   }
 
   /// work.by_rank: the classes, lowest rank first; work.bucket: how many of each.
-  template <class RankOf>
-  void sort_by_rank(std::uint32_t classes, std::uint32_t most, const RankOf& rank_of) noexcept {
+  void sort_by_rank(std::uint32_t classes, std::uint32_t most, const std::uint8_t* class_bytes) noexcept {
     std::uint32_t* const bucket = work_.bucket.data();
     std::uint32_t* const next = bucket + most + 1;
     std::uint32_t* const by_rank = work_.by_rank.data();
     std::fill_n(bucket, most + 1, 0u);
-    for (std::uint32_t c = 0; c < classes; ++c) ++bucket[rank_of(c)];
+    for (std::uint32_t c = 0; c < classes; ++c) ++bucket[rank_byte(class_bytes[c])];
     std::uint32_t sum = 0;
     for (std::uint32_t b = 0; b <= most; ++b) {
       next[b] = sum;
       sum += bucket[b];
     }
-    for (std::uint32_t c = 0; c < classes; ++c) by_rank[next[rank_of(c)]++] = c;
+    for (std::uint32_t c = 0; c < classes; ++c) by_rank[next[rank_byte(class_bytes[c])]++] = c;
   }
 
   /// Adds the rows of a class.
@@ -386,45 +354,36 @@ class Questions {
     }
   }
 
-  void answer_sets_by_row(const SlicedColumn& column) noexcept {
+  void answer_set_by_row(std::size_t index) noexcept {
+    const SlicedColumn& column = plan_.columns[index];
     const SlicedPartition& partition = plan_.partitions[column.partition];
-    for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
-      std::uint64_t* const to = vector(work_.vectors);
-      std::fill_n(to, plan_.words, 0);
-      if (partition.vectors.empty()) {
-        for (std::size_t row = 0; row < plan_.rows; ++row) {
-          const double value =
-              values_[column.feature][partition.class_of.empty() ? row : partition.class_of[row]];
-          to[row / 64] |= std::uint64_t{in_set(column, q, value)} << (row % 64);
-        }
-      } else {
-        for (std::uint32_t c = 0; c < partition.classes; ++c) {
-          if (in_set(column, q, values_[column.feature][c])) mark(partition, c, to);
-        }
+    const double* const values = values_[column.feature];
+    std::uint64_t* const to = vector(work_.vectors);
+    std::fill_n(to, plan_.words, 0);
+    if (partition.vectors.empty()) {
+      for (std::size_t row = 0; row < plan_.rows; ++row) {
+        const double value = values[partition.class_of.empty() ? row : partition.class_of[row]];
+        to[row / 64] |= std::uint64_t{in_set(column, value)} << (row % 64);
       }
-      keep_if_parting(q, to);
+    } else {
+      for (std::uint32_t c = 0; c < partition.classes; ++c) {
+        if (in_set(column, values[c])) mark(partition, c, to);
+      }
     }
-  }
-
-  /// The next vector holds the answers to question q: in use from now on when rows differ.
-  void keep_if_parting(std::uint32_t q, const std::uint64_t* answers) noexcept {
     std::size_t left = 0;
     for (std::size_t word = 0; word < plan_.words; ++word) {
-      left += static_cast<std::size_t>(std::popcount(answers[word]));
+      left += static_cast<std::size_t>(std::popcount(to[word]));
     }
-    if (left == plan_.rows) {
-      all_left(q, q + 1);
-    } else if (left == 0) {
-      all_right(q, q + 1);
-    } else {
-      work_.vector_of[q] = static_cast<std::uint32_t>(work_.vectors++);
+    answer_alike(index, left == 0, left != plan_.rows);
+    if (left != 0 && left != plan_.rows) {
+      work_.vector_of[column.first_question] = static_cast<std::uint32_t>(work_.vectors++);
     }
   }
 
   const SlicedPlan& plan_;
   SlicedWork& work_;
   std::span<const double* const> values_;
-  std::array<std::uint8_t, kMostByte + 1> occurs_{};  ///< rank bytes of the column's classes
+  std::array<std::uint8_t, UINT8_MAX + 1> occurs_{};  ///< rank bytes of the column's classes
 };
 
 }  // namespace kscout::HWY_NAMESPACE

@@ -8,7 +8,7 @@
 
 namespace kscout {
 
-const SlicedKernels kSlicedScalar = {"scalar", HWY_NAMESPACE::kLanes, HWY_NAMESPACE::top_rows,
+const SlicedKernels kSlicedScalar = {"scalar", HWY_NAMESPACE::kLanes, false, HWY_NAMESPACE::top_rows,
                                      HWY_NAMESPACE::score_rows};
 
 const SlicedKernels& best_sliced_kernels() noexcept {

@@ -7,7 +7,7 @@
 
 #include "forest/sliced_plan.h"
 #if HWY_TARGET == HWY_AVX3_DL
-#include "forest/sliced_narrow-inl.h"
+#include "forest/sliced_bytes-inl.h"
 #endif
 
 HWY_BEFORE_NAMESPACE();
@@ -40,6 +40,12 @@ class TreePlanner {
   /// work.tasks, sorted_tasks, phase_end and their steps and codes.
   void run() noexcept {
     next_step_ = next_pair_ = 0;
+#if HWY_TARGET == HWY_AVX3_DL  // all of them first: no tree waits for another
+    for (const SlicedTree& tree : plan_.trees) {
+      if (!tree.in_bytes) continue;
+      work_.alive[tree.alive_word] = reached_leaves(plan_, tree, work_.extents, plan_.alive[tree.alive_word]);
+    }
+#endif
     for (std::size_t tree = 0; tree < plan_.trees.size(); ++tree) plan_tree(tree);
     sort_tasks();
   }
@@ -51,7 +57,7 @@ class TreePlanner {
     task.tree = static_cast<std::uint32_t>(index);
     task.first_step = next_step_;
     task.first_pair = next_pair_;
-    const std::uint32_t steps = tree.alive_words == 1 ? narrow_steps(tree, task) : wide_steps(tree, task);
+    const std::uint32_t steps = write_steps(tree, task);
     task.leaves = static_cast<std::uint16_t>(steps + 1);
     if (task.leaves > 1) {
       const SlicedCode range = code_leaves(tree, task);
@@ -67,6 +73,15 @@ class TreePlanner {
   }
 
   // ---- steps
+
+  std::uint32_t write_steps(const SlicedTree& tree, const SlicedTask& task) noexcept {
+#if HWY_TARGET == HWY_AVX3_DL
+    if (tree.in_bytes) {
+      return steps_of_bytes(plan_, tree, work_.alive[tree.alive_word], work_.steps.data() + task.first_step);
+    }
+#endif
+    return tree.alive_words == 1 ? narrow_steps(tree, task) : wide_steps(tree, task);
+  }
 
   /// Nodes that part the alive leaves of a narrow tree, as bits.
   std::uint64_t parting_nodes(const SlicedTree& tree, LeafWord alive) const noexcept {
@@ -86,9 +101,6 @@ class TreePlanner {
   std::uint32_t narrow_steps(const SlicedTree& tree, const SlicedTask& task) noexcept {
     const LeafWord alive = work_.alive[tree.alive_word];
     SlicedStep* step = work_.steps.data() + task.first_step;
-#if HWY_TARGET == HWY_AVX3_DL
-    return narrow_steps_at_once(plan_, tree, alive, step);
-#else
     const auto alive_before = [&](LeafWord leaves) {
       return static_cast<std::uint16_t>(std::popcount(alive & ((leaves & (0 - leaves)) - 1)));
     };
@@ -100,7 +112,6 @@ class TreePlanner {
                  alive_before(plan_.right_leaves[node])};
     }
     return count;
-#endif
   }
 
   /// Steps are written whether they part the leaves or not, and kept when they do: no branch to predict.
@@ -257,10 +268,9 @@ class TreePlanner {
       work_.phase_end[of] = sum;
     }
     for (const SlicedTask& task : tasks) {
-      if (task.leaves == 1) continue;
-      pair_codes(task);
-      work_.sorted_tasks[next[key(task)]++] = task;
+      if (task.leaves > 1) work_.sorted_tasks[next[key(task)]++] = task;
     }
+    for (const SlicedTask& task : std::span(work_.sorted_tasks).first(work_.counts.sliced)) pair_codes(task);
   }
 
   const SlicedPlan& plan_;
