@@ -25,7 +25,7 @@ MEANING = {
     "evaluate.worst_shape_family_mean": "the same mean in the worst of the four families by M",
     "evaluate.top3": "the same, best of the model's first three, mean",
     "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
-    "select.forest_vs_lightgbm": "one core of Zen 4: LightGBM's time to score 1,008 configs with 500 trees over ours to find the best of them",
+    "select.forest_vs_lightgbm": "one core of Zen 5: LightGBM's time to score 1,008 configs with 500 trees over ours to find the best of them",
     "select.forest_vs_tl2cgen": "the same for code that tl2cgen compiled",
     "select.cold_us_1000": "choice for a new problem among those configs, features included, median",
     "select.cold_us_4608": "the same among 4,608 configs of CK Tile's GEMM",
