@@ -372,10 +372,12 @@ void setup_kernels(CLI::App& verb) {
   verb.add_option("--out", options->out, "file for --harvest or --prune; then --rules FILE.toml takes it");
   verb.add_option("--suggestions", options->harvesting.suggestions,
                   "--harvest: algorithms that the heuristic is asked to name for each problem")
+      ->needs(harvested)
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   verb.add_option("--widen", options->harvesting.widen,
                   "--harvest: most algorithms beside the suggested ones, per signature")
+      ->needs(harvested)
       ->capture_default_str();
   auto* pruned = options->pruning.add_to(verb)->excludes(harvested);
   for (CLI::Option* alone : {list, count, why, refusals, sets, file, libraries, backend})

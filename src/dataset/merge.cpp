@@ -6,6 +6,8 @@
 #include <tuple>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include <kscout/provider.h>
 
 #include "core/fail.h"
@@ -34,6 +36,21 @@ const Measurement* decisive(const Measurement& a, const Measurement& b) {
   if (!right(a) || !right(b)) return right(a) ? &b : &a;
   if (a.status != b.status) return a.status == Status::ok ? &a : &b;
   return nullptr;
+}
+
+/// Metadata of several tables stand as "a; b": adds the values that the list lacks.
+void add_to_list(std::string& list, std::string_view values) {
+  constexpr std::string_view kBetween = "; ";
+  for (std::size_t begin = 0; begin < values.size();) {
+    const std::size_t end = std::min(values.find(kBetween, begin), values.size());
+    const std::string value(values.substr(begin, end - begin));
+    if (list.empty()) {
+      list = value;
+    } else if (fmt::format("; {}; ", list).find(fmt::format("; {}; ", value)) == std::string::npos) {
+      list += fmt::format("; {}", value);
+    }
+    begin = end + kBetween.size();
+  }
 }
 
 /// All but the time.
@@ -125,12 +142,7 @@ class Merger {
     if (averages()) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
     for (const auto& [key, value] : table.metadata) {
-      std::string& known = merged_.metadata[key];
-      if (known.empty()) {
-        known = value;
-      } else if (("; " + known + "; ").find("; " + value + "; ") == std::string::npos) {
-        known += "; " + value;
-      }
+      add_to_list(merged_.metadata[key], value);
     }
   }
   MeasurementTable take() {

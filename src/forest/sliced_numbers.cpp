@@ -34,6 +34,7 @@ class Numbering {
 
  private:
   void check_rows() const {
+    if (rows_.rows == 0) fail(Errc::invalid_argument, "sliced forest: no rows to choose from");
     if (rows_.features.size() != forest_.feature_count) {
       fail(Errc::invalid_argument, "sliced forest: {} features for a forest of {}", rows_.features.size(),
            forest_.feature_count);

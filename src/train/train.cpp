@@ -180,18 +180,27 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
   return families;
 }
 
+std::string known_of(const MeasurementTable& table, const char* key) {
+  const auto found = table.metadata.find(key);
+  return found == table.metadata.end() ? std::string() : found->second;
+}
+
+/// The rule set that a table was measured under. Of several, and of a file that may not be here, what was
+/// measured.
+std::string rules_of(const MeasurementTable& table) {
+  const std::string rules = known_of(table, "rules");
+  if (rules.empty()) return "default";
+  const bool one = rules.find(';') == std::string::npos && rules.find(".toml") == std::string::npos;
+  return one ? rules : std::string(kMeasuredRules);
+}
+
 }  // namespace
 
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   const MeasurementTable& first = tables.front();
   if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  const auto known = [&](const char* key) {
-    const auto found = first.metadata.find(key);
-    return found == first.metadata.end() ? std::string() : found->second;
-  };
-  if (rules.empty()) rules = known("rules");
-  if (rules.empty()) rules = "default";
+  if (rules.empty()) rules = rules_of(first);
   if (rules == kMeasuredRules) return measured_configs(tables);
   std::vector<Family> families;
   for (const MeasurementTable& table : tables) {
@@ -204,7 +213,7 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
                                     .signature = signature,
                                     .device = first.device,
                                     .rules = rules,
-                                    .filter = known("filter")}));
+                                    .filter = known_of(first, "filter")}));
     }
   }
   return families;

@@ -57,7 +57,7 @@ struct TrainingResult {
 };
 
 /// The families that the tables were measured from: one per signature among their problems, enumerated by
-/// `rules` (empty: the rule set that the tables name, else "default"; kMeasuredRules: the tables' own
+/// `rules` (empty: the rule set that the first table names, else "default"; kMeasuredRules: the tables' own
 /// configs).
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
 

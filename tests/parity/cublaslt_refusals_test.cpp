@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <kscout/family.h>
@@ -97,6 +98,38 @@ TEST(CublasltRefusals, AreToldByTheRules) {
     ++files;
   }
   EXPECT_GE(files, 3);
+}
+
+/// Whether option `custom` of algorithm 13 is admitted for C of m x n.
+bool vector_option_serves(Layout layout, std::int64_t m, std::int64_t n, int custom) {
+  const GemmProblem problem = make_gemm(m, n, 256, DType::bf16, layout);
+  const Family family = enumerate({.provider = "cublaslt",
+                                   .signature = signature_of(problem),
+                                   .device = device_preset("h200"),
+                                   .rules = "wide",
+                                   .filter = fmt::format("c.algorithm == 13 and c.custom == {}", custom)});
+  std::vector<std::uint8_t> serves(family.configs.size());
+  EXPECT_EQ(serves.size(), 1u);
+  serving_configs(family, problem, serves);
+  return !serves.empty() && serves[0] != 0;
+}
+
+/// No column is among the held-out problems: as measured on training problems.
+TEST(CublasltRefusals, OptionsForVectorsAskWhichWayTheMatrixLies) {
+  struct Case {
+    Layout layout;
+    int custom;
+    bool row, column, element;  ///< m = 1, n = 1, both
+  };
+  for (const Case& of : {Case{Layout::rcr, 11, true, true, true}, Case{Layout::rrr, 11, false, true, false},
+                         Case{Layout::rrr, 10, true, false, false}, Case{Layout::ccr, 0, false, true, false},
+                         Case{Layout::crr, 0, true, true, false}}) {
+    SCOPED_TRACE(fmt::format("{} option {}", word(of.layout), of.custom));
+    EXPECT_EQ(vector_option_serves(of.layout, 1, 64, of.custom), of.row);
+    EXPECT_EQ(vector_option_serves(of.layout, 64, 1, of.custom), of.column);
+    EXPECT_EQ(vector_option_serves(of.layout, 1, 1, of.custom), of.element);
+    EXPECT_FALSE(vector_option_serves(of.layout, 64, 64, of.custom));
+  }
 }
 
 }  // namespace

@@ -182,6 +182,26 @@ TEST(SlicedForest, EqualsThePlainWalkBitForBit) {
   EXPECT_GT(seen.dropped_early, 1000u);
 }
 
+/// More questions of one feature than a byte counts, and more of all than two bytes.
+TEST(SlicedForest, ManyThresholdsOfOneFeature) {
+  constexpr std::uint32_t kMissingNone = 0b001;
+  for (const std::size_t trees : {10u, 40u, 2400u}) {
+    SCOPED_TRACE(fmt::format("{} trees", trees));
+    Seen seen;
+    toy::RandomForest draw({.features = 1 + static_cast<std::uint32_t>(trees % 20 / 10),
+                            .trees = trees,
+                            .least_leaves = 30,
+                            .most_leaves = 32,
+                            .categorical = 0,
+                            .missing_kinds = kMissingNone},
+                           trees);
+    const Forest forest = draw.forest();
+    DrawnRows rows(draw, forest, 130);
+    compare(forest, rows, draw, seen);
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// Trees of a word of leaves each: leaf i is that of value i of feature 1. Feature 0 is one value of a call,
 /// and leads past leaf `dead` of every second tree.
 Forest ladders(toy::RandomForest& draw, std::uint32_t leaves, std::uint32_t dead, std::size_t trees) {

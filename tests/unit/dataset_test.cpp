@@ -201,6 +201,16 @@ TEST(DatasetMerge, MeanIsWhatSweepsAgreeOnWhateverTheMachinesState) {
   EXPECT_EQ(merged.rows[2].measured.repeats, 20);
 }
 
+TEST(DatasetMerge, MetadataListEveryValueOnce) {
+  auto a = timed({10, 20, 30}), b = a, c = a;
+  a.metadata = {{"seed", "1"}, {"host", "x"}};
+  b.metadata = {{"seed", "1; 4"}, {"host", "x"}};
+  c.metadata = {{"seed", "4; 2; 1"}};
+  const auto merged = merge(std::vector{a, b, c}, Keep::mean).metadata;
+  EXPECT_EQ(merged.at("seed"), "1; 4; 2");
+  EXPECT_EQ(merged.at("host"), "x");
+}
+
 TEST(DatasetMerge, WhatIsAveragedHasFiveDigits) {
   const MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
   EXPECT_EQ(merge(tables, Keep::mean).rows[2].measured.time_us, 30.496);

@@ -69,6 +69,16 @@ TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
   EXPECT_THROW(make_training_set(tables, families, *toy::schema()), Error);
 }
 
+TEST(Families, OfSeveralRuleSetsOrAFileOfRulesWhatWasMeasured) {
+  for (const char* const rules : {"default; full", "h200.toml:widened"}) {
+    MeasurementTable table = toy::measurements(6, 1);
+    table.metadata["rules"] = rules;
+    const auto families = families_of(std::span(&table, 1));
+    ASSERT_FALSE(families.empty()) << rules;
+    EXPECT_EQ(families[0].configs.size(), table.configs.size()) << rules;
+  }
+}
+
 TEST(Labels, FailuresAreWorst) {
   const MeasurementTable table = toy::measurements(30, 2);
   const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
