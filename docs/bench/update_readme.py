@@ -40,7 +40,7 @@ MEANING = {
     "gemm_cuda.p10_vs_cublaslt": "the same, tenth percentile",
     "gemm_cuda.min_vs_cublaslt": "the same, worst problem",
     "gemm_cuda.geomean_vs_cublaslt_best_of_8": "the same over the fastest of cuBLASLt's eight suggestions, found by timing them",
-    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the model's choice over nvMatmulHeuristics' first CUTLASS kernel, geometric mean",
+    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the choice of the model before over nvMatmulHeuristics' first CUTLASS kernel, geometric mean over 130 problems",
     "gemm_cuda.geomean_vs_nvmmh_top8": "the same over the fastest of its eight, found by timing them",
     "gemm_cuda.cold_us": "choice for a new problem among 279 configs, median, the GPU's host",
     "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
