@@ -1,6 +1,7 @@
 /// \file
 /// `kscout tune`: everything for this machine in one go. Family, sweep within a time budget, training,
 /// evaluation on problems that were kept away from training, installation of the model.
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -126,6 +127,7 @@ void tune_verb(const TuneOptions& options) {
   judge.training = parts.training;
   const auto evaluation = evaluate_model(model_folder, parts.held_out, judge);
   print_evaluation(evaluation, options.format);
+  std::fflush(stdout);
   fmt::print(stderr, "kscout tune: model and measurements are in {}\n", model_folder.string());
 }
 
