@@ -95,6 +95,13 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
   EXPECT_EQ(report.reasons.at("unsupported: the toy refuses"), 2u);
 }
 
+TEST_F(SweepFaults, OfAFileOfRulesItsNameIsKept) {
+  SweepPlan plan = toy::quick_plan(1, 1);
+  plan.rules = "/some/machine/few.toml:two";
+  sweep(plan);
+  EXPECT_EQ(table().metadata.at("rules"), "few.toml:two");
+}
+
 TEST_F(SweepFaults, HopelessConfigsAreRaced) {
   std::vector<KernelConfig> configs = {toy::config(Behaviour::slow, 0)};
   for (int c = 0; c < 3; ++c) configs.push_back(toy::config(Behaviour::good, c));
