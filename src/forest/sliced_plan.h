@@ -113,7 +113,7 @@ struct SlicedPlan {
   std::size_t call_columns = 0;
   SlicedLookup extents;         ///< of the others: sliced_extent()
   SlicedLookup first_question;  ///< as columns have it
-  /// By column, each followed by kSlicedThresholdRoom NaNs; of a categorical one the numbers of its sets.
+  /// By column, each followed by kSlicedThresholdRoom NaNs; of a categorical one the number of its set.
   std::vector<double> padded_threshold;
   std::vector<std::uint32_t> set_words;  ///< as Forest::set_words
   std::vector<std::uint32_t> set_bits;
