@@ -70,7 +70,7 @@ FactoredForest::Rows FactoredForest::make_rows(const Schema::Factored& features,
     class_of.reserve(common.classes);
     const std::vector<std::uint32_t>& of = program.partitions()[partition].class_of;
     for (const std::uint32_t config : common.example) class_of.push_back(of[config]);
-    rows.sliced.partitions.push_back(std::move(class_of));
+    rows.sliced.partitions.emplace_back(std::move(class_of));
     return number[partition] = static_cast<std::uint32_t>(rows.sliced.partitions.size() - 1);
   };
   const Schema::Factored::Scratch fixed(features);

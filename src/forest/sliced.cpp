@@ -1,16 +1,14 @@
 #include "forest/sliced.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "forest/sliced_plan.h"
 
 namespace kscout {
 
-std::uint32_t SlicedRows::classes(std::uint32_t partition) const {
-  if (partition == SlicedFeature::one_value) return 1;
-  const std::vector<std::uint32_t>& class_of = partitions[partition];
-  return class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1;
-}
+SlicedClasses::SlicedClasses(std::vector<std::uint32_t> of_rows)
+    : class_of(std::move(of_rows)), count(class_of.empty() ? 0 : *std::ranges::max_element(class_of) + 1) {}
 
 SlicedWork::SlicedWork(const SlicedPlan& plan) {
   std::size_t alive_words = 0, questions = 0;

@@ -34,16 +34,24 @@ struct SlicedFeature {
   std::vector<double> fixed;  ///< the values, one per class, when no call changes them; else empty
 };
 
+/// Rows sorted into classes: those of one class have equal values in the features that name the partition.
+struct SlicedClasses {
+  explicit SlicedClasses(std::vector<std::uint32_t> of_rows);
+
+  std::vector<std::uint32_t> class_of;  ///< by row; numbered 0, 1, ... in the order of their first rows
+  std::uint32_t count = 0;
+};
+
 /// The rows that a SlicedForest answers for.
 struct SlicedRows {
   std::size_t rows = 0;
-  /// Each: the class of every row, numbered 0, 1, ... in the order of their first rows. Rows of one class
-  /// have equal values in the features that name the partition.
-  std::vector<std::vector<std::uint32_t>> partitions;
+  std::vector<SlicedClasses> partitions;
   std::vector<SlicedFeature> features;  ///< one per feature of the forest
 
   /// Of a partition, or of one_value.
-  std::uint32_t classes(std::uint32_t partition) const;
+  std::uint32_t classes(std::uint32_t partition) const {
+    return partition == SlicedFeature::one_value ? 1 : partitions[partition].count;
+  }
 };
 
 /// Which end of the scores is wanted.

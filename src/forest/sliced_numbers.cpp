@@ -17,8 +17,6 @@ namespace kscout {
 
 namespace {
 
-constexpr std::uint32_t kNone = UINT32_MAX;
-
 /// Step by step; each function fills the members that it names.
 class Numbering {
  public:
@@ -39,9 +37,9 @@ class Numbering {
       fail(Errc::invalid_argument, "sliced forest: {} features for a forest of {}", rows_.features.size(),
            forest_.feature_count);
     }
-    for (const auto& partition : rows_.partitions) {
-      if (partition.size() != rows_.rows) {
-        fail(Errc::invalid_argument, "sliced forest: classes of {} rows for {}", partition.size(),
+    for (const SlicedClasses& partition : rows_.partitions) {
+      if (partition.class_of.size() != rows_.rows) {
+        fail(Errc::invalid_argument, "sliced forest: classes of {} rows for {}", partition.class_of.size(),
              rows_.rows);
       }
     }
@@ -128,7 +126,7 @@ class Numbering {
 
   // answers_, plan.fixed_vector, fixed_bits
   void answer_fixed_questions() {
-    plan_.fixed_vector.assign(questions_.size(), kNone);
+    plan_.fixed_vector.assign(questions_.size(), kSlicedNone);
     std::vector<std::uint8_t> left, before;  // by class; those of the last fixed vector
     for (std::size_t q = 0; q < questions_.size(); ++q) {
       const SlicedFeature& feature = rows_.features[questions_[q].feature];
@@ -144,10 +142,10 @@ class Numbering {
       answers_.push_back(!any_right ? Answers::all_left : !any_left ? Answers::all_right : Answers::fixed);
       if (answers_.back() != Answers::fixed) continue;
       // Thresholds between which no value lies ask the same.
-      const bool same = q > 0 && plan_.fixed_vector[q - 1] != kNone && left == before &&
+      const bool same = q > 0 && plan_.fixed_vector[q - 1] != kSlicedNone && left == before &&
                         questions_[q - 1].feature == questions_[q].feature;
-      plan_.fixed_vector[q] =
-          same ? plan_.fixed_vector[q - 1] : add_fixed_vector(left, rows_.partitions[feature.partition]);
+      plan_.fixed_vector[q] = same ? plan_.fixed_vector[q - 1]
+                                   : add_fixed_vector(left, rows_.partitions[feature.partition].class_of);
       std::swap(left, before);
     }
   }

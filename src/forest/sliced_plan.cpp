@@ -15,8 +15,6 @@ namespace kscout {
 
 namespace {
 
-constexpr std::uint32_t kNone = UINT32_MAX;
-
 /// AMD's cores before Zen 3 take tens to hundreds of cycles for one PEXT; without it a row costs more to drop
 /// than to keep.
 bool extracts_bits_fast() noexcept {
@@ -40,8 +38,11 @@ class Planner {
 
   void run() {
     plan_columns();
+    plan_thresholds();
+    plan_lookups();
+    plan_.most_vectors = plan_.fixed_vectors + most_call_vectors();
     plan_partitions();
-    reserve_trees();
+    lay_out_trees();
     for (std::size_t tree = 0; tree < forest_.tree_count(); ++tree) plan_tree(tree);
     question_of_ = {};
     plan_cuts();
@@ -50,9 +51,9 @@ class Planner {
   }
 
  private:
-  // plan.columns, call_columns, extents, first_question, padded_threshold, most_vectors; column_of_
+  // plan.columns, call_columns; column_of_
   void plan_columns() {
-    column_of_.assign(questions_.size(), kNone);
+    column_of_.assign(questions_.size(), kSlicedNone);
     for (std::uint32_t q = 0; q < questions_.size(); ++q) {
       if (cuts(q)) add_to_column(q, 0);
     }
@@ -61,9 +62,12 @@ class Planner {
     for (std::uint32_t q = 0; q < questions_.size() && plan_.columns.size() < kSlicedLookup; ++q) {
       if (answers_[q] == Answers::fixed) add_to_column(q, plan_.call_columns);
     }
-    const auto of_calls = std::span(plan_.columns).first(plan_.call_columns);
-    for (SlicedColumn& column : of_calls) plan_thresholds(column);
-    plan_.most_vectors = plan_.fixed_vectors + most_vectors(of_calls);
+  }
+
+  std::span<SlicedColumn> call_columns() { return std::span(plan_.columns).first(plan_.call_columns); }
+
+  // plan.extents, first_question
+  void plan_lookups() {
     for (std::size_t c = 0; c < std::min(plan_.columns.size(), kSlicedLookup); ++c) {
       const SlicedColumn& column = plan_.columns[c];
       if (c >= plan_.call_columns) plan_.extents.of[c] = sliced_extent(0, column.questions);
@@ -75,8 +79,9 @@ class Planner {
 
   /// One value fewer than classes can part a feature's thresholds: those without a value between them ask the
   /// same, unless they are of two columns.
-  std::size_t most_vectors(std::span<const SlicedColumn> columns) const {
+  std::size_t most_call_vectors() {
     std::size_t most = 0;
+    std::span<const SlicedColumn> columns = call_columns();
     while (!columns.empty()) {
       const SlicedColumn& first = columns.front();
       std::size_t count = 0, questions = 0;
@@ -120,21 +125,23 @@ class Planner {
     return column < kSlicedLookup && plan_.columns[column].first_question <= UINT16_MAX;
   }
 
-  // plan.padded_threshold
-  void plan_thresholds(SlicedColumn& column) {
-    column.first_threshold = static_cast<std::uint32_t>(plan_.padded_threshold.size());
-    for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
-      plan_.padded_threshold.push_back(questions_[q].threshold);
+  // plan.padded_threshold, and where a column's thresholds stand there
+  void plan_thresholds() {
+    for (SlicedColumn& column : call_columns()) {
+      column.first_threshold = static_cast<std::uint32_t>(plan_.padded_threshold.size());
+      for (std::uint32_t q = column.first_question; q < column.first_question + column.questions; ++q) {
+        plan_.padded_threshold.push_back(questions_[q].threshold);
+      }
+      if (column.decision & Decision::categorical) continue;  // nothing compares sets in vectors
+      plan_.padded_threshold.insert(plan_.padded_threshold.end(), kSlicedThresholdRoom,
+                                    std::numeric_limits<double>::quiet_NaN());
     }
-    if (column.decision & Decision::categorical) return;  // nothing compares sets in vectors
-    plan_.padded_threshold.insert(plan_.padded_threshold.end(), kSlicedThresholdRoom,
-                                  std::numeric_limits<double>::quiet_NaN());
   }
 
   // plan.partitions, most_classes: those that columns use
   void plan_partitions() {
     plan_.partitions.resize(rows_.partitions.size());
-    for (const SlicedColumn& column : std::span(plan_.columns).first(plan_.call_columns)) {
+    for (const SlicedColumn& column : call_columns()) {
       if (column.partition == SlicedFeature::one_value) continue;
       SlicedPartition& to = plan_.partitions[column.partition];
       if (to.classes == 0) plan_partition(column.partition, to);
@@ -143,7 +150,7 @@ class Planner {
   }
 
   void plan_partition(std::uint32_t partition, SlicedPartition& to) {
-    const std::vector<std::uint32_t>& class_of = rows_.partitions[partition];
+    const std::vector<std::uint32_t>& class_of = rows_.partitions[partition].class_of;
     to.classes = rows_.classes(partition);
     if (to.classes <= kFewClasses && to.classes * plan_.words <= 4 * plan_.rows) {
       to.vectors.resize(sliced_lines(to.classes * plan_.words));
@@ -168,38 +175,52 @@ class Planner {
     return std::span(question_of_).subspan(first, forest_.tree_nodes[tree + 1] - first);
   }
 
-  bool fits_bytes(std::size_t tree) const {
-    const auto questions = questions_of(tree);
+  bool fits_bytes(std::span<const std::uint32_t> questions) const {
     return plan_.kernels->reads_bytes && questions.size() < kWordLeaves &&
            std::ranges::all_of(questions, [this](auto q) { return !(keeps(q) || cuts(q)) || looked_up(q); });
   }
 
-  static std::size_t in_groups(std::size_t count, std::size_t group) {
-    return (count + group - 1) / group * group;
-  }
+  static std::size_t groups(std::size_t count, std::size_t size) { return (count + size - 1) / size; }
+  /// Narrow nodes stand in whole vectors, which have two of them in each word of 64 bits.
+  std::size_t narrow_lanes() const { return 2 * plan_.kernels->lanes; }
 
-  /// A vector that grows holds its elements twice for a while, and copies them.
-  void reserve_trees() {
-    const std::size_t nodes = forest_.threshold.size(), trees = forest_.tree_count();
-    std::size_t bytes = 0, narrow = 0, wide = 0, words = 0, cut = 0;
-    for (std::size_t tree = 0; tree < trees; ++tree) {
-      const auto questions = questions_of(tree);
+  /// Where the leaves and nodes of each tree will stand, and room for those of all: a vector that grows holds
+  /// its elements twice for a while, and copies them.
+  // plan.trees, most_leaves, pairs; the sizes of leaf_value and alive
+  void lay_out_trees() {
+    std::size_t leaves = 0, words = 0, in_bytes = 0, narrow = 0, wide = 0, cut = 0;
+    const auto take = [](std::size_t& next, std::size_t count) {
+      return static_cast<std::uint32_t>(std::exchange(next, next + count));
+    };
+    plan_.trees.reserve(forest_.tree_count());
+    for (std::size_t index = 0; index < forest_.tree_count(); ++index) {
+      const auto questions = questions_of(index);
       const auto count = [&](auto which) {
         return static_cast<std::size_t>(std::ranges::count_if(questions, which));
       };
       const std::size_t kept = count([this](auto q) { return keeps(q); });
-      if (fits_bytes(tree)) {
-        bytes += in_groups(count([this](auto q) { return keeps(q) || cuts(q); }), SlicedNodes::count);
+      SlicedTree tree;
+      tree.leaves = leaf_count(index);
+      tree.first_leaf = take(leaves, tree.leaves);
+      tree.alive_words = static_cast<std::uint16_t>(groups(tree.leaves, kWordLeaves));
+      tree.alive_word = take(words, tree.alive_words);
+      tree.in_bytes = fits_bytes(questions);
+      if (tree.in_bytes) {
+        const std::size_t asked = count([this](auto q) { return keeps(q) || cuts(q); });
+        tree.first_node = take(in_bytes, groups(asked, SlicedNodes::count));
       } else {
-        questions.size() < kWordLeaves ? narrow += in_groups(kept, 2 * plan_.kernels->lanes) : wide += kept;
+        tree.first_node = tree.leaves > kWordLeaves
+                              ? take(wide, kept)
+                              : take(narrow, groups(kept, narrow_lanes()) * narrow_lanes());
         cut += count([this](auto q) { return cuts(q); });
       }
-      words += questions.size() / kWordLeaves + 1;
+      plan_.most_leaves = std::max<std::size_t>(plan_.most_leaves, tree.leaves);
+      plan_.pairs += sliced_pairs(tree.leaves);
+      plan_.trees.push_back(tree);
     }
-    plan_.trees.reserve(trees);
-    plan_.leaf_value.reserve(nodes + trees);
-    plan_.alive.reserve(words);
-    plan_.byte_nodes.reserve(bytes / SlicedNodes::count);
+    plan_.leaf_value.resize(leaves);
+    plan_.alive.resize(words);
+    plan_.byte_nodes.reserve(in_bytes);
     plan_.wide_nodes.reserve(wide);
     plan_.left_leaves.reserve(narrow);
     plan_.right_leaves.reserve(narrow);
@@ -207,57 +228,63 @@ class Planner {
     cuts_.reserve(cut);
   }
 
-  // plan.trees and their nodes, steps, leaf_value, alive; cuts_
-  void plan_tree(std::size_t index) {
-    const std::size_t first = forest_.tree_nodes[index], nodes = forest_.tree_nodes[index + 1] - first;
-    const std::size_t leaves = nodes + 1;
+  std::uint16_t leaf_count(std::size_t tree) const {
+    const std::size_t leaves = questions_of(tree).size() + 1;
     if (leaves > kMostLeaves) {
-      fail(Errc::unsupported, "sliced forest: tree {} has {} leaves; at most {}", index, leaves, kMostLeaves);
+      fail(Errc::unsupported, "sliced forest: tree {} has {} leaves; at most {}", tree, leaves, kMostLeaves);
     }
-    SlicedTree tree;
-    tree.in_bytes = fits_bytes(index);
-    tree.first_node = static_cast<std::uint32_t>(tree.in_bytes           ? plan_.byte_nodes.size()
-                                                 : leaves <= kWordLeaves ? plan_.node_question.size()
-                                                                         : plan_.wide_nodes.size());
-    tree.first_leaf = static_cast<std::uint32_t>(plan_.leaf_value.size());
-    tree.leaves = static_cast<std::uint16_t>(leaves);
-    tree.alive_word = static_cast<std::uint32_t>(plan_.alive.size());
-    tree.alive_words = static_cast<std::uint16_t>((leaves + kWordLeaves - 1) / kWordLeaves);
-    for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
-      plan_.alive.push_back(range_in_word(0, tree.leaves, word));
-    }
-    plan_.most_leaves = std::max(plan_.most_leaves, leaves);
-    plan_.leaf_value.resize(plan_.leaf_value.size() + leaves);
+    return static_cast<std::uint16_t>(leaves);
+  }
 
-    // Leaves below each node, children before parents; then where they begin, parents before children.
-    std::vector<std::size_t> below(nodes), begin(nodes, 0);
+  // the tree's nodes, alive, leaf_value; steps; cuts_
+  void plan_tree(std::size_t index) {
+    SlicedTree& tree = plan_.trees[index];
+    for (std::uint32_t word = 0; word < tree.alive_words; ++word) {
+      plan_.alive[tree.alive_word + word] = range_in_word(0, tree.leaves, word);
+    }
+    const std::vector<SlicedNode> nodes = number_leaves(index);
+    place_leaves(index, nodes);
+    for (const SlicedNode& node : nodes) plan_node(tree, node);
+    while (plan_.node_question.size() % narrow_lanes() != 0) add_narrow_node(0, 0, 0);
+  }
+
+  /// All nodes of the tree, with the leaves below them.
+  std::vector<SlicedNode> number_leaves(std::size_t tree) const {
+    const std::size_t first = forest_.tree_nodes[tree], count = forest_.tree_nodes[tree + 1] - first;
+    std::vector<SlicedNode> nodes(count);
+    // How many leaves are below each node, children before parents; then where they begin, parents before
+    // children.
+    std::vector<std::uint16_t> below(count);
     const auto below_child = [&](std::int32_t child) {
-      return child < 0 ? std::size_t{1} : below[static_cast<std::size_t>(child)];
+      return child < 0 ? std::uint16_t{1} : below[static_cast<std::size_t>(child)];
     };
-    for (std::size_t n = nodes; n-- > 0;) {
-      below[n] = below_child(forest_.left[first + n]) + below_child(forest_.right[first + n]);
+    for (std::size_t n = count; n-- > 0;) {
+      below[n] = static_cast<std::uint16_t>(below_child(forest_.left[first + n]) +
+                                            below_child(forest_.right[first + n]));
     }
-    const double* const values = forest_.leaf_value.data() + forest_.tree_leaves[index];
-    const auto place_child = [&](std::int32_t child, std::size_t at) {
-      if (child >= 0) {
-        begin[static_cast<std::size_t>(child)] = at;
-      } else {
-        plan_.leaf_value[tree.first_leaf + at] = values[~child];
-      }
-    };
-    if (nodes == 0) plan_.leaf_value[tree.first_leaf] = values[0];
-    for (std::size_t n = 0; n < nodes; ++n) {
+    for (std::size_t n = 0; n < count; ++n) {
       const std::int32_t left = forest_.left[first + n], right = forest_.right[first + n];
-      const std::size_t middle = begin[n] + below_child(left), end = begin[n] + below[n];
-      place_child(left, begin[n]);
-      place_child(right, middle);
-      plan_node(tree, {question_of_[first + n], static_cast<std::uint16_t>(begin[n]),
-                       static_cast<std::uint16_t>(middle), static_cast<std::uint16_t>(end)});
+      SlicedNode& node = nodes[n];
+      node.question = question_of_[first + n];
+      node.middle = static_cast<std::uint16_t>(node.begin + below_child(left));
+      node.end = static_cast<std::uint16_t>(node.begin + below[n]);
+      if (left >= 0) nodes[static_cast<std::size_t>(left)].begin = node.begin;
+      if (right >= 0) nodes[static_cast<std::size_t>(right)].begin = node.middle;
     }
-    plan_.pairs += sliced_pairs(tree.leaves);
-    // A vector of bits has `lanes` words of 64 bits.
-    while (plan_.node_question.size() % (2 * plan_.kernels->lanes) != 0) add_narrow_node(0, 0, 0);
-    plan_.trees.push_back(tree);
+    return nodes;
+  }
+
+  // plan.leaf_value of the tree
+  void place_leaves(std::size_t tree, std::span<const SlicedNode> nodes) {
+    const std::size_t first = forest_.tree_nodes[tree];
+    const double* const from = forest_.leaf_value.data() + forest_.tree_leaves[tree];
+    double* const to = plan_.leaf_value.data() + plan_.trees[tree].first_leaf;
+    if (nodes.empty()) to[0] = from[0];
+    for (std::size_t n = 0; n < nodes.size(); ++n) {
+      const std::int32_t left = forest_.left[first + n], right = forest_.right[first + n];
+      if (left < 0) to[nodes[n].begin] = from[~left];
+      if (right < 0) to[nodes[n].middle] = from[~right];
+    }
   }
 
   void plan_node(SlicedTree& tree, const SlicedNode& node) {

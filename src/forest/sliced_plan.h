@@ -60,6 +60,9 @@ struct SlicedTree {
   double error = 0;  ///< most that rounding moves a leaf
 };
 
+/// The number of what a question does not have: a column, a vector of its own.
+inline constexpr std::uint32_t kSlicedNone = UINT32_MAX;
+
 /// At most kSlicedColumnQuestions, so that a rank is a byte; a category set is a column of its own.
 struct SlicedColumn {
   std::uint32_t feature = 0;

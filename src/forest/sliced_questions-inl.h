@@ -89,14 +89,14 @@ class Questions {
   using DoubleVector = hn::Vec<Doubles>;
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-  /// Of the values of a column.
-  struct Extent {
+  /// Where the values of a column lie.
+  struct ValueRange {
     double least = kInfinity, most = -kInfinity;  ///< NaN aside
     double least_positive = kInfinity;            ///< of those that do not count as zero
     bool absent = false;                          ///< NaN occurs
   };
 
-  static Extent extent_of(const double* values, std::size_t count) noexcept {
+  static ValueRange value_range(const double* values, std::size_t count) noexcept {
     const DoubleVector zero = hn::Set(doubles, kForestZero);
     const DoubleVector infinity = hn::Set(doubles, kInfinity);
     DoubleVector least = infinity, most = hn::Neg(infinity), positive = infinity;
@@ -109,13 +109,13 @@ class Questions {
       most = hn::Max(v, most);
       positive = hn::Min(hn::IfThenElse(hn::Gt(v, zero), v, infinity), positive);
     }
-    Extent extent;
-    extent.absent = !hn::AllTrue(doubles, numbers);
-    const auto reach = [&extent](double v) {
-      extent.absent |= v != v;
-      if (v < extent.least) extent.least = v;
-      if (v > extent.most) extent.most = v;
-      if (v > kForestZero && v < extent.least_positive) extent.least_positive = v;
+    ValueRange range;
+    range.absent = !hn::AllTrue(doubles, numbers);
+    const auto reach = [&range](double v) {
+      range.absent |= v != v;
+      if (v < range.least) range.least = v;
+      if (v > range.most) range.most = v;
+      if (v > kForestZero && v < range.least_positive) range.least_positive = v;
     };
     double lanes[3 * hn::MaxLanes(doubles)];
     hn::StoreU(least, doubles, lanes);
@@ -123,7 +123,7 @@ class Questions {
     hn::StoreU(positive, doubles, lanes + 2 * hn::Lanes(doubles));
     if (c > 0) std::for_each(lanes, lanes + 3 * hn::Lanes(doubles), reach);
     std::for_each(values + c, values + count, reach);
-    return extent;
+    return range;
   }
 
   /// Of the ranks of a column's values, which stand in bytes: see rank_byte().
@@ -147,12 +147,12 @@ class Questions {
              std::uint8_t* class_bytes) noexcept {
     occurs_.fill(0);
     if (count <= kFewClasses) return count_ranks(column, values, count, class_bytes);
-    const Extent extent = extent_of(values, count);
+    const ValueRange range = value_range(values, count);
     const bool zeros_are_zero = Decision::missing(column.decision) != Missing::zero;
-    if (extent.absent || !zeros_are_zero || extent.least < 0 || !(extent.least_positive < kInfinity)) {
+    if (range.absent || !zeros_are_zero || range.least < 0 || !(range.least_positive < kInfinity)) {
       return count_ranks(column, values, count, class_bytes);
     }
-    return rank_positive(column, values, count, extent, class_bytes);
+    return rank_positive(column, values, count, range, class_bytes);
   }
 
   Ranks count_ranks(const SlicedColumn& column, const double* values, std::size_t count,
@@ -181,21 +181,21 @@ class Questions {
   /// thresholds stand in earlier cells, the few of the same cell are compared. Zeros have a cell of their
   /// own.
   Ranks rank_positive(const SlicedColumn& column, const double* HWY_RESTRICT values, std::size_t count,
-                      const Extent& extent, std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
+                      const ValueRange& range, std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
     const double* HWY_RESTRICT thresholds = plan_.padded_threshold.data() + column.first_threshold;
-    const auto origin = std::bit_cast<std::int64_t>(extent.least_positive);
-    const auto range = static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(extent.most) - origin);
+    const auto origin = std::bit_cast<std::int64_t>(range.least_positive);
+    const auto width = static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(range.most) - origin);
     // Few values: few cells, since each cell costs as much as a value does.
     const int cell_bits = std::clamp(static_cast<int>(std::bit_width(count)) + 1, 5, kSlicedCellBits);
-    const int shift = std::max(0, static_cast<int>(std::bit_width(range)) - cell_bits);
+    const int shift = std::max(0, static_cast<int>(std::bit_width(width)) - cell_bits);
     std::uint32_t* const before_zeros = work_.thresholds_before.data();
     std::uint32_t* HWY_RESTRICT before = before_zeros + 1;
     const auto cell_of = [&](double v) { return (std::bit_cast<std::int64_t>(v) - origin) >> shift; };
     *before_zeros = thresholds_below(column, 0);
-    const std::uint32_t first = thresholds_below(column, extent.least_positive);
-    const bool zeros = !(extent.least > kForestZero);
-    const Ranks found = {zeros ? *before_zeros : first, thresholds_below(column, extent.most)};
-    const auto cells = static_cast<std::size_t>(cell_of(extent.most)) + 1;
+    const std::uint32_t first = thresholds_below(column, range.least_positive);
+    const bool zeros = !(range.least > kForestZero);
+    const Ranks found = {zeros ? *before_zeros : first, thresholds_below(column, range.most)};
+    const auto cells = static_cast<std::size_t>(cell_of(range.most)) + 1;
     if (found.least == found.most) return found;
     std::size_t cell = 0;
     for (std::uint32_t at = first; at < found.most; ++at) {

@@ -34,24 +34,20 @@ struct DrawnRows {
       for (std::size_t r = 0; r < count; ++r) {
         class_of[r] = static_cast<std::uint32_t>(r < classes ? r : draw.below(classes));
       }
-      rows.partitions.push_back(std::move(class_of));
+      rows.partitions.emplace_back(std::move(class_of));
     }
     for (std::uint32_t f = 0; f < forest.feature_count; ++f) {
       SlicedFeature feature;
       if (draw.below(4) != 0) feature.partition = static_cast<std::uint32_t>(draw.below(4));
-      values.emplace_back(classes(feature));
+      values.emplace_back(rows.classes(feature.partition));
       positive.push_back(draw.below(2) == 0);
       if (draw.below(3) == 0) {
-        for (std::size_t c = 0; c < classes(feature); ++c) feature.fixed.push_back(value(draw, forest, f));
+        for (std::size_t c = 0; c < rows.classes(feature.partition); ++c)
+          feature.fixed.push_back(value(draw, forest, f));
         values.back() = feature.fixed;
       }
       rows.features.push_back(std::move(feature));
     }
-  }
-
-  std::size_t classes(const SlicedFeature& feature) const {
-    if (feature.partition == SlicedFeature::one_value) return 1;
-    return *std::ranges::max_element(rows.partitions[feature.partition]) + std::size_t{1};
   }
 
   void draw_call(toy::RandomForest& draw, const Forest& forest) {
@@ -78,7 +74,8 @@ struct DrawnRows {
     for (std::size_t r = 0; r < rows.rows; ++r) {
       for (std::size_t f = 0; f < values.size(); ++f) {
         const std::uint32_t partition = rows.features[f].partition;
-        to.push_back(values[f][partition == SlicedFeature::one_value ? 0 : rows.partitions[partition][r]]);
+        to.push_back(
+            values[f][partition == SlicedFeature::one_value ? 0 : rows.partitions[partition].class_of[r]]);
       }
     }
     return to;
@@ -238,7 +235,7 @@ TEST(SlicedForest, FindsTheBestAmongAWordOfLeaves) {
     const Forest forest = ladders(draw, leaves, static_cast<std::uint32_t>(draw.below(16)), 2 + seed % 5);
     SlicedRows rows;
     rows.rows = leaves;
-    rows.partitions.push_back(family_order(leaves));
+    rows.partitions.emplace_back(family_order(leaves));
     rows.features.resize(2);
     rows.features[1].partition = 0;
     std::vector<double> steps(leaves), matrix;
@@ -288,7 +285,7 @@ std::vector<ScoredRow> top_of(const Forest& forest, std::span<const double> valu
                               SlicedForest::Counts* counts = nullptr) {
   SlicedRows rows;
   rows.rows = values.size();
-  rows.partitions.push_back(family_order(values.size()));
+  rows.partitions.emplace_back(family_order(values.size()));
   rows.features.push_back({0, {}});
   const SlicedForest sliced(forest, rows);
   SlicedForest::Scratch scratch(sliced);
@@ -332,9 +329,9 @@ TEST(SlicedForest, RowsOfAnotherForestAreRefused) {
   EXPECT_ANY_THROW(SlicedForest(forest, rows));
   rows.features.push_back({0, {}});
   EXPECT_ANY_THROW(SlicedForest(forest, rows));
-  rows.partitions.push_back({0});
+  rows.partitions.emplace_back(std::vector<std::uint32_t>{0});
   EXPECT_ANY_THROW(SlicedForest(forest, rows));
-  rows.partitions[0] = {0, 1};
+  rows.partitions[0] = SlicedClasses({0, 1});
   rows.features[0].fixed = {1.0};
   EXPECT_ANY_THROW(SlicedForest(forest, rows));
   rows.features[0].fixed = {1.0, 2.0};
