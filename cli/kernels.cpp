@@ -35,7 +35,7 @@ struct KernelsOptions {
   PruneOptions pruning;
   std::string out;
   HarvestOptions harvesting;
-  const CLI::Option* layout = nullptr;
+  const CLI::Option *provider = nullptr, *layout = nullptr;
   /// The one that was asked for, if any was.
   std::vector<Layout> layouts() const {
     return layout->count() > 0 ? std::vector{family.signature().layout} : std::vector<Layout>{};
@@ -186,7 +186,7 @@ void print_why(const KernelsOptions& options) {
   const NamedConfig named = parse_config_name(options.why);
   print_spelling(options.why, named);
   FamilyRequest request = request_of(options);
-  request.provider = std::string(named.config.space->provider);
+  if (options.provider->count() == 0) request.provider = std::string(named.config.space->provider);
   request.signature = named.signature;
   const std::vector<Rule> refusing = why_not(request, named.config);
   if (options.format == Format::text) {
@@ -332,14 +332,16 @@ void run_kernels(const KernelsOptions& options) {
 void setup_kernels(CLI::App& verb) {
   const auto options = std::make_shared<KernelsOptions>();
   options->family.add_to(verb);
+  options->provider = verb.get_option("--provider");
   options->layout = verb.get_option("--layout");
   verb.add_option("--filter-file", options->filter_file,
                   "a file with such a formula; both given: both must hold");
   auto* list = verb.add_flag("--list", options->list,
                              "the configs, one a line (what is done when nothing else is asked)");
   auto* count = verb.add_flag("--count", options->count, "how many there are");
-  auto* why =
-      verb.add_option("--why", options->why, "name the rules that keep this config out, by its kernel name");
+  auto* why = verb.add_option("--why", options->why,
+                              "name the rules that keep this config out, by its kernel name; of its own "
+                              "provider unless --provider is given (nvidia: of cublaslt and cutlass)");
   auto* refusals =
       verb.add_flag("--refusals", options->refusals, "how many candidates each rule was the first to refuse");
   auto* by_signature =

@@ -78,7 +78,8 @@ KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* rep
 /// The rule sets of a provider and op, smallest first.
 KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op op);
 
-/// The rules (legal, worth and the rule set's own value lists) that keep a config out; empty when it is in.
+/// The rules (legal, worth and the rule set's own value lists) that keep a config out; empty when it is in. A
+/// joint family is asked about its members' configs too. Throws invalid_argument for others' configs.
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
 /// Writes 1 to `serves[i]` when config i can take the problem, else 0. Sizes must match.

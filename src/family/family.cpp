@@ -92,7 +92,8 @@ std::vector<Rule> why_not(const FamilyRequest& asked, const KernelConfig& config
   const RuleSource source = find_rules(asked.provider, asked.signature.op, asked.rules);
   FamilyRequest request = asked;
   request.rules = source.set;
-  return why_not_in(*source.file, request, config);
+  const auto own = provider(asked.provider).own(config);
+  return why_not_in(*source.file, request, own.value_or(config));
 }
 
 void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves) {

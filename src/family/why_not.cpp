@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "family/bound_program.h"
+#include "family/members.h"
 
 namespace kscout {
 namespace {
@@ -99,6 +100,11 @@ std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& reques
     if (!admits(answers[i])) refusing.push_back(rules[i]);
   }
   const RuleSet& set = file.rule_set(request.rules);
+  if (set.blocks.empty() && set.from.starts_with(kMembersList)) {
+    const std::vector<Rule> of_member = why_not_members(set.from, file, request, config);
+    refusing.insert(refusing.end(), of_member.begin(), of_member.end());
+    return refusing;
+  }
   if (set.blocks.empty() || !set.from.empty()) {
     FamilyRequest unfiltered = request;
     unfiltered.filter.clear();
