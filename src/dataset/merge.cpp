@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "core/five_digits.h"
 #include "dataset/columns.h"
+#include "dataset/listed_values.h"
 #include "dataset/operations.h"
 #include "measure/samples.h"
 
@@ -36,21 +37,6 @@ const Measurement* decisive(const Measurement& a, const Measurement& b) {
   if (!right(a) || !right(b)) return right(a) ? &b : &a;
   if (a.status != b.status) return a.status == Status::ok ? &a : &b;
   return nullptr;
-}
-
-/// Metadata of several tables stand as "a; b": adds the values that the list lacks.
-void add_to_list(std::string& list, std::string_view values) {
-  constexpr std::string_view kBetween = "; ";
-  for (std::size_t begin = 0; begin < values.size();) {
-    const std::size_t end = std::min(values.find(kBetween, begin), values.size());
-    const std::string value(values.substr(begin, end - begin));
-    if (list.empty()) {
-      list = value;
-    } else if (fmt::format("; {}; ", list).find(fmt::format("; {}; ", value)) == std::string::npos) {
-      list += fmt::format("; {}", value);
-    }
-    begin = end + kBetween.size();
-  }
 }
 
 /// All but the time.
@@ -142,7 +128,8 @@ class Merger {
     if (averages()) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
     for (const auto& [key, value] : table.metadata) {
-      add_to_list(merged_.metadata[key], value);
+      const auto [list, is_new] = merged_.metadata.try_emplace(key, value);
+      if (!is_new) list_values(list->second, value);
     }
   }
   MeasurementTable take() {

@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
+#include "dataset/listed_values.h"
 #include "evaluate/static_configs.h"
 #include "forest/lightgbm_text.h"
 #include "sweep/plan.h"
@@ -190,8 +191,19 @@ std::string known_of(const MeasurementTable& table, const char* key) {
 std::string rules_of(const MeasurementTable& table) {
   const std::string rules = known_of(table, "rules");
   if (rules.empty()) return "default";
-  const bool one = rules.find(';') == std::string::npos && rules.find(".toml") == std::string::npos;
+  const bool one = listed_values(rules).size() == 1 && rules.find(".toml") == std::string::npos;
   return one ? rules : std::string(kMeasuredRules);
+}
+
+/// What holds for a config that one of the table's sweeps could measure; empty: for all.
+std::string filter_of(const MeasurementTable& table) {
+  const std::string filters = known_of(table, "filter");
+  std::string any;
+  for (const std::string_view filter : listed_values(filters)) {
+    if (filter.empty()) return "";
+    any += fmt::format("{}({})", any.empty() ? "" : " or ", filter);
+  }
+  return any;
 }
 
 }  // namespace
@@ -213,7 +225,7 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
                                     .signature = signature,
                                     .device = first.device,
                                     .rules = rules,
-                                    .filter = known_of(first, "filter")}));
+                                    .filter = filter_of(first)}));
     }
   }
   return families;

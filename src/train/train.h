@@ -58,7 +58,7 @@ struct TrainingResult {
 
 /// The families that the tables were measured from: one per signature among their problems, enumerated by
 /// `rules` (empty: the rule set that the first table names, else "default"; kMeasuredRules: the tables' own
-/// configs).
+/// configs) and what any of the first table's filters admits.
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
 
 /// `families`: the candidates of the model, one per signature; those of signatures without measurements are

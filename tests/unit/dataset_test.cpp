@@ -203,12 +203,13 @@ TEST(DatasetMerge, MeanIsWhatSweepsAgreeOnWhateverTheMachinesState) {
 
 TEST(DatasetMerge, MetadataListEveryValueOnce) {
   auto a = timed({10, 20, 30}), b = a, c = a;
-  a.metadata = {{"seed", "1"}, {"host", "x"}};
-  b.metadata = {{"seed", "1; 4"}, {"host", "x"}};
-  c.metadata = {{"seed", "4; 2; 1"}};
+  a.metadata = {{"seed", "1"}, {"host", "x"}, {"filter", ""}};
+  b.metadata = {{"seed", "1; 4"}, {"host", "x"}, {"filter", "c.mr > 4"}};
+  c.metadata = {{"seed", "4; 2; 1"}, {"filter", ""}};
   const auto merged = merge(std::vector{a, b, c}, Keep::mean).metadata;
   EXPECT_EQ(merged.at("seed"), "1; 4; 2");
   EXPECT_EQ(merged.at("host"), "x");
+  EXPECT_EQ(merged.at("filter"), "; c.mr > 4") << "no filter is one of both";
 }
 
 TEST(DatasetMerge, WhatIsAveragedHasFiveDigits) {

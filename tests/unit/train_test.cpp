@@ -13,6 +13,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
+#include "dataset/operations.h"
 #include "forest/lightgbm_text.h"
 #include "support/expect_error.h"
 #include "support/toy.h"
@@ -77,6 +78,26 @@ TEST(Families, OfSeveralRuleSetsOrAFileOfRulesWhatWasMeasured) {
     ASSERT_FALSE(families.empty()) << rules;
     EXPECT_EQ(families[0].configs.size(), table.configs.size()) << rules;
   }
+}
+
+TEST(Families, OfSeveralFiltersWhatAnyOfThemAdmits) {
+  const auto configs = [](const std::vector<std::string>& filters) {
+    std::vector<MeasurementTable> sweeps;
+    for (const std::string& filter : filters) {
+      sweeps.push_back(toy::measurements(6, 1));
+      sweeps.back().metadata = {{"rules", "tiny"}, {"filter", filter}};
+    }
+    const MeasurementTable merged = merge(sweeps, Keep::first);
+    return families_of(std::span(&merged, 1)).at(0).configs.size();
+  };
+  const std::string low = "c.mr <= 4", high = "c.mr > 4 and c.nr > 0";
+  EXPECT_GT(configs({low}), 0u);
+  EXPECT_GT(configs({high}), 0u);
+  EXPECT_EQ(configs({low, high}), configs({low}) + configs({high}));
+  EXPECT_EQ(configs({low, low}), configs({low}));
+  EXPECT_EQ(configs({low, ""}), configs({""}));
+  EXPECT_EQ(configs({"", low}), configs({""})) << "a sweep without a filter measured all";
+  EXPECT_GT(configs({""}), configs({low}));
 }
 
 TEST(Labels, FailuresAreWorst) {
