@@ -10,8 +10,8 @@
 
 #include <kscout/provider.h>
 
+#include "core/decimal_digits.h"
 #include "core/fail.h"
-#include "core/five_digits.h"
 #include "dataset/columns.h"
 #include "dataset/listed_values.h"
 #include "dataset/operations.h"
@@ -39,10 +39,10 @@ const Measurement* decisive(const Measurement& a, const Measurement& b) {
   return nullptr;
 }
 
-/// All but the time.
+/// All but the time. What one does not know, the other tells.
 void add_to(Measurement& sum, const Measurement& one) {
-  sum.spread = std::max(sum.spread, one.spread);
-  sum.error = std::max(sum.error, one.error);
+  sum.spread = std::fmax(sum.spread, one.spread);
+  sum.error = std::fmax(sum.error, one.error);
   sum.repeats += one.repeats;
   sum.noisy = sum.noisy && one.noisy;
 }
@@ -72,6 +72,13 @@ Measurement median_of(const std::vector<Measurement>& all) {
   }
   if (right(median)) median.time_us = std::exp(summarise(logs).median);
   return median;
+}
+
+/// What was computed has digits that nobody measured, and would make a file twice as large.
+void shorten(Measurement& measured) {
+  measured.time_us = with_digits(measured.time_us, kTimeDigits);
+  measured.spread = with_digits(measured.spread, kDoubtDigits);
+  measured.error = with_digits(measured.error, kDoubtDigits);
 }
 
 /// The config as one of the space: itself, or a member's in a joint space.
@@ -134,9 +141,8 @@ class Merger {
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
-    // What was computed has digits that nobody measured, and a file of them twice the size.
     if (averages()) {
-      for (auto& row : merged_.rows) row.measured.time_us = five_digits(row.measured.time_us);
+      for (auto& row : merged_.rows) shorten(row.measured);
     }
     return std::move(merged_);
   }

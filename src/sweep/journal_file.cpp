@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "core/decimal_digits.h"
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/five_digits.h"
 #include "measure/affinity.h"
 
 namespace kscout {

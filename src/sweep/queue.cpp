@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/five_digits.h"
+#include "core/decimal_digits.h"
 
 namespace kscout {
 
@@ -25,7 +25,8 @@ WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
 
 void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
   // As the journal keeps it, so that a resumed sweep finds the same contenders.
-  rows_[key.pass - 1][key.problem].push_back({key.config, measured.status, five_digits(measured.time_us)});
+  rows_[key.pass - 1][key.problem].push_back(
+      {key.config, measured.status, with_digits(measured.time_us, kTimeDigits)});
 }
 
 int WorkQueue::deaths_of(const SweepKey& key) const {

@@ -212,12 +212,25 @@ TEST(DatasetMerge, MetadataListEveryValueOnce) {
   EXPECT_EQ(merged.at("filter"), "; c.mr > 4") << "no filter is one of both";
 }
 
-TEST(DatasetMerge, WhatIsAveragedHasFiveDigits) {
-  const MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
-  EXPECT_EQ(merge(tables, Keep::mean).rows[2].measured.time_us, 30.496);
-  EXPECT_EQ(merge(tables, Keep::median).rows[2].measured.time_us, 30.496);
-  const MeasurementTable once[] = {timed({10.123456, 20, 30})};
-  EXPECT_EQ(merge(once, Keep::first).rows[0].measured.time_us, 10.123456) << "nothing was averaged";
+TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
+  MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
+  tables[0].rows[2].measured.spread = 0.01234;
+  tables[1].rows[2].measured.error = 0.9876;
+  tables[1].rows[0].measured.error = 0;
+  for (const Keep keep : {Keep::mean, Keep::median}) {
+    const MeasurementTable merged = merge(tables, keep);
+    const Measurement& measured = merged.rows[2].measured;
+    EXPECT_EQ(measured.time_us, 30.496);
+    EXPECT_EQ(measured.spread, 0.012);
+    EXPECT_EQ(measured.error, 0.99);
+    EXPECT_EQ(merged.rows[0].measured.error, 0);
+    EXPECT_TRUE(std::isnan(merged.rows[1].measured.error));
+  }
+  MeasurementTable once[] = {timed({10.123456, 20, 30})};
+  once[0].rows[0].measured.spread = 0.01234;
+  const Measurement kept = merge(once, Keep::first).rows[0].measured;
+  EXPECT_EQ(kept.time_us, 10.123456) << "nothing was averaged";
+  EXPECT_EQ(kept.spread, 0.01234);
 }
 
 TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {

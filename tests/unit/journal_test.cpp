@@ -6,7 +6,7 @@
 
 #include <kscout/error.h>
 
-#include "core/five_digits.h"
+#include "core/decimal_digits.h"
 #include "sweep/journal_file.h"
 #include "sweep/queue.h"
 
@@ -227,7 +227,7 @@ TEST(WorkQueue, ContendersAreTheSameAfterAResume) {
     const auto measured = timed(c == 0 ? 10.0 : 10.99999949 + c * 1e-7);
     live.answered({0, c, 1}, measured);
     auto stored = measured;
-    stored.time_us = five_digits(measured.time_us);
+    stored.time_us = with_digits(measured.time_us, kTimeDigits);
     rows.push_back({{0, c, 1}, stored});
   }
   const WorkQueue resumed(plan, {0}, rows, {});
