@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "core/read_ahead.h"
 #include "forest/sliced_exact-inl.h"
 #include "forest/sliced_plan.h"
 
@@ -34,6 +35,7 @@ class BestRows {
   /// work.survivors: the places of the rows that may be among the best `count`. Returns how many.
   std::size_t find(std::span<const std::uint64_t> allowed) noexcept {
     start(allowed);
+    read_ahead_for_sums();
     std::uint64_t to_come = 0;
     if (plan_.drops_rows) {
       for (const SlicedTask& task : tasks()) to_come += task.range;
@@ -75,6 +77,15 @@ class BestRows {
     for (const SlicedTask& task : tasks()) error += plan_.trees[task.tree].error;
     const double window = 2 * (error * (1 + 1e-9) + plan_.double_error) / plan_.unit;
     margin_ = window < 0x1p50 ? static_cast<std::uint64_t>(window) + 1 : std::uint64_t{1} << 50;
+  }
+
+  /// Trees want answers in no order. They were written long enough ago to have left the near caches.
+  void read_ahead_for_sums() const noexcept {
+    read_ahead(std::span<const SlicedLine>(work_.bits.get(), sliced_lines(work_.vectors * plan_.words)));
+    if (work_.counts.sliced == 0) return;
+    const SlicedTask& last = work_.tasks.back();
+    read_ahead(std::span<const SlicedStep>(work_.steps).first(last.first_step));
+    read_ahead(std::span<const SlicedPair>(work_.pairs).first(last.first_pair));
   }
 
   std::uint64_t* plane(std::size_t p) const noexcept { return work_.planes.data()->words + p * work_.words; }

@@ -1,6 +1,7 @@
 // Sums over trees of a few rows, one by one, compiled for each instruction set. Included after sliced-inl.h.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "forest/sliced_plan.h"
@@ -10,6 +11,8 @@ HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
 
 constexpr std::size_t kBatch = kSlicedBatch;  ///< rows at once
+/// As many rows find their leaves from the ranks of their values: more are faster step by step, together.
+constexpr std::size_t kRowsByRanks = HWY_TARGET == HWY_AVX3_DL ? 2 : 0;
 
 /// Sums of at most kBatch rows, named by their places.
 class RowSums {
@@ -18,8 +21,12 @@ class RowSums {
 
   /// As Forest::predict sums.
   void exact(std::span<const std::uint32_t> places, double* sums) noexcept {
-    gather_batch(places);
-    for (std::size_t t = 0; t < work_.counts.sliced; ++t) find_values(work_.sorted_tasks[t], places.size());
+    if (places.size() <= kRowsByRanks && plan_.all_in_bytes) {
+      find_values_by_ranks(places);
+    } else {
+      gather_batch(places);
+      for (std::size_t t = 0; t < work_.counts.sliced; ++t) find_values(work_.sorted_tasks[t], places.size());
+    }
     add_leaves_in_order(places.size(), sums);
     if (plan_.average && !plan_.trees.empty()) {
       const auto trees = static_cast<double>(plan_.trees.size());
@@ -104,6 +111,43 @@ class RowSums {
       to[i] = at;
     }
   }
+
+#if HWY_TARGET == HWY_AVX3_DL
+  /// The ranks of one row's values, each as the least and the largest: the column's questions less those that
+  /// the row answers with "left".
+  SlicedLookup ranks_of(std::uint32_t place) const noexcept {
+    SlicedLookup ranks;
+    const std::uint64_t* const answers = work_.bit_words() + place / 64;
+    for (std::size_t c = 0; c < std::min(plan_.columns.size(), kSlicedLookup); ++c) {
+      const std::uint32_t least = work_.extents.of[c] & 0xff, most = work_.extents.of[c] >> 8;
+      const std::uint32_t* const vector_of = work_.vector_of.data() + plan_.columns[c].first_question;
+      std::uint64_t left = 0;
+      for (std::uint32_t q = least; q < most; ++q) {
+        left += (answers[vector_of[q] * work_.words] >> (place % 64)) & 1;
+      }
+      const std::uint32_t rank = most - static_cast<std::uint32_t>(left);
+      ranks.of[c] = sliced_extent(rank, rank);
+    }
+    return ranks;
+  }
+
+  /// As find_values, all trees of few rows: all nodes of a tree at once, once for each row.
+  void find_values_by_ranks(std::span<const std::uint32_t> places) noexcept {
+    std::array<SlicedLookup, kRowsByRanks> ranks;
+    for (std::size_t i = 0; i < places.size(); ++i) ranks[i] = ranks_of(places[i]);
+    std::uint32_t* to = work_.batch_leaves.data();
+    for (const SlicedTree& tree : plan_.trees) {
+      for (std::size_t i = 0; i < places.size(); ++i) {
+        const LeafWord leaf = reached_leaves(plan_, tree, ranks[i], work_.alive[tree.alive_word]);
+        to[i] = tree.first_leaf + static_cast<std::uint32_t>(std::countr_zero(leaf));
+        hwy::Prefetch(plan_.leaf_value.data() + to[i]);  // most are not in a cache near enough
+      }
+      to += kBatch;
+    }
+  }
+#else
+  void find_values_by_ranks(std::span<const std::uint32_t>) const noexcept {}
+#endif
 
   /// Where the value of a tree's alive leaf stands.
   std::uint32_t position(const SlicedTask& task, std::uint32_t leaf) const noexcept {

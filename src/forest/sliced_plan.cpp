@@ -205,6 +205,7 @@ class Planner {
       tree.alive_words = static_cast<std::uint16_t>(groups(tree.leaves, kWordLeaves));
       tree.alive_word = take(words, tree.alive_words);
       tree.in_bytes = fits_bytes(questions);
+      plan_.all_in_bytes = plan_.all_in_bytes && tree.in_bytes;
       if (tree.in_bytes) {
         const std::size_t asked = count([this](auto q) { return keeps(q) || cuts(q); });
         tree.first_node = take(in_bytes, groups(asked, SlicedNodes::count));

@@ -101,6 +101,7 @@ struct SlicedPlan {
 
   std::vector<SlicedTree> trees;
   std::vector<SlicedNodes> byte_nodes;
+  bool all_in_bytes = true;
   /// Of narrow trees: leaves on either side of each node, as bits. Each tree is filled up with nodes without
   /// leaves to a whole number of the kernels' vectors.
   std::vector<LeafWord> left_leaves, right_leaves;

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/read_ahead.h"
 #include "forest/decide.h"
 #include "forest/sliced_plan.h"
 
@@ -20,6 +21,7 @@ class Questions {
   /// What all rows answer alike: work.extents, and work.alive of wide trees. What they answer differently:
   /// work.vector_of and bits.
   void answer() noexcept {
+    read_plan_ahead();
     std::ranges::copy(plan_.alive, work_.alive.begin());
     if (plan_.drops_rows) work_.copy_fixed_bits(plan_);  // the call before may have dropped rows of them
     work_.vectors = plan_.fixed_vectors;
@@ -36,6 +38,15 @@ class Questions {
   }
 
  private:
+  /// Columns want these in small pieces.
+  void read_plan_ahead() const noexcept {
+    read_ahead(std::span(plan_.padded_threshold));
+    for (const SlicedPartition& partition : plan_.partitions) {
+      read_ahead(std::span(partition.vectors));
+      read_ahead(partition.class_of.narrow());
+    }
+  }
+
   // ---- questions with one answer for all rows
 
   void cut(std::uint32_t first, std::uint32_t end, const std::vector<LeafWord>& keep) noexcept {
