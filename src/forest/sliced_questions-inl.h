@@ -259,11 +259,31 @@ class Questions {
     // Bytes may alias anything: what the loops read stands in variables of their own.
     std::uint8_t* HWY_RESTRICT row_bytes = work_.row_bytes.data();
     if (!partition.class_of.empty()) spread_bytes(partition, class_bytes, row_bytes);
-    for (std::uint32_t q = 0; q < questions; ++q) {
-      const std::uint8_t byte = rank_byte(q);
-      if (occurs_[byte] != 0) compare_bytes(row_bytes, byte, vector(work_.vectors++));
-      work_.vector_of[first_question + q] = static_cast<std::uint32_t>(work_.vectors - 1);
+    for (std::uint32_t first = 0; first < questions; first += 64) {
+      const std::uint32_t count = std::min(64u, questions - first);
+      const std::uint64_t occur = occurring_ranks(first) & (~std::uint64_t{0} >> (64 - count));
+      std::uint32_t* HWY_RESTRICT vector_of = work_.vector_of.data() + first_question + first;
+      const auto before = static_cast<std::uint32_t>(work_.vectors - 1);
+      for (std::uint32_t q = 0; q < count; ++q) {
+        const std::uint64_t up_to = occur & (~std::uint64_t{0} >> (63 - q));
+        vector_of[q] = before + static_cast<std::uint32_t>(std::popcount(up_to));
+      }
+      for (std::uint64_t rest = occur; rest != 0; rest &= rest - 1) {
+        const auto rank = first + static_cast<std::uint32_t>(std::countr_zero(rest));
+        compare_bytes(row_bytes, rank_byte(rank), vector(work_.vectors++));
+      }
     }
+  }
+
+  /// Which of 64 ranks above the least occur, as bits.
+  std::uint64_t occurring_ranks(std::uint32_t first) const noexcept {
+    constexpr hn::CappedTag<std::uint8_t, 64> bytes;
+    std::uint64_t occur = 0;
+    for (std::uint32_t i = 0; i < 64; i += static_cast<std::uint32_t>(hn::Lanes(bytes))) {
+      const auto of = hn::LoadU(bytes, occurs_.data() + rank_byte(first + i));
+      occur |= mask_bits(bytes, hn::Ne(of, hn::Zero(bytes))) << i;
+    }
+    return occur;
   }
 
 #if HWY_TARGET == HWY_AVX3_DL
