@@ -101,7 +101,7 @@ struct SlicedPlan {
 
   std::vector<SlicedTree> trees;
   std::vector<SlicedNodes> byte_nodes;
-  bool all_in_bytes = true;
+  bool all_in_bytes = true;  ///< the nodes of all trees stand there
   /// Of narrow trees: leaves on either side of each node, as bits. Each tree is filled up with nodes without
   /// leaves to a whole number of the kernels' vectors.
   std::vector<LeafWord> left_leaves, right_leaves;
@@ -159,7 +159,7 @@ inline constexpr std::size_t kSlicedThresholdRoom = 8;
 
 /// Ranks are looked up in a table of this many cells.
 inline constexpr int kSlicedCellBits = 10;
-inline constexpr std::size_t kSlicedCellRoom = 16;  ///< behind the last: it is filled in vectors
+inline constexpr std::size_t kSlicedCellRoom = 64;  ///< behind the last: see fill_cells()
 
 struct SlicedWork {
   explicit SlicedWork(const SlicedPlan& plan);

@@ -180,12 +180,17 @@ class Questions {
     return found;
   }
 
-  /// Writes whole vectors: cells behind `end` are filled later.
+  /// Writes four whole vectors and seldom more, so that there is little to predict: cells behind `end` are
+  /// filled later.
   static void fill_cells(std::uint32_t* HWY_RESTRICT cells, std::size_t first, std::size_t end,
                          std::uint32_t with) noexcept {
     constexpr hn::ScalableTag<std::uint32_t> lanes;
-    for (std::size_t c = first; c < end; c += hn::Lanes(lanes))
-      hn::StoreU(hn::Set(lanes, with), lanes, cells + c);
+    static_assert(4 * hn::MaxLanes(lanes) <= kSlicedCellRoom);
+    const auto value = hn::Set(lanes, with);
+    std::size_t c = first;
+    do {
+      for (std::size_t v = 0; v < 4; ++v, c += hn::Lanes(lanes)) hn::StoreU(value, lanes, cells + c);
+    } while (c < end);
   }
 
   /// Positive doubles have the order of their bits. Their range is parted into cells; a table tells how many
