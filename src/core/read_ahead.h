@@ -9,8 +9,8 @@ namespace kscout {
 /// What is larger pushes itself out of a cache, or what else is wanted from it.
 inline constexpr std::size_t kMostReadAhead = std::size_t{128} << 10;
 
-/// Reads a byte of each cache line. Reads in order overlap, and the core sees what comes next. Not
-/// prefetches: cores drop them when many are under way.
+/// Reads a byte of each cache line. Reads in order overlap, and the core sees what comes next. Prefetches
+/// instead of reads won half as much (docs/bench/select.md).
 template <class T>
 void read_ahead(std::span<const T> of) noexcept {
   constexpr std::size_t kLine = 64;
