@@ -53,22 +53,22 @@ ConfigTable members_of(std::string_view list, const FamilyFile& file, const Sign
   return joint;
 }
 
-std::vector<Rule> why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
-                                  const KernelConfig& config) {
+WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
+                       const KernelConfig& config) {
   const KernelConfig own = nvidia_member_config(config);
   const std::string_view member = own.space->provider;
-  std::vector<Rule> refusing;
+  WhyNot answer;
   for (const MemberSet& of : member_sets(list, file)) {
     if (of.member != member) continue;
-    refusing = why_not_in(family_file(member, request.signature.op),
-                          member_request(of, request.signature, request.device), own);
-    if (refusing.empty()) return refusing;
+    answer = why_not(family_file(member, request.signature.op),
+                     member_request(of, request.signature, request.device), own);
+    if (answer.refusing.empty()) return answer;
   }
-  if (refusing.empty()) {
-    refusing.push_back({"rule set " + request.rules, RuleKind::worth, "",
-                        fmt::format("the list '{}' has no set of {}", list, member)});
+  if (answer.refusing.empty()) {
+    answer.refusing.push_back({"rule set " + request.rules, RuleKind::worth, "",
+                               fmt::format("the list '{}' has no set of {}", list, member)});
   }
-  return refusing;
+  return answer;
 }
 
 std::vector<Rule> members_serve_rules(std::string_view provider, Op op) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "family/family_file.h"
+#include "family/why_not.h"
 
 namespace kscout {
 
@@ -13,9 +14,9 @@ namespace kscout {
 ConfigTable members_of(std::string_view list, const FamilyFile& file, const Signature& signature,
                        const Device& device);
 
-/// why_not_in() of a joint config and such a list: the answer of its member's rule set.
-std::vector<Rule> why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
-                                  const KernelConfig& config);
+/// why_not() of a joint config and such a list: the answer of its member's rule set.
+WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
+                       const KernelConfig& config);
 
 /// The members' `serves` rules, each asked of the configs of its member; none when the provider is not a
 /// joint one.

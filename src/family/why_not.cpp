@@ -1,5 +1,7 @@
 /// \file
 /// Why a config is out: the rules that refuse it, and the lists that do not have it.
+#include "family/why_not.h"
+
 #include <algorithm>
 
 #include "core/fail.h"
@@ -57,6 +59,38 @@ std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
   return text;
 }
 
+/// The block that the config differs from on the fewest axes.
+struct NearestBlock {
+  const ConfigBlock* block = nullptr;  ///< none: no block is for this signature and device
+  std::vector<std::size_t> outside;    ///< those axes; none: the block has the config
+};
+
+NearestBlock nearest_block(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config) {
+  NearestBlock nearest;
+  for (const ConfigBlock& block : file.rule_set(request.rules).blocks) {
+    if (!block.when.empty()) {
+      BoundProgram holds({{"when", block.when}}, family_scope(*file.space, file.formulas, false), request);
+      if (!admits(holds.evaluate(config)[0])) continue;
+    }
+    auto outside = axes_outside(file, request, block, config);
+    if (!nearest.block || outside.size() < nearest.outside.size()) nearest = {&block, std::move(outside)};
+  }
+  return nearest;
+}
+
+/// The rules, and the filter, that refuse the config.
+std::vector<Rule> rules_refusing(const FamilyFile& file, const FamilyRequest& request,
+                                 const KernelConfig& config) {
+  const auto rules = membership_rules(file, request);
+  BoundProgram program(formulas_of(rules), family_scope(*file.space, file.formulas, false), request);
+  const auto answers = program.evaluate(config);
+  std::vector<Rule> refusing;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (!admits(answers[i])) refusing.push_back(rules[i]);
+  }
+  return refusing;
+}
+
 /// Whether the table holds the config.
 bool holds(const ConfigTable& configs, const KernelConfig& config) {
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -86,58 +120,47 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
   return refusals;
 }
 
-std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
-                             const KernelConfig& config) {
+WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config) {
   if (config.space != file.space) {
     fail(Errc::invalid_argument, "a config of {} is not of the family {}",
          config.space ? config.space->provider : "no space", file.name);
   }
-  const auto rules = membership_rules(file, request);
-  BoundProgram program(formulas_of(rules), family_scope(*file.space, file.formulas, false), request);
-  const auto answers = program.evaluate(config);
-  std::vector<Rule> refusing;
-  for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (!admits(answers[i])) refusing.push_back(rules[i]);
-  }
   const RuleSet& set = file.rule_set(request.rules);
-  if (set.blocks.empty() && set.from.starts_with(kMembersList)) {
-    const std::vector<Rule> of_member = why_not_members(set.from, file, request, config);
-    refusing.insert(refusing.end(), of_member.begin(), of_member.end());
-    return refusing;
-  }
-  if (set.blocks.empty() || !set.from.empty()) {
+  const WhyNot in{.refusing = rules_refusing(file, request, config), .axes_outside = 0};
+  WhyNot of_member;
+  if (set.from.starts_with(kMembersList)) {
+    of_member = why_not_members(set.from, file, request, config);
+    if (of_member.refusing.empty()) return in;
+  } else if (set.blocks.empty() || !set.from.empty()) {
     FamilyRequest unfiltered = request;
     unfiltered.filter.clear();
-    const bool in = holds(enumerate_configs(file, unfiltered, nullptr), config);
-    if (in) return refusing;
+    if (holds(enumerate_configs(file, unfiltered, nullptr), config)) return in;
   }
-  if (set.blocks.empty()) {
-    if (refusing.empty()) {
-      refusing.push_back(
-          {"rule set " + set.name, RuleKind::worth, "",
-           set.from.empty()
-               ? fmt::format("thinning '{}' leaves it out, or that does not have it", set.thin.of)
-               : fmt::format("the list '{}' does not have it", set.from)});
-    }
-    return refusing;
+  const NearestBlock nearest = nearest_block(file, request, config);
+  if (nearest.block && nearest.outside.empty()) return in;
+
+  WhyNot out{.refusing = in.refusing, .axes_outside = of_member.axes_outside};
+  out.refusing.insert(out.refusing.end(), of_member.refusing.begin(), of_member.refusing.end());
+  const auto add = [&](std::string because) {
+    out.refusing.push_back({"rule set " + set.name, RuleKind::worth, "", std::move(because)});
+  };
+  if (nearest.block) {
+    if (nearest.outside.size() >= of_member.axes_outside) return out;
+    add(outside_sentence(file, *nearest.block, nearest.outside, config));
+    out.axes_outside = nearest.outside.size();
+  } else if (out.refusing.empty() && !set.thin.of.empty()) {
+    add(fmt::format("thinning '{}' leaves it out, or that does not have it", set.thin.of));
+  } else if (out.refusing.empty() && set.blocks.empty()) {
+    add(fmt::format("the list '{}' does not have it", set.from));
+  } else if (!set.blocks.empty() && of_member.refusing.empty()) {
+    add("none of its blocks is for this signature and device");
   }
-  std::vector<std::size_t> fewest;
-  const ConfigBlock* nearest = nullptr;
-  for (const ConfigBlock& block : set.blocks) {
-    if (!block.when.empty()) {
-      BoundProgram holds({{"when", block.when}}, family_scope(*file.space, file.formulas, false), request);
-      if (!admits(holds.evaluate(config)[0])) continue;
-    }
-    auto outside = axes_outside(file, request, block, config);
-    if (outside.empty()) return refusing;
-    if (nearest && outside.size() >= fewest.size()) continue;
-    nearest = &block;
-    fewest = std::move(outside);
-  }
-  refusing.push_back({"rule set " + set.name, RuleKind::worth, "",
-                      nearest ? outside_sentence(file, *nearest, fewest, config)
-                              : "none of its blocks is for this signature and device"});
-  return refusing;
+  return out;
+}
+
+std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
+                             const KernelConfig& config) {
+  return why_not(file, request, config).refusing;
 }
 
 }  // namespace kscout
