@@ -13,7 +13,7 @@
 #include "core/decimal_digits.h"
 #include "core/fail.h"
 #include "dataset/columns.h"
-#include "dataset/listed_values.h"
+#include "dataset/merged_metadata.h"
 #include "dataset/operations.h"
 #include "measure/samples.h"
 
@@ -134,10 +134,6 @@ class Merger {
     }
     if (averages()) bring_to_known_level(rows);
     for (const auto& row : rows) add_row(row);
-    for (const auto& [key, value] : table.metadata) {
-      const auto [list, is_new] = merged_.metadata.try_emplace(key, value);
-      if (!is_new) list_values(list->second, value);
-    }
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
@@ -223,7 +219,9 @@ MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
   Merger merger(tables.front().device, common_space(tables), keep);
   for (const MeasurementTable& table : tables) merger.add(table);
-  return merger.take();
+  MeasurementTable merged = merger.take();
+  merged.metadata = merge_metadata(tables);
+  return merged;
 }
 
 }  // namespace kscout

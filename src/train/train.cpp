@@ -10,7 +10,7 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
-#include "dataset/listed_values.h"
+#include "dataset/merged_metadata.h"
 #include "evaluate/static_configs.h"
 #include "forest/lightgbm_text.h"
 #include "sweep/plan.h"
@@ -191,7 +191,7 @@ std::string known_of(const MeasurementTable& table, const char* key) {
 std::string rules_of(const MeasurementTable& table) {
   const std::string rules = known_of(table, "rules");
   if (rules.empty()) return "default";
-  const bool one = listed_values(rules).size() == 1 && rules.find(".toml") == std::string::npos;
+  const bool one = split_list(rules).size() == 1 && rules.find(".toml") == std::string::npos;
   return one ? rules : std::string(kMeasuredRules);
 }
 
@@ -199,7 +199,7 @@ std::string rules_of(const MeasurementTable& table) {
 std::string filter_of(const MeasurementTable& table) {
   const std::string filters = known_of(table, "filter");
   std::string any;
-  for (const std::string_view filter : listed_values(filters)) {
+  for (const std::string_view filter : split_list(filters)) {
     if (filter.empty()) return "";
     any += fmt::format("{}({})", any.empty() ? "" : " or ", filter);
   }
