@@ -10,7 +10,7 @@ namespace kscout {
 inline constexpr std::size_t kMostReadAhead = std::size_t{128} << 10;
 
 /// Reads a byte of each cache line. Reads in order overlap, and the core sees what comes next. Prefetches
-/// instead of reads won half as much (docs/bench/select.md).
+/// win less (docs/design/0003-sliced-forest.md).
 template <class T>
 void read_ahead(std::span<const T> of) noexcept {
   constexpr std::size_t kLine = 64;
