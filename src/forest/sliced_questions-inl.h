@@ -18,8 +18,8 @@ class Questions {
   Questions(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values) noexcept
       : plan_(plan), work_(work), values_(values) {}
 
-  /// What all rows answer alike: work.extents, and work.alive of wide trees. What they answer differently:
-  /// work.vector_of and bits.
+  /// What all rows answer alike: work.extents, and work.alive of trees that are not in bytes. What they
+  /// answer differently: work.vector_of and bits.
   void answer() noexcept {
     read_plan_ahead();
     std::ranges::copy(plan_.alive, work_.alive.begin());
