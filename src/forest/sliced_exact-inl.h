@@ -11,8 +11,6 @@ HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
 
 constexpr std::size_t kBatch = kSlicedBatch;  ///< rows at once
-/// As many rows find their leaves from the ranks of their values: more are faster step by step, together.
-constexpr std::size_t kRowsByRanks = HWY_TARGET == HWY_AVX3_DL ? 2 : 0;
 
 /// Sums of at most kBatch rows, named by their places.
 class RowSums {
@@ -21,12 +19,7 @@ class RowSums {
 
   /// As Forest::predict sums.
   void exact(std::span<const std::uint32_t> places, double* sums) noexcept {
-    if (places.size() <= kRowsByRanks && plan_.all_in_bytes) {
-      find_values_by_ranks(places);
-    } else {
-      gather_batch(places);
-      for (std::size_t t = 0; t < work_.counts.sliced; ++t) find_values(work_.sorted_tasks[t], places.size());
-    }
+    find_values(places);
     add_leaves_in_order(places.size(), sums);
     if (plan_.average && !plan_.trees.empty()) {
       const auto trees = static_cast<double>(plan_.trees.size());
@@ -55,6 +48,17 @@ class RowSums {
  private:
   static constexpr hn::CappedTag<std::int32_t, kBatch> lanes{};
   static constexpr hn::Rebind<std::int8_t, decltype(lanes)> byte_lanes{};
+
+  /// Where the values of the batch's leaves stand, in trees that part the call's rows: batch_leaves.
+  void find_values(std::span<const std::uint32_t> places) noexcept {
+    if constexpr (kRowsByRanks > 0) {
+      if (places.size() <= kRowsByRanks && plan_.all_in_bytes) return find_values_by_ranks(places);
+    }
+    gather_batch(places);
+    for (std::size_t t = 0; t < work_.counts.sliced; ++t) {
+      find_values_by_steps(work_.sorted_tasks[t], places.size());
+    }
+  }
 
   /// Answers of the batch's rows: byte i of batch_bits[v] is 0 or all ones.
   void gather_batch(std::span<const std::uint32_t> places) noexcept {
@@ -100,19 +104,25 @@ class RowSums {
     *to = static_cast<std::int32_t>(leaf);
   }
 
-  /// Where the values of the batch's leaves stand: batch_leaves.
-  void find_values(const SlicedTask& task, std::size_t rows) noexcept {
+  /// A value that is wanted when those of all trees have been found: most are not in a cache near enough.
+  void ask_for_value(std::uint32_t at) const noexcept { hwy::Prefetch(plan_.leaf_value.data() + at); }
+
+  /// As find_values, in one tree.
+  void find_values_by_steps(const SlicedTask& task, std::size_t rows) noexcept {
     std::int32_t leaves[kBatch];
     rows == 1 ? find_leaf(task, leaves) : find_leaves(task, rows, leaves);
     std::uint32_t* const to = work_.batch_leaves.data() + task.tree * kBatch;
     for (std::size_t i = 0; i < rows; ++i) {
       const std::uint32_t at = position(task, static_cast<std::uint32_t>(leaves[i]));
-      hwy::Prefetch(plan_.leaf_value.data() + at);  // most are not in a cache near enough
+      ask_for_value(at);
       to[i] = at;
     }
   }
 
 #if HWY_TARGET == HWY_AVX3_DL
+  /// As many rows find their leaves from the ranks of their values: more are faster step by step, together.
+  static constexpr std::size_t kRowsByRanks = 2;
+
   /// The ranks of one row's values, each as the least and the largest: the column's questions less those that
   /// the row answers with "left".
   SlicedLookup ranks_of(std::uint32_t place) const noexcept {
@@ -131,7 +141,7 @@ class RowSums {
     return ranks;
   }
 
-  /// As find_values, all trees of few rows: all nodes of a tree at once, once for each row.
+  /// As find_values, of few rows: all nodes of a tree at once, once for each row.
   void find_values_by_ranks(std::span<const std::uint32_t> places) noexcept {
     std::array<SlicedLookup, kRowsByRanks> ranks;
     for (std::size_t i = 0; i < places.size(); ++i) ranks[i] = ranks_of(places[i]);
@@ -140,13 +150,14 @@ class RowSums {
       for (std::size_t i = 0; i < places.size(); ++i) {
         const LeafWord leaf = reached_leaves(plan_, tree, ranks[i], work_.alive[tree.alive_word]);
         to[i] = tree.first_leaf + static_cast<std::uint32_t>(std::countr_zero(leaf));
-        hwy::Prefetch(plan_.leaf_value.data() + to[i]);  // most are not in a cache near enough
+        ask_for_value(to[i]);
       }
       to += kBatch;
     }
   }
 #else
-  void find_values_by_ranks(std::span<const std::uint32_t>) const noexcept {}
+  static constexpr std::size_t kRowsByRanks = 0;
+  void find_values_by_ranks(std::span<const std::uint32_t>) noexcept;  // never called, nowhere defined
 #endif
 
   /// Where the value of a tree's alive leaf stands.
@@ -179,7 +190,7 @@ class RowSums {
 #endif
   }
 
-  /// Adds what find_values found in the order of the trees.
+  /// The values that batch_leaves names, and those of trees in which all rows met, in the order of the trees.
   void add_leaves_in_order(std::size_t rows, double* sums) noexcept {
     const double* const values = plan_.leaf_value.data();
     std::fill_n(sums, rows, 0.0);
