@@ -84,6 +84,7 @@ class SlicedForest {
     std::size_t questions = 0;  ///< distinct questions (feature, threshold) that rows answered differently
     std::size_t finished = 0;   ///< rows whose rounded leaves were added of all trees
     std::size_t exact = 0;      ///< rows summed in doubles
+    std::size_t by_ranks = 0;   ///< those of them that found their leaves from the ranks of their values
   };
 
   /// Memory of a call; made for one SlicedForest, for one thread at a time.

@@ -154,6 +154,7 @@ class RowSums {
       }
       to += kBatch;
     }
+    work_.counts.by_ranks += places.size();
   }
 #else
   static constexpr std::size_t kRowsByRanks = 0;

@@ -1,9 +1,11 @@
 // A SlicedForest and the plain walk give the same bits, for forests, rows and calls drawn at random.
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,14 +24,16 @@ namespace {
 /// Rows whose features are constant, fixed or the call's, alike in some rows or different in each; some are
 /// never negative nor missing, as most features are.
 struct DrawnRows {
+  static constexpr std::uint32_t kEachRow = 3;  ///< the partition with a class for each row
+
   SlicedRows rows;
   std::vector<std::uint8_t> positive;       ///< by feature
   std::vector<std::vector<double>> values;  ///< by feature and class; fixed ones as they stand in `rows`
 
   DrawnRows(toy::RandomForest& draw, const Forest& forest, std::size_t count) {
     rows.rows = count;
-    for (std::size_t p = 0; p < 4; ++p) {
-      const std::size_t classes = p == 3 ? count : 1 + draw.below(std::min<std::size_t>(count, 40));
+    for (std::size_t p = 0; p <= kEachRow; ++p) {
+      const std::size_t classes = p == kEachRow ? count : 1 + draw.below(std::min<std::size_t>(count, 40));
       std::vector<std::uint32_t> class_of(count);
       for (std::size_t r = 0; r < count; ++r) {
         class_of[r] = static_cast<std::uint32_t>(r < classes ? r : draw.below(classes));
@@ -48,6 +52,12 @@ struct DrawnRows {
       }
       rows.features.push_back(std::move(feature));
     }
+  }
+
+  /// Whatever was drawn for the feature, each row has a value of its own, and each call others.
+  void part_all_rows(std::size_t feature) {
+    rows.features[feature] = {.partition = kEachRow, .fixed = {}};
+    values[feature].resize(rows.rows);
   }
 
   void draw_call(toy::RandomForest& draw, const Forest& forest) {
@@ -96,14 +106,36 @@ std::vector<ScoredRow> plain_top(const std::vector<double>& scores, const std::v
   return rows;
 }
 
-std::vector<const SlicedKernels*> kernels_here() {
-  std::vector<const SlicedKernels*> kernels = {&kSlicedScalar};
+struct Compiled {
+  const SlicedKernels* kernels;
+  bool runs_here;
+};
+
+std::vector<Compiled> all_kernels() {
+  std::vector<Compiled> kernels = {{&kSlicedScalar, true}};
 #if defined(__x86_64__)
-  if (hwy::SupportedTargets() & HWY_AVX2) kernels.push_back(&kSlicedAvx2);
-  if (hwy::SupportedTargets() & HWY_AVX3) kernels.push_back(&kSlicedAvx512);
-  if (best_instruction_set() == InstructionSet::avx512_dl) kernels.push_back(&kSlicedAvx512Dl);
+  kernels.push_back({&kSlicedAvx2, (hwy::SupportedTargets() & HWY_AVX2) != 0});
+  kernels.push_back({&kSlicedAvx512, (hwy::SupportedTargets() & HWY_AVX3) != 0});
+  kernels.push_back({&kSlicedAvx512Dl, best_instruction_set() == InstructionSet::avx512_dl});
 #endif
   return kernels;
+}
+
+std::vector<const SlicedKernels*> kernels_here() {
+  std::vector<const SlicedKernels*> kernels;
+  for (const Compiled& compiled : all_kernels()) {
+    if (compiled.runs_here) kernels.push_back(compiled.kernels);
+  }
+  return kernels;
+}
+
+/// Says so where the other tests are silent.
+TEST(SlicedForest, EveryInstructionSetIsTestedHere) {
+  std::string absent;
+  for (const Compiled& compiled : all_kernels()) {
+    if (!compiled.runs_here) absent += fmt::format(" {}", compiled.kernels->name);
+  }
+  if (!absent.empty()) GTEST_SKIP() << "this CPU lacks instruction sets, NOT TESTED here:" << absent;
 }
 
 std::vector<std::uint32_t> family_order(std::size_t rows) {
@@ -116,15 +148,22 @@ std::uint64_t bits_of(double value) { return std::bit_cast<std::uint64_t>(value)
 
 struct Seen {
   std::size_t constant = 0, sliced = 0, questions = 0, dropped = 0, dropped_early = 0;
+  std::size_t by_ranks = 0, by_ranks_of_few = 0;  ///< the latter where others were dropped early
+  std::size_t fewest_questions = SIZE_MAX;        ///< of a call
 };
 
-void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, Seen& seen) {
+constexpr std::size_t kCalls = 3;
+/// How many rows each call asks for; 0: any number.
+using TopSizes = std::array<std::size_t, kCalls>;
+
+void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, Seen& seen,
+             const TopSizes& top_sizes = {}) {
   const std::size_t count = rows.rows.rows, features = forest.feature_count;
   for (const SlicedKernels* kernels : kernels_here()) {
     const Best best = draw.below(2) == 0 ? Best::highest : Best::lowest;
     const SlicedForest sliced(forest, rows.rows, best, *kernels);
     SlicedForest::Scratch scratch(sliced);
-    for (int call = 0; call < 3; ++call) {
+    for (std::size_t call = 0; call < kCalls; ++call) {
       SCOPED_TRACE(fmt::format("{} call {} rows {}", kernels->name, call, count));
       rows.draw_call(draw, forest);
       const auto pointers = rows.pointers();
@@ -140,7 +179,8 @@ void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, See
       for (std::size_t r = 0; r < count; ++r) {
         if (all || draw.below(3) != 0) allowed[r / 64] |= std::uint64_t{1} << (r % 64);
       }
-      std::vector<ScoredRow> top(1 + draw.below(4) * draw.below(count + 2));
+      const std::size_t any = 1 + draw.below(4) * draw.below(count + 2);
+      std::vector<ScoredRow> top(top_sizes[call] != 0 ? top_sizes[call] : any);
       const auto want = plain_top(expected, allowed, top.size(), best);
       ASSERT_EQ(sliced.top(pointers, allowed, family_order(count), top, scratch), want.size());
       for (std::size_t i = 0; i < want.size(); ++i) {
@@ -154,6 +194,9 @@ void compare(const Forest& forest, DrawnRows& rows, toy::RandomForest& draw, See
       seen.questions += counts.questions;
       seen.dropped += count - counts.exact;
       seen.dropped_early += count - counts.finished;
+      seen.by_ranks += counts.by_ranks;
+      if (counts.finished < count) seen.by_ranks_of_few += counts.by_ranks;
+      seen.fewest_questions = std::min(seen.fewest_questions, counts.questions);
     }
   }
 }
@@ -181,10 +224,43 @@ TEST(SlicedForest, EqualsThePlainWalkBitForBit) {
   EXPECT_GT(seen.dropped_early, 1000u);
 }
 
+/// Trees that fit a word of leaves and columns that fit a lookup: what of the best few rows is summed exactly
+/// finds its leaves from the ranks of its values, where an instruction set can do that.
+TEST(SlicedForest, FindsTheBestFewOfTreesInBytes) {
+  Seen seen;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(fmt::format("seed {}", seed));
+    toy::RandomForest draw({.features = 2 + static_cast<std::uint32_t>(seed % 5),
+                            .trees = 20 + seed % 21,
+                            .most_leaves = 31 + static_cast<std::uint32_t>(seed % 2),
+                            .categorical = 0.05,
+                            .average = seed % 3 == 0},
+                           seed);
+    const Forest forest = draw.forest();
+    constexpr std::array row_counts = {2u, 65u, 300u, 1100u, 1500u};
+    DrawnRows rows(draw, forest, row_counts[seed % row_counts.size()]);
+    rows.part_all_rows(0);
+    rows.part_all_rows(1);
+    compare(forest, rows, draw, seen, {1, 2, 3});
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(seen.dropped_early, 1000u);
+  if (best_instruction_set() == InstructionSet::avx512_dl) {
+    EXPECT_GT(seen.by_ranks, 50u);
+    EXPECT_GT(seen.by_ranks_of_few, 20u);
+  }
+}
+
 /// More questions of one feature than a byte counts, and more of all than two bytes.
 TEST(SlicedForest, ManyThresholdsOfOneFeature) {
   constexpr std::uint32_t kMissingNone = 0b001;
-  for (const auto& [trees, limit] : {std::pair{12u, 255u}, {4000u, 65'535u}}) {
+  struct Case {
+    std::uint32_t trees, rows;
+    std::size_t thresholds, questions;  ///< more than these
+  };
+  // The few trees have two columns, of nodes with either default way: one has more than a word of questions.
+  for (const auto& [trees, row_count, thresholds, questions] :
+       {Case{12, 700, 255, 2 * 64}, Case{4000, 130, 65'535, 255}}) {
     SCOPED_TRACE(fmt::format("{} trees", trees));
     Seen seen;
     toy::RandomForest draw({.features = 1,
@@ -195,10 +271,13 @@ TEST(SlicedForest, ManyThresholdsOfOneFeature) {
                             .missing_kinds = kMissingNone},
                            trees);
     const Forest forest = draw.forest();
-    ASSERT_GT(std::set(forest.threshold.begin(), forest.threshold.end()).size(), limit);
-    DrawnRows rows(draw, forest, 130);
+    ASSERT_GT(std::set(forest.threshold.begin(), forest.threshold.end()).size(), thresholds);
+    DrawnRows rows(draw, forest, row_count);
+    rows.part_all_rows(0);
     compare(forest, rows, draw, seen);
     if (HasFatalFailure()) return;
+    EXPECT_GT(seen.sliced, seen.constant);
+    EXPECT_GT(seen.fewest_questions, questions);
   }
 }
 
