@@ -5,7 +5,8 @@
 ///     merge_metadata(tables).at("rules");   // "default; full"
 ///     split_list("default; full");          // {"default", "full"}
 ///
-/// An empty value is one: a sweep without a filter measured more than its neighbours in the list.
+/// An empty value is one: a sweep without a filter measured more than its neighbours in the list. For
+/// `filter` a table without the key says the same.
 #include <map>
 #include <span>
 #include <string>

@@ -212,6 +212,15 @@ TEST(DatasetMerge, MetadataListEveryValueOnce) {
   EXPECT_EQ(merged.at("filter"), "; c.mr > 4") << "no filter is one of both";
 }
 
+TEST(DatasetMerge, ATableThatNamesNoFilterHasNone) {
+  auto filtered = timed({10, 20, 30}), silent = filtered;
+  filtered.metadata = {{"filter", "c.mr > 4"}};
+  silent.metadata = {};
+  EXPECT_EQ(merge(std::vector{filtered, silent}, Keep::mean).metadata.at("filter"), "c.mr > 4; ");
+  EXPECT_EQ(merge(std::vector{silent, filtered}, Keep::mean).metadata.at("filter"), "; c.mr > 4");
+  EXPECT_TRUE(merge(std::vector{silent, silent}, Keep::mean).metadata.empty());
+}
+
 TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
   MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
   tables[0].rows[2].measured.spread = 0.01234;
