@@ -6,7 +6,8 @@
 ///     split_list("default; full");          // {"default", "full"}
 ///
 /// An empty value is one: a sweep without a filter measured more than its neighbours in the list. For
-/// `filter` a table without the key says the same.
+/// `filter` a table without the key says the same. Of clocks the least and the largest are kept, of `created`
+/// the first and the last time.
 #include <map>
 #include <span>
 #include <string>

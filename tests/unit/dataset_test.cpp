@@ -221,6 +221,26 @@ TEST(DatasetMerge, ATableThatNamesNoFilterHasNone) {
   EXPECT_TRUE(merge(std::vector{silent, silent}, Keep::mean).metadata.empty());
 }
 
+TEST(DatasetMerge, ClocksAndTimesOfCreationAreSpans) {
+  auto a = timed({10, 20, 30}), b = a, c = a;
+  a.metadata = {{"clock_mhz_min", "990"},  // not the least text
+                {"clock_mhz_max", "1290"},
+                {"created", "2026-11-21T21:36:43Z"}};
+  b.metadata = {{"clock_mhz_min", "1440; 975.5; 1290"},
+                {"clock_mhz_max", "1980; 990"},
+                {"created", "2026-11-22T17:20:11Z; 2026-11-20T08:00:00Z; 2026-11-21T21:36:43Z"}};
+  c.metadata = {{"created", "2026-11-23T00:00:01Z"}};
+  const auto before = merge(std::vector{a, b}, Keep::mean);
+  EXPECT_EQ(before.metadata.at("clock_mhz_min"), "975.5");
+  EXPECT_EQ(before.metadata.at("clock_mhz_max"), "1980");
+  EXPECT_EQ(before.metadata.at("created"), "2026-11-20T08:00:00Z to 2026-11-22T17:20:11Z");
+  EXPECT_EQ(merge(std::vector{c, before}, Keep::mean).metadata.at("created"),
+            "2026-11-20T08:00:00Z to 2026-11-23T00:00:01Z");
+  EXPECT_EQ(merge(std::vector{a, a}, Keep::mean).metadata, a.metadata);
+  EXPECT_EQ(merge(std::vector{b}, Keep::mean).metadata.at("clock_mhz_min"), "975.5")
+      << "lists of files merged before";
+}
+
 TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
   MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
   tables[0].rows[2].measured.spread = 0.01234;
