@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
+#include "dataset/merged_metadata.h"
 #include "dataset/operations.h"
 #include "features/schema.h"
 #include "options.h"
@@ -105,8 +106,8 @@ void train_verb(Options& options) {
     tables.push_back(read_dataset(file));
     origin.data_files.push_back(std::filesystem::path(file).filename().string());
     origin.data_rows += tables.back().rows.size();
-    for (const auto& [key, value] : tables.back().metadata) origin.metadata.emplace(key, value);
   }
+  origin.metadata = merge_metadata(tables);
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
     fail(Errc::invalid_argument, "--op {}: the datasets are of {}", options.op, word(op));
@@ -170,7 +171,8 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--handicap-percent", options->handicap_percent, "by so much of their speed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 99.0));
-  verb.add_option("--rules", options->rules, "rule set of the candidates (default: the dataset's)");
+  verb.add_option("--rules", options->rules,
+                  "rule set of the candidates (default: the dataset's; of several, what was measured)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
   add_word_option(verb, "--fold-by", options->train.fold_by,

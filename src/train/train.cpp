@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <unordered_set>
 
@@ -181,23 +182,25 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
   return families;
 }
 
-std::string known_of(const MeasurementTable& table, const char* key) {
-  const auto found = table.metadata.find(key);
-  return found == table.metadata.end() ? std::string() : found->second;
+using Metadata = std::map<std::string, std::string>;
+
+std::string known_of(const Metadata& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? std::string() : found->second;
 }
 
-/// The rule set that a table was measured under. Of several, and of a file that may not be here, what was
+/// The rule set that all was measured under. Of several, and of a file that may not be here, what was
 /// measured.
-std::string rules_of(const MeasurementTable& table) {
-  const std::string rules = known_of(table, "rules");
+std::string rules_of(const Metadata& metadata) {
+  const std::string rules = known_of(metadata, "rules");
   if (rules.empty()) return "default";
   const bool one = split_list(rules).size() == 1 && rules.find(".toml") == std::string::npos;
   return one ? rules : std::string(kMeasuredRules);
 }
 
-/// What holds for a config that one of the table's sweeps could measure; empty: for all.
-std::string filter_of(const MeasurementTable& table) {
-  const std::string filters = known_of(table, "filter");
+/// What holds for a config that one of the sweeps could measure; empty: for all.
+std::string filter_of(const Metadata& metadata) {
+  const std::string filters = known_of(metadata, "filter");
   std::string any;
   for (const std::string_view filter : split_list(filters)) {
     if (filter.empty()) return "";
@@ -212,8 +215,10 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   const MeasurementTable& first = tables.front();
   if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
-  if (rules.empty()) rules = rules_of(first);
+  const Metadata metadata = merge_metadata(tables);
+  if (rules.empty()) rules = rules_of(metadata);
   if (rules == kMeasuredRules) return measured_configs(tables);
+  const std::string filter = filter_of(metadata);
   std::vector<Family> families;
   for (const MeasurementTable& table : tables) {
     for (const Problem& problem : table.problems) {
@@ -225,7 +230,7 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
                                     .signature = signature,
                                     .device = first.device,
                                     .rules = rules,
-                                    .filter = filter_of(first)}));
+                                    .filter = filter}));
     }
   }
   return families;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -98,6 +99,32 @@ TEST(Families, OfSeveralFiltersWhatAnyOfThemAdmits) {
   EXPECT_EQ(configs({low, ""}), configs({""}));
   EXPECT_EQ(configs({"", low}), configs({""})) << "a sweep without a filter measured all";
   EXPECT_GT(configs({""}), configs({low}));
+}
+
+TEST(Families, OfSeparateTablesAsOfMerged) {
+  using Metadata = std::map<std::string, std::string>;
+  const Metadata tiny{{"rules", "tiny"}}, low{{"rules", "tiny"}, {"filter", "c.mr <= 4"}},
+      high{{"rules", "tiny"}, {"filter", "c.mr > 4"}}, full{{"rules", "full"}};
+  const auto names = [](const Family& family) {
+    std::vector<std::string> all;
+    for (std::size_t i = 0; i < family.configs.size(); ++i) all.push_back(family.name(i));
+    return all;
+  };
+  for (const auto& [first, second] : {std::pair(low, high), {low, tiny}, {tiny, full}}) {
+    std::vector<MeasurementTable> sweeps(2, toy::measurements(6, 1));
+    sweeps[0].metadata = first;
+    sweeps[1].metadata = second;
+    const MeasurementTable merged = merge(sweeps, Keep::first);
+    const auto separate = families_of(sweeps), together = families_of(std::span(&merged, 1));
+    ASSERT_EQ(separate.size(), together.size());
+    for (std::size_t i = 0; i < separate.size(); ++i) {
+      EXPECT_EQ(separate[i].signature, together[i].signature);
+      EXPECT_EQ(separate[i].rules, together[i].rules);
+      EXPECT_EQ(names(separate[i]), names(together[i]));
+    }
+    const auto of_first = families_of(std::span(sweeps).first(1));
+    EXPECT_NE(names(separate.at(0)), names(of_first.at(0))) << "the second measured others as well";
+  }
 }
 
 TEST(Labels, FailuresAreWorst) {
