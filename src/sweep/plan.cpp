@@ -36,8 +36,12 @@ std::map<std::string, std::string> host_provenance() {
   facts["git_version"] = build.git;
   facts["compiler"] = fmt::format("{} {}", build.compiler, build.flags);
   utsname system{};
-  if (uname(&system) == 0)
-    facts["system"] = fmt::format("{} {} {}", system.sysname, system.release, system.machine);
+  if (uname(&system) == 0) {
+    // What follows the version names the build of a distribution or of one site.
+    const std::string_view release = system.release;
+    facts["system"] =
+        fmt::format("{} {} {}", system.sysname, release.substr(0, release.find('-')), system.machine);
+  }
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
     if (!line.starts_with("model name")) continue;

@@ -58,8 +58,8 @@ struct TrainingResult {
 
 /// The families that the tables were measured from: one per signature among their problems, enumerated by
 /// `rules` (empty: the rule set that the tables name, else "default"; of several rule sets as of
-/// kMeasuredRules the tables' own configs) and what any of the tables' filters admits. Tables give what
-/// merged they would.
+/// kMeasuredRules the tables' own configs) and what any of the tables' filters admits:
+/// the same for several tables as for one merged from them.
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
 
 /// `families`: the candidates of the model, one per signature; those of signatures without measurements are

@@ -8,6 +8,7 @@
 
 #include "core/decimal_digits.h"
 #include "sweep/journal_file.h"
+#include "sweep/plan.h"
 #include "sweep/queue.h"
 
 namespace kscout {
@@ -173,6 +174,12 @@ Measurement timed(double us, Status status = Status::ok) {
   m.status = status;
   m.time_us = us;
   return m;
+}
+
+TEST(Provenance, SystemIsAReleaseThatOthersKnow) {
+  const std::string system = host_provenance().at("system");
+  EXPECT_EQ(std::ranges::count(system, ' '), 2) << system;
+  EXPECT_EQ(system.find('-'), std::string::npos) << system;
 }
 
 TEST(WorkQueue, AllThenContendersThenNothing) {
