@@ -48,7 +48,8 @@ class Reader : private TomlReader {
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
     read_rules(root);
     if (const auto* node = root.get("signatures")) read_signatures(table_of(*node, "signatures"));
-    if (const auto* node = root.get("rule_set")) read_rule_sets(table_of(*node, "rule_set"));
+    read_rule_sets_of(root);
+    for (const auto& included : included_) within(included.name, [&] { read_rule_sets_of(included.table); });
     if (family_.rule_sets.empty()) complain(root, "no [rule_set.NAME] is given");
     return std::move(family_);
   }
@@ -75,7 +76,7 @@ class Reader : private TomlReader {
     std::string name;
     toml::table table;
   };
-  /// Formulas, tables and rules of other files stand before the file's own.
+  /// Formulas, tables and rules of other files stand before the file's own, their rule sets behind its own.
   void read_includes(const toml::array& names) {
     for (const toml::node& name : names) {
       const std::string path = "families/" + text_of(name, "include");
@@ -83,7 +84,8 @@ class Reader : private TomlReader {
         complain(name, fmt::format("there is no {}", path));
       included_.push_back({path, toml::parse(embedded_file(path), path)});
       within(path, [&] {
-        check_keys(included_.back().table, "key of an included file", {"formula", "table", "rule"});
+        check_keys(included_.back().table, "key of an included file",
+                   {"formula", "table", "rule", "rule_set"});
         read_facts(included_.back().table);
       });
     }
@@ -193,6 +195,10 @@ class Reader : private TomlReader {
   }
 
   // ---- rule sets
+
+  void read_rule_sets_of(const toml::table& root) {
+    if (const auto* node = root.get("rule_set")) read_rule_sets(table_of(*node, "rule_set"));
+  }
 
   void read_rule_sets(const toml::table& table) {
     for (const auto& [name, node] : as_written(table)) {

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json_text.h"
 #include "family/family_file.h"
 #include "generate/emitter.h"
 
@@ -267,7 +268,7 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   writer.write("library.cpp", library_source(report.kernels, emitter.backend));
   writer.write("kernels.cmake", kernels_cmake(request, report));
   writer.write("CMakeLists.txt", cmake_text(request, emitter));
-  writer.write(kSourcesFile, sources_json(request, report, emitter, sources).dump(1) + '\n');
+  writer.write(kSourcesFile, readable_json(sources_json(request, report, emitter, sources)));
   writer.remove_others(sources, earlier);
   return report;
 }
@@ -325,7 +326,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
     if (kernel.kernel != kernel.name) one["kernel"] = kernel.kernel;
   }
   const fs::path index = library.parent_path() / (project.name + ".kscout-library.json");
-  write_file_atomically(index, json.dump(1) + '\n');
+  write_file_atomically(index, readable_json(json));
   return index;
 }
 

@@ -5,6 +5,7 @@
 #include "core/field_json.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json_text.h"
 #include "measure/affinity.h"
 #include "sweep/plan.h"
 
@@ -93,7 +94,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   if (!std::filesystem::exists(path)) {
     json manifest = mine;
     manifest["provenance"] = plan.provenance;
-    create_file_atomically(path, manifest.dump(1) + "\n");
+    create_file_atomically(path, readable_json(manifest));
   }
   json there = parse_manifest(path);
   there.erase("provenance");

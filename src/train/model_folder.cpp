@@ -11,6 +11,7 @@
 #include "core/field_json.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json_text.h"
 #include "features/schema.h"
 #include "forest/gzip.h"
 #include "train/oof_parquet.h"
@@ -177,9 +178,7 @@ Json importances(const TrainedTarget& target, const Schema& schema) {
   return json;
 }
 
-void write_json(const fs::path& file, const Json& json) {
-  write_file_atomically(file, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
+void write_json(const fs::path& file, const Json& json) { write_file_atomically(file, readable_json(json)); }
 
 /// A new, empty folder beside `folder`; removed with its content unless release() was called.
 class Staging {
