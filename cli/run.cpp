@@ -35,12 +35,18 @@ struct RunOptions {
   Format format = Format::text;
 };
 
-/// The backends to choose from: all, or the one that was asked for.
+constexpr std::string_view kGpu = "cuda";
+
+/// The backends to choose from: all on this machine's CPU, or the one that was asked for.
 Registry registry_of(const RunOptions& options) {
+  Registry one;
+  if (options.backend == kGpu) {  // in no list with others: its operands are in the GPU's memory
+    one.add(backend(kGpu));
+    return one;
+  }
   Registry all = options.libraries.registry();
   if (options.backend.empty()) return all;
   all.backend(options.backend);  // throws for an unknown one
-  Registry one;
   for (const auto& backend : all.backends()) {
     if (backend->name() == options.backend) one.add(backend);
   }
@@ -48,7 +54,8 @@ Registry registry_of(const RunOptions& options) {
 }
 
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
-  if (!is_conv(signature.op)) check_rules("native", signature.op, options.policy.rules);
+  const std::string provider(options.backend == kGpu ? backend(kGpu).provider() : "native");
+  if (!is_conv(signature.op)) check_rules(provider, signature.op, options.policy.rules);
   if (options.model.empty()) return {registry, options.policy};
   return {Selector::load(options.model), registry, options.policy};
 }
@@ -255,7 +262,7 @@ void setup_run(CLI::App& verb) {
                   "run this config instead of the selector's, unpadded; repeat to compare ('auto': the "
                   "selector's choice, 'default': the rule set's default config)");
   verb.add_option("--backend", options->backend,
-                  "what executes: cpu or a kernel library's name (default: any that can)");
+                  "what executes: cpu, cuda or a kernel library's name (default: any that can on the CPU)");
   options->libraries.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");
@@ -278,7 +285,8 @@ void setup_run(CLI::App& verb) {
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"
-      "  kscout run gemm:256x256x256 --fallback exhaustive");
+      "  kscout run gemm:256x256x256 --fallback exhaustive\n"
+      "  kscout run gemm:16x4096x4096:bf16 --backend cuda --model models/gemm_bf16_h200");
   verb.callback([options] { run_verb(*options); });
 }
 

@@ -36,6 +36,8 @@ struct Rule {
   std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `serves` rules also
                         ///< p.<problem field> and t.<trait>
   std::string because;  ///< the fact, and where it is written down or measured
+  bool suggested = false;  ///< a `serves` rule that is also asked of what a library's own heuristic names:
+                           ///< about wrong results, not about what the library refuses
 };
 
 struct FamilyRequest {

@@ -58,6 +58,10 @@ class TomlReader {
     for (const toml::node& one : array_of(node, what)) texts.push_back(text_of(one, what));
     return texts;
   }
+  bool flag_of(const toml::node& node, std::string_view what) const {
+    if (const auto* flag = node.as_boolean()) return flag->get();
+    complain(node, fmt::format("{} is true or false", what));
+  }
   /// From 1 to a million.
   std::size_t count_of(const toml::node& node, std::string_view what) const {
     const auto* number = node.as_integer();

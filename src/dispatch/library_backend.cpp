@@ -5,7 +5,7 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "dispatch/library_file.h"
-#include "dispatch/serve_reason.h"
+#include "family/serve_reason.h"
 #include "measure/operands.h"
 
 namespace kscout {

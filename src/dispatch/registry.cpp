@@ -6,8 +6,8 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "dispatch/library_backend.h"
-#include "dispatch/serve_reason.h"
 #include "family/family_file.h"
+#include "family/serve_reason.h"
 
 namespace kscout {
 

@@ -174,7 +174,7 @@ class Reader : private TomlReader {
   }
 
   void read_rule(const toml::table& table) {
-    check_keys(table, "key of a rule", {"name", "kind", "admits", "because"});
+    check_keys(table, "key of a rule", {"name", "kind", "admits", "because", "suggested"});
     Rule rule;
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
@@ -186,6 +186,12 @@ class Reader : private TomlReader {
     rule.kind = static_cast<RuleKind>(*position);
     rule.admits = required_text(table, "admits", what);
     rule.because = required_text(table, "because", what);
+    if (const auto* node = table.get("suggested")) {
+      rule.suggested = flag_of(*node, "suggested");
+      if (rule.suggested && rule.kind != RuleKind::serves)
+        complain(*node,
+                 fmt::format("{} is of kind {}; what a library names is asked of serves rules", what, kind));
+    }
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
     }

@@ -1,9 +1,11 @@
 // A module for backend cuda whose GPUs are this machine's CPU (the second one says that it is an H100): the
-// border of src/backend/cuda/module.h over plain memory, with a library of three algorithms. What is above
-// the border can so be tested where no GPU is.
+// border of src/backend/cuda/module.h over plain memory, with a library that names four algorithms. What is
+// above the border can so be tested where no GPU is.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,7 +31,9 @@ double now_us() {
 
 constexpr Algorithm kSuggested[] = {{0, 7, 64, 64, 32, 3, 1, 0, 0, 0, 0, 1, 1},
                                     {0, 7, 128, 64, 32, 3, 1, 0, 1, 0, 0, 2, 1},
-                                    {0, 9, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0}};
+                                    {0, 9, 32, 8, 0, 0, 1, 0, 0, 0, 0, 0, 0},
+                                    {0, 66, 64, 64, 64, 0, 9, 2, 0, 0, 0, 1, 1}};
+constexpr auto kSuggestions = static_cast<std::int32_t>(std::size(kSuggested));
 
 MatrixView view(DType dtype, std::int64_t rows, std::int64_t columns, std::int64_t leading,
                 std::int64_t stride, bool row_major) {
@@ -40,7 +44,15 @@ double load(const MatrixView& of, const void* data, std::int64_t at) {
   return with_element(of.dtype, [&]<class E>() { return E::load(data, at); });
 }
 
-/// Algorithm 9 forgets the last product of each sum when K is odd.
+/// How many products of each sum of K the algorithm adds up: 9 forgets the last when K is odd, 66 the last
+/// ones when its parts are whole tiles that together are shorter than K.
+std::int64_t depth_of(const Algorithm& a, std::int64_t k) {
+  if (a.id == 9) return k / 2 * 2;
+  if (a.id != 66) return k;
+  const std::int64_t part = (k / a.split_k + a.tile_k - 1) / a.tile_k * a.tile_k;
+  return std::min(k, part * a.split_k);
+}
+
 class HostMatmul final : public Matmul {
  public:
   HostMatmul(const MatmulShape& shape, const Algorithm& algorithm) : s_(shape), algorithm_(algorithm) {}
@@ -53,7 +65,7 @@ class HostMatmul final : public Matmul {
     const MatrixView a = view(s_.dtype_a, s_.m, s_.k, s_.lda, s_.stride_a, row_a),
                      b = view(s_.dtype_b, s_.k, s_.n, s_.ldb, s_.stride_b, row_b),
                      c = view(s_.dtype_c, s_.m, s_.n, s_.ldc, s_.stride_c, true);
-    const std::int64_t depth = algorithm_.id == 9 ? s_.k / 2 * 2 : s_.k;
+    const std::int64_t depth = depth_of(algorithm_, s_.k);
     for (std::int64_t item = 0; item < s_.batch; ++item) {
       for (std::int64_t i = 0; i < s_.m; ++i) {
         for (std::int64_t j = 0; j < s_.n; ++j) {
@@ -166,7 +178,7 @@ class HostModule final : public Module {
 
   Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t,
                 Matmul** matmul) noexcept override {
-    if (algorithm.suggestion > 3) return say(Answer::unsupported, "only 3 are suggested");
+    if (algorithm.suggestion > kSuggestions) return say(Answer::unsupported, "fewer are suggested");
     const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
     if (chosen.tile_m > 128) return say(Answer::unsupported, "the tile is too large");
     *matmul = new HostMatmul(shape, chosen);
@@ -174,7 +186,7 @@ class HostModule final : public Module {
   }
   Answer suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
                  std::int32_t* count) noexcept override {
-    *count = std::min<std::int32_t>(capacity, 3);
+    *count = std::min(capacity, kSuggestions);
     std::copy_n(kSuggested, *count, out);
     return Answer::done;
   }

@@ -103,11 +103,12 @@ TEST(CublasltRefusals, AreToldByTheRules) {
 /// Whether option `custom` of algorithm 13 is admitted for C of m x n.
 bool vector_option_serves(Layout layout, std::int64_t m, std::int64_t n, int custom) {
   const GemmProblem problem = make_gemm(m, n, 256, DType::bf16, layout);
-  const Family family = enumerate({.provider = "cublaslt",
-                                   .signature = signature_of(problem),
-                                   .device = device_preset("h200"),
-                                   .rules = "wide",
-                                   .filter = fmt::format("c.algorithm == 13 and c.custom == {}", custom)});
+  const Family family =
+      enumerate({.provider = "cublaslt",
+                 .signature = signature_of(problem),
+                 .device = device_preset("h200"),
+                 .rules = "wide",
+                 .filter = fmt::format("c.algorithm == 13 and c.custom == {} and c.split_k == 1", custom)});
   std::vector<std::uint8_t> serves(family.configs.size());
   EXPECT_EQ(serves.size(), 1u);
   serving_configs(family, problem, serves);

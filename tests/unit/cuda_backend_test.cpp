@@ -83,7 +83,7 @@ TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {
     EXPECT_EQ(right.measured.status, Status::ok) << right.reason;
     EXPECT_GT(right.measured.time_us, 0);
     EXPECT_EQ(bench.coarse({&gpu, suggestion(3)}, 1e9).measured.status, Status::wrong) << "K is odd";
-    EXPECT_EQ(bench.coarse({&gpu, suggestion(4)}, 1e9).measured.status, Status::unsupported);
+    EXPECT_EQ(bench.coarse({&gpu, suggestion(5)}, 1e9).measured.status, Status::unsupported);
     CublasLtConfig other;
     other.version = 120900;
     const Outcome refused = bench.coarse({&gpu, other.kernel_config()}, 1e9);
@@ -116,14 +116,28 @@ TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
   EXPECT_THROW(gpu.prepare(make_gemm(30, 20, 41, DType::bf16), compiled), Error);
 }
 
+TEST_F(CudaBackendTest, SuggestionsThatGiveWrongResultsAreRefused) {
+  Backend& gpu = backend("cuda");
+  ProblemBench bench({.cache = CacheState::cold}, 1, gpu.instruments());
+  // Nine parts of floor(4616 / 9) = 512, whole tiles, leave out 8 of K; of 4608 none.
+  bench.open(make_gemm(12, 8, 4616, DType::bf16));
+  const Outcome refused = bench.coarse({&gpu, suggestion(4)}, 1e9);
+  EXPECT_EQ(refused.measured.status, Status::unsupported) << refused.reason;
+  EXPECT_NE(refused.reason.find("a66_64x64x64_st0_s9"), std::string::npos) << refused.reason;
+  EXPECT_NE(refused.reason.find("parts-reach-the-end"), std::string::npos) << refused.reason;
+  bench.open(make_gemm(12, 8, 4608, DType::bf16));
+  EXPECT_EQ(bench.coarse({&gpu, suggestion(4)}, 1e9).measured.status, Status::ok);
+  EXPECT_NE(gpu.prepare(make_gemm(12, 8, 4616, DType::bf16), suggestion(1)), nullptr);
+}
+
 TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
   const auto found = harvest({make_gemm(64, 64, 64, DType::bf16), make_gemm(65, 64, 64, DType::fp16)}, {});
   ASSERT_EQ(found.size(), 2u);
-  EXPECT_EQ(found[0].suggested.size(), 3u);
+  EXPECT_EQ(found[0].suggested.size(), 4u);
   EXPECT_GT(found[0].widened.size(), 3u);
   EXPECT_GT(found[0].refused, 0u) << "tiles above 128";
   const std::string path = testing::TempDir() + "harvest.toml";
-  create_file_atomically(path, rule_set_text(found));
+  write_file_atomically(path, rule_set_text(found));
   const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
   const auto configs = [&](const std::string& rules) {
     return enumerate({"cublaslt", signature, device_preset("h200"), rules, ""}).configs.size();

@@ -1,5 +1,7 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 #include <mutex>
 
@@ -12,6 +14,8 @@
 #include "backend/driver_facts.h"
 #include "core/fail.h"
 #include "core/names.h"
+#include "family/family_file.h"
+#include "family/serve_reason.h"
 #include "measure/matrix_view.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
@@ -70,17 +74,32 @@ Algorithm algorithm_of(const CublasLtConfig& c) {
           c.reduction,  c.swizzle,   c.custom, c.inner,  c.cluster_m, c.cluster_n};
 }
 
+/// The library also names algorithms that give wrong results. Throws unsupported for those that rules know.
+void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named) {
+  const bool unknown = named.suggestion > 0;  // it has parts without a name here
+  if (unknown) return;
+  std::vector<Rule> rules;
+  std::ranges::copy_if(family_file("cublaslt", Op::gemm).rules, std::back_inserter(rules), &Rule::suggested);
+  const KernelConfig config = config_of(named, facts().cublaslt_version).kernel_config();
+  if (const auto rule = refusing_rule(rules, problem, config, known_gpu().device)) {
+    fail(Errc::unsupported, "{}: cuBLASLt names {}, which rule {} refuses: {}", print(problem),
+         config_name(signature_of(problem), config), rule->name, rule->because);
+  }
+}
+
+struct DestroyMatmul {
+  void operator()(Matmul* matmul) const noexcept { matmul->destroy(); }
+};
+
 class CudaLaunch final : public Launch {
  public:
   CudaLaunch(Module& module, const GemmProblem& problem, const CublasLtConfig& config) : module_(module) {
     if (problem.m == 0 || problem.n == 0) return;
-    check(module, module.matmul(shape_of(problem), algorithm_of(config), kCublasLtWorkspace, &matmul_));
+    Matmul* made = nullptr;
+    check(module, module.matmul(shape_of(problem), algorithm_of(config), kCublasLtWorkspace, &made));
+    matmul_.reset(made);
+    if (config.suggestion > 0) refuse_wrong_suggestion(problem, matmul_->algorithm());
   }
-  ~CudaLaunch() override {
-    if (matmul_) matmul_->destroy();
-  }
-  CudaLaunch(const CudaLaunch&) = delete;
-  CudaLaunch& operator=(const CudaLaunch&) = delete;
 
   std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
 
@@ -100,7 +119,7 @@ class CudaLaunch final : public Launch {
 
  private:
   Module& module_;
-  Matmul* matmul_ = nullptr;  ///< null: C is empty
+  std::unique_ptr<Matmul, DestroyMatmul> matmul_;  ///< null: C is empty
 };
 
 class CudaBackend final : public Backend {
@@ -210,6 +229,11 @@ Module& open_module() {
 void check(Module& module, Answer answer) {
   if (answer == Answer::done) return;
   fail(answer == Answer::unsupported ? Errc::unsupported : Errc::device_failure, "{}", module.error());
+}
+
+CublasLtConfig config_of(const Algorithm& a, std::int32_t version) {
+  return {version,   a.suggestion, a.id,      a.tile_m, a.tile_n, a.tile_k,    a.stages,
+          a.split_k, a.reduction,  a.swizzle, a.custom, a.inner,  a.cluster_m, a.cluster_n};
 }
 
 MatmulShape shape_of(const GemmProblem& p) {

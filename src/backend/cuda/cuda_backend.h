@@ -13,6 +13,7 @@
 #include <kscout/backend.h>
 
 #include "backend/cuda/module.h"
+#include "provider/cublaslt/cublaslt.h"
 
 namespace kscout {
 
@@ -41,6 +42,9 @@ void check(Module& module, Answer answer);
 
 /// The problem as the module takes it.
 MatmulShape shape_of(const GemmProblem& problem);
+
+/// An algorithm of this release of the library (cublasLtGetVersion) as a config.
+CublasLtConfig config_of(const Algorithm& algorithm, std::int32_t version);
 
 /// A known model gets its preset's facts, so that what a laptop predicts for it and what its host predicts
 /// agree; the driver fills what the preset leaves open. A part of a GPU, or an unknown one, is described by

@@ -18,11 +18,6 @@ using namespace cuda;
 constexpr std::size_t kChecked = 6;  // problems that a neighbour is shown to
 constexpr std::int32_t kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
-CublasLtConfig config_of(const Algorithm& a, std::int32_t version) {
-  return {version,   a.suggestion, a.id,      a.tile_m, a.tile_n, a.tile_k,    a.stages,
-          a.split_k, a.reduction,  a.swizzle, a.custom, a.inner,  a.cluster_m, a.cluster_n};
-}
-
 /// Collects the algorithms of one signature.
 class Harvester {
  public:

@@ -1,4 +1,4 @@
-#include "dispatch/serve_reason.h"
+#include "family/serve_reason.h"
 
 #include <kscout/provider.h>
 
