@@ -3,7 +3,12 @@
 #include <bit>
 #include <cstring>
 
+#include "core/code_ahead.h"
 #include "forest/sliced_kernels.h"
+
+/// Where the functions of a call stand that are not inlined into others, for each instruction set.
+#define KSCOUT_SLICED_SECTION HWY_CONCAT(kscout_sliced_, HWY_NAMESPACE)
+#define KSCOUT_SLICED_CODE KSCOUT_CODE(KSCOUT_SLICED_SECTION)
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::HWY_NAMESPACE {
@@ -159,9 +164,9 @@ class PlaneSums {
   std::uint64_t waits_ = 0;  ///< planes for which a carry waits
 };
 
-/// All trees for Vectors vectors of rows from word `first` on.
+/// All trees for Vectors vectors of rows from word `first` on. Inlined: templates stand in no section.
 template <std::size_t Vectors>
-void add_block(const SlicedJob& job, std::size_t first) {
+HWY_INLINE void add_block(const SlicedJob& job, std::size_t first) {
   std::uint64_t* const slots = job.slots;
   PlaneSums<Vectors> sums(job, first);
   std::size_t ready = 0;  // places "none" that hold zeros
@@ -198,7 +203,7 @@ void add_block(const SlicedJob& job, std::size_t first) {
   sums.finish();
 }
 
-inline void add_trees(const SlicedJob& job) noexcept {
+KSCOUT_SLICED_CODE HWY_NOINLINE inline void add_trees(const SlicedJob& job) noexcept {
   std::size_t first = 0;
   for (; first + 4 * kLanes <= job.words; first += 4 * kLanes) add_block<4>(job, first);
   for (; first + 2 * kLanes <= job.words; first += 2 * kLanes) add_block<2>(job, first);

@@ -33,7 +33,7 @@ class BestRows {
       : plan_(plan), work_(work), count_(count) {}
 
   /// work.survivors: the places of the rows that may be among the best `count`. Returns how many.
-  std::size_t find(std::span<const std::uint64_t> allowed) noexcept {
+  KSCOUT_SLICED_CODE std::size_t find(std::span<const std::uint64_t> allowed) noexcept {
     start(allowed);
     read_ahead_for_sums();
     std::uint64_t to_come = 0;

@@ -4,6 +4,8 @@
 #include <bit>
 #include <numeric>
 
+#include "core/code_ahead.h"
+#include "core/read_ahead.h"
 #include "forest/sliced-inl.h"
 #include "forest/sliced_best-inl.h"
 #include "forest/sliced_exact-inl.h"
@@ -24,9 +26,14 @@ inline void resolve(const SlicedPlan& plan, SlicedWork& work,
   TreePlanner(plan, work).run();
 }
 
-std::size_t top_rows(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
-                     std::span<const std::uint64_t> allowed, std::span<const std::uint32_t> ties,
-                     std::span<ScoredRow> out) noexcept {
+KSCOUT_CODE_BOUNDS(KSCOUT_SLICED_SECTION);
+
+KSCOUT_SLICED_CODE inline std::size_t top_rows(const SlicedPlan& plan, SlicedWork& work,
+                                               std::span<const double* const> values,
+                                               std::span<const std::uint64_t> allowed,
+                                               std::span<const std::uint32_t> ties,
+                                               std::span<ScoredRow> out) noexcept {
+  read_ahead(KSCOUT_CODE_OF(KSCOUT_SLICED_SECTION));
   resolve(plan, work, values);
   if (out.empty()) return 0;
   const std::size_t kept = BestRows(plan, work, out.size()).find(allowed);
@@ -62,8 +69,8 @@ std::size_t top_rows(const SlicedPlan& plan, SlicedWork& work, std::span<const d
   return found;
 }
 
-void score_rows(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
-                std::span<double> out) noexcept {
+inline void score_rows(const SlicedPlan& plan, SlicedWork& work, std::span<const double* const> values,
+                       std::span<double> out) noexcept {
   resolve(plan, work, values);
   std::uint32_t rows[kBatch];
   for (std::size_t first = 0; first < out.size(); first += kBatch) {

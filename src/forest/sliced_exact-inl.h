@@ -18,7 +18,7 @@ class RowSums {
   RowSums(const SlicedPlan& plan, SlicedWork& work) noexcept : plan_(plan), work_(work) {}
 
   /// As Forest::predict sums.
-  void exact(std::span<const std::uint32_t> places, double* sums) noexcept {
+  KSCOUT_SLICED_CODE void exact(std::span<const std::uint32_t> places, double* sums) noexcept {
     find_values(places);
     add_leaves_in_order(places.size(), sums);
     if (plan_.average && !plan_.trees.empty()) {
@@ -142,7 +142,7 @@ class RowSums {
   }
 
   /// As find_values, of few rows: all nodes of a tree at once, once for each row.
-  void find_values_by_ranks(std::span<const std::uint32_t> places) noexcept {
+  KSCOUT_SLICED_CODE void find_values_by_ranks(std::span<const std::uint32_t> places) noexcept {
     std::array<SlicedLookup, kRowsByRanks> ranks;
     for (std::size_t i = 0; i < places.size(); ++i) ranks[i] = ranks_of(places[i]);
     std::uint32_t* to = work_.batch_leaves.data();

@@ -196,8 +196,9 @@ class Questions {
   /// Positive doubles have the order of their bits. Their range is parted into cells; a table tells how many
   /// thresholds stand in earlier cells, the few of the same cell are compared. Zeros have a cell of their
   /// own.
-  Ranks rank_positive(const SlicedColumn& column, const double* HWY_RESTRICT values, std::size_t count,
-                      const ValueRange& range, std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
+  KSCOUT_SLICED_CODE Ranks rank_positive(const SlicedColumn& column, const double* HWY_RESTRICT values,
+                                         std::size_t count, const ValueRange& range,
+                                         std::uint8_t* HWY_RESTRICT class_bytes) noexcept {
     const double* HWY_RESTRICT thresholds = plan_.padded_threshold.data() + column.first_threshold;
     const auto origin = std::bit_cast<std::int64_t>(range.least_positive);
     const auto width = static_cast<std::uint64_t>(std::bit_cast<std::int64_t>(range.most) - origin);
@@ -244,7 +245,7 @@ class Questions {
 
   std::uint64_t* vector(std::size_t index) noexcept { return work_.bit_words() + index * plan_.words; }
 
-  void answer_by_row(std::size_t index) noexcept {
+  KSCOUT_SLICED_CODE void answer_by_row(std::size_t index) noexcept {
     const SlicedColumn& column = plan_.columns[index];
     const SlicedPartition& partition = plan_.partitions[column.partition];
     const bool by_class = !partition.vectors.empty(), class_is_row = !by_class && partition.class_of.empty();

@@ -51,7 +51,7 @@ class TreePlanner {
   }
 
  private:
-  void plan_tree(std::size_t index) noexcept {
+  KSCOUT_SLICED_CODE void plan_tree(std::size_t index) noexcept {
     const SlicedTree& tree = plan_.trees[index];
     SlicedTask task;
     task.tree = static_cast<std::uint32_t>(index);
