@@ -18,11 +18,10 @@
 #define KSCOUT_CODE(name) KSCOUT_CODE_(name)
 #define KSCOUT_CODE_(name) __attribute__((section(#name)))
 #define KSCOUT_CODE_BOUNDS(name) KSCOUT_CODE_BOUNDS_(name)
-#define KSCOUT_CODE_BOUNDS_(name)                                                                        \
-  __attribute__((visibility("hidden"))) extern const std::byte name##_begin[] __asm__("__start_" #name); \
-  __attribute__((visibility("hidden"))) extern const std::byte name##_end[] __asm__("__stop_" #name)
+#define KSCOUT_CODE_BOUNDS_(name) \
+  extern "C" __attribute__((visibility("hidden"))) const std::byte __start_##name[], __stop_##name[]
 #define KSCOUT_CODE_OF(name) KSCOUT_CODE_OF_(name)
-#define KSCOUT_CODE_OF_(name) std::span<const std::byte>(name##_begin, name##_end)
+#define KSCOUT_CODE_OF_(name) std::span<const std::byte>(__start_##name, __stop_##name)
 #else
 #define KSCOUT_CODE(name)
 #define KSCOUT_CODE_BOUNDS(name) static_assert(true)
