@@ -37,10 +37,17 @@ struct RunOptions {
 
 constexpr std::string_view kGpu = "cuda";
 
-/// The backends to choose from: all on this machine's CPU, or the one that was asked for.
+/// The backends to choose from: the CPU and the kernel libraries that are known, or the one that was asked
+/// for.
 Registry registry_of(const RunOptions& options) {
   Registry one;
   if (options.backend == kGpu) {  // in no list with others: its operands are in the GPU's memory
+    if (!options.libraries.indexes.empty()) {
+      fail(Errc::invalid_argument,
+           "--library {}: backend {} takes compiled kernels from the libraries on KSCOUT_LIBRARY_PATH; name "
+           "it there",
+           options.libraries.indexes.front(), kGpu);
+    }
     one.add(backend(kGpu));
     return one;
   }
@@ -262,7 +269,7 @@ void setup_run(CLI::App& verb) {
                   "run this config instead of the selector's, unpadded; repeat to compare ('auto': the "
                   "selector's choice, 'default': the rule set's default config)");
   verb.add_option("--backend", options->backend,
-                  "what executes: cpu, cuda or a kernel library's name (default: any that can on the CPU)");
+                  "what executes: cpu, cuda or a kernel library's name (default: any that can, but cuda)");
   options->libraries.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");

@@ -171,6 +171,15 @@ TEST_F(CudaJointTest, EitherMemberIsChosenAndRuns) {
             std::string::npos);
 }
 
+TEST_F(CudaJointTest, TheNextBestRunsWhereASuggestionWouldBeWrong) {
+  CublasLtConfig fourth;
+  fourth.suggestion = 4;
+  install({nvidia_config(fourth.kernel_config()), cublaslt(0)});
+  Dispatcher dispatcher = on_gpu();
+  EXPECT_TRUE(runs_on(dispatcher, make_gemm(80, 8, 4608, DType::bf16)).ends_with("suggestion4"));
+  EXPECT_TRUE(runs_on(dispatcher, make_gemm(80, 8, 4616, DType::bf16)).ends_with("suggestion1"));
+}
+
 TEST_F(CudaJointTest, KernelsThatAreNotHereAreLeftOutAndSaidSo) {
   const fs::path model = install({cublaslt(120900), cublaslt(0), compiled(4), compiled(5)});
   Dispatcher dispatcher = on_gpu();

@@ -78,8 +78,12 @@ Algorithm algorithm_of(const CublasLtConfig& c) {
 void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named) {
   const bool unknown = named.suggestion > 0;  // it has parts without a name here
   if (unknown) return;
-  std::vector<Rule> rules;
-  std::ranges::copy_if(family_file("cublaslt", Op::gemm).rules, std::back_inserter(rules), &Rule::suggested);
+  static const auto rules = [] {
+    std::vector<Rule> found;
+    std::ranges::copy_if(family_file("cublaslt", Op::gemm).rules, std::back_inserter(found),
+                         &Rule::suggested);
+    return found;
+  }();
   const KernelConfig config = config_of(named, facts().cublaslt_version).kernel_config();
   if (const auto rule = refusing_rule(rules, problem, config, known_gpu().device)) {
     fail(Errc::unsupported, "{}: cuBLASLt names {}, which rule {} refuses: {}", print(problem),
