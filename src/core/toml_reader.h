@@ -58,10 +58,6 @@ class TomlReader {
     for (const toml::node& one : array_of(node, what)) texts.push_back(text_of(one, what));
     return texts;
   }
-  bool flag_of(const toml::node& node, std::string_view what) const {
-    if (const auto* flag = node.as_boolean()) return flag->get();
-    complain(node, fmt::format("{} is true or false", what));
-  }
   /// From 1 to a million.
   std::size_t count_of(const toml::node& node, std::string_view what) const {
     const auto* number = node.as_integer();
@@ -70,6 +66,14 @@ class TomlReader {
     return static_cast<std::size_t>(number->get());
   }
 
+  /// False when the key is missing.
+  bool flag(const toml::table& table, std::string_view key) const {
+    const toml::node* const node = table.get(key);
+    if (!node) return false;
+    const auto* const value = node->as_boolean();
+    if (!value) complain(*node, fmt::format("'{}' must be true or false", key));
+    return value->get();
+  }
   /// A text that is there and not empty; `what` has the key.
   const std::string& required_text(const toml::table& table, std::string_view key,
                                    std::string_view what) const {

@@ -186,11 +186,11 @@ class Reader : private TomlReader {
     rule.kind = static_cast<RuleKind>(*position);
     rule.admits = required_text(table, "admits", what);
     rule.because = required_text(table, "because", what);
-    if (const auto* node = table.get("suggested")) {
-      rule.suggested = flag_of(*node, "suggested");
-      if (rule.suggested && rule.kind != RuleKind::serves)
-        complain(*node,
-                 fmt::format("{} is of kind {}; what a library names is asked of serves rules", what, kind));
+    rule.suggested = flag(table, "suggested");
+    if (rule.suggested && rule.kind != RuleKind::serves) {
+      complain(
+          *table.get("suggested"),
+          fmt::format("{} is of kind {}; only serves rules are asked of what a library names", what, kind));
     }
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));

@@ -25,13 +25,6 @@ class Reader : public TomlReader {
     if (!value) complain(*node, fmt::format("'{}' must be a text", key));
     return value->get();
   }
-  bool flag(const toml::table& table, std::string_view key) const {
-    const toml::node* const node = table.get(key);
-    if (!node) return false;
-    const auto* const value = node->as_boolean();
-    if (!value) complain(*node, fmt::format("'{}' must be true or false", key));
-    return value->get();
-  }
   /// Calls fn(table) for each table of the list `key`, which may be missing.
   template <class F>
   void each(const toml::table& table, std::string_view key, F&& fn) const {

@@ -171,7 +171,7 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
        "toy.toml:3: rule 'r' has no 'because'"},
       {"[[rule]]\nname = 1\n" + good_block, "toy.toml:4: name is a text"},
       {"rule = 3\n" + good_block, "toy.toml:3: rule is a list"},
-      {rule("1") + "suggested = 1\n" + good_block, "toy.toml:8: suggested is true or false"},
+      {rule("1") + "suggested = 1\n" + good_block, "toy.toml:8: 'suggested' must be true or false"},
       {rule("1") + "suggested = true\n" + good_block, "toy.toml:8: rule 'r' is of kind legal"},
       {"include = ['cublaslt_gemm_found.toml']\n" + good_block, "families/cublaslt_gemm_found.toml:"},
       {block("threads = 1\nm = 1\nn = 1"), "leaves out axis 'mode'"},
