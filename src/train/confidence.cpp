@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <unordered_map>
+
+#include "measure/samples.h"
 
 namespace kscout {
 
@@ -232,6 +235,17 @@ Predicted predicted_best(const TrainingSet& set, std::size_t problem, const Targ
   return best;
 }
 
+/// Of the problem's rows within 3 % of its best.
+double judge_repeats(const TrainingSet& set, std::size_t problem) {
+  std::vector<double> repeats;
+  for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
+    const TrainingSet::Row& row = set.rows[r];
+    if (!row.raced && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
+      repeats.push_back(row.repeats);
+  }
+  return summarise(repeats).median;
+}
+
 }  // namespace
 
 std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const TargetForest& target,
@@ -252,9 +266,24 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
       const auto fixed = statics.best(fold_of[p]);
       choice.static_efficiency = fixed ? efficiency_of(set, p, *fixed) : 0;
       choice.fold = fold_of[p];
+      choice.judge_repeats = judge_repeats(set, p);
       choices.push_back(choice);
     }
   }
+  return choices;
+}
+
+std::vector<ObservedChoice> well_judged(std::vector<ObservedChoice> choices) {
+  if (choices.empty()) return choices;
+  std::vector<double> repeats;
+  for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
+  const auto of_best_judged =
+      repeats.begin() + static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(repeats.size() - 1));
+  std::ranges::nth_element(repeats, of_best_judged);
+  const double least = *of_best_judged / 2;
+  const auto known = [least](const ObservedChoice& choice) { return choice.judge_repeats >= least; };
+  if (static_cast<std::size_t>(std::ranges::count_if(choices, known)) < kLeastChoices) return choices;
+  std::erase_if(choices, std::not_fn(known));
   return choices;
 }
 

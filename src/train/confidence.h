@@ -2,7 +2,7 @@
 /// \file
 /// Fits how far choices may be trusted, on choices among configs of sizes that the forest had not seen.
 ///
-///     const auto fit = fit_confidence(observed_choices(set, target, out_of_fold, fold_of, families), families.size());
+///     const auto fit = fit_confidence(well_judged(observed_choices(set, target, out_of_fold, fold_of, families)));
 ///     if (fit) data.confidence = fit->confidence;
 #include <cstdint>
 #include <optional>
@@ -15,12 +15,16 @@
 
 namespace kscout {
 
+/// Fewer choices tell no probability.
+inline constexpr std::size_t kLeastChoices = 50;
+
 /// A choice whose outcome is known.
 struct ObservedChoice {
   Confidence::Inputs inputs{};
   double efficiency = 0;         ///< of the pick
   double static_efficiency = 0;  ///< of the best static config of the other folds; 0 when it was not measured
   std::uint32_t fold = 0;        ///< choices of one fold share sizes; others share none with them
+  double judge_repeats = 0;      ///< samples of a config that is within 3 % of the best: their median
 };
 
 /// What each problem's out-of-fold scores would have chosen. Problems with one config say nothing and are
@@ -29,6 +33,12 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
                                              const std::vector<double>& out_of_fold,
                                              const std::vector<std::uint32_t>& fold_of,
                                              std::span<const Family> families);
+
+/// The choices of which it is known how they ended: a best config that was measured in one sweep only is
+/// partly luck, and choices that were as good count as failures. Those whose judges have fewer samples than
+/// half of what the best-judged twentieth has are left out (their noise is over 1.4 times as large), unless
+/// fewer than kLeastChoices would be left. Where all were measured alike, all stay.
+std::vector<ObservedChoice> well_judged(std::vector<ObservedChoice> choices);
 
 /// The config of each family with the highest mean efficiency over its problems, positions in the families.
 std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
@@ -45,7 +55,6 @@ struct ConfidenceFit {
 };
 
 /// Nothing when there are fewer than kLeastChoices or all ended alike: then no probability can be told.
-inline constexpr std::size_t kLeastChoices = 50;
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
 
 }  // namespace kscout

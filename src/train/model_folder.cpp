@@ -94,13 +94,10 @@ std::string now() {
 Json confidence_json(const TrainingResult& result) {
   if (!result.confidence) return nullptr;
   const ConfidenceFit& fit = *result.confidence;
-  return {{"within_rate", fit.within_rate},
-          {"log_loss", fit.log_loss},
-          {"log_loss_of_rate", fit.log_loss_of_rate},
-          {"efficiency", fit.efficiency},
-          {"static_efficiency", fit.static_efficiency},
-          {"floor", fit.confidence.floor},
-          {"floor_efficiency", fit.floor_efficiency}};
+  return {{"choices", fit.out_of_fold.size()}, {"within_rate", fit.within_rate},
+          {"log_loss", fit.log_loss},          {"log_loss_of_rate", fit.log_loss_of_rate},
+          {"efficiency", fit.efficiency},      {"static_efficiency", fit.static_efficiency},
+          {"floor", fit.confidence.floor},     {"floor_efficiency", fit.floor_efficiency}};
 }
 
 Json manifest(const TrainingResult& result, const Origin& origin) {

@@ -82,7 +82,7 @@ class Gatherer {
       const bool timed = was_timed(*measured);
       set.rows.push_back({config, timed ? measured->time_us : Measurement::unknown,
                           timed ? flops / measured->time_us * 1e-6 : 0.0, measured->status == Status::raced,
-                          /*handicapped=*/false});
+                          /*handicapped=*/false, measured->repeats});
     }
     set.problems.push_back(problem);
     set.best_tflops.push_back(best);

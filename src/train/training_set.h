@@ -32,6 +32,7 @@ struct TrainingSet {
     double tflops;         ///< 0 when the run failed
     bool raced;            ///< coarse time of a config that could not win
     bool handicapped;      ///< Handicap's formula holds for the config
+    std::int32_t repeats;  ///< samples behind time_us; files of others may say 0
   };
 
   std::vector<Problem> problems;         ///< distinct, each with at least one row that succeeded

@@ -103,6 +103,35 @@ TEST(Confidence, InputsThatTellNothingGiveTheRate) {
   EXPECT_NEAR(fit->log_loss, fit->log_loss_of_rate, 0.02);
 }
 
+TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
+  World world(6);
+  auto choices = world.choices(3000);
+  const auto with_good_judges = fit_confidence(choices);
+  for (auto& choice : choices) choice.judge_repeats = 100;
+  std::vector<ObservedChoice> mixed = choices;
+  for (auto choice : world.choices(2000)) {  // a lucky best makes good choices look bad
+    choice.judge_repeats = 49;
+    choice.efficiency *= 0.96;
+    mixed.push_back(choice);
+  }
+  EXPECT_EQ(fit_confidence(well_judged(mixed))->confidence, with_good_judges->confidence);
+  EXPECT_LT(fit_confidence(mixed)->within_rate, with_good_judges->within_rate - 0.1);
+  mixed.back().judge_repeats = 50;
+  EXPECT_EQ(well_judged(mixed).size(), 3001u) << "half as often is enough";
+}
+
+TEST(Confidence, AllCountWhereFewWouldBeLeft) {
+  World world(7);
+  auto choices = world.choices(600);
+  EXPECT_EQ(well_judged(choices).size(), 600u) << "nothing is said of repeats";
+  for (std::size_t i = 0; i < kLeastChoices - 1; ++i) choices[i].judge_repeats = 96;
+  for (std::size_t i = kLeastChoices - 1; i < choices.size(); ++i) choices[i].judge_repeats = 12;
+  EXPECT_EQ(well_judged(choices).size(), 600u);
+  choices.back().judge_repeats = 96;
+  EXPECT_EQ(well_judged(choices).size(), kLeastChoices);
+  EXPECT_TRUE(well_judged({}).empty());
+}
+
 TEST(Confidence, TooLittleTellsNothing) {
   World world(4);
   EXPECT_FALSE(fit_confidence(world.choices(kLeastChoices - 1)));
@@ -215,6 +244,7 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   for (const ObservedChoice& choice : choices) {
     // A raced row may be faster than the best that ended well; it counts as 1.
     EXPECT_EQ(choice.efficiency, 1);
+    EXPECT_EQ(choice.judge_repeats, table.rows.front().measured.repeats);
     EXPECT_LE(choice.inputs[0], choice.inputs[1]);
     EXPECT_LE(choice.inputs[1], choice.inputs[2]);
     fixed += choice.static_efficiency / static_cast<double>(choices.size());
