@@ -17,7 +17,6 @@
 #include <fmt/format.h>
 #include <spawn.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
@@ -28,6 +27,7 @@
 #include "forest/lightgbm_text.h"
 #include "support/heap.h"
 #include "support/large_model.h"
+#include "support/temporary_folder.h"
 #include "train/lightgbm.h"
 #include "train/lightgbm_c.h"
 
@@ -193,18 +193,14 @@ void run(const std::vector<Subject>& subjects) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const fs::path folder = fs::temp_directory_path() / fmt::format("kscout_bench_forest_{}", getpid());
-  int status = 0;
   try {
-    fs::create_directories(folder);
+    const test::TemporaryFolder folder;
     std::vector<Subject> subjects;
     for (int i = 1; i < argc; ++i) subjects.push_back({fs::path(argv[i]).filename().string(), argv[i]});
-    run(subjects.empty() ? usual_subjects(folder) : subjects);
+    run(subjects.empty() ? usual_subjects(folder.path()) : subjects);
   } catch (const std::exception& error) {
     fmt::print(stderr, "forest: {}\n", error.what());
-    status = 4;
+    return 4;
   }
-  std::error_code ignored;
-  fs::remove_all(folder, ignored);
-  return status;
+  return 0;
 }

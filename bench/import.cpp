@@ -13,9 +13,10 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <kscout/error.h>
+
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -67,9 +68,9 @@ double peak_mb() {
 
 int main(int argc, char** argv) {
   const std::size_t megabytes = argc > 1 ? std::stoul(argv[1]) : 1024;
-  const auto file =
-      std::filesystem::temp_directory_path() / fmt::format("kscout-bench-import-{}.log", getpid());
   try {
+    const test::TemporaryFolder folder;
+    const auto file = folder / "benchmark.log";
     write_log(file, megabytes << 20);
     const double before = peak_mb();
     ImportRequest request{.from = ImportFormat::ck_log, .op = Op::gemm, .dtype = DType::fp8};
@@ -78,13 +79,11 @@ int main(int argc, char** argv) {
     const Imported imported = import_file(file, request);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     const double size = static_cast<double>(std::filesystem::file_size(file)) / 1e6;
-    std::filesystem::remove(file);
     fmt::print("{:.0f} MB, {} rows, {} skipped, {:.2f} s; peak {:.0f} MB, {:.0f} MB before reading\n", size,
                imported.table.rows.size(), imported.skipped_count, seconds, peak_mb(), before);
     fmt::print("RESULT import.mb_per_second {:.1f} MB/s\n", size / seconds);
     fmt::print("RESULT import.peak_mb {:.0f} MB\n", peak_mb());
   } catch (const Error& error) {
-    std::filesystem::remove(file);
     fmt::print(stderr, "{}\n", error.what());
     return 1;
   }

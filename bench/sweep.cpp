@@ -8,7 +8,6 @@
 #include "sweep/sweep.h"
 
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
@@ -16,6 +15,7 @@
 #include <kscout/error.h>
 
 #include "problems/problem_sets.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -77,10 +77,8 @@ int main(int argc, char** argv) {
     const std::vector<Problem> problems(set.begin(), set.end());
     const SweepPlan plan = make_plan(problems, request, detect_cpu(), protocol);
 
-    std::string folder = (std::filesystem::temp_directory_path() / "kscout_bench_sweep_XXXXXX").string();
-    if (!mkdtemp(folder.data())) return 4;
-    const SweepReport report = run_sweep(plan, {.folder = folder, .worker = default_worker()});
-    std::filesystem::remove_all(folder);
+    const test::TemporaryFolder folder;
+    const SweepReport report = run_sweep(plan, {.folder = folder.path(), .worker = default_worker()});
     print_table(plan, report);
     return report.ended == "done" ? 0 : 1;
   } catch (const std::exception& error) {

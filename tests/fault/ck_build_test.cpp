@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/files.h"
 #include "core/run_program.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -29,13 +29,7 @@ std::string kernel_name(int tile_n) {
 
 class CkBuildTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() /
-              fmt::format("kscout_ck_{}_{}", getpid(), testing::UnitTest::GetInstance()->random_seed());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_ / "bin");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
+  void SetUp() override { fs::create_directories(folder_ / "bin"); }
 
   /// An executable of the build; an empty mode behaves.
   std::string add(int tile_n, const std::string& mode = "") {
@@ -54,7 +48,7 @@ class CkBuildTest : public testing::Test {
     const std::vector<GemmProblem> problems = {make_gemm(8, 16, 32, DType::fp16),
                                                make_gemm(4, 4, 4, DType::fp16),
                                                make_gemm(4, 4, 4, DType::bf16)};  // no kernel of this build
-    return sweep_ck_build(find_ck_kernels({folder_}), problems,
+    return sweep_ck_build(find_ck_kernels({folder_.path()}), problems,
                           {.out = folder_ / "out",
                            .warmup = 1,
                            .repeat = 2,
@@ -62,7 +56,7 @@ class CkBuildTest : public testing::Test {
                            .limit_s = limit_s,
                            .device = device_preset("gfx950")});
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 std::size_t count(const CkSweepReport& report, Status status) {
@@ -130,9 +124,10 @@ TEST_F(CkBuildTest, WhatHangsIsEnded) {
 
 TEST_F(CkBuildTest, SaysWhatABuildLacks) {
   expect_error(Errc::not_found, {"no kernels of fp16 rcr", "gemm_universal_kernel_list.txt"},
-               [&] { find_ck_kernels({folder_}); });
+               [&] { find_ck_kernels({folder_.path()}); });
   list("gemm_universal_of_the_future\n");
-  expect_error(Errc::corrupt_data, "gemm_universal_of_the_future", [&] { find_ck_kernels({folder_}); });
+  expect_error(Errc::corrupt_data, "gemm_universal_of_the_future",
+               [&] { find_ck_kernels({folder_.path()}); });
 }
 
 TEST(RunProgram, TellsHowAProgramEnded) {

@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -19,12 +18,14 @@
 
 #include "fault/toy.h"
 #include "measure/clock.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
 namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
+using test::TemporaryFolder;
 
 constexpr int kProblems = 4, kConfigs = 8;
 
@@ -33,20 +34,6 @@ constexpr int kMoments = 40;  // a process under AddressSanitizer takes 20 times
 #else
 constexpr int kMoments = 200;
 #endif
-
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "kscout_kill_XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw std::runtime_error("mkdtemp");
-    path_ = pattern;
-  }
-  ~TemporaryFolder() { fs::remove_all(path_); }
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 /// Starts toy_sweep; `prepare` runs in the child before it.
 template <class F>

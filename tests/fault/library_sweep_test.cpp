@@ -8,6 +8,7 @@
 #include "dispatch/library_backend.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
 
@@ -18,13 +19,6 @@ namespace fs = std::filesystem;
 
 class LibrarySweep : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "kscout_library_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// An index of a library with these kernels, on tiles of 16, 32, 48, ....
   LibraryBackend library(const std::string& file, const std::vector<std::string>& kernels) {
     auto index = toy::index(toy::library_file(file));
@@ -50,7 +44,7 @@ class LibrarySweep : public ::testing::Test {
     }
     return rows;
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(LibrarySweep, CrashHangAndWrongResultsCostTheirRowsOnly) {

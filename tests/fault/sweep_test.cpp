@@ -3,11 +3,11 @@
 #include <set>
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <kscout/error.h>
 
 #include "fault/toy.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
 namespace kscout {
@@ -18,19 +18,12 @@ using toy::Behaviour;
 
 class SweepFaults : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "kscout_sweep_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   SweepReport sweep(const SweepPlan& plan, SweepOptions options = {}) {
-    options.folder = folder_;
+    options.folder = folder_.path();
     options.worker = KSCOUT_TOY_WORKER;
     return run_sweep(plan, options);
   }
-  MeasurementTable table() const { return read_sweep(folder_, toy::space); }
+  MeasurementTable table() const { return read_sweep(folder_.path(), toy::space); }
   std::map<std::uint32_t, Measurement> first_pass(std::uint32_t problem) const {
     std::map<std::uint32_t, Measurement> rows;
     for (const auto& row : table().rows) {
@@ -39,7 +32,7 @@ class SweepFaults : public ::testing::Test {
     return rows;
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
@@ -159,7 +152,7 @@ TEST_F(SweepFaults, StopKeepsWhatWasMeasured) {
   EXPECT_EQ(report.ended, "interrupted");
   const std::size_t kept = table().rows.size();
   EXPECT_GE(kept, 25u);
-  EXPECT_EQ(read_state(folder_, toy::space).last_end, "interrupted");
+  EXPECT_EQ(read_state(folder_.path(), toy::space).last_end, "interrupted");
   const auto rest = sweep(plan);
   EXPECT_EQ(rest.ended, "done");
   EXPECT_EQ(rest.progress.rows + answers, table().rows.size());
@@ -193,8 +186,8 @@ TEST_F(SweepFaults, ProblemsThatCannotBeMadeAreUnsupported) {
 
 TEST_F(SweepFaults, AWorkerThatCannotStartIsOneError) {
   const auto plan = toy::quick_plan(1, 1);
-  EXPECT_THROW(run_sweep(plan, {.folder = folder_, .worker = "/no/such/worker"}), Error);
-  EXPECT_THROW(run_sweep(plan, {.folder = folder_, .worker = "/bin/false"}), Error);
+  EXPECT_THROW(run_sweep(plan, {.folder = folder_.path(), .worker = "/no/such/worker"}), Error);
+  EXPECT_THROW(run_sweep(plan, {.folder = folder_.path(), .worker = "/bin/false"}), Error);
 }
 
 TEST_F(SweepFaults, FixedRepeatsAreCounted) {

@@ -6,10 +6,10 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/temporary_folder.h"
 #include "sweep/report.h"
 
 namespace kscout {
@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
 
 class SweepVerb : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = (fs::temp_directory_path() / "kscout_verb_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   pid_t start(std::vector<std::string> words) {
     words.insert(words.begin(), {"kscout", "sweep", "--rules", "tiny", "--out", (folder_ / "out").string()});
     const pid_t pid = fork();
@@ -45,7 +38,7 @@ class SweepVerb : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(SweepVerb, WrongRowsEndWithOne) {

@@ -16,6 +16,7 @@
 #include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
 namespace kscout {
@@ -62,10 +63,9 @@ TEST_F(TwoGpus, EachServesAProcessOfItsOwn) {
 
 /// A sweep takes a worker for each, and both measure.
 TEST_F(TwoGpus, ASweepMeasuresOnBothAtOnce) {
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "kscout_two_gpus";
-  std::filesystem::remove_all(folder);
+  const test::TemporaryFolder temporary;
+  const std::filesystem::path folder = temporary / "sweep", log = temporary / "sweep.log";
   const std::string program = KSCOUT_PROGRAM;
-  const std::filesystem::path log = testing::TempDir() + std::string("kscout_two_gpus.log");
   const ProgramResult ran =
       run_logged({program, "sweep", "--backend", "cuda", "--problems", "llm", "--dtype", "bf16",
                   "--max-problems", "12", "--rules", "default", "--cache", "cold", "--out", folder.string()},
@@ -80,7 +80,6 @@ TEST_F(TwoGpus, ASweepMeasuresOnBothAtOnce) {
     }
   }
   EXPECT_TRUE(lanes.contains('a') && lanes.contains('b')) << lanes.size() << " lanes";
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
@@ -15,6 +14,7 @@
 #include "forest/gzip.h"
 #include "golden/golden.h"
 #include "select/predictor.h"
+#include "support/temporary_folder.h"
 #include "train/lightgbm.h"
 
 namespace kscout {
@@ -25,12 +25,6 @@ using namespace golden;
 
 class PublishedFolder : public testing::TestWithParam<const char*> {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("kscout_published_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Trains on the golden rows and writes what the trainer writes.
   lightgbm::Booster write_folder(const Golden& golden) const {
     std::vector<double> matrix;
@@ -60,7 +54,7 @@ class PublishedFolder : public testing::TestWithParam<const char*> {
     return booster;
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_P(PublishedFolder, PredictsAsLightgbmDoes) {
@@ -68,7 +62,7 @@ TEST_P(PublishedFolder, PredictsAsLightgbmDoes) {
   const bool conv = name.starts_with("ck_conv");
   const Golden golden = read_golden(name);
   const lightgbm::Booster booster = write_folder(golden);
-  EXPECT_EQ(Predictor(folder_).schema(), name) << "the smallest schema that has all features";
+  EXPECT_EQ(Predictor(folder_.path()).schema(), name) << "the smallest schema that has all features";
   std::size_t different = 0;
   for (std::size_t i = 0; i < 40; ++i) {
     const Case& one = golden.cases[i];
@@ -76,14 +70,15 @@ TEST_P(PublishedFolder, PredictsAsLightgbmDoes) {
     const KernelConfig config = conv ? conv_config_of(one) : gemm_config_of(one);
     ConfigTable table(*config.space);
     table.push_back(config);
-    const double said = Predictor(folder_, "", device_of(one)).predict(problem, table)[0];
+    const double said = Predictor(folder_.path(), "", device_of(one)).predict(problem, table)[0];
     const double expected = std::expm1(booster.predict(one.expected, golden.features.size())[0]);
     EXPECT_NEAR(said, expected, 1e-12 * std::abs(expected)) << name << " case " << i;
     different +=
         i > 0 && said != std::expm1(booster.predict(golden.cases[0].expected, golden.features.size())[0]);
   }
   EXPECT_GT(different, 20u) << "the models tell rows apart";
-  EXPECT_THROW(Predictor(folder_, conv ? "ck_gemm_55" : "ck_conv_83"), Error) << "features of another kind";
+  EXPECT_THROW(Predictor(folder_.path(), conv ? "ck_gemm_55" : "ck_conv_83"), Error)
+      << "features of another kind";
 }
 
 INSTANTIATE_TEST_SUITE_P(Schemas, PublishedFolder,

@@ -13,6 +13,7 @@
 #include "measure/operands.h"
 #include "support/random_gemm.h"
 #include "support/share.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -37,7 +38,7 @@ Solution run_and_compare(Dispatcher& dispatcher, const GemmProblem& p, Rng& rng)
 }
 
 TEST(Padding, MatchesFloat64UnderEveryLayout) {
-  const auto folder = std::filesystem::path(testing::TempDir());
+  const test::TemporaryFolder folder;
   const auto file = folder / "padding.kscout-library.json";
   write_file_atomically(file, toy::index(toy::library_file("toy_good")).dump());
   Registry registry;

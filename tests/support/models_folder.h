@@ -6,9 +6,9 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/files.h"
+#include "support/temporary_folder.h"
 #include "support/toy_model.h"
 
 namespace kscout::toy {
@@ -18,18 +18,13 @@ namespace fs = std::filesystem;
 class ModelsFolder : public testing::Test {
  protected:
   void SetUp() override {
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::temp_directory_path() / ("kscout_" + std::string(test->name()) + std::to_string(getpid()));
     fs::create_directories(folder_ / "empty");
     setenv("KSCOUT_MODEL_PATH", (folder_ / "empty").c_str(), 1);
     setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
     forget_switches();
     install(folder_ / "model", toy::model());
   }
-  void TearDown() override {
-    forget_switches();
-    fs::remove_all(folder_);
-  }
+  void TearDown() override { forget_switches(); }
   static void forget_switches() {
     for (const char* name : {"KSCOUT_FORCE", "KSCOUT_DISABLE", "KSCOUT_LOG", "KSCOUT_DB"}) unsetenv(name);
   }
@@ -43,7 +38,7 @@ class ModelsFolder : public testing::Test {
     for (Family& family : data.families) family.device = device;
     return Model(std::move(data));
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 }  // namespace kscout::toy

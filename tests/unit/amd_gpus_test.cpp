@@ -8,6 +8,8 @@
 
 #include <kscout/error.h>
 
+#include "support/temporary_folder.h"
+
 namespace kscout {
 namespace {
 
@@ -16,17 +18,12 @@ namespace fs = std::filesystem;
 /// A topology as the driver shows it, in a folder of its own.
 class Topology : public testing::Test {
  protected:
-  void SetUp() override {
-    root_ = fs::temp_directory_path() /
-            (std::string("kscout_topology_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(root_);
-  }
-  void TearDown() override { fs::remove_all(root_); }
   void write(const std::string& file, const std::string& text) {
     fs::create_directories((root_ / file).parent_path());
     std::ofstream(root_ / file) << text;
   }
-  fs::path root_;
+  const test::TemporaryFolder folder_;
+  const fs::path root_ = folder_ / "topology";  // absent where there is no driver
 };
 
 constexpr const char* kCpu =

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -21,6 +22,7 @@
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/nvidia/nvidia.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -29,12 +31,17 @@ class CudaBackendTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
-    write_library();
-    setenv("KSCOUT_LIBRARY_PATH", (testing::TempDir() + "gpu.kscout-library.json").c_str(), 1);
+    const auto index = folder_.emplace() / "gpu.kscout-library.json";
+    write_library(index);
+    setenv("KSCOUT_LIBRARY_PATH", index.c_str(), 1);
+  }
+  static void TearDownTestSuite() {
+    unsetenv("KSCOUT_LIBRARY_PATH");
+    folder_.reset();
   }
 
   /// A library of compiled kernels that holds one config, computed by loops.
-  static void write_library() {
+  static void write_library(const std::filesystem::path& to) {
     const auto file = toy::library_file("toy_gpu");
     const nlohmann::ordered_json index{{"format", "kscout-kernel-library"},
                                        {"version", 1},
@@ -46,10 +53,11 @@ class CudaBackendTest : public testing::Test {
                                        {"device", "h200"},
                                        {"serves", {toy::rule("k-by-2", "p.k % 2 == 0", "loads of 4 bytes")}},
                                        {"kernels", {{{"config", kCompiled}, {"kernel", "toy_bf16"}}}}};
-    write_file_atomically(testing::TempDir() + "gpu.kscout-library.json", index.dump());
+    write_file_atomically(to, index.dump());
   }
   static constexpr const char* kCompiled =
       "cutlass_gemm_bf16_rcr__mma80_64x64x32_w32x32_c1x1_grid_smem_s4_a4__along_m_z1_data_parallel_k1";
+  static inline std::optional<test::TemporaryFolder> folder_;  // of all tests
 };
 
 KernelConfig suggestion(std::int32_t n) {
@@ -136,7 +144,7 @@ TEST_F(CudaBackendTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
   EXPECT_EQ(found[0].suggested.size(), 4u);
   EXPECT_GT(found[0].widened.size(), 3u);
   EXPECT_GT(found[0].refused, 0u) << "tiles above 128";
-  const std::string path = testing::TempDir() + "harvest.toml";
+  const std::string path = *folder_ / "harvest.toml";
   write_file_atomically(path, rule_set_text(found));
   const Signature signature = signature_of(make_gemm(1, 1, 1, DType::bf16));
   const auto configs = [&](const std::string& rules) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -21,6 +22,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/nvidia/nvidia.h"
 #include "select/model.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -94,23 +96,25 @@ class CudaJointTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
-    write_library();
-    setenv("KSCOUT_LIBRARY_PATH", (testing::TempDir() + "joint.kscout-library.json").c_str(), 1);
+    const fs::path index = library_folder_.emplace() / "joint.kscout-library.json";
+    write_library(index);
+    setenv("KSCOUT_LIBRARY_PATH", index.c_str(), 1);
+  }
+  static void TearDownTestSuite() {
+    unsetenv("KSCOUT_LIBRARY_PATH");
+    library_folder_.reset();
   }
   void SetUp() override {
-    const auto* const test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / fmt::format("joint_{}_{}", test->name(), getpid());
-    setenv("KSCOUT_MODEL_PATH", folder_.c_str(), 1);
+    setenv("KSCOUT_MODEL_PATH", folder_.path().c_str(), 1);
     setenv("XDG_DATA_HOME", (folder_ / "data").c_str(), 1);
   }
   void TearDown() override {
     use_cuda_device(0);
     for (const char* name : {"KSCOUT_FORCE", "KSCOUT_MODEL_PATH"}) unsetenv(name);
-    fs::remove_all(folder_);
   }
 
   /// Holds the kernel of four stages, for even k.
-  static void write_library() {
+  static void write_library(const fs::path& to) {
     const auto file = toy::library_file("toy_gpu");
     const nlohmann::ordered_json index{{"format", "kscout-kernel-library"},
                                        {"version", 1},
@@ -122,7 +126,7 @@ class CudaJointTest : public testing::Test {
                                        {"device", "h200"},
                                        {"serves", {toy::rule("k-by-2", "p.k % 2 == 0", "loads of 4 bytes")}},
                                        {"kernels", {{{"config", compiled_name(4)}, {"kernel", "toy_bf16"}}}}};
-    write_file_atomically(testing::TempDir() + "joint.kscout-library.json", index.dump());
+    write_file_atomically(to, index.dump());
   }
 
   fs::path install(std::initializer_list<KernelConfig> configs, std::string_view device = "h200") const {
@@ -149,7 +153,8 @@ class CudaJointTest : public testing::Test {
     EXPECT_EQ(solution.choice.config.space, &nvidia_provider().space(Op::gemm));
     return Selector::name(problem, solution.choice);
   }
-  fs::path folder_;
+  static inline std::optional<test::TemporaryFolder> library_folder_;  // of all tests
+  const test::TemporaryFolder folder_;
 };
 
 const GemmProblem kSmall = make_gemm(16, 24, 40, DType::bf16), kLarge = make_gemm(80, 24, 40, DType::bf16);

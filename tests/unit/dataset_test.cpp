@@ -6,12 +6,12 @@
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "dataset_fixture.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -20,18 +20,11 @@ namespace fs = std::filesystem;
 using test::toy_options;
 using test::toy_table;
 
-/// A folder of its own for each test, removed afterwards.
 class DatasetFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("kscout_dataset_" + std::to_string(getpid()) + "_" +
-                                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   fs::path file(const char* name = "a.parquet") const { return folder_ / name; }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 void expect_same(const MeasurementTable& a, const MeasurementTable& b) {
@@ -106,7 +99,7 @@ TEST_F(DatasetFile, AbsentFileIsNotFound) {
 
 TEST_F(DatasetFile, AFolderThatIsNotThereLeavesNoFile) {
   EXPECT_THROW(write_dataset(folder_ / "no" / "a.parquet", toy_table(), toy_options()), Error);
-  EXPECT_TRUE(fs::is_empty(folder_));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
 }
 
 /// Reads CSV text as a dataset of the toy device; the message of the error.

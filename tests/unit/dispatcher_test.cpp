@@ -3,7 +3,6 @@
 #include <thread>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include "measure/verify.h"
 #include "select/decision_db.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -253,8 +253,8 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
 }
 
 TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
-  const auto file =
-      std::filesystem::temp_directory_path() / fmt::format("kscout_searched_{}.sqlite", getpid());
+  const test::TemporaryFolder folder;
+  const auto file = folder / "decisions.sqlite";
   WatchedBackend watched;
   const GemmProblem problem = make_gemm(60, 61, 62);
   const Solution found = searching(watched, file).get_solution(problem);
@@ -271,7 +271,6 @@ TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
   EXPECT_EQ(stored[0].backend, watched.name());
   EXPECT_EQ(stored[0].time_us, found.choice.time_us);
   EXPECT_GE(stored[0].timed, 1);
-  std::filesystem::remove(file);
 }
 
 TEST(Dispatcher, AFileThatCannotBeWrittenCostsNoAnswer) {

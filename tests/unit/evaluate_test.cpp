@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-#include <unistd.h>
 
 #include "dataset/operations.h"
 #include "dataset_fixture.h"
@@ -17,6 +16,7 @@
 #include "evaluate/evaluate_model.h"
 #include "evaluate/static_configs.h"
 #include "problems/conv_sets.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -260,18 +260,16 @@ TEST(Prune, WhatIsGivenNeedNotBeReachedAgain) {
 }
 
 TEST(TrainingSizes, ComeFromTheManifest) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_sizes_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
-  EXPECT_FALSE(training_sizes(folder).has_value());
+  const test::TemporaryFolder folder;
+  EXPECT_FALSE(training_sizes(folder.path()).has_value());
   const auto manifest = [&](std::string_view text) { std::ofstream(folder / "train_manifest.json") << text; };
   manifest(R"({"training_sizes": [[1, 2, 3, 1], [4, 5, 6, 2]]})");
-  EXPECT_EQ(training_sizes(folder), (std::set<ProblemSizes>{{1, 2, 3, 1}, {4, 5, 6, 2}}));
+  EXPECT_EQ(training_sizes(folder.path()), (std::set<ProblemSizes>{{1, 2, 3, 1}, {4, 5, 6, 2}}));
   for (const auto text :
        {R"({"training_sizes": [[1, 2, 3]]})", R"({"training_sizes": [[1, 2, 3, "x"]]})", "{}", "[]", "{"}) {
     manifest(text);
-    EXPECT_THROW(training_sizes(folder), Error) << text;
+    EXPECT_THROW(training_sizes(folder.path()), Error) << text;
   }
-  std::filesystem::remove_all(folder);
 }
 
 RC_GTEST_PROP(EvaluateProperty, NumbersStayInBounds, ()) {

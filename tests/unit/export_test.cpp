@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
@@ -17,6 +16,7 @@
 #include "expr/operations.h"
 #include "forest/lightgbm_text.h"
 #include "support/random_forest.h"
+#include "support/temporary_folder.h"
 #include "support/toy_model.h"
 
 namespace exported {
@@ -34,12 +34,6 @@ bool same(double a, double b) { return bits(a) == bits(b) || (a != a && b != b);
 
 class ExportTest : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("kscout_export_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   /// Builds `main` against `header` with the flags that the header promises to compile under, runs it on
   /// `input`; its output.
   std::string run(const std::string& header, const std::string& main, const std::string& input) {
@@ -56,7 +50,7 @@ class ExportTest : public testing::Test {
     EXPECT_EQ(std::system(start.c_str()), 0);
     return read_file(folder_ / "output");
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 /// Fields of a problem in order, as numbers.

@@ -4,22 +4,19 @@
 
 #include <kscout/error.h>
 
+#include "support/temporary_folder.h"
+
 namespace kscout {
 namespace {
 
 class Files : public testing::Test {
  protected:
-  Files() { std::filesystem::create_directories(folder_); }
-  ~Files() override { std::filesystem::remove_all(folder_); }
-
   std::size_t count() const {
-    return static_cast<std::size_t>(
-        std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
+    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder_.path()),
+                                                  std::filesystem::directory_iterator()));
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      ("files_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
+  const test::TemporaryFolder folder_;
   const std::filesystem::path file_ = folder_ / "a";
 };
 
@@ -41,7 +38,7 @@ TEST_F(Files, CreatedOnce) {
 
 TEST_F(Files, AbsentIsNotUnreadable) {
   EXPECT_TRUE(is_absent(file_));
-  EXPECT_FALSE(is_absent(folder_));
+  EXPECT_FALSE(is_absent(folder_.path()));
   try {
     read_file(file_);
     FAIL();
@@ -49,7 +46,7 @@ TEST_F(Files, AbsentIsNotUnreadable) {
     EXPECT_EQ(error.code(), Errc::not_found);
   }
   try {
-    read_file(folder_);
+    read_file(folder_.path());
     FAIL();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::device_failure);

@@ -1,15 +1,14 @@
 #include <cmath>
-#include <filesystem>
 #include <limits>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
 #include "core/files.h"
 #include "forest/gzip.h"
 #include "forest/lightgbm_text.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -188,12 +187,7 @@ TEST(Forest, EveryChangedByteIsReadOrRefused) {
 
 class ModelFile : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("kscout_forest_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  std::filesystem::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(ModelFile, ReadsPlainAndGzip) {

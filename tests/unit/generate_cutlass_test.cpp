@@ -21,6 +21,7 @@
 #include "provider/cutlass/cutlass.h"
 #include "provider/nvidia/nvidia.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -195,20 +196,14 @@ TEST(NvidiaFamily, IsThatOfItsMembers) {
 
 class GenerateCutlass : public testing::Test {
  protected:
-  void SetUp() override {
-    out_ = fs::temp_directory_path() /
-           (std::string("kscout_cutlass_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(out_);
-  }
-  void TearDown() override { fs::remove_all(out_); }
-
   GenerateRequest project(const std::string& rules, DType dtype = DType::bf16) const {
     return {.family = request(signature(dtype), rules),
             .signatures = {signature(dtype)},
             .out = out_,
             .name = ""};
   }
-  fs::path out_;
+  const test::TemporaryFolder folder_;
+  const fs::path out_ = folder_ / "project";
 };
 
 TEST_F(GenerateCutlass, TextIsThatOfTheGoldenFiles) {

@@ -15,6 +15,7 @@
 #include "generate/build.h"
 #include "generate/emitter.h"
 #include "generate/project.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -23,13 +24,6 @@ namespace fs = std::filesystem;
 
 class Generate : public testing::Test {
  protected:
-  void SetUp() override {
-    out_ = fs::temp_directory_path() /
-           (std::string("kscout_generate_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(out_);
-  }
-  void TearDown() override { fs::remove_all(out_); }
-
   GenerateRequest request(std::string rules = "tiny") const {
     return {.family = {.provider = "ck_tile",
                        .signature = {},
@@ -40,7 +34,8 @@ class Generate : public testing::Test {
             .out = out_,
             .name = "ck_tile"};
   }
-  fs::path out_;
+  const test::TemporaryFolder folder_;
+  const fs::path out_ = folder_ / "project";
 };
 
 TEST_F(Generate, TextIsThatOfTheGoldenFiles) {

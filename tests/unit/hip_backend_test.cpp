@@ -16,6 +16,7 @@
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
 
@@ -77,16 +78,8 @@ TEST(HipBackend, SaysWhatIsMissing) {
 
 class OnStandIn : public ::testing::Test {
  protected:
-  void SetUp() override {
-    setenv("KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP, 1);
-    std::string pattern = (fs::temp_directory_path() / "kscout_hip_XXXXXX").string();
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override {
-    unsetenv("STAND_IN_FAULT");
-    fs::remove_all(folder_);
-  }
+  void SetUp() override { setenv("KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP, 1); }
+  void TearDown() override { unsetenv("STAND_IN_FAULT"); }
   fs::path write(const nlohmann::ordered_json& index) const {
     const auto file = folder_ / "toy.kscout-library.json";
     write_file_atomically(file, index.dump(1));
@@ -114,7 +107,7 @@ class OnStandIn : public ::testing::Test {
       if (row.measured.pass == 1) rows[row.config] = row.measured.status;
     return rows;
   }
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
 };
 
 TEST_F(OnStandIn, MemoryCopiesAsTheCpuDoes) {

@@ -6,10 +6,10 @@
 #include <string>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "dataset/parquet.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -19,16 +19,12 @@ using test::expect_error;
 /// A file that lives as long as this.
 class TextFile {
  public:
-  explicit TextFile(const std::string& text)
-      : path_(std::filesystem::temp_directory_path() / ("kscout-import-" + std::to_string(getpid()))) {
-    std::ofstream(path_, std::ios::binary) << text;
-  }
-  TextFile(const TextFile&) = delete;
-  ~TextFile() { std::filesystem::remove(path_); }
+  explicit TextFile(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  std::filesystem::path path_;
+  const test::TemporaryFolder folder_;
+  const std::filesystem::path path_ = folder_ / "text";
 };
 
 Imported read(const std::string& text, ImportFormat from, Op op, DType dtype = DType::bf16) {

@@ -9,12 +9,12 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
 #include "core/files.h"
+#include "support/temporary_folder.h"
 #include "support/toy_model.h"
 
 namespace kscout {
@@ -301,12 +301,10 @@ TEST(Ksf, AxesAndWordsAreFoundByName) {
 }
 
 TEST(Ksf, LoadsFromAFolderOrAFile) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_ksf_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_file_atomically(folder / "model.ksf", file());
-  EXPECT_EQ(Model::load(folder).bytes(), file());
+  EXPECT_EQ(Model::load(folder.path()).bytes(), file());
   EXPECT_EQ(Model::load(folder / "model.ksf").bytes(), file());
-  std::filesystem::remove_all(folder);
 }
 
 TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
@@ -332,11 +330,10 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
       {"foreign op", with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
        "native has no kernels for conv_fwd"},
   };
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_bad_" + std::to_string(getpid()));
   for (const auto& c : cases) {
-    std::filesystem::create_directories(folder);
+    const test::TemporaryFolder folder;
     if (c.what != std::string_view("missing")) write_file_atomically(folder / "model.ksf", c.bytes);
-    for (const auto& path : {folder, folder / "model.ksf"}) {
+    for (const auto& path : {folder.path(), folder / "model.ksf"}) {
       try {
         Selector::load(path);
         ADD_FAILURE() << c.what << " was loaded";
@@ -347,22 +344,19 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
         EXPECT_TRUE(what.starts_with((folder / "model.ksf").string())) << what;
       }
     }
-    std::filesystem::remove_all(folder);
   }
 }
 
 TEST(Ksf, AFolderOfLightgbmModelsAloneIsNamedAsSuch) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_lgbm_" + std::to_string(getpid()));
-  std::filesystem::create_directories(folder);
+  const test::TemporaryFolder folder;
   write_file_atomically(folder / "feature_spec.json", "{}");
   try {
-    Model::load(folder);
+    Model::load(folder.path());
     ADD_FAILURE();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::not_found);
     EXPECT_NE(std::string_view(error.what()).find("only LightGBM models"), std::string_view::npos);
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "measure/conv_reference.h"
 #include "measure/problem_bench.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -22,11 +23,9 @@ using namespace test;
 
 class LibraryConv : public testing::Test {
  protected:
-  std::filesystem::path file =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string(testing::UnitTest::GetInstance()->current_test_info()->name()) + ".kscout-library.json");
-  void TearDown() override { std::filesystem::remove(file); }
+  const TemporaryFolder folder;
   Registry registry(const nlohmann::ordered_json& index) const {
+    const auto file = folder / "toy.kscout-library.json";
     write_file_atomically(file, index.dump(1));
     Registry registry;
     registry.add_library(file);

@@ -13,6 +13,7 @@
 #include "support/expect_error.h"
 #include "support/heap.h"
 #include "support/random_gemm.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -22,13 +23,10 @@ using namespace test;
 
 class Library : public testing::Test {
  protected:
-  std::filesystem::path folder = std::filesystem::path(testing::TempDir()) /
-                                 testing::UnitTest::GetInstance()->current_test_info()->name();
-  void SetUp() override { std::filesystem::create_directories(folder); }
+  const TemporaryFolder folder;
   void TearDown() override {
     unsetenv("KSCOUT_LIBRARY_PATH");
     unsetenv("TOY_LIBRARY_OPENED");
-    std::filesystem::remove_all(folder);
   }
   std::filesystem::path write(const ordered_json& index, const std::string& name = "toy") const {
     const auto file = folder / (name + ".kscout-library.json");
@@ -67,7 +65,7 @@ TEST_F(Library, IsOpenedByTheFirstRunOnly) {
 }
 
 TEST_F(Library, StandsBesideTheMachinesOwnKernels) {
-  setenv("KSCOUT_LIBRARY_PATH", folder.c_str(), 1);
+  setenv("KSCOUT_LIBRARY_PATH", folder.path().c_str(), 1);
   write(toy::index(toy::library_file("toy_good"), "second"), "b");
   write(toy::index(toy::library_file("toy_good"), "first"), "a");
   const Registry registry = Registry::here();

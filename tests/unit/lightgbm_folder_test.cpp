@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
 #include "core/files.h"
 #include "forest/gzip.h"
 #include "support/random_forest.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -31,8 +31,6 @@ LightgbmModel model_of(std::uint64_t seed) {
 class Folder : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = fs::temp_directory_path() / ("kscout_lightgbm_folder_" + std::to_string(getpid()));
-    fs::create_directories(folder_);
     spec_ = {{"op_type", "gemm_universal"},
              {"dtype", "fp8"},
              {"arch", "gfx950"},
@@ -44,28 +42,27 @@ class Folder : public testing::Test {
     write("model_tflops.lgbm.gz", gzip(lightgbm_text(model_of(1))));
     write("model_latency.lgbm", lightgbm_text(model_of(2)));
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write(const char* name, std::string_view bytes) { write_file_atomically(folder_ / name, bytes); }
   void write_spec() { write("feature_spec.json", spec_.dump()); }
   void expect_refused(Errc code, std::string_view part_of_message) {
     try {
-      read_lightgbm_folder(folder_);
+      read_lightgbm_folder(folder_.path());
       ADD_FAILURE() << "accepted; expected: " << part_of_message;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), code) << error.what();
       EXPECT_NE(std::string_view(error.what()).find(part_of_message), std::string_view::npos) << error.what();
-      EXPECT_NE(std::string_view(error.what()).find(folder_.string()), std::string_view::npos)
+      EXPECT_NE(std::string_view(error.what()).find(folder_.path().string()), std::string_view::npos)
           << error.what();
     }
   }
 
-  fs::path folder_;
+  const test::TemporaryFolder folder_;
   Json spec_;
 };
 
 TEST_F(Folder, GivesModelsAndWhatTheyLearnt) {
-  const LightgbmFolder folder = read_lightgbm_folder(folder_);
+  const LightgbmFolder folder = read_lightgbm_folder(folder_.path());
   EXPECT_EQ(folder.op, "gemm_universal");
   EXPECT_EQ(folder.arch, "gfx950");
   EXPECT_EQ(folder.categorical, std::vector<std::string>{"K"});
@@ -85,23 +82,23 @@ TEST_F(Folder, GivesModelsAndWhatTheyLearnt) {
 TEST_F(Folder, OlderSpecsAreRead) {
   spec_.erase("log_targets");
   write_spec();
-  EXPECT_FALSE(read_lightgbm_folder(folder_).target("tflops").log1p);
+  EXPECT_FALSE(read_lightgbm_folder(folder_.path()).target("tflops").log1p);
   spec_["tflops_log_transform"] = true;
   write_spec();
-  EXPECT_TRUE(read_lightgbm_folder(folder_).target("tflops").log1p);
+  EXPECT_TRUE(read_lightgbm_folder(folder_.path()).target("tflops").log1p);
   spec_ = {{"feature_names", {"M", "N", "K"}}};
   write_spec();
-  EXPECT_EQ(read_lightgbm_folder(folder_).targets.size(), 2u);
-  EXPECT_EQ(read_lightgbm_folder(folder_).arch, "");
+  EXPECT_EQ(read_lightgbm_folder(folder_.path()).targets.size(), 2u);
+  EXPECT_EQ(read_lightgbm_folder(folder_.path()).arch, "");
   LightgbmModel nameless = model_of(1);
   nameless.feature_names = {"Column_0", "Column_1", "Column_2"};
   write("model_tflops.lgbm.gz", gzip(lightgbm_text(nameless)));
-  EXPECT_EQ(read_lightgbm_folder(folder_).feature_names.front(), "M");
+  EXPECT_EQ(read_lightgbm_folder(folder_.path()).feature_names.front(), "M");
 }
 
 TEST_F(Folder, ContradictionsAreNamed) {
   write("model_tflops.lgbm", lightgbm_text(model_of(1)));  // equal: an unpacked copy
-  EXPECT_EQ(read_lightgbm_folder(folder_).target("tflops").model, model_of(1));
+  EXPECT_EQ(read_lightgbm_folder(folder_.path()).target("tflops").model, model_of(1));
   write("model_tflops.lgbm", lightgbm_text(model_of(3)));
   expect_refused(Errc::corrupt_data, "differs; remove one");
   write("model_tflops.lgbm", lightgbm_text(model_of(1)));

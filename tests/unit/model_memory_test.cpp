@@ -3,13 +3,13 @@
 #include <vector>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <kscout/selector.h>
 
 #include "core/files.h"
 #include "support/heap.h"
 #include "support/large_model.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 class ModelMemory : public testing::Test {
  protected:
   void SetUp() override {
-    large_ = fs::temp_directory_path() / ("kscout_memory_" + std::to_string(getpid()) + ".ksf");
     write_file_atomically(large_, toy::large_model().bytes());
     files_.push_back(large_);
     for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
@@ -29,9 +28,9 @@ class ModelMemory : public testing::Test {
     }
     for (const auto& file : files_) Model::load(file);  // the catalogue is compiled once and stays
   }
-  void TearDown() override { fs::remove(large_); }
 
-  fs::path large_;
+  const test::TemporaryFolder folder_;
+  const fs::path large_ = folder_ / "large.ksf";
   std::vector<fs::path> files_;
 };
 

@@ -11,6 +11,7 @@
 #include "core/field_text.h"
 #include "problems/shape_family.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -207,7 +208,8 @@ TEST(ReadProblems, NamesTheLineOfABadOne) {
 }
 
 TEST(ReadProblems, FileSetKeepsOrReplacesLayouts) {
-  const std::string path = testing::TempDir() + "kscout_problems_test.txt";
+  const test::TemporaryFolder folder;
+  const std::string path = folder / "problems.txt";
   std::ofstream(path) << "gemm:4x5x6:fp32:ccr\ngemm:400x500x600:fp32:rrr\n";
   EXPECT_EQ(make_problem_set({.set = "file", .file = path})[0].layout, Layout::ccr);
   const auto limited =

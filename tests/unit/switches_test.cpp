@@ -142,7 +142,7 @@ TEST_F(FindModelTest, AnotherDeviceOfTheSameArchitectureMayAnswer) {
   const Device near = changed("near", [](Device& d) { d.max_clock_mhz *= 1.1; });
   const Device smaller = changed("smaller", [](Device& d) { d.cores = 2; });
   const Device other = changed("other", [](Device& d) { d.arch = "zen9"; });
-  setenv("KSCOUT_MODEL_PATH", folder_.c_str(), 1);
+  setenv("KSCOUT_MODEL_PATH", folder_.path().c_str(), 1);
   const auto folder_of = [&](const Device& device) {
     return folder_ / model_folder_name(Op::gemm, DType::fp32, device);
   };

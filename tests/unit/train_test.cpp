@@ -9,7 +9,6 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
@@ -17,6 +16,7 @@
 #include "dataset/operations.h"
 #include "forest/lightgbm_text.h"
 #include "support/expect_error.h"
+#include "support/temporary_folder.h"
 #include "support/toy.h"
 #include "train/folds.h"
 
@@ -299,7 +299,8 @@ void keep_for_stock_lightgbm(const std::filesystem::path& folder) {
 }
 
 TEST(Train, FolderHoldsWhatItShould) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_model_" + std::to_string(getpid()));
+  const test::TemporaryFolder temporary;
+  const auto folder = temporary / "model";
   write_model_folder(folder, trained(), {{"toy.parquet"}, {{"rules", "tiny"}}, 1440});
   write_model_folder(folder, trained(), {{"toy.parquet"}, {}, 1440});  // over an old model
   std::set<std::string> names;
@@ -319,17 +320,16 @@ TEST(Train, FolderHoldsWhatItShould) {
   EXPECT_EQ(manifest["data_fingerprint"], model.data().fingerprint);
   const auto metrics = nlohmann::json::parse(read_file(folder / "cv_metrics_relative.json"));
   EXPECT_EQ(metrics.size(), 4u);
-  std::filesystem::remove_all(folder);
 
-  std::filesystem::create_directories(folder / "photos");
-  EXPECT_THROW(write_model_folder(folder, trained(), {}), Error)
-      << "a folder of something else is left alone";
-  EXPECT_TRUE(std::filesystem::exists(folder / "photos"));
-  std::filesystem::remove_all(folder);
+  const auto album = temporary / "album";
+  std::filesystem::create_directories(album / "photos");
+  EXPECT_THROW(write_model_folder(album, trained(), {}), Error) << "a folder of something else is left alone";
+  EXPECT_TRUE(std::filesystem::exists(album / "photos"));
 }
 
 TEST(Train, GoesOnFromAnEarlierModel) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kscout_warm_" + std::to_string(getpid()));
+  const test::TemporaryFolder temporary;
+  const auto folder = temporary / "earlier";
   write_model_folder(folder, trained(), {});
   TrainOptions more = quick_options();
   more.targets = {Target::tflops, Target::latency};
@@ -370,7 +370,7 @@ TEST(Train, GoesOnFromAnEarlierModel) {
     train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, part, more, nullptr);
   });
   std::filesystem::remove_all(folder);
-  test::expect_error(Errc::not_found, "kscout_warm_", [&] { train_toy(more); });
+  test::expect_error(Errc::not_found, folder.string(), [&] { train_toy(more); });
 }
 
 TEST(Train, WeightsOnHardProblemsNeverMakeItWorse) {

@@ -1,15 +1,14 @@
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include "evaluate/backward_check.h"
 #include "evaluate/ck_report.h"
 #include "evaluate/compare_picks.h"
 #include "support/expect_error.h"
 #include "support/random_forest.h"
+#include "support/temporary_folder.h"
 
 namespace kscout {
 namespace {
@@ -74,7 +73,8 @@ TEST(ComparePicks, RefusesWhatCannotBeCompared) {
 }
 
 TEST(ReadPicks, ReadsOursAndTheirs) {
-  const auto file = std::filesystem::temp_directory_path() / ("kscout_picks_" + std::to_string(getpid()));
+  const test::TemporaryFolder folder;
+  const auto file = folder / "picks.csv";
   const auto read = [&](const std::string& text) {
     std::ofstream(file, std::ios::trunc) << text;
     return read_picks(file);
@@ -95,7 +95,6 @@ TEST(ReadPicks, ReadsOursAndTheirs) {
   EXPECT_EQ(picks[0].efficiency, 0.25);
   expect_error(Errc::corrupt_data, "no table of picks", [&] { read("a,b\n1,2\n"); });
   expect_error(Errc::corrupt_data, {"row 1", "'fast'"}, [&] { read("problem,efficiency,pick\np,fast,k\n"); });
-  std::filesystem::remove(file);
 }
 
 TEST(CkSummary, UsesTheirPercentiles) {
