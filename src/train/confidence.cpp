@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
+#include <iterator>
 #include <numeric>
 #include <unordered_map>
 
@@ -273,18 +273,22 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
   return choices;
 }
 
-std::vector<ObservedChoice> well_judged(std::vector<ObservedChoice> choices) {
-  if (choices.empty()) return choices;
+std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices) {
   std::vector<double> repeats;
   for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
-  const auto of_best_judged =
-      repeats.begin() + static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(repeats.size() - 1));
-  std::ranges::nth_element(repeats, of_best_judged);
-  const double least = *of_best_judged / 2;
-  const auto known = [least](const ObservedChoice& choice) { return choice.judge_repeats >= least; };
-  if (static_cast<std::size_t>(std::ranges::count_if(choices, known)) < kLeastChoices) return choices;
-  std::erase_if(choices, std::not_fn(known));
-  return choices;
+  double least = 0;
+  if (!repeats.empty()) {
+    const auto best_judged =
+        repeats.begin() + static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(repeats.size() - 1));
+    std::ranges::nth_element(repeats, best_judged);
+    least = *best_judged / 2;
+  }
+  std::vector<ObservedChoice> judged;
+  std::ranges::copy_if(choices, std::back_inserter(judged), [least](const ObservedChoice& choice) {
+    return choice.judge_repeats == 0 || choice.judge_repeats >= least;
+  });
+  if (judged.size() < kLeastChoices) return {choices.begin(), choices.end()};
+  return judged;
 }
 
 std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families) {
@@ -298,8 +302,9 @@ std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const 
   return positions;
 }
 
-std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices) {
-  if (choices.size() < kLeastChoices) return std::nullopt;
+std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> observed) {
+  if (observed.size() < kLeastChoices) return std::nullopt;
+  const std::vector<ObservedChoice> choices = well_judged(observed);
   ConfidenceFit fit;
   std::vector<double> right;
   std::uint32_t folds = 0;
@@ -337,7 +342,7 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choi
   for (std::size_t k = 0; k < kInputs; ++k) fit.confidence.weight[k] = platt.weight[0] * all.weight[k];
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {
     const auto size = [&](const ObservedChoice& c) { return c.inputs[Confidence::first_size + i]; };
-    const auto [least, most] = std::ranges::minmax_element(choices, {}, size);
+    const auto [least, most] = std::ranges::minmax_element(observed, {}, size);
     fit.confidence.low[i] = size(*least);
     fit.confidence.high[i] = size(*most);
   }

@@ -2,7 +2,7 @@
 /// \file
 /// Fits how far choices may be trusted, on choices among configs of sizes that the forest had not seen.
 ///
-///     const auto fit = fit_confidence(well_judged(observed_choices(set, target, out_of_fold, fold_of, families)));
+///     const auto fit = fit_confidence(observed_choices(set, target, out_of_fold, fold_of, families));
 ///     if (fit) data.confidence = fit->confidence;
 #include <cstdint>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace kscout {
 
-/// Fewer choices tell no probability.
+/// With fewer choices no probability is told, nor are any left out.
 inline constexpr std::size_t kLeastChoices = 50;
 
 /// A choice whose outcome is known.
@@ -24,7 +24,7 @@ struct ObservedChoice {
   double efficiency = 0;         ///< of the pick
   double static_efficiency = 0;  ///< of the best static config of the other folds; 0 when it was not measured
   std::uint32_t fold = 0;        ///< choices of one fold share sizes; others share none with them
-  double judge_repeats = 0;      ///< samples of a config that is within 3 % of the best: their median
+  double judge_repeats = 0;      ///< median samples of the configs within 3 % of the best; 0: not known
 };
 
 /// What each problem's out-of-fold scores would have chosen. Problems with one config say nothing and are
@@ -34,19 +34,18 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
                                              const std::vector<std::uint32_t>& fold_of,
                                              std::span<const Family> families);
 
-/// The choices of which it is known how they ended: a best config that was measured in one sweep only is
-/// partly luck, and choices that were as good count as failures. Those whose judges have fewer samples than
-/// half of what the best-judged twentieth has are left out (their noise is over 1.4 times as large), unless
-/// fewer than kLeastChoices would be left. Where all were measured alike, all stay.
-std::vector<ObservedChoice> well_judged(std::vector<ObservedChoice> choices);
+/// Choices whose outcome is known well: the fastest of few samples is partly luck, and a choice that was as
+/// good counts as a failure. Left out are those with less than half of the judge_repeats that the best-judged
+/// twentieth has, unless fewer than kLeastChoices would be left.
+std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices);
 
 /// The config of each family with the highest mean efficiency over its problems, positions in the families.
 std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
 
 struct ConfidenceFit {
   Confidence confidence;            ///< without static_configs
-  std::vector<double> out_of_fold;  ///< per choice: the probability by a fit to the other folds
-  double within_rate = 0;           ///< share of choices within 3 %
+  std::vector<double> out_of_fold;  ///< per well judged choice: the probability by a fit to the other folds
+  double within_rate = 0;           ///< share of them within 3 %; so all that follow
   double log_loss = 0;              ///< of out_of_fold, natural logarithm
   double log_loss_of_rate = 0;      ///< of claiming within_rate always: what knowing nothing gives
   double efficiency = 0;            ///< mean of the picks
@@ -54,7 +53,8 @@ struct ConfidenceFit {
   double floor_efficiency = 0;      ///< mean with the floor: not below `efficiency`
 };
 
-/// Nothing when there are fewer than kLeastChoices or all ended alike: then no probability can be told.
+/// Of the well judged choices; the sizes that count as trained are those of all. Nothing when there are fewer
+/// than kLeastChoices or all ended alike: then no probability can be told.
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
 
 }  // namespace kscout

@@ -108,16 +108,22 @@ TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
   auto choices = world.choices(3000);
   const auto with_good_judges = fit_confidence(choices);
   for (auto& choice : choices) choice.judge_repeats = 100;
-  std::vector<ObservedChoice> mixed = choices;
   for (auto choice : world.choices(2000)) {  // a lucky best makes good choices look bad
     choice.judge_repeats = 49;
     choice.efficiency *= 0.96;
-    mixed.push_back(choice);
+    choices.push_back(choice);
   }
-  EXPECT_EQ(fit_confidence(well_judged(mixed))->confidence, with_good_judges->confidence);
-  EXPECT_LT(fit_confidence(mixed)->within_rate, with_good_judges->within_rate - 0.1);
-  mixed.back().judge_repeats = 50;
-  EXPECT_EQ(well_judged(mixed).size(), 3001u) << "half as often is enough";
+  choices.back().inputs[Confidence::first_size] = 15;  // larger than any other
+  const auto fit = fit_confidence(choices);
+  EXPECT_EQ(fit->confidence.bias, with_good_judges->confidence.bias);
+  EXPECT_EQ(fit->confidence.weight, with_good_judges->confidence.weight);
+  EXPECT_EQ(fit->out_of_fold.size(), 3000u);
+  EXPECT_EQ(fit->confidence.high[0], 15) << "its size was trained on all the same";
+
+  choices.back().judge_repeats = 50;
+  EXPECT_EQ(well_judged(choices).size(), 3001u) << "half as often is enough";
+  choices.back().judge_repeats = 0;
+  EXPECT_EQ(well_judged(choices).size(), 3001u) << "nobody knows how often";
 }
 
 TEST(Confidence, AllCountWhereFewWouldBeLeft) {
