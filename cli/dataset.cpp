@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "dataset/columns.h"
+#include "dataset/cut.h"
 #include "dataset/operations.h"
 #include "options.h"
 #include "sweep/journal.h"
@@ -33,7 +34,11 @@ struct Options {
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
   bool counted = false;
+  bool timed = false;
   bool without_derived = false;
+  std::string rules;
+  std::uint32_t raced_one_in = 1;
+  int digits = 0;  ///< of times; 0: as they are
   std::uint64_t seed = 1;
 };
 
@@ -162,11 +167,25 @@ void split_verb(const Options& options) {
   write_table(options.held_out_out, options, parts.held_out);
 }
 
+/// What the options leave of a table.
+MeasurementTable cut(MeasurementTable table, const Options& options) {
+  if (options.counted) table = counted_table(table);
+  if (!options.rules.empty()) {
+    RuleSetRows rows = rows_of_rule_set(table, options.rules);
+    if (rows.unmeasured > 0)
+      fmt::print(stderr, "note: no row is of {} kernels of rule set {}\n", rows.unmeasured, options.rules);
+    table = std::move(rows.table);
+  }
+  if (options.timed) table = timed_rows(table);
+  if (options.raced_one_in > 1) table = thin_raced(table, options.raced_one_in);
+  if (options.digits > 0) table = with_time_digits(table, options.digits);
+  return table;
+}
+
 void merge_verb(const Options& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  const MeasurementTable all = merge(tables, options.keep);
-  write_table(options.out, options, options.counted ? counted_table(all) : all);
+  write_table(options.out, options, cut(merge(tables, options.keep), options));
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -269,6 +288,23 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<Options>& options, cons
   return part;
 }
 
+/// What is left out of the file.
+void add_cut(CLI::App& part, Options& options) {
+  part.add_option("--rules", options.rules,
+                  "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
+                  "name it");
+  part.add_flag("--counted", options.counted, "keep only the row that counts, of a config's two passes");
+  part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced");
+  part.add_option("--raced-one-in", options.raced_one_in,
+                  "of the rows with status raced keep one in so many, by a hash of problem and config")
+      ->check(CLI::PositiveNumber);
+  part.add_option("--digits", options.digits,
+                  "round times to so many digits, one less where status is raced; spread and error to 2")
+      ->check(CLI::Range(2, 17));
+  part.add_flag("--without-derived", options.without_derived,
+                "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
+}
+
 }  // namespace
 
 void setup_dataset(CLI::App& verb) {
@@ -293,13 +329,12 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("files", options->files, "datasets")->required();
   part->add_option("--out", options->out, "file to write")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
-  part->add_flag("--counted", options->counted, "keep only the row that counts, of a config's two passes");
-  part->add_flag("--without-derived", options->without_derived,
-                 "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
+  add_cut(*part, *options);
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
   part->add_option("--out", options->out, "file to write")->required();
+  add_cut(*part, *options);
 
   part = add_part(verb, options, "split", "training and held-out problems, which share no group", split_verb);
   one_file(part);
@@ -333,7 +368,10 @@ void setup_dataset(CLI::App& verb) {
       "examples\n"
       "  kscout dataset import out/sweep --out data/gemm_fp32_zen3-2c.parquet\n"
       "  kscout dataset describe data/gemm_fp32_zen3-2c.parquet\n"
-      "  kscout dataset merge a.parquet b.parquet --keep last --out c.parquet\n\n"
+      "  kscout dataset merge a.parquet b.parquet --keep last --out c.parquet\n"
+      "  kscout dataset merge sweep again* --keep mean --counted --rules pruned --timed --raced-one-in 10 "
+      "\\\n"
+      "      --digits 4 --without-derived --out train.parquet\n\n"
       "exit status: 0 done, 1 check found errors, 2 wrong arguments, 4 file failure");
 }
 

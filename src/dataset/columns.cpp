@@ -103,41 +103,21 @@ ColumnValues make_axis_column(const MeasurementTable& table, const Axis& axis, s
   return values;
 }
 
-/// Kernel names: each (signature, config) is printed once.
-ColumnValues make_name_column(const MeasurementTable& table, const Provider& provider) {
-  std::vector<Signature> signatures;
-  std::vector<std::uint64_t> signature_of_problem;
-  for (const Problem& problem : table.problems) {
-    const Signature signature = signature_of(problem);
-    const auto found = std::ranges::find(signatures, signature);
-    signature_of_problem.push_back(static_cast<std::uint64_t>(found - signatures.begin()));
-    if (found == signatures.end()) signatures.push_back(signature);
-  }
-  ColumnValues values;
-  std::unordered_map<std::uint64_t, std::int32_t> known;
-  for (const auto& row : table.rows) {
-    const std::uint64_t key = (signature_of_problem[row.problem] << 32) | row.config;
-    const auto [at, is_new] = known.try_emplace(key, static_cast<std::int32_t>(values.words.size()));
-    if (is_new) {
-      values.words.push_back(
-          provider.print(signatures[signature_of_problem[row.problem]], table.configs[row.config]));
-    }
-    values.index.push_back(at->second);
-  }
-  return values;
-}
-
-/// Fields of a problem that a table cannot leave to their defaults.
-bool is_required(const ConfigSpace& space, std::string_view name) {
-  static constexpr std::array<std::string_view, 3> gemm = {"m", "n", "k"};
-  static constexpr std::array<std::string_view, 7> conv = {"n", "c", "k", "h", "w", "y", "x"};
-  return is_conv(space.op) ? std::ranges::find(conv, name) != conv.end()
-                           : std::ranges::find(gemm, name) != gemm.end();
+bool is_needed(const ConfigSpace& space, std::string_view name) {
+  const auto needed = needed_sizes(space.op);
+  return std::ranges::find(needed, name) != needed.end();
 }
 
 bool close(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
 
 }  // namespace
+
+std::span<const std::string_view> needed_sizes(Op op) noexcept {
+  static constexpr std::array<std::string_view, 3> gemm = {"m", "n", "k"};
+  static constexpr std::array<std::string_view, 7> conv = {"n", "c", "k", "h", "w", "y", "x"};
+  if (is_conv(op)) return conv;
+  return gemm;
+}
 
 bool was_timed(const Measurement& measured) noexcept {
   return (measured.status == Status::ok || measured.status == Status::raced) &&
@@ -182,6 +162,29 @@ std::string config_text(const KernelConfig& config) {
   return text;
 }
 
+ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider) {
+  std::vector<Signature> signatures;
+  std::vector<std::uint64_t> signature_of_problem;
+  for (const Problem& problem : table.problems) {
+    const Signature signature = signature_of(problem);
+    const auto found = std::ranges::find(signatures, signature);
+    signature_of_problem.push_back(static_cast<std::uint64_t>(found - signatures.begin()));
+    if (found == signatures.end()) signatures.push_back(signature);
+  }
+  ColumnValues values;
+  std::unordered_map<std::uint64_t, std::int32_t> known;
+  for (const auto& row : table.rows) {
+    const std::uint64_t key = (signature_of_problem[row.problem] << 32) | row.config;
+    const auto [at, is_new] = known.try_emplace(key, static_cast<std::int32_t>(values.words.size()));
+    if (is_new) {
+      values.words.push_back(
+          provider.print(signatures[signature_of_problem[row.problem]], table.configs[row.config]));
+    }
+    values.index.push_back(at->second);
+  }
+  return values;
+}
+
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space) {
   for (const KernelConfig& config : table.configs) {
     if (config.space != &space) {
@@ -204,7 +207,7 @@ Block make_block(const MeasurementTable& table, const Provider& provider, const 
       }));
     });
   });
-  columns.push_back(make_name_column(table, provider));
+  columns.push_back(kernel_names(table, provider));
   for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
     columns.push_back(make_axis_column(table, space.axes[axis], axis));
   }
@@ -251,8 +254,7 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     const bool axis = i >= axes_at(space_) && i < measurement_at(space_);
     const bool needed =
         (required == Columns::all_required && i < derived_at(space_)) ||
-        (axis ? has_axes_
-              : is_required(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
+        (axis ? has_axes_ : is_needed(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
     if (needed && position_[i] < 0) {
       fail(Errc::corrupt_data,
            "{}: column '{}' ({}) is missing; columns are listed in docs/formats/dataset.md", source_, name,

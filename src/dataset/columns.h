@@ -41,6 +41,10 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
 /// So many of them, at the end, follow from the others: a file may lack them.
 inline constexpr std::size_t kDerivedColumns = 2;
 
+/// The sizes that a problem cannot leave to their defaults: m, n, k of a GEMM; n, c, k, h, w, y, x of a
+/// convolution.
+std::span<const std::string_view> needed_sizes(Op op) noexcept;
+
 /// Values of one column over some rows; which member is used depends on the type.
 struct ColumnValues {
   static constexpr std::int64_t null_whole = std::numeric_limits<std::int64_t>::min();
@@ -56,6 +60,9 @@ struct Block {
   std::size_t rows = 0;
   std::vector<ColumnValues> columns;
 };
+
+/// Kernel names of a table's rows as a column: each (signature, config) is one word.
+ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider);
 
 /// All rows of the table. Every config must be of `space`'s provider and op.
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);

@@ -7,6 +7,7 @@
 #include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
+#include "dataset/row_order.h"
 
 namespace kscout {
 
@@ -156,7 +157,8 @@ MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& option
 void write_dataset(const fs::path& file, const MeasurementTable& table, const DatasetOptions& options) {
   if (is_csv(file)) return write_file_atomically(file, dataset_csv(table, options));
   const ConfigSpace& space = space_of(table);
-  Block block = make_block(table, options.providers(space.provider), space);
+  const Provider& provider = options.providers(space.provider);
+  Block block = make_block(rows_in_file_order(table, provider), provider, space);
   std::vector<ColumnSpec> columns = dataset_columns(space);
   if (!options.derived) {
     columns.resize(columns.size() - kDerivedColumns);

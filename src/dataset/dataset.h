@@ -33,9 +33,9 @@ struct DatasetOptions {
 /// Parquet, or CSV when the name ends in .csv. Throws not_found, corrupt_data, unsupported (newer version).
 MeasurementTable read_dataset(const std::filesystem::path& file, const DatasetOptions& options = {});
 
-/// Parquet (zstd), or CSV when the name ends in .csv. Readers see the old file or the new one, never a part.
-/// Problems and configs without rows are left out. Throws invalid_argument (configs of several providers, no
-/// configs), device_failure.
+/// Parquet (zstd) with rows in the order of row_order.h, or CSV, rows as they are, when the name ends in
+/// .csv. Readers see the old file or the new one, never a part. Problems and configs without rows are left
+/// out. Throws invalid_argument (configs of several providers, no configs), device_failure.
 void write_dataset(const std::filesystem::path& file, const MeasurementTable& table,
                    const DatasetOptions& options = {});
 

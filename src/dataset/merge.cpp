@@ -13,6 +13,7 @@
 #include "core/decimal_digits.h"
 #include "core/fail.h"
 #include "dataset/columns.h"
+#include "dataset/cut.h"
 #include "dataset/merged_metadata.h"
 #include "dataset/operations.h"
 #include "measure/samples.h"
@@ -74,13 +75,6 @@ Measurement median_of(const std::vector<Measurement>& all) {
   return median;
 }
 
-/// What was computed has digits that nobody measured, and would make a file twice as large.
-void shorten(Measurement& measured) {
-  measured.time_us = with_digits(measured.time_us, kTimeDigits);
-  measured.spread = with_digits(measured.spread, kDoubtDigits);
-  measured.error = with_digits(measured.error, kDoubtDigits);
-}
-
 /// The config as one of the space: itself, or a member's in a joint space.
 std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space) {
   if (config.space == &space) return config;
@@ -137,8 +131,9 @@ class Merger {
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
+    // What was computed has digits that nobody measured, and would make a file twice as large.
     if (averages()) {
-      for (auto& row : merged_.rows) shorten(row.measured);
+      for (auto& row : merged_.rows) shorten(row.measured, kTimeDigits);
     }
     return std::move(merged_);
   }

@@ -1,5 +1,7 @@
 #include "dataset/parquet.h"
 
+#include <algorithm>
+
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/io/memory.h>
@@ -220,6 +222,20 @@ std::vector<std::string> texts_of(const arrow::ChunkedArray& column) {
   return texts;
 }
 
+/// Zstandard at its best, and no column parted: neither into groups of rows nor into pages, which Arrow would
+/// begin anew after 20,000 rows. 700,000 rows of the H200 take a tenth less so, and 0.6 s more.
+std::shared_ptr<parquet::WriterProperties> small_file(std::int64_t rows) {
+  constexpr int kBestLevel = 22;
+  constexpr std::int64_t kPageBytes = 1 << 30;  // sizes of pages are 32-bit integers
+  return parquet::WriterProperties::Builder()
+      .compression(arrow::Compression::ZSTD)
+      ->compression_level(kBestLevel)
+      ->max_row_group_length(rows)
+      ->max_rows_per_page(rows)
+      ->data_pagesize(kPageBytes)
+      ->build();
+}
+
 }  // namespace
 
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
@@ -236,13 +252,12 @@ std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& blo
   for (const auto& [key, value] : metadata) about->Append(key, value);
   const auto table = arrow::Table::Make(arrow::schema(std::move(fields), std::move(about)), std::move(arrays),
                                         static_cast<std::int64_t>(block.rows));
-  const auto properties = parquet::WriterProperties::Builder().compression(arrow::Compression::ZSTD)->build();
+  const auto properties = small_file(std::max<std::int64_t>(table->num_rows(), 1));
   const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
-  constexpr std::int64_t kRowsPerGroup = 1 << 19;
   auto sink = arrow::io::BufferOutputStream::Create();
   require(sink.status(), "Parquet writer");
-  require(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), *sink, kRowsPerGroup, properties,
-                                     arrow_properties),
+  require(parquet::arrow::WriteTable(*table, arrow::default_memory_pool(), *sink,
+                                     properties->max_row_group_length(), properties, arrow_properties),
           "Parquet writer");
   auto bytes = (*sink)->Finish();
   require(bytes.status(), "Parquet writer");

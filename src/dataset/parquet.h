@@ -16,7 +16,8 @@ struct ParquetHeader {
   std::vector<std::string> names;               ///< of its columns
 };
 
-/// The bytes of a zstd Parquet file; units and meanings go into the columns' metadata.
+/// The bytes of a Parquet file that is as small as zstd makes it; units and meanings go into the columns'
+/// metadata.
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 

@@ -104,6 +104,9 @@ struct RuleSource {
 /// Throws invalid_argument naming the nearest rule set, not_found for a file.
 RuleSource find_rules(std::string_view provider, Op op, std::string_view rules);
 
+/// The same as metadata tell it: of a file its name, as its folder is one machine's.
+std::string rules_name(std::string_view rules);
+
 /// enumerate() on a given file: what tests call with families of their own. `request.provider` is not read.
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
                               EnumerationReport* report);

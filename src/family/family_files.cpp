@@ -1,6 +1,7 @@
 /// \file
 /// The embedded family files, each read once, and what is looked up in one.
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -76,5 +77,7 @@ RuleSource find_rules(std::string_view provider_name, Op op, std::string_view ru
     fail(Errc::invalid_argument, "rules '{}': write FILE.toml or FILE.toml:SET", rules);
   return {file, file->rule_set(rest.substr(1)).name};
 }
+
+std::string rules_name(std::string_view rules) { return std::filesystem::path(rules).filename().string(); }
 
 }  // namespace kscout

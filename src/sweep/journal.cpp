@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "family/family_file.h"
 
 namespace kscout {
 
@@ -64,9 +65,7 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
   table.metadata["provider"] = state.plan.provider;
   table.metadata["backend"] = state.plan.backend;
   const bool of_library = state.plan.backend.starts_with(kLibraryPrefix);
-  // Of a file of rules its name: its folder is the measuring machine's.
-  table.metadata["rules"] =
-      of_library ? std::string(kMeasuredRules) : std::filesystem::path(state.plan.rules).filename().string();
+  table.metadata["rules"] = of_library ? std::string(kMeasuredRules) : rules_name(state.plan.rules);
   if (of_library) table.metadata["library"] = state.plan.rules;
   table.metadata["filter"] = state.plan.filter;
   table.metadata["seed"] = std::to_string(state.plan.seed);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/files.h"
@@ -27,14 +28,16 @@ class DatasetFile : public ::testing::Test {
   const test::TemporaryFolder folder_;
 };
 
+/// Equal in all but the order of rows, and so of problems.
 void expect_same(const MeasurementTable& a, const MeasurementTable& b) {
   EXPECT_EQ(a.device, b.device);
-  EXPECT_EQ(a.problems, b.problems);
-  for (std::size_t i = 0; i < std::min(a.problems.size(), b.problems.size()); ++i) {
-    EXPECT_EQ(a.problems[i].weight(), b.problems[i].weight());
-  }
+  EXPECT_TRUE(std::ranges::is_permutation(a.problems, b.problems, [](const Problem& x, const Problem& y) {
+    return x == y && x.weight() == y.weight();
+  }));
   EXPECT_EQ(a.configs, b.configs);
-  EXPECT_EQ(a.rows, b.rows);
+  const Comparison rows = compare(a, b);
+  EXPECT_EQ(rows.both, a.rows.size());
+  EXPECT_TRUE(rows.differences.empty());
   EXPECT_EQ(a.metadata, b.metadata);
 }
 
@@ -71,6 +74,38 @@ TEST_F(DatasetFile, EqualTablesGiveEqualBytes) {
   write_dataset(file("a.parquet"), toy_table(), toy_options());
   write_dataset(file("b.parquet"), toy_table(), toy_options());
   EXPECT_EQ(read_file(file("a.parquet")), read_file(file("b.parquet")));
+}
+
+TEST_F(DatasetFile, TheOrderOfRowsAndProblemsLeavesNoTrace) {
+  MeasurementTable table = toy_table();
+  table.problems.push_back(make_gemm(512, 64, 256));
+  table.rows.push_back({2, 1, test::timed(800)});
+  write_dataset(file("a.parquet"), table, toy_options());
+  std::ranges::reverse(table.rows);
+  std::ranges::reverse(table.problems);
+  for (auto& row : table.rows) row.problem = 2 - row.problem;
+  write_dataset(file("b.parquet"), table, toy_options());
+  EXPECT_EQ(read_file(file("a.parquet")), read_file(file("b.parquet")));
+}
+
+TEST_F(DatasetFile, RowsStandByLayoutThenByKernelThenByWeights) {
+  MeasurementTable table = toy_table();
+  table.problems.push_back(make_gemm(512, 64, 256));
+  table.rows.push_back({2, 1, test::timed(800)});
+  write_dataset(file(), table, toy_options());
+  const MeasurementTable again = read_dataset(file(), toy_options());
+  std::vector<std::string> rows;
+  for (const auto& row : again.rows) {
+    const Problem& problem = again.problems[row.problem];
+    rows.push_back(fmt::format("{} {} {} {} {}", word(signature_of(problem).layout),
+                               config_text(again.configs[row.config]), problem.gemm().n, problem.gemm().m,
+                               row.measured.pass));
+  }
+  const std::vector<std::string> wanted = {"rcr skinny,8,? 64 512 1",   "rcr skinny,8,? 256 256 1",
+                                           "rcr tiled,128,4 256 256 1", "rcr tiled,128,4 256 256 2",
+                                           "rcr tiled,64,1 256 256 1",  "rrr skinny,8,? 4096 1 1",
+                                           "rrr tiled,128,4 4096 1 1",  "rrr tiled,64,1 4096 1 1"};
+  EXPECT_EQ(rows, wanted);
 }
 
 TEST_F(DatasetFile, EveryTruncationIsRefused) {

@@ -1,0 +1,146 @@
+#include "dataset/cut.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <vector>
+
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "core/crc32.h"
+#include "core/decimal_digits.h"
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "dataset/columns.h"
+#include "family/family_file.h"
+
+namespace kscout {
+
+namespace {
+
+/// Drops the values that no row uses; `index` is a row's member that counts them.
+template <class T>
+void drop_unused(std::vector<T>& values, std::vector<MeasurementTable::Row>& rows,
+                 std::uint32_t MeasurementTable::Row::*index) {
+  std::vector<bool> used(values.size());
+  for (const auto& row : rows) used[row.*index] = true;
+  std::vector<T> kept;
+  std::vector<std::uint32_t> moved(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    moved[i] = static_cast<std::uint32_t>(kept.size());
+    if (used[i]) kept.push_back(std::move(values[i]));
+  }
+  values = std::move(kept);
+  for (auto& row : rows) row.*index = moved[row.*index];
+}
+
+/// The rows for which `keep(position)` holds.
+template <class Keep>
+MeasurementTable kept_rows(const MeasurementTable& table, Keep&& keep) {
+  MeasurementTable out = table;
+  out.rows.clear();
+  for (std::size_t r = 0; r < table.rows.size(); ++r) {
+    if (keep(r)) out.rows.push_back(table.rows[r]);
+  }
+  drop_unused(out.problems, out.rows, &MeasurementTable::Row::problem);
+  drop_unused(out.configs, out.rows, &MeasurementTable::Row::config);
+  return out;
+}
+
+/// "256,512,64,rcr"
+std::string needed_text(const Problem& problem) {
+  const auto needed = needed_sizes(problem.op());
+  std::string text;
+  problem.visit([&]<class P>(const P& of) {
+    for_each_field<P>([&](const auto& field) {
+      if (std::ranges::find(needed, field.name) != needed.end()) text += field_text(of.*field.member) + ",";
+    });
+    text += word(of.layout);
+  });
+  return text;
+}
+
+/// A rule set's configs for each signature of a table.
+class ConfigsOfRules {
+ public:
+  ConfigsOfRules(const MeasurementTable& table, const std::string& rules) {
+    for (const Problem& problem : table.problems) {
+      const Signature signature = signature_of(problem);
+      auto found = std::ranges::find(signatures_, signature);
+      of_problem_.push_back(static_cast<std::size_t>(found - signatures_.begin()));
+      if (found != signatures_.end()) continue;
+      signatures_.push_back(signature);
+      const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
+                                       .signature = signature,
+                                       .device = table.device,
+                                       .rules = rules,
+                                       .filter = {}});
+      auto& configs = configs_.emplace_back();
+      for (std::size_t i = 0; i < family.configs.size(); ++i) configs.insert(family.configs[i]);
+    }
+  }
+
+  bool hold(std::uint32_t problem, const KernelConfig& config) const {
+    return configs_[of_problem_[problem]].contains(config);
+  }
+  std::size_t size() const {
+    std::size_t kernels = 0;
+    for (const auto& configs : configs_) kernels += configs.size();
+    return kernels;
+  }
+
+ private:
+  std::vector<Signature> signatures_;
+  std::vector<std::size_t> of_problem_;                    ///< position of its signature
+  std::vector<std::unordered_set<KernelConfig>> configs_;  ///< by signature
+};
+
+}  // namespace
+
+RuleSetRows rows_of_rule_set(const MeasurementTable& table, const std::string& rules) {
+  if (table.rows.empty()) fail(Errc::invalid_argument, "no rows to keep configs of rule set '{}' of", rules);
+  const ConfigsOfRules wanted(table, rules);
+  RuleSetRows cut{kept_rows(table, [&](std::size_t r) {
+    const auto& row = table.rows[r];
+    return wanted.hold(row.problem, table.configs[row.config]);
+  })};
+  if (cut.table.rows.empty())
+    fail(Errc::invalid_argument, "no config of rule set '{}' was measured; give the set of the sweep", rules);
+  cut.table.metadata["rules"] = rules_name(rules);
+  const Provider& own = provider(table.configs.front().space->provider);
+  cut.unmeasured = wanted.size() - kernel_names(cut.table, own).words.size();
+  return cut;
+}
+
+MeasurementTable timed_rows(const MeasurementTable& table) {
+  return kept_rows(table, [&](std::size_t r) { return was_timed(table.rows[r].measured); });
+}
+
+MeasurementTable thin_raced(const MeasurementTable& table, std::uint32_t one_in) {
+  if (one_in == 0) fail(Errc::invalid_argument, "one raced row in 0: give at least 1");
+  if (table.rows.empty()) return table;
+  std::vector<std::uint32_t> before_name;
+  for (const Problem& problem : table.problems) before_name.push_back(crc32_of(needed_text(problem) + ","));
+  const ColumnValues names = kernel_names(table, provider(table.configs.front().space->provider));
+  return kept_rows(table, [&](std::size_t r) {
+    const auto& row = table.rows[r];
+    if (row.measured.status != Status::raced) return true;
+    const std::string& name = names.words[static_cast<std::size_t>(names.index[r])];
+    return crc32_of(name, before_name[row.problem]) % one_in == 0;
+  });
+}
+
+MeasurementTable with_time_digits(const MeasurementTable& table, int digits) {
+  MeasurementTable out = table;
+  for (auto& row : out.rows)
+    shorten(row.measured, row.measured.status == Status::raced ? digits - 1 : digits);
+  return out;
+}
+
+void shorten(Measurement& measured, int time_digits) {
+  measured.time_us = with_digits(measured.time_us, time_digits);
+  measured.spread = with_digits(measured.spread, kDoubtDigits);
+  measured.error = with_digits(measured.error, kDoubtDigits);
+}
+
+}  // namespace kscout

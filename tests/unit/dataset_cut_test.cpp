@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "dataset/cut.h"
+#include "dataset/operations.h"
+#include "dataset_fixture.h"
+#include "family/family_file.h"
+
+namespace kscout {
+namespace {
+
+using test::timed;
+
+constexpr std::string_view kNative = "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2";
+
+Family family_of(const Signature& signature, const std::string& rules) {
+  return enumerate({.provider = "nvidia",
+                    .signature = signature,
+                    .device = device_preset("h200"),
+                    .rules = rules,
+                    .filter = {}});
+}
+
+/// One row of these configs for each of the problems, all ok.
+MeasurementTable product(std::vector<Problem> problems, std::vector<KernelConfig> configs,
+                         Status status = Status::ok) {
+  MeasurementTable table;
+  table.device = device_preset("h200");
+  table.problems = std::move(problems);
+  table.configs = std::move(configs);
+  for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
+    for (std::uint32_t c = 0; c < table.configs.size(); ++c) table.rows.push_back({p, c, timed(10, status)});
+  }
+  return table;
+}
+
+TEST(DatasetCut, ARuleSetKeepsItsConfigsOfEachSignature) {
+  const Problem rcr = make_gemm(64, 128, 256, DType::bf16, Layout::rcr),
+                rrr = make_gemm(64, 128, 256, DType::bf16, Layout::rrr);
+  const Family of_rcr = family_of(signature_of(rcr), "pruned"),
+               of_rrr = family_of(signature_of(rrr), "pruned");
+  const auto holds = [](const Family& family, const KernelConfig& config) {
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      if (family.configs[i] == config) return true;
+    }
+    return false;
+  };
+  const Family wide = family_of(signature_of(rcr), "wide");
+  std::vector<KernelConfig> configs;
+  for (std::size_t i = 0; i < wide.configs.size(); ++i) configs.push_back(wide.configs[i]);
+  const MeasurementTable table = product({rcr, rrr}, configs);
+  const RuleSetRows cut = rows_of_rule_set(table, "pruned");
+  std::size_t wanted = 0, only_rcr = 0, suggestions = 0;
+  for (const KernelConfig& config : configs) {
+    wanted += holds(of_rcr, config) + holds(of_rrr, config);
+    only_rcr += holds(of_rcr, config) && !holds(of_rrr, config);
+    suggestions += holds(of_rcr, config) && config["suggestion"] > 0;
+  }
+  ASSERT_GT(only_rcr, 0u) << "else signatures are not told apart here";
+  ASSERT_GT(suggestions, 0u) << "else none are kept here";
+  EXPECT_EQ(cut.table.rows.size(), wanted);
+  EXPECT_EQ(cut.unmeasured, of_rcr.configs.size() + of_rrr.configs.size() - wanted);
+  for (const auto& row : cut.table.rows) {
+    const Family& family = cut.table.problems[row.problem] == rcr ? of_rcr : of_rrr;
+    EXPECT_TRUE(holds(family, cut.table.configs[row.config]));
+  }
+  EXPECT_LT(cut.table.configs.size(), configs.size()) << "those without rows are gone";
+}
+
+TEST(DatasetCut, MetadataNameTheRuleSetInsteadOfThoseOfTheSweeps) {
+  const Problem problem = make_gemm(64, 128, 256, DType::bf16);
+  MeasurementTable table = product({problem}, {family_of(signature_of(problem), "pruned").configs[0]});
+  table.metadata = {{"rules", "pruned; a.toml:these"}, {"seed", "1; 2"}};
+  const auto metadata = rows_of_rule_set(table, "pruned").table.metadata;
+  EXPECT_EQ(metadata.at("rules"), "pruned");
+  EXPECT_EQ(metadata.at("seed"), "1; 2");
+  EXPECT_EQ(rules_name("some/folder/a.toml:these"), "a.toml:these");
+}
+
+TEST(DatasetCut, RuleSetsThatSayNothingOfTheTableAreRefused) {
+  const Problem problem = make_gemm(64, 128, 256);
+  MeasurementTable table = product({problem}, {provider("native").parse(kNative).config});
+  table.device = device_preset("epyc-7763");
+  EXPECT_THROW(rows_of_rule_set(table, "prunde"), Error);
+  EXPECT_THROW(rows_of_rule_set(table, "tiny"), Error) << "its only config is in none";
+  table.rows.clear();
+  EXPECT_THROW(rows_of_rule_set(table, "default"), Error);
+}
+
+TEST(DatasetCut, OnlyRowsWithATime) {
+  MeasurementTable table = test::toy_table();
+  const MeasurementTable cut = timed_rows(table);
+  ASSERT_EQ(cut.rows.size(), 5u);
+  for (const auto& row : cut.rows) EXPECT_TRUE(std::isfinite(row.measured.time_us));
+  std::erase_if(table.rows, [](const auto& row) { return row.problem == 0; });
+  table.rows[0].measured = test::failed(Status::timeout);
+  EXPECT_TRUE(timed_rows(table).problems.empty()) << "problems without rows are gone";
+}
+
+/// Among how many rows (1 to 60) the one of the table stays.
+std::set<std::uint32_t> stays_among(const MeasurementTable& table) {
+  std::set<std::uint32_t> counts;
+  for (std::uint32_t one_in = 1; one_in <= 60; ++one_in) {
+    if (!thin_raced(table, one_in).rows.empty()) counts.insert(one_in);
+  }
+  return counts;
+}
+
+std::set<std::uint32_t> divisors(std::uint32_t hash) {
+  std::set<std::uint32_t> out;
+  for (std::uint32_t d = 1; d <= 60; ++d) {
+    if (hash % d == 0) out.insert(d);
+  }
+  return out;
+}
+
+// The hashes are Python's: zlib.crc32(b"256,512,64,rcr,native_gemm_...").
+TEST(DatasetCut, ARacedRowStaysByTheHashOfItsNames) {
+  GemmProblem gemm = make_gemm(256, 512, 64);
+  EXPECT_EQ(stays_among(product({gemm}, {provider("native").parse(kNative).config}, Status::raced)),
+            divisors(997148845));
+  ConvProblem conv = parse_any_problem("conv_fwd:1x128x32x32:256x2x2:bf16:nhwgc:stride=2").conv();
+  const auto kernel = provider("ck_tile").parse("grouped_conv_forward_bf16_2d_16x64x64_compv3");
+  EXPECT_EQ(stays_among(product({conv}, {kernel.config}, Status::raced)), divisors(1604799041));
+}
+
+TEST(DatasetCut, WhichRacedRowsStayDependsOnNothingElse) {
+  std::vector<Problem> problems;
+  for (int m = 1; m <= 400; ++m) problems.push_back(make_gemm(m, 64, 64));
+  const KernelConfig config = provider("native").parse(kNative).config;
+  const MeasurementTable table = product(problems, {config}, Status::raced);
+  const MeasurementTable cut = thin_raced(table, 5);
+  EXPECT_GT(cut.rows.size(), 50u);
+  EXPECT_LT(cut.rows.size(), 110u);
+  EXPECT_EQ(thin_raced(cut, 5).rows, cut.rows) << "cut again";
+  EXPECT_EQ(thin_raced(table, 1).rows, table.rows);
+  EXPECT_THROW(thin_raced(table, 0), Error);
+
+  std::ranges::reverse(problems);
+  const auto other_way = compare(cut, thin_raced(product(problems, {config}, Status::raced), 5));
+  EXPECT_EQ(other_way.both, cut.rows.size());
+  EXPECT_EQ(other_way.only_a + other_way.only_b, 0u);
+  EXPECT_EQ(thin_raced(product(problems, {config}), 5).rows.size(), 400u) << "rows that were not raced stay";
+}
+
+TEST(DatasetCut, TimesOfRacedRowsHaveADigitLess) {
+  const KernelConfig config = provider("native").parse(kNative).config;
+  MeasurementTable table =
+      product({make_gemm(64, 64, 64), make_gemm(65, 64, 64), make_gemm(66, 64, 64)}, {config});
+  table.rows[0].measured.time_us = table.rows[1].measured.time_us = 12.34567;
+  table.rows[0].measured.spread = 0.01234;
+  table.rows[1].measured.status = Status::raced;
+  table.rows[2].measured = test::failed(Status::crashed);
+  const MeasurementTable cut = with_time_digits(table, 4);
+  EXPECT_EQ(cut.rows[0].measured.time_us, 12.35);
+  EXPECT_EQ(cut.rows[0].measured.spread, 0.012);
+  EXPECT_EQ(cut.rows[1].measured.time_us, 12.3);
+  EXPECT_EQ(cut.rows[2], table.rows[2]);
+}
+
+}  // namespace
+}  // namespace kscout
