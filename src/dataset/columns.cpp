@@ -162,23 +162,26 @@ std::string config_text(const KernelConfig& config) {
   return text;
 }
 
-ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider) {
-  std::vector<Signature> signatures;
-  std::vector<std::uint64_t> signature_of_problem;
-  for (const Problem& problem : table.problems) {
+ProblemSignatures signatures_of(std::span<const Problem> problems) {
+  ProblemSignatures distinct;
+  for (const Problem& problem : problems) {
     const Signature signature = signature_of(problem);
-    const auto found = std::ranges::find(signatures, signature);
-    signature_of_problem.push_back(static_cast<std::uint64_t>(found - signatures.begin()));
-    if (found == signatures.end()) signatures.push_back(signature);
+    const auto found = std::ranges::find(distinct.signatures, signature);
+    distinct.of_problem.push_back(static_cast<std::uint32_t>(found - distinct.signatures.begin()));
+    if (found == distinct.signatures.end()) distinct.signatures.push_back(signature);
   }
+  return distinct;
+}
+
+ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider) {
+  const auto [signatures, of_problem] = signatures_of(table.problems);
   ColumnValues values;
   std::unordered_map<std::uint64_t, std::int32_t> known;
   for (const auto& row : table.rows) {
-    const std::uint64_t key = (signature_of_problem[row.problem] << 32) | row.config;
+    const std::uint64_t key = (std::uint64_t{of_problem[row.problem]} << 32) | row.config;
     const auto [at, is_new] = known.try_emplace(key, static_cast<std::int32_t>(values.words.size()));
     if (is_new) {
-      values.words.push_back(
-          provider.print(signatures[signature_of_problem[row.problem]], table.configs[row.config]));
+      values.words.push_back(provider.print(signatures[of_problem[row.problem]], table.configs[row.config]));
     }
     values.index.push_back(at->second);
   }

@@ -61,6 +61,13 @@ struct Block {
   std::vector<ColumnValues> columns;
 };
 
+/// The distinct signatures of problems, in the order of their first ones, and which of them each has.
+struct ProblemSignatures {
+  std::vector<Signature> signatures;
+  std::vector<std::uint32_t> of_problem;  ///< position in `signatures`
+};
+ProblemSignatures signatures_of(std::span<const Problem> problems);
+
 /// Kernel names of a table's rows as a column: each (signature, config) is one word.
 ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider);
 

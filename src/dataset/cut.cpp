@@ -63,13 +63,9 @@ std::string needed_text(const Problem& problem) {
 /// A rule set's configs for each signature of a table.
 class ConfigsOfRules {
  public:
-  ConfigsOfRules(const MeasurementTable& table, const std::string& rules) {
-    for (const Problem& problem : table.problems) {
-      const Signature signature = signature_of(problem);
-      auto found = std::ranges::find(signatures_, signature);
-      of_problem_.push_back(static_cast<std::size_t>(found - signatures_.begin()));
-      if (found != signatures_.end()) continue;
-      signatures_.push_back(signature);
+  ConfigsOfRules(const MeasurementTable& table, const std::string& rules)
+      : problems_(signatures_of(table.problems)) {
+    for (const Signature& signature : problems_.signatures) {
       const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
                                        .signature = signature,
                                        .device = table.device,
@@ -81,7 +77,7 @@ class ConfigsOfRules {
   }
 
   bool hold(std::uint32_t problem, const KernelConfig& config) const {
-    return configs_[of_problem_[problem]].contains(config);
+    return configs_[problems_.of_problem[problem]].contains(config);
   }
   std::size_t size() const {
     std::size_t kernels = 0;
@@ -90,8 +86,7 @@ class ConfigsOfRules {
   }
 
  private:
-  std::vector<Signature> signatures_;
-  std::vector<std::size_t> of_problem_;                    ///< position of its signature
+  ProblemSignatures problems_;
   std::vector<std::unordered_set<KernelConfig>> configs_;  ///< by signature
 };
 

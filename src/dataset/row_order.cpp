@@ -41,20 +41,21 @@ struct Place {
 };
 
 std::vector<Place> places_of(const MeasurementTable& table, const Provider& provider) {
-  std::vector<std::string> signatures;
+  const auto [signatures, signature_of_problem] = signatures_of(table.problems);
+  std::vector<std::string> words;
+  for (const Signature& signature : signatures) words.push_back(words_of(signature));
   std::vector<std::tuple<ProblemSizes, ProblemSizes, std::string>> problems;
-  for (const Problem& problem : table.problems) {
-    signatures.push_back(words_of(signature_of(problem)));
+  for (const Problem& problem : table.problems)
     problems.emplace_back(group_of(problem, SplitBy::weights), sizes_of(problem), print(problem));
-  }
-  const auto of_signature = ranks_of(signatures), of_problem = ranks_of(problems);
+  const auto of_signature = ranks_of(words), of_problem = ranks_of(problems);
   const ColumnValues names = kernel_names(table, provider);
   const auto of_name = ranks_of(names.words);
   std::vector<Place> places;
   for (std::size_t r = 0; r < table.rows.size(); ++r) {
     const auto& row = table.rows[r];
-    places.push_back({of_signature[row.problem], of_name[static_cast<std::size_t>(names.index[r])],
-                      of_problem[row.problem], row.measured.pass, r});
+    places.push_back({of_signature[signature_of_problem[row.problem]],
+                      of_name[static_cast<std::size_t>(names.index[r])], of_problem[row.problem],
+                      row.measured.pass, r});
   }
   return places;
 }

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "measure/samples.h"
+#include "core/quantile.h"
 
 namespace kscout {
 
@@ -243,7 +243,7 @@ double judge_repeats(const TrainingSet& set, std::size_t problem) {
     if (!row.raced && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
       repeats.push_back(row.repeats);
   }
-  return summarise(repeats).median;
+  return quantile(std::move(repeats), 0.5);
 }
 
 }  // namespace
@@ -276,13 +276,7 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
 std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices) {
   std::vector<double> repeats;
   for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
-  double least = 0;
-  if (!repeats.empty()) {
-    const auto best_judged =
-        repeats.begin() + static_cast<std::ptrdiff_t>(0.95 * static_cast<double>(repeats.size() - 1));
-    std::ranges::nth_element(repeats, best_judged);
-    least = *best_judged / 2;
-  }
+  const double least = quantile(std::move(repeats), 0.95) / 2;
   std::vector<ObservedChoice> judged;
   std::ranges::copy_if(choices, std::back_inserter(judged), [least](const ObservedChoice& choice) {
     return choice.judge_repeats == 0 || choice.judge_repeats >= least;
