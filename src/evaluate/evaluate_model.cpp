@@ -38,9 +38,10 @@ std::vector<double> best_tflops(const Scores& scores) {
 /// a selector.
 void add_confidence(const Model& model, Target target, const Problem& problem,
                     std::span<const KernelConfig> configs, Scores& scores) {
-  scores.confidence = model.confidence(problem, target, best_tflops(scores));
   const Family* const family = model.family(signature_of(problem));
-  const auto fixed = family ? model.static_instead(*family, scores.confidence) : std::nullopt;
+  if (!family) return;  // not trained for it: nothing is claimed
+  scores.confidence = model.confidence(*family, problem, target, best_tflops(scores));
+  const auto fixed = model.static_instead(*family, scores.confidence);
   if (!fixed) return;
   const auto at = std::ranges::find(configs, family->configs[*fixed]);
   if (at == configs.end()) return;

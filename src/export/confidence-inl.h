@@ -1,5 +1,5 @@
-// The probability that the first of a ranking is within 3 % of the best config.
-inline double confidence_of(const Problem& p, const Best& best) {
+// The probability that the first of a family's ranking is within 3 % of its best config.
+inline double confidence_of(const Problem& p, const Family& f, const Best& best) {
   if (best.count < 2) return 1;
   const auto log_tflops = [&](int i) { return std::log(predicted_tflops(p, best.score[i], best.score[0])); };
   const auto gap_to = [&](int place) {
@@ -8,7 +8,7 @@ inline double confidence_of(const Problem& p, const Best& best) {
   };
   const std::int64_t sizes[] = {p.m, p.n, p.k, p.batch};
   const double gaps[] = {gap_to(2), gap_to(3), gap_to(most_ranked)};
-  double log_odds = confidence_bias, octaves_beyond = 0;
+  double log_odds = f.confidence_bias, octaves_beyond = 0;
   for (int i = 0; i < 3; ++i) log_odds += confidence_weight[i] * gaps[i];
   for (int i = 0; i < 4; ++i) {
     const double size = std::log2(static_cast<double>(sizes[i] < 1 ? 1 : sizes[i]));

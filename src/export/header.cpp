@@ -262,8 +262,9 @@ class HeaderWriter {
     out += "\n// How far a choice may be trusted: logistic regression on gaps and sizes.\n";
     constant("confidence_floor", of ? of->floor : 0);
     constant("static_confidence", of ? of->floor_probability : Choice::unknown);
-    if (!of) return out + "inline double confidence_of(const Problem&, const Best&) { return unknown; }\n";
-    constant("confidence_bias", of->bias);
+    if (!of)
+      return out +
+             "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
     constant("confidence_least_gap", Confidence::least_gap);
     out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
     out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
@@ -296,13 +297,13 @@ class HeaderWriter {
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
-          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, "
-          "{},\n"
-          "     {}, {}, {}, {}_of_problem, {}_serve}},\n",
+          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {},\n"
+          "     {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
           word(s.epilogue), s.accumulate, family.configs.size(), family.default_config,
-          confidence() ? static_cast<int>(confidence()->static_configs[position]) : -1, names, configs,
-          feature_values, rule_values, asked.config_values(), serves, serves);
+          confidence() ? static_cast<int>(confidence()->static_configs[position]) : -1,
+          cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
+          rule_values, asked.config_values(), serves, serves);
     }
     const ConfigSpace& space = model_.data().families.front().configs.space();
     std::vector<std::string> axes;

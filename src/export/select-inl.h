@@ -60,7 +60,7 @@ inline Choice select(const Problem& p) {
   if (best.count == 0) return choice;
   choice.config = best.config[0];
   double own_score = choice.score = best.score[0];
-  choice.confidence = confidence_of(p, best);
+  choice.confidence = confidence_of(p, *f, best);
   if (choice.confidence < confidence_floor && static_score > -infinity) {
     choice.config = f->static_config;
     own_score = static_score;

@@ -137,9 +137,9 @@ std::span<Ranked> Chain::rank_family(const Opinion& opinion, ProblemRef problem,
                                      std::size_t count, AskScratch& scratch) const {
   const Model& model = model_->model;
   const ReadyFamily& family = *opinion.family;
-  const auto position = static_cast<std::size_t>(&family.family() - model.data().families.data());
   scratch.ranked.resize(std::min(count, family.size()));
-  const std::size_t found = model.rank(family, problem, target, allowed_[position], scratch.ranked, scratch);
+  const auto& allowed = allowed_[model.position(family.family())];
+  const std::size_t found = model.rank(family, problem, target, allowed, scratch.ranked, scratch);
   return std::span(scratch.ranked).first(found);
 }
 
@@ -148,8 +148,9 @@ void Chain::judge(Opinion& opinion, ProblemRef problem, Target target, AskScratc
   std::array<double, Confidence::top> tflops{};
   const std::size_t count = std::min(tflops.size(), opinion.ranked.size());
   for (std::size_t i = 0; i < count; ++i) tflops[i] = opinion.ranked[i].tflops;
-  opinion.confidence = model.confidence(problem, target, std::span(tflops).first(count));
-  const auto fixed = model.static_instead(opinion.family->family(), opinion.confidence);
+  const Family& family = opinion.family->family();
+  opinion.confidence = model.confidence(family, problem, target, std::span(tflops).first(count));
+  const auto fixed = model.static_instead(family, opinion.confidence);
   if (!fixed) return;
   const auto place_in = [&](std::span<Ranked> ranked) {
     return std::ranges::find(ranked, *fixed, &Ranked::config);

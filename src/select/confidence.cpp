@@ -30,10 +30,11 @@ Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double>
           size(product.n), size(product.k), size(product.groups)};
 }
 
-double Confidence::probability(ProblemRef problem, std::span<const double> log_tflops) const noexcept {
+double Confidence::probability(std::size_t family, ProblemRef problem,
+                               std::span<const double> log_tflops) const noexcept {
   if (log_tflops.size() < 2) return 1;
   const Inputs x = confidence_inputs(problem, log_tflops);
-  double log_odds = bias, octaves_beyond = 0;
+  double log_odds = bias_of(family), octaves_beyond = 0;
   for (std::size_t i = 0; i < x.size(); ++i) {
     double value = x[i];
     if (i >= first_size) {
@@ -49,6 +50,15 @@ void check(const Confidence& c, std::span<const std::size_t> configs) {
   bool finite = std::isfinite(c.bias);
   for (const double weight : c.weight) finite = finite && std::isfinite(weight);
   if (!finite) fail(Errc::invalid_argument, "confidence: a weight is not finite");
+  if (!c.family_bias.empty() && c.family_bias.size() != configs.size()) {
+    fail(Errc::invalid_argument, "confidence: {} family biases for {} families; one each, or none",
+         c.family_bias.size(), configs.size());
+  }
+  for (std::size_t i = 0; i < c.family_bias.size(); ++i) {
+    if (!std::isfinite(c.bias_of(i))) {
+      fail(Errc::invalid_argument, "confidence: bias {} of family {} is not finite", c.family_bias[i], i);
+    }
+  }
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {
     if (!std::isfinite(c.low[i]) || !std::isfinite(c.high[i]) || c.low[i] > c.high[i]) {
       fail(Errc::invalid_argument, "confidence: sizes {} were trained from 2^{} to 2^{}",
@@ -70,7 +80,8 @@ void check(const Confidence& c, std::span<const std::size_t> configs) {
   }
 }
 
-double Model::confidence(ProblemRef problem, Target target, std::span<const double> tflops) const noexcept {
+double Model::confidence(const Family& family, ProblemRef problem, Target target,
+                         std::span<const double> tflops) const noexcept {
   const auto& calibrated = data().confidence;
   if (!calibrated || tflops.empty() || target != default_target()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -78,17 +89,13 @@ double Model::confidence(ProblemRef problem, Target target, std::span<const doub
   std::array<double, Confidence::top> log_tflops{};
   const std::size_t count = std::min(tflops.size(), log_tflops.size());
   for (std::size_t i = 0; i < count; ++i) log_tflops[i] = std::log(tflops[i]);
-  return calibrated->probability(problem, std::span(log_tflops).first(count));
+  return calibrated->probability(position(family), problem, std::span(log_tflops).first(count));
 }
 
 std::optional<std::uint32_t> Model::static_instead(const Family& family, double confidence) const noexcept {
   const auto& calibrated = data().confidence;
   if (!calibrated || !(confidence < calibrated->floor)) return std::nullopt;
-  const auto& families = data().families;
-  for (std::size_t i = 0; i < families.size(); ++i) {
-    if (families[i].signature == family.signature) return calibrated->static_configs[i];
-  }
-  return std::nullopt;
+  return calibrated->static_configs[position(family)];
 }
 
 }  // namespace kscout

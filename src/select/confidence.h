@@ -2,8 +2,8 @@
 /// \file
 /// How far a model's choice may be trusted: the probability that it runs within 3 % of the best config.
 ///
-///     const double p = confidence.probability(problem, log_tflops);   // predicted, of the best configs, best first
-///     if (p < confidence.floor) ...                                   // the static config does better on average
+///     const double p = confidence.probability(family, problem, log_tflops);   // predicted, best first
+///     if (p < confidence.floor) ...                                           // the static config does better
 ///
 /// Method: logistic regression on what is known when a choice is made, then Platt scaling (Platt 1999), both
 /// fitted by train/confidence.h to choices among configs of problems whose sizes the forest had not seen. So
@@ -38,6 +38,7 @@ struct Confidence {
   using Inputs = std::array<double, inputs.size()>;
 
   double bias = 0;
+  std::vector<double> family_bias;   ///< per family, added to bias; empty: none has one of its own
   Inputs weight{};                   ///< of each input in the logarithm of the odds
   std::array<double, sizes> low{};   ///< log2 of the smallest sizes that were trained on
   std::array<double, sizes> high{};  ///< of the largest
@@ -47,11 +48,18 @@ struct Confidence {
   std::vector<std::uint32_t> static_configs;  ///< per family: the config best on average; position in it
   bool operator==(const Confidence&) const = default;
 
-  /// `log_tflops`: predicted, best first, up to `top` of them, from any common base. Sizes beyond those
+  /// `family`: position of the problem's family in the model. `log_tflops`: predicted, best first, up to
+  /// `top` of them, from any common base. Sizes beyond those
   /// trained on count as the nearest trained one, and each octave beyond halves the result: how much less a
   /// forest knows there cannot be learned from data inside. 1 when there is no second config. Takes no lock,
   /// allocates nothing.
-  double probability(ProblemRef problem, std::span<const double> log_tflops) const noexcept;
+  double probability(std::size_t family, ProblemRef problem,
+                     std::span<const double> log_tflops) const noexcept;
+
+  /// The common bias and the family's own.
+  double bias_of(std::size_t family) const noexcept {
+    return family_bias.empty() ? bias : bias + family_bias[family];
+  }
 };
 
 /// The inputs as they stand, sizes not held to any range. At least two predictions.
@@ -61,7 +69,7 @@ Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double>
 double logistic(double x) noexcept;
 
 /// Throws invalid_argument unless all numbers are finite, ranges are ranges, probabilities are probabilities,
-/// and there is one static config for each of families of `configs` configs.
+/// and there is one static config, and one bias if any, for each of families of `configs` configs.
 void check(const Confidence& confidence, std::span<const std::size_t> configs);
 
 }  // namespace kscout

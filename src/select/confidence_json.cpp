@@ -8,14 +8,16 @@ nlohmann::ordered_json confidence_json(const std::optional<Confidence>& confiden
   if (!confidence) return nullptr;
   auto inputs = nlohmann::ordered_json::array();
   for (const auto name : Confidence::inputs) inputs.push_back(std::string(name));
-  return {{"inputs", std::move(inputs)},
-          {"weights", confidence->weight},
-          {"bias", confidence->bias},
-          {"low", confidence->low},
-          {"high", confidence->high},
-          {"floor", confidence->floor},
-          {"floor_probability", confidence->floor_probability},
-          {"static_configs", confidence->static_configs}};
+  nlohmann::ordered_json json = {{"inputs", std::move(inputs)},
+                                 {"weights", confidence->weight},
+                                 {"bias", confidence->bias},
+                                 {"low", confidence->low},
+                                 {"high", confidence->high},
+                                 {"floor", confidence->floor},
+                                 {"floor_probability", confidence->floor_probability},
+                                 {"static_configs", confidence->static_configs}};
+  if (!confidence->family_bias.empty()) json["family_bias"] = confidence->family_bias;
+  return json;
 }
 
 std::optional<Confidence> confidence_from_json(const nlohmann::ordered_json& json) {
@@ -27,6 +29,7 @@ std::optional<Confidence> confidence_from_json(const nlohmann::ordered_json& jso
   Confidence confidence;
   json.at("weights").get_to(confidence.weight);
   json.at("bias").get_to(confidence.bias);
+  if (json.contains("family_bias")) json["family_bias"].get_to(confidence.family_bias);
   json.at("low").get_to(confidence.low);
   json.at("high").get_to(confidence.high);
   json.at("floor").get_to(confidence.floor);

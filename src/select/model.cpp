@@ -116,9 +116,13 @@ struct Model::Ready {
     for (const auto& forest : fast) delete forest.load();
   }
 
+  std::size_t position(const Family& family) const noexcept {
+    return static_cast<std::size_t>(&family - data.families.data());
+  }
+
   /// The forest of a target over a family: made when it is first asked for.
   const FastForest& forest_over(const Family& family, const TargetForest& target) const {
-    const auto row = static_cast<std::size_t>(&family - data.families.data());
+    const std::size_t row = position(family);
     const auto column = static_cast<std::size_t>(&target - data.targets.data());
     std::atomic<const FastForest*>& place = fast[row * data.targets.size() + column];
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
@@ -196,6 +200,8 @@ const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
   const ReadyFamily* const exact = serves(signature.accumulate);
   return exact ? exact : serves(!signature.accumulate);
 }
+
+std::size_t Model::position(const Family& family) const noexcept { return ready_->position(family); }
 
 const Family* Model::family(const Signature& signature) const noexcept {
   const ReadyFamily* const found = ready(signature);

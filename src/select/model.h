@@ -91,7 +91,10 @@ class Model {
   /// trained.
   const Family* family(const Signature& signature) const noexcept;
 
-  /// The same, made ready to be asked.
+  /// Where one of data().families stands among them.
+  std::size_t position(const Family& family) const noexcept;
+
+  /// family(), made ready to be asked.
   const ReadyFamily* ready(const Signature& signature) const noexcept;
 
   /// Fills `best` with the configs of highest score that serve and are allowed (empty: all), best first; ties
@@ -117,11 +120,13 @@ class Model {
   std::vector<double> predicted_tflops(ProblemRef problem, Target target,
                                        std::span<const double> scores) const;
 
-  /// The probability that the first of a ranking by `target` runs within 3 % of the best config. `tflops`:
-  /// predicted, best first, Confidence::top of them where there are so many. NaN when the model cannot tell.
-  double confidence(ProblemRef problem, Target target, std::span<const double> tflops) const noexcept;
-  /// The config of the family that is expected to do better than a pick of that confidence, where one is: the
-  /// caller sees to it that it can take the problem.
+  /// The probability that the first of a ranking of one of data().families by `target` runs within 3 % of the
+  /// best config. `tflops`: predicted, best first, Confidence::top of them where there are so many. NaN when
+  /// the model cannot tell.
+  double confidence(const Family& family, ProblemRef problem, Target target,
+                    std::span<const double> tflops) const noexcept;
+  /// The config of one of data().families that is expected to do better than a pick of that confidence, where
+  /// one is: the caller sees to it that it can take the problem.
   std::optional<std::uint32_t> static_instead(const Family& family, double confidence) const noexcept;
 
  private:

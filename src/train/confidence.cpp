@@ -47,9 +47,6 @@ std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
 struct Logit {
   double bias = 0;
   std::vector<double> weight;
-  double operator()(std::span<const double> x) const {
-    return std::inner_product(weight.begin(), weight.end(), x.begin(), bias);
-  }
 };
 
 /// Ridge logistic regression by Newton's method. `x`: rows of `width` values, `y`: 0 or 1.
@@ -85,10 +82,29 @@ Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const do
   return {w[0], {w.begin() + 1, w.end()}};
 }
 
-/// Regression on the inputs of the choices that `take` admits, standardised so that the ridge treats all
-/// alike; weights of the inputs as they stand.
+/// Regression on the inputs, with a bias of their own for some families.
+struct InputLogit {
+  double bias = 0;
+  Confidence::Inputs weight{};
+  std::vector<double> family_bias;  ///< per family, 0 for the others
+  double operator()(const ObservedChoice& choice) const {
+    return std::inner_product(weight.begin(), weight.end(), choice.inputs.begin(),
+                              bias + family_bias[choice.family]);
+  }
+};
+
+/// Which families get a bias of their own.
+struct OwnBias {
+  std::vector<std::size_t> families;  ///< positions
+  std::size_t of = 1;                 ///< families in all
+};
+
+/// Regression on the choices that `take` admits. Inputs are standardised so that the ridge treats all alike,
+/// the weights are of the inputs as they stand. Biases of families are as they stand: standardised, the
+/// rarest would be pulled least.
 template <class Take>
-Logit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right) {
+InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right,
+                      const OwnBias& own) {
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (take(i)) rows.push_back(i);
@@ -112,13 +128,18 @@ Logit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span
     for (std::size_t k = 0; k < kInputs; ++k) {
       x.push_back(scale[k] > 0 ? (choices[i].inputs[k] - mean[k]) / scale[k] : 0);
     }
+    for (const std::size_t family : own.families) x.push_back(choices[i].family == family);
   }
-  Logit logit = fit_logit(x, kInputs, y, kRidge);
+  const Logit logit = fit_logit(x, kInputs + own.families.size(), y, kRidge);
+  InputLogit fit{logit.bias, {}, std::vector<double>(own.of)};
   for (std::size_t k = 0; k < kInputs; ++k) {
-    logit.weight[k] = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
-    logit.bias -= logit.weight[k] * mean[k];
+    fit.weight[k] = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
+    fit.bias -= fit.weight[k] * mean[k];
   }
-  return logit;
+  for (std::size_t i = 0; i < own.families.size(); ++i) {
+    fit.family_bias[own.families[i]] = logit.weight[kInputs + i];
+  }
+  return fit;
 }
 
 double log_loss(std::span<const double> claimed, std::span<const double> right) {
@@ -128,6 +149,90 @@ double log_loss(std::span<const double> claimed, std::span<const double> right) 
     sum -= right[i] != 0 ? std::log(p) : std::log(1 - p);
   }
   return sum / static_cast<double>(right.size());
+}
+
+double mean_of(std::span<const double> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+// ----------------------------------------------------------------------------------------------------
+// claims
+
+/// What is claimed, and how well it holds for sizes that the claims were not fitted to.
+struct Claims {
+  Confidence confidence;            ///< what claims; sizes and floor not yet
+  std::vector<double> out_of_fold;  ///< probability of each choice, by a fit to the other folds
+  double log_loss = 0;              ///< of these
+};
+
+Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
+                  const OwnBias& own) {
+  // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
+  // right.
+  const std::uint32_t folds = std::ranges::max(choices, {}, &ObservedChoice::fold).fold + 1;
+  std::vector<double> unseen(choices.size());
+  for (std::uint32_t fold = 0; fold < folds; ++fold) {
+    const InputLogit logit = fit_inputs(
+        choices, [&](std::size_t i) { return choices[i].fold != fold; }, right, own);
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      if (choices[i].fold == fold) unseen[i] = logit(choices[i]);
+    }
+  }
+  Logit platt = fit_logit(unseen, 1, right, 1e-6);
+  if (!(platt.weight[0] > 0)) {  // it tells nothing of sizes never seen: the rate is all there is to say
+    const double rate = mean_of(right);
+    platt = {std::log(rate / (1 - rate)), {0}};
+  }
+  const double slope = platt.weight[0];
+  Claims claims;
+  for (const double odds : unseen) claims.out_of_fold.push_back(logistic(platt.bias + slope * odds));
+  claims.log_loss = log_loss(claims.out_of_fold, right);
+
+  const InputLogit all = fit_inputs(
+      choices, [](std::size_t) { return true; }, right, own);
+  claims.confidence.bias = platt.bias + slope * all.bias;
+  for (std::size_t k = 0; k < kInputs; ++k) claims.confidence.weight[k] = slope * all.weight[k];
+  if (own.families.empty()) return claims;
+  for (const double bias : all.family_bias) claims.confidence.family_bias.push_back(slope * bias);
+  return claims;
+}
+
+std::vector<std::size_t> choices_of(std::span<const ObservedChoice> choices, std::size_t families) {
+  std::vector<std::size_t> count(families);
+  for (const ObservedChoice& choice : choices) ++count[choice.family];
+  return count;
+}
+
+/// With a bias for each family of which enough is known, if they tell apart what was never seen.
+Claims best_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
+                   std::size_t families) {
+  const std::vector<std::size_t> count = choices_of(choices, families);
+  OwnBias own{{}, families};
+  Claims common = fit_claims(choices, right, own);
+  for (std::size_t family = 0; family < families; ++family) {
+    if (count[family] >= kLeastChoices) own.families.push_back(family);
+  }
+  if (own.families.size() < 2) return common;
+  Claims told_apart = fit_claims(choices, right, own);
+  return told_apart.log_loss < common.log_loss ? told_apart : common;
+}
+
+std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> choices,
+                                               std::span<const double> right, std::span<const double> claimed,
+                                               std::size_t families) {
+  std::vector<ConfidenceFit::OfFamily> of(families);
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    ConfidenceFit::OfFamily& family = of[choices[i].family];
+    ++family.choices;
+    family.within_rate += right[i];
+    family.claimed += claimed[i];
+  }
+  for (ConfidenceFit::OfFamily& family : of) {
+    const auto count = static_cast<double>(family.choices);
+    family.within_rate /= count;
+    family.claimed /= count;
+  }
+  return of;
 }
 
 // ----------------------------------------------------------------------------------------------------
@@ -254,13 +359,15 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
                                              std::span<const Family> families) {
   const std::uint32_t folds = *std::ranges::max_element(fold_of) + 1;
   std::vector<ObservedChoice> choices;
-  for (const Family& family : families) {
+  for (std::size_t position = 0; position < families.size(); ++position) {
+    const Family& family = families[position];
     const StaticScores statics(set, family, fold_of, folds);
     for (std::size_t p = 0; p < set.problems.size(); ++p) {
       if (signature_of(set.problems[p]) != family.signature) continue;
       const Predicted predicted = predicted_best(set, p, target, out_of_fold);
       if (predicted.log_tflops.size() < 2) continue;
       ObservedChoice choice;
+      choice.family = position;
       choice.inputs = confidence_inputs(set.problems[p], predicted.log_tflops);
       choice.efficiency = std::min(set.rows[predicted.pick].tflops / set.best_tflops[p], 1.0);
       const auto fixed = statics.best(fold_of[p]);
@@ -296,44 +403,26 @@ std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const 
   return positions;
 }
 
-std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> observed) {
+std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> observed, std::size_t families) {
   if (observed.size() < kLeastChoices) return std::nullopt;
   const std::vector<ObservedChoice> choices = well_judged(observed);
   ConfidenceFit fit;
   std::vector<double> right;
-  std::uint32_t folds = 0;
   const auto count = static_cast<double>(choices.size());
   for (const ObservedChoice& choice : choices) {
     right.push_back(choice.efficiency >= 1 / (1 + Confidence::within));
     fit.efficiency += choice.efficiency / count;
     fit.static_efficiency += choice.static_efficiency / count;
-    folds = std::max(folds, choice.fold + 1);
   }
-  fit.within_rate = std::accumulate(right.begin(), right.end(), 0.0) / count;
+  fit.within_rate = mean_of(right);
   if (fit.within_rate == 0 || fit.within_rate == 1) return std::nullopt;
 
-  // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
-  // right.
-  std::vector<double> unseen(choices.size());
-  for (std::uint32_t fold = 0; fold < folds; ++fold) {
-    const Logit logit = fit_inputs(
-        choices, [&](std::size_t i) { return choices[i].fold != fold; }, right);
-    for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i].fold == fold) unseen[i] = logit(choices[i].inputs);
-    }
-  }
-  Logit platt = fit_logit(unseen, 1, right, 1e-6);
-  if (!(platt.weight[0] > 0)) {  // it tells nothing of sizes never seen: the rate is all there is to say
-    platt = {std::log(fit.within_rate / (1 - fit.within_rate)), {0}};
-  }
-  for (const double odds : unseen) fit.out_of_fold.push_back(logistic(platt.bias + platt.weight[0] * odds));
-  fit.log_loss = log_loss(fit.out_of_fold, right);
+  Claims claims = best_claims(choices, right, families);
+  fit.confidence = std::move(claims.confidence);
+  fit.out_of_fold = std::move(claims.out_of_fold);
+  fit.log_loss = claims.log_loss;
   fit.log_loss_of_rate = log_loss(std::vector<double>(right.size(), fit.within_rate), right);
-
-  const Logit all = fit_inputs(
-      choices, [](std::size_t) { return true; }, right);
-  fit.confidence.bias = platt.bias + platt.weight[0] * all.bias;
-  for (std::size_t k = 0; k < kInputs; ++k) fit.confidence.weight[k] = platt.weight[0] * all.weight[k];
+  fit.families = by_family(choices, right, fit.out_of_fold, families);
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {
     const auto size = [&](const ObservedChoice& c) { return c.inputs[Confidence::first_size + i]; };
     const auto [least, most] = std::ranges::minmax_element(observed, {}, size);

@@ -2,7 +2,8 @@
 /// \file
 /// Fits how far choices may be trusted, on choices among configs of sizes that the forest had not seen.
 ///
-///     const auto fit = fit_confidence(observed_choices(set, target, out_of_fold, fold_of, families));
+///     const auto choices = observed_choices(set, target, out_of_fold, fold_of, families);
+///     const auto fit = fit_confidence(choices, families.size());
 ///     if (fit) data.confidence = fit->confidence;
 #include <cstdint>
 #include <optional>
@@ -15,11 +16,13 @@
 
 namespace kscout {
 
-/// With fewer choices no probability is told, nor are any left out.
+/// With fewer choices no probability is told, nor are any left out; with fewer in a family it gets no bias of
+/// its own.
 inline constexpr std::size_t kLeastChoices = 50;
 
 /// A choice whose outcome is known.
 struct ObservedChoice {
+  std::size_t family = 0;  ///< of the problem: position in the model
   Confidence::Inputs inputs{};
   double efficiency = 0;         ///< of the pick
   double static_efficiency = 0;  ///< of the best static config of the other folds; 0 when it was not measured
@@ -43,6 +46,12 @@ std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices)
 std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
 
 struct ConfidenceFit {
+  /// Of one family: the share that was claimed to be within 3 % out of fold, and the share that was. NaN
+  /// without choices.
+  struct OfFamily {
+    std::size_t choices = 0;
+    double claimed = 0, within_rate = 0;
+  };
   Confidence confidence;            ///< without static_configs
   std::vector<double> out_of_fold;  ///< per well judged choice: the probability by a fit to the other folds
   double within_rate = 0;           ///< share of them within 3 %; so all that follow
@@ -51,10 +60,18 @@ struct ConfidenceFit {
   double efficiency = 0;            ///< mean of the picks
   double static_efficiency = 0;     ///< mean of the static configs
   double floor_efficiency = 0;      ///< mean with the floor: not below `efficiency`
+  std::vector<OfFamily> families;   ///< as in the model
 };
 
 /// Of the well judged choices; the sizes that count as trained are those of all. Nothing when there are fewer
 /// than kLeastChoices or all ended alike: then no probability can be told.
-std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices);
+///
+/// Of `families` families those with kLeastChoices well judged choices get a bias of their own, where there
+/// are two such: what the inputs do not tell makes choices of one layout fail more often than another's. It
+/// is one more weight of the regression, pulled towards 0, so that few choices tell little; the others have
+/// about the mean of those that were told apart. Unless the claims out of fold are the better for it, no
+/// family has any.
+std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices,
+                                            std::size_t families = 1);
 
 }  // namespace kscout

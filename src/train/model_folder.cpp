@@ -90,14 +90,35 @@ std::string now() {
   return text;
 }
 
+/// What the claims out of fold come to in each family.
+Json families_confidence_json(const TrainingResult& result) {
+  const ConfidenceFit& fit = *result.confidence;
+  const std::vector<double>& own = fit.confidence.family_bias;
+  Json families = Json::array();
+  for (std::size_t i = 0; i < fit.families.size(); ++i) {
+    const ConfidenceFit::OfFamily& of = fit.families[i];
+    families.push_back({{"signature", record_json(result.model.data().families[i].signature)},
+                        {"choices", of.choices},
+                        {"within_rate", number_or_null(of.within_rate)},
+                        {"claimed", number_or_null(of.claimed)},
+                        {"bias", own.empty() ? 0 : own[i]}});
+  }
+  return families;
+}
+
 /// Out of fold, in fractions; null when there was too little to fit.
 Json confidence_json(const TrainingResult& result) {
   if (!result.confidence) return nullptr;
   const ConfidenceFit& fit = *result.confidence;
-  return {{"choices", fit.out_of_fold.size()}, {"within_rate", fit.within_rate},
-          {"log_loss", fit.log_loss},          {"log_loss_of_rate", fit.log_loss_of_rate},
-          {"efficiency", fit.efficiency},      {"static_efficiency", fit.static_efficiency},
-          {"floor", fit.confidence.floor},     {"floor_efficiency", fit.floor_efficiency}};
+  return {{"choices", fit.out_of_fold.size()},
+          {"within_rate", fit.within_rate},
+          {"log_loss", fit.log_loss},
+          {"log_loss_of_rate", fit.log_loss_of_rate},
+          {"efficiency", fit.efficiency},
+          {"static_efficiency", fit.static_efficiency},
+          {"floor", fit.confidence.floor},
+          {"floor_efficiency", fit.floor_efficiency},
+          {"families", families_confidence_json(result)}};
 }
 
 Json manifest(const TrainingResult& result, const Origin& origin) {

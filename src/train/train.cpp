@@ -304,8 +304,10 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);
     data.targets.push_back(std::move(forest));
   }
-  auto confidence = fit_confidence(observed_choices(
-      set, data.targets.front(), trained.front().validation.out_of_fold, fold_of, data.families));
+  auto confidence =
+      fit_confidence(observed_choices(set, data.targets.front(), trained.front().validation.out_of_fold,
+                                      fold_of, data.families),
+                     data.families.size());
   if (confidence) {
     confidence->confidence.static_configs = best_statics(set, data.families);
     data.confidence = confidence->confidence;

@@ -70,7 +70,7 @@ TEST(Confidence, FindsTheTrueProbabilities) {
   for (int i = 0; i < 500; ++i) {
     const World::Drawn drawn = world.draw();
     const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
-    off += std::fabs(fit->confidence.probability(problem, log_tflops) - drawn.truth) / 500;
+    off += std::fabs(fit->confidence.probability(0, problem, log_tflops) - drawn.truth) / 500;
   }
   EXPECT_LT(off, 0.02) << "mean difference of claimed and true probability";
   EXPECT_LT(fit->log_loss, 0.85 * fit->log_loss_of_rate);
@@ -84,7 +84,7 @@ TEST(Confidence, ClaimsHoldOnProblemsNeverSeen) {
   for (int i = 0; i < 20000; ++i) {
     const World::Drawn drawn = world.draw();
     const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
-    claims.push_back({fit->confidence.probability(problem, log_tflops), drawn.choice.efficiency > 0.95});
+    claims.push_back({fit->confidence.probability(0, problem, log_tflops), drawn.choice.efficiency > 0.95});
   }
   const Reliability r = reliability(claims);
   EXPECT_TRUE(r.holds());
@@ -138,6 +138,93 @@ TEST(Confidence, AllCountWhereFewWouldBeLeft) {
   EXPECT_TRUE(well_judged({}).empty());
 }
 
+/// Choices of two families, of which the second is right less often by `harder` in the log of the odds.
+std::vector<ObservedChoice> two_families(World& world, std::size_t first, std::size_t second, double harder) {
+  auto choices = world.choices(first);
+  for (std::size_t i = 0; i < second; ++i) {
+    World::Drawn drawn = world.draw();
+    const double truth = logistic(std::log(drawn.truth / (1 - drawn.truth)) - harder);
+    drawn.choice.family = 1;
+    drawn.choice.efficiency = world.fraction() < truth ? 1 : 0.5;
+    choices.push_back(drawn.choice);
+  }
+  return choices;
+}
+
+TEST(Confidence, FamiliesAreToldApart) {
+  World world(8);
+  const auto choices = two_families(world, 3000, 300, 2);
+  const auto together = fit_confidence(choices, 2);
+  ASSERT_TRUE(together);
+  const std::vector<double>& bias = together->confidence.family_bias;
+  ASSERT_EQ(bias.size(), 2u);
+  EXPECT_NEAR(bias[0] - bias[1], 2, 0.4);
+  for (std::size_t f = 0; f < 2; ++f) {
+    EXPECT_NEAR(together->families[f].claimed, together->families[f].within_rate, 0.015);
+  }
+  EXPECT_EQ(together->families[1].choices, 300u);
+
+  auto unnamed = choices;
+  for (auto& choice : unnamed) choice.family = 0;
+  const auto common = fit_confidence(unnamed);
+  EXPECT_TRUE(common->confidence.family_bias.empty()) << "there is one family only";
+  EXPECT_LT(together->log_loss, common->log_loss);
+}
+
+TEST(Confidence, FamiliesOfFewChoicesHaveTheCommonBias) {
+  World world(9);
+  auto choices = two_families(world, 1500, 400, 2);
+  for (std::size_t i = 0; i < kLeastChoices - 1; ++i) {
+    choices.push_back(world.draw().choice);
+    choices.back().family = 2;
+  }
+  auto fit = fit_confidence(choices, 4);
+  ASSERT_EQ(fit->confidence.family_bias.size(), 4u);
+  EXPECT_NE(fit->confidence.family_bias[0], 0);
+  EXPECT_EQ(fit->confidence.family_bias[2], 0) << "one choice too few";
+  EXPECT_EQ(fit->confidence.family_bias[3], 0) << "no choice at all";
+  EXPECT_TRUE(std::isnan(fit->families[3].within_rate));
+  choices.push_back(choices.back());
+  fit = fit_confidence(choices, 4);
+  EXPECT_NE(fit->confidence.family_bias[2], 0) << "enough";
+
+  EXPECT_TRUE(
+      fit_confidence(two_families(world, 1500, kLeastChoices - 1, 2), 2)->confidence.family_bias.empty())
+      << "nothing to tell the first from";
+}
+
+TEST(Confidence, ABiasHasABound) {
+  World world(10);
+  // All are right: nothing but the pull keeps the bias of their family finite.
+  auto choices = two_families(world, 1500, kLeastChoices, 0);
+  for (auto& choice : choices) {
+    if (choice.family == 1) choice.efficiency = 1;
+  }
+  const auto fit = fit_confidence(choices, 2);
+  ASSERT_EQ(fit->confidence.family_bias.size(), 2u);
+  EXPECT_GT(fit->confidence.family_bias[1], 0.3);
+  EXPECT_LT(fit->confidence.family_bias[1], 3);
+}
+
+TEST(Confidence, FamiliesThatDoNotDifferAreOne) {
+  std::size_t told_apart = 0;
+  for (std::uint64_t seed = 20; seed < 30; ++seed) {
+    World world(seed);
+    const auto choices = two_families(world, 500, 500, 0);
+    const auto fit = fit_confidence(choices, 2);
+    auto unnamed = choices;
+    for (auto& choice : unnamed) choice.family = 0;
+    const auto common = fit_confidence(unnamed);
+    if (fit->confidence.family_bias.empty()) {
+      EXPECT_EQ(fit->confidence, common->confidence);
+    } else {
+      ++told_apart;
+      EXPECT_LT(fit->log_loss, common->log_loss) << "only where it is better out of fold";
+    }
+  }
+  EXPECT_LT(told_apart, 5u);
+}
+
 TEST(Confidence, TooLittleTellsNothing) {
   World world(4);
   EXPECT_FALSE(fit_confidence(world.choices(kLeastChoices - 1)));
@@ -175,13 +262,13 @@ TEST(Confidence, LessIsKnownBeyondTheTrainedSizes) {
   c.bias = 1;
   c.weight[3] = 0.5;
   const std::vector<double> two = {0, -0.1};
-  const double inside = c.probability(make_gemm(1024, 64, 64), two);
+  const double inside = c.probability(0, make_gemm(1024, 64, 64), two);
   EXPECT_EQ(inside, logistic(1 + 0.5 * 10));
-  EXPECT_EQ(c.probability(make_gemm(2048, 64, 64), two), inside / 2);
-  EXPECT_EQ(c.probability(make_gemm(1024, 64, 4), two), inside / 2);
-  EXPECT_EQ(c.probability(make_gemm(4096, 64, 2), two), inside / 16);
-  EXPECT_EQ(c.probability(make_gemm(0, 64, 64), two), logistic(1 + 0.5 * 3) / 8) << "size 0 counts as 1";
-  EXPECT_EQ(c.probability(make_gemm(8, 8, 8), std::vector<double>{0}), 1) << "the only config is the best";
+  EXPECT_EQ(c.probability(0, make_gemm(2048, 64, 64), two), inside / 2);
+  EXPECT_EQ(c.probability(0, make_gemm(1024, 64, 4), two), inside / 2);
+  EXPECT_EQ(c.probability(0, make_gemm(4096, 64, 2), two), inside / 16);
+  EXPECT_EQ(c.probability(0, make_gemm(0, 64, 64), two), logistic(1 + 0.5 * 3) / 8) << "size 0 counts as 1";
+  EXPECT_EQ(c.probability(0, make_gemm(8, 8, 8), std::vector<double>{0}), 1) << "the only config is the best";
 }
 
 Confidence toy_confidence() {
@@ -206,14 +293,40 @@ TEST(Confidence, TravelsInTheFile) {
 
   const GemmProblem p = make_gemm(64, 64, 64);
   const std::vector<double> tflops = {0.5, 0.4, 0.3};
-  EXPECT_EQ(
-      again.confidence(p, Target::relative, tflops),
-      data.confidence->probability(p, std::vector<double>{std::log(0.5), std::log(0.4), std::log(0.3)}));
-  EXPECT_TRUE(std::isnan(again.confidence(p, Target::tflops, tflops))) << "calibrated for the default target";
-  EXPECT_TRUE(std::isnan(toy::model().confidence(p, Target::relative, tflops)));
+  const std::vector<double> log_tflops = {std::log(0.5), std::log(0.4), std::log(0.3)};
+  for (std::size_t f = 0; f < 2; ++f) {
+    EXPECT_EQ(again.confidence(again.data().families[f], p, Target::relative, tflops),
+              data.confidence->probability(f, p, log_tflops));
+  }
+  const Family& first = again.data().families[0];
+  EXPECT_TRUE(std::isnan(again.confidence(first, p, Target::tflops, tflops)))
+      << "calibrated for the default target";
+  const Model toy = toy::model();
+  EXPECT_TRUE(std::isnan(toy.confidence(toy.data().families[0], p, Target::relative, tflops)));
   EXPECT_EQ(again.static_instead(again.data().families[1], 0.3), 11u);
   EXPECT_EQ(again.static_instead(again.data().families[1], 0.375), std::nullopt);
   EXPECT_EQ(again.static_instead(again.data().families[1], std::nan("")), std::nullopt);
+}
+
+TEST(Confidence, FamiliesMayHaveABiasOfTheirOwn) {
+  Confidence c = toy_confidence();
+  const GemmProblem p = make_gemm(64, 64, 64);
+  const std::vector<double> two = {0, -0.1};
+  const double common = c.probability(1, p, two);
+  EXPECT_EQ(c.probability(0, p, two), common);
+  c.family_bias = {0, -1.25};
+  EXPECT_EQ(c.probability(0, p, two), common);
+  const auto log_odds = [](double probability) { return std::log(probability / (1 - probability)); };
+  EXPECT_NEAR(log_odds(c.probability(1, p, two)), log_odds(common) - 1.25, 1e-12);
+
+  ModelData data = toy::model().data();
+  data.confidence = toy_confidence();
+  const std::string without = Model(ModelData(data)).bytes();
+  EXPECT_EQ(without.find("family_bias"), std::string::npos) << "as files were written before";
+  EXPECT_TRUE(Model::parse(without).data().confidence->family_bias.empty());
+  data.confidence = c;
+  const Model model{ModelData(data)};
+  EXPECT_EQ(Model::parse(model.bytes()).data().confidence, c);
 }
 
 TEST(Confidence, WrongOnesAreRefused) {
@@ -230,6 +343,10 @@ TEST(Confidence, WrongOnesAreRefused) {
   refused([](Confidence& c) { c.floor_probability = -0.1; });
   refused([](Confidence& c) { c.static_configs.pop_back(); });
   refused([](Confidence& c) { c.static_configs[0] = 12; });
+  refused([](Confidence& c) { c.family_bias = {0.5}; });
+  refused([](Confidence& c) { c.family_bias = {0.5, 0, 0}; });
+  refused([](Confidence& c) { c.family_bias = {0, std::nan("")}; });
+  refused([](Confidence& c) { c.family_bias = {-HUGE_VAL, 0}; });
 }
 
 TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
@@ -247,7 +364,9 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   const auto choices = observed_choices(set, target, truth, fold_of, families);
   ASSERT_EQ(choices.size(), set.problems.size());
   double fixed = 0;
+  std::size_t of_second = 0;
   for (const ObservedChoice& choice : choices) {
+    of_second += choice.family;
     // A raced row may be faster than the best that ended well; it counts as 1.
     EXPECT_EQ(choice.efficiency, 1);
     EXPECT_EQ(choice.judge_repeats, table.rows.front().measured.repeats);
@@ -257,6 +376,10 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   }
   EXPECT_GT(fixed, 0.5);
   EXPECT_LT(fixed, 1);
+
+  EXPECT_EQ(of_second, static_cast<std::size_t>(std::ranges::count_if(set.problems, [](const Problem& p) {
+              return signature_of(p).layout == Layout::crr;
+            })));
 
   const auto statics = best_statics(set, families);
   ASSERT_EQ(statics.size(), 2u);

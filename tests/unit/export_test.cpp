@@ -119,10 +119,11 @@ std::optional<Chosen> library_choice(const Model& model, Target target, const Ge
   const auto tflops = model.predicted_tflops(p, target, scores);
   std::vector<double> best;
   for (std::size_t i = 0; i < std::min(order.size(), Confidence::top); ++i) best.push_back(tflops[order[i]]);
-  double confidence = model.confidence(p, target, best);
+  const Family& family = *model.family(signature_of(p));
+  double confidence = model.confidence(family, p, target, best);
   std::size_t pick = order[0];
   double score = scores[pick];
-  const auto fixed = model.static_instead(*model.family(signature_of(p)), confidence);
+  const auto fixed = model.static_instead(family, confidence);
   if (fixed && !std::isinf(scores[*fixed])) {
     pick = *fixed;
     score = std::nextafter(score, std::numeric_limits<double>::infinity());
@@ -233,10 +234,12 @@ TEST_F(ExportTest, HeaderChoosesAsTheToyModelDoes) {
   }
 }
 
-TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
+/// The toy model with a confidence that is often below its floor.
+Model unsure_model(std::vector<double> family_bias) {
   ModelData data = toy::model().data();
   Confidence confidence;
   confidence.bias = -0.3;
+  confidence.family_bias = std::move(family_bias);
   confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
@@ -244,22 +247,50 @@ TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
   confidence.floor_probability = 0.25;
   confidence.static_configs = {3, 11};  // the second one cannot take narrow problems
   data.confidence = confidence;
-  const Model model(std::move(data));
-  const auto problems = problems_of(signatures_of(model), 3000);
-  std::size_t below = 0;
-  for (const GemmProblem& p : problems) {
-    if (const Family* const family = model.family(signature_of(p))) {
-      std::vector<double> scores(family->configs.size());
-      model.score(p, scores);
-      const auto chosen = library_choice(model, Target::relative, p, scores);
-      below += chosen && chosen->confidence == 0.25;
+  return Model(std::move(data));
+}
+
+TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
+  for (const std::vector<double>& family_bias : {std::vector<double>{}, std::vector<double>{0.7, -0.4}}) {
+    const Model model = unsure_model(family_bias);
+    const auto problems = problems_of(signatures_of(model), 3000);
+    std::size_t below = 0;
+    for (const GemmProblem& p : problems) {
+      if (const Family* const family = model.family(signature_of(p))) {
+        std::vector<double> scores(family->configs.size());
+        model.score(p, scores);
+        const auto chosen = library_choice(model, Target::relative, p, scores);
+        below += chosen && chosen->confidence == 0.25;
+      }
     }
+    EXPECT_GT(below, 300u);
+    EXPECT_LT(below, 2700u);
+    const std::string header = model_header(model, {"m", {}});
+    expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
+                       problems);
   }
-  EXPECT_GT(below, 300u);
-  EXPECT_LT(below, 2700u);
-  const std::string header = model_header(model, {"m", {}});
-  expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
-                     problems);
+}
+
+TEST(Export, SelectorIsAsSureAsTheModel) {
+  const test::TemporaryFolder folder;
+  const Model model = unsure_model({0.7, -0.4});
+  write_file_atomically(folder / "model.ksf", model.bytes());
+  const Selector selector = Selector::load(folder / "model.ksf");
+  const Confidence& confidence = *model.data().confidence;
+  std::array<std::size_t, 2> compared{};
+  for (const GemmProblem& p : problems_of(signatures_of(model), 300)) {
+    const Family* const family = model.family(signature_of(p));
+    if (!family) continue;
+    std::vector<double> scores(family->configs.size());
+    model.score(p, scores);
+    const auto chosen = library_choice(model, Target::relative, p, scores);
+    if (!chosen) continue;
+    const Choice choice = selector.select(p);
+    EXPECT_EQ(bits(choice.confidence), bits(chosen->confidence)) << print(p);
+    if (chosen->confidence != confidence.floor_probability) ++compared[model.position(*family)];
+  }
+  EXPECT_GT(compared[0], 20u);
+  EXPECT_GT(compared[1], 20u);
 }
 
 TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {
@@ -400,6 +431,9 @@ TEST(Export, JsonHoldsTheWholeModel) {
   EXPECT_EQ(json["targets"][0]["forest"]["leaf_value"].get<std::vector<double>>(),
             model.data().targets[0].forest.leaf_value);
   EXPECT_EQ(json["best_tflops"]["features"].size(), 3u);
+  EXPECT_TRUE(json["confidence"].is_null());
+  const auto sure = nlohmann::json::parse(model_json(unsure_model({0.7, -0.4})));
+  EXPECT_EQ(sure["confidence"]["family_bias"].get<std::vector<double>>(), (std::vector<double>{0.7, -0.4}));
 }
 
 TEST(Export, LightgbmTextReadsBackAsTheForest) {
