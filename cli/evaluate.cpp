@@ -1,5 +1,6 @@
 #include <cmath>
 #include <memory>
+#include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,7 +21,7 @@ constexpr std::size_t kShownWorst = 5;
 
 struct Options {
   std::string model, out, predictions_out, target;
-  std::vector<std::string> data, train_data;
+  std::vector<std::string> data, train_data, layouts;
   ModelEvaluationOptions how;
   Format format = Format::text;
   double least_mean = 0, least_p10 = 0;  ///< percent
@@ -118,6 +119,23 @@ void print_reliability(const ModelEvaluation& e) {
       r.holds() ? "holds" : "does not hold");
 }
 
+/// A model may claim too much of one layout and too little of another: together they look right.
+void print_reliability_by_layout(const ModelEvaluation& e) {
+  Table table({"layout", "problems", "claimed %", "observed %", "off by", "chance alone", "Brier score"});
+  std::size_t layouts = 0;
+  for (const Slice& slice : e.evaluation.slices) {
+    const Reliability& r = slice.reliability;
+    if (slice.by != "layout" || r.claims == 0) continue;
+    ++layouts;
+    table.add_row({text(slice.value), number(static_cast<std::int64_t>(r.claims)), percent(r.claimed),
+                   percent(r.observed), number(100 * (r.claimed - r.observed), 3),
+                   number(100 * r.standard_error, 2), number(r.brier, 3)});
+  }
+  if (layouts < 2) return;
+  fmt::print("\n");
+  table.print(Format::text);
+}
+
 void print_worst(const ModelEvaluation& e) {
   fmt::print("\nworst problems\n\n");
   Table worst({"efficiency", "pick_us", "oracle_us", "repeat it with"});
@@ -143,7 +161,17 @@ void print_text(const ModelEvaluation& e) {
   slices.print(Format::text);
   print_details(e);
   print_reliability(e);
+  print_reliability_by_layout(e);
   print_worst(e);
+}
+
+/// The problems of these layouts; all when none is named.
+MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::string>& names) {
+  if (names.empty()) return table;
+  std::set<Layout> layouts;
+  for (const auto& name : names) layouts.insert(parse<Layout>(name));
+  return table_of_problems(
+      table, [&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
 }
 
 std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) {
@@ -156,7 +184,8 @@ std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) 
 void evaluate_verb(Options& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
-  const ModelEvaluation e = evaluate_model(options.model, *read_all(options.data), options.how);
+  const MeasurementTable judged = of_layouts(*read_all(options.data), options.layouts);
+  const ModelEvaluation e = evaluate_model(options.model, judged, options.how);
   if (!e.training_known) {
     fmt::print(stderr,
                "kscout: warning: {} does not tell which sizes it was trained on; numbers may be in-sample\n",
@@ -203,6 +232,8 @@ void setup_evaluate(CLI::App& verb) {
   verb.add_option("--data", options->data, "dataset to judge on; several are merged")->required();
   verb.add_option("--train-data", options->train_data,
                   "datasets on which the static baselines are chosen (default: other folds of --data)");
+  verb.add_option("--layout", options->layouts, "judge problems of these layouts only, parted by commas")
+      ->delimiter(',');
   add_word_option(verb, "--pool", options->how.pool, "where picks come from");
   verb.add_option("--target", options->target,
                   "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)");

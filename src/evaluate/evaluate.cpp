@@ -128,6 +128,12 @@ std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& 
   return slices;
 }
 
+Reliability reliability_of(std::span<const ProblemResult* const> results) {
+  std::vector<Claim> claims;
+  for (const ProblemResult* result : results) claims.push_back({result->confidence, result->within_claim()});
+  return reliability(claims);
+}
+
 std::vector<Slice> make_slices(const std::vector<ProblemResult>& results) {
   std::map<std::pair<std::size_t, std::string>, std::vector<const ProblemResult*>> members;
   std::map<std::size_t, std::string> names;
@@ -140,7 +146,7 @@ std::vector<Slice> make_slices(const std::vector<ProblemResult>& results) {
   }
   std::vector<Slice> slices;
   for (const auto& [key, of_slice] : members)
-    slices.push_back({names[key.first], key.second, summarise(of_slice)});
+    slices.push_back({names[key.first], key.second, summarise(of_slice), reliability_of(of_slice)});
   return slices;
 }
 
@@ -269,11 +275,7 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
   evaluation.overall = summarise(all);
   evaluation.slices = make_slices(evaluation.results);
   evaluation.calibration = calibrate(speeds);
-  std::vector<Claim> claims;
-  for (const ProblemResult& result : evaluation.results) {
-    claims.push_back({result.confidence, result.within_claim()});
-  }
-  evaluation.reliability = reliability(claims);
+  evaluation.reliability = reliability_of(all);
   return evaluation;
 }
 

@@ -91,6 +91,7 @@ Summary summarise(std::span<const ProblemResult* const> results);
 struct Slice {
   std::string by, value;  ///< "shape family", "tiny_m"
   Summary summary;
+  Reliability reliability;  ///< claims = 0 when the scorer claims no confidence
 };
 
 /// Predicted against measured TFLOPS, over ok rows.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace kscout {
 
@@ -25,6 +26,7 @@ Reliability reliability(std::span<const Claim> claims) {
     r.bins[at].claimed += p;
     r.bins[at].observed += claim.right;
     variance[at] += p * (1 - p);
+    r.claimed += p;
     r.observed += claim.right;
     r.brier += (p - claim.right) * (p - claim.right);
   }
@@ -37,8 +39,11 @@ Reliability reliability(std::span<const Claim> claims) {
     bin.standard_error = std::sqrt(variance[i]) / count;
   }
   if (r.claims > 0) {
-    r.brier /= static_cast<double>(r.claims);
-    r.observed /= static_cast<double>(r.claims);
+    const auto count = static_cast<double>(r.claims);
+    r.brier /= count;
+    r.claimed /= count;
+    r.observed /= count;
+    r.standard_error = std::sqrt(std::accumulate(variance.begin(), variance.end(), 0.0)) / count;
   }
   return r;
 }

@@ -33,8 +33,10 @@ struct Reliability {
 
   std::size_t claims = 0;
   std::array<Bin, 10> bins{};  ///< bin i: probabilities from i / 10 to (i + 1) / 10
-  double brier = 0;     ///< mean squared difference of claim and outcome; 0.25 = always claiming a half
-  double observed = 0;  ///< share of all that was right
+  double brier = 0;           ///< mean squared difference of claim and outcome; 0.25 = always claiming a half
+  double claimed = 0;         ///< mean of all probabilities
+  double observed = 0;        ///< share of all that was right
+  double standard_error = 0;  ///< of `observed`, as in a bin
   bool holds() const noexcept;
 };
 

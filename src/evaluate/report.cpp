@@ -77,7 +77,9 @@ Json reliability_json(const Reliability& r) {
                     {"holds", bin.holds()}});
   }
   return {{"problems", r.claims},
+          {"claimed", percent(r.claimed)},
           {"observed", percent(r.observed)},
+          {"standard_error", percent(r.standard_error)},
           {"brier", r.brier},
           {"holds", r.holds()},
           {"bins", std::move(bins)}};
@@ -132,6 +134,7 @@ std::string evaluation_json(const ModelEvaluation& e) {
   for (const Slice& slice : e.evaluation.slices) {
     Json line = {{"by", slice.by}, {"value", slice.value}};
     line.update(summary_json(slice.summary));
+    line["confidence"] = reliability_json(slice.reliability);
     json["slices"].push_back(std::move(line));
   }
   json["baselines"] = Json::array();

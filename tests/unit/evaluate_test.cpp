@@ -157,6 +157,32 @@ TEST(Evaluate, ClaimsAreJudgedByTheBestOfThePool) {
   EXPECT_DOUBLE_EQ(e.reliability.observed, 0.5);
 }
 
+TEST(Evaluate, EachLayoutsClaimsAreJudgedByThemselves) {
+  // Always right in one layout, always wrong in the other: 50 % claimed of both looks right.
+  MeasurementTable table = table_of({{10, 20}, {20, 10}, {10, 20}, {20, 10}});
+  const auto first = [](const Problem&, std::span<const KernelConfig>) {
+    return Scores{{2.0, 1.0}, {}, 0.5};
+  };
+  for (const std::size_t p : {1, 3}) {
+    GemmProblem problem = table.problems[p].as<GemmProblem>();
+    problem.layout = Layout::rrr;
+    table.problems[p] = problem;
+  }
+  const Evaluation e = evaluate(table, first, measured_pool(table));
+  EXPECT_DOUBLE_EQ(e.reliability.claimed, e.reliability.observed);
+  EXPECT_DOUBLE_EQ(e.reliability.standard_error, 0.25);
+  std::map<std::string, Reliability> by_layout;
+  for (const Slice& slice : e.slices) {
+    if (slice.by == "layout") by_layout[slice.value] = slice.reliability;
+  }
+  ASSERT_EQ(by_layout.size(), 2u);
+  for (const auto& [layout, r] : by_layout) {
+    EXPECT_EQ(r.claims, 2u);
+    EXPECT_DOUBLE_EQ(r.claimed, 0.5);
+    EXPECT_DOUBLE_EQ(r.observed, layout == "rcr" ? 1 : 0);
+  }
+}
+
 TEST(Evaluate, CallWeightsWeigh) {
   MeasurementTable table = table_of({{25, 100}, {80, 50}});
   table.problems[0].set_weight(3);

@@ -318,6 +318,15 @@ TEST(Train, FolderHoldsWhatItShould) {
   const auto manifest = nlohmann::json::parse(read_file(folder / "train_manifest.json"));
   EXPECT_EQ(manifest["training_sizes"].size(), manifest["unique_shapes"]);
   EXPECT_EQ(manifest["data_fingerprint"], model.data().fingerprint);
+  ASSERT_TRUE(trained().confidence);
+  const auto& families = manifest["confidence"]["families"];
+  ASSERT_EQ(families.size(), model.data().families.size());
+  std::size_t choices = 0;
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    EXPECT_EQ(families[f]["signature"]["layout"], word(model.data().families[f].signature.layout));
+    choices += families[f]["choices"].get<std::size_t>();
+  }
+  EXPECT_EQ(manifest["confidence"]["choices"], choices);
   const auto metrics = nlohmann::json::parse(read_file(folder / "cv_metrics_relative.json"));
   EXPECT_EQ(metrics.size(), 4u);
 
