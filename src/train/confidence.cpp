@@ -82,21 +82,26 @@ Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const do
   return {w[0], {w.begin() + 1, w.end()}};
 }
 
-/// Regression on the inputs, with a bias of their own for some families.
+/// What a regression is told besides the inputs.
+struct Terms {
+  std::size_t families = 1;             ///< of the model
+  std::vector<std::size_t> own_bias{};  ///< positions of those that get a bias of their own
+  bool judge = false;                   ///< how many samples the best has
+};
+
+double log_repeats(const ObservedChoice& choice) { return std::log2(std::max(choice.judge_repeats, 1.0)); }
+
 struct InputLogit {
   double bias = 0;
   Confidence::Inputs weight{};
-  std::vector<double> family_bias;  ///< per family, 0 for the others
-  double operator()(const ObservedChoice& choice) const {
+  double judge_weight = 0;            ///< of log_repeats
+  std::vector<double> family_bias{};  ///< per family, 0 for those without
+  /// Were the best known by so many samples.
+  double at(const ObservedChoice& choice, double log_repeats) const {
     return std::inner_product(weight.begin(), weight.end(), choice.inputs.begin(),
-                              bias + family_bias[choice.family]);
+                              bias + family_bias[choice.family] + judge_weight * log_repeats);
   }
-};
-
-/// Which families get a bias of their own.
-struct OwnBias {
-  std::vector<std::size_t> families;  ///< positions
-  std::size_t of = 1;                 ///< families in all
+  double operator()(const ObservedChoice& choice) const { return at(choice, log_repeats(choice)); }
 };
 
 /// Regression on the choices that `take` admits. Inputs are standardised so that the ridge treats all alike,
@@ -104,19 +109,22 @@ struct OwnBias {
 /// rarest would be pulled least.
 template <class Take>
 InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right,
-                      const OwnBias& own) {
+                      const Terms& terms) {
   std::vector<std::size_t> rows;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (take(i)) rows.push_back(i);
   }
-  Confidence::Inputs mean{}, scale{};
+  const std::size_t standardised = kInputs + terms.judge;
+  const auto value = [&](std::size_t row, std::size_t k) {
+    return k < kInputs ? choices[row].inputs[k] : log_repeats(choices[row]);
+  };
+  std::vector<double> mean(standardised), scale(standardised);
   for (const std::size_t i : rows) {
-    for (std::size_t k = 0; k < kInputs; ++k)
-      mean[k] += choices[i].inputs[k] / static_cast<double>(rows.size());
+    for (std::size_t k = 0; k < standardised; ++k) mean[k] += value(i, k) / static_cast<double>(rows.size());
   }
   for (const std::size_t i : rows) {
-    for (std::size_t k = 0; k < kInputs; ++k) {
-      const double off = choices[i].inputs[k] - mean[k];
+    for (std::size_t k = 0; k < standardised; ++k) {
+      const double off = value(i, k) - mean[k];
       scale[k] += off * off / static_cast<double>(rows.size());
     }
   }
@@ -125,19 +133,20 @@ InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std:
   std::vector<double> x, y;
   for (const std::size_t i : rows) {
     y.push_back(right[i]);
-    for (std::size_t k = 0; k < kInputs; ++k) {
-      x.push_back(scale[k] > 0 ? (choices[i].inputs[k] - mean[k]) / scale[k] : 0);
+    for (std::size_t k = 0; k < standardised; ++k) {
+      x.push_back(scale[k] > 0 ? (value(i, k) - mean[k]) / scale[k] : 0);
     }
-    for (const std::size_t family : own.families) x.push_back(choices[i].family == family);
+    for (const std::size_t family : terms.own_bias) x.push_back(choices[i].family == family);
   }
-  const Logit logit = fit_logit(x, kInputs + own.families.size(), y, kRidge);
-  InputLogit fit{logit.bias, {}, std::vector<double>(own.of)};
-  for (std::size_t k = 0; k < kInputs; ++k) {
-    fit.weight[k] = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
-    fit.bias -= fit.weight[k] * mean[k];
+  const Logit logit = fit_logit(x, standardised + terms.own_bias.size(), y, kRidge);
+  InputLogit fit{.bias = logit.bias, .family_bias = std::vector<double>(terms.families)};
+  for (std::size_t k = 0; k < standardised; ++k) {
+    const double weight = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
+    (k < kInputs ? fit.weight[k] : fit.judge_weight) = weight;
+    fit.bias -= weight * mean[k];
   }
-  for (std::size_t i = 0; i < own.families.size(); ++i) {
-    fit.family_bias[own.families[i]] = logit.weight[kInputs + i];
+  for (std::size_t i = 0; i < terms.own_bias.size(); ++i) {
+    fit.family_bias[terms.own_bias[i]] = logit.weight[standardised + i];
   }
   return fit;
 }
@@ -158,24 +167,36 @@ double mean_of(std::span<const double> values) {
 // ----------------------------------------------------------------------------------------------------
 // claims
 
+/// Samples of the best that the best-judged twentieth of the choices has at least.
+double most_repeats(std::span<const ObservedChoice> choices) {
+  std::vector<double> repeats;
+  for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
+  return quantile(std::move(repeats), 0.95);
+}
+
 /// What is claimed, and how well it holds for sizes that the claims were not fitted to.
 struct Claims {
   Confidence confidence;            ///< what claims; sizes and floor not yet
   std::vector<double> out_of_fold;  ///< probability of each choice, by a fit to the other folds
-  double log_loss = 0;              ///< of these
+  std::vector<double> claimed;      ///< the same, were its best known as well as that of the best-judged
+  double log_loss = 0;              ///< of out_of_fold
+  bool told_by_judge = false;       ///< choices with a better known best are right more often
 };
 
 Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
-                  const OwnBias& own) {
+                  const Terms& terms) {
+  const double best_judged = std::log2(std::max(most_repeats(choices), 1.0));
   // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
   // right.
   const std::uint32_t folds = std::ranges::max(choices, {}, &ObservedChoice::fold).fold + 1;
-  std::vector<double> unseen(choices.size());
+  std::vector<double> unseen(choices.size()), unseen_at_best(choices.size());
   for (std::uint32_t fold = 0; fold < folds; ++fold) {
     const InputLogit logit = fit_inputs(
-        choices, [&](std::size_t i) { return choices[i].fold != fold; }, right, own);
+        choices, [&](std::size_t i) { return choices[i].fold != fold; }, right, terms);
     for (std::size_t i = 0; i < choices.size(); ++i) {
-      if (choices[i].fold == fold) unseen[i] = logit(choices[i]);
+      if (choices[i].fold != fold) continue;
+      unseen[i] = logit(choices[i]);
+      unseen_at_best[i] = logit.at(choices[i], best_judged);
     }
   }
   Logit platt = fit_logit(unseen, 1, right, 1e-6);
@@ -186,13 +207,15 @@ Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const doubl
   const double slope = platt.weight[0];
   Claims claims;
   for (const double odds : unseen) claims.out_of_fold.push_back(logistic(platt.bias + slope * odds));
+  for (const double odds : unseen_at_best) claims.claimed.push_back(logistic(platt.bias + slope * odds));
   claims.log_loss = log_loss(claims.out_of_fold, right);
 
   const InputLogit all = fit_inputs(
-      choices, [](std::size_t) { return true; }, right, own);
-  claims.confidence.bias = platt.bias + slope * all.bias;
+      choices, [](std::size_t) { return true; }, right, terms);
+  claims.told_by_judge = all.judge_weight > 0;
+  claims.confidence.bias = platt.bias + slope * (all.bias + all.judge_weight * best_judged);
   for (std::size_t k = 0; k < kInputs; ++k) claims.confidence.weight[k] = slope * all.weight[k];
-  if (own.families.empty()) return claims;
+  if (terms.own_bias.empty()) return claims;
   for (const double bias : all.family_bias) claims.confidence.family_bias.push_back(slope * bias);
   return claims;
 }
@@ -203,18 +226,29 @@ std::vector<std::size_t> choices_of(std::span<const ObservedChoice> choices, std
   return count;
 }
 
-/// With a bias for each family of which enough is known, if they tell apart what was never seen.
+/// With a bias for each family of which enough is known, and with what a better known best makes of choices,
+/// each if it tells apart what was never seen.
 Claims best_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
                    std::size_t families) {
+  Terms terms{.families = families};
+  Claims best = fit_claims(choices, right, terms);
   const std::vector<std::size_t> count = choices_of(choices, families);
-  OwnBias own{{}, families};
-  Claims common = fit_claims(choices, right, own);
+  Terms told_apart = terms;
   for (std::size_t family = 0; family < families; ++family) {
-    if (count[family] >= kLeastChoices) own.families.push_back(family);
+    if (count[family] >= kLeastChoices) told_apart.own_bias.push_back(family);
   }
-  if (own.families.size() < 2) return common;
-  Claims told_apart = fit_claims(choices, right, own);
-  return told_apart.log_loss < common.log_loss ? told_apart : common;
+  if (told_apart.own_bias.size() >= 2) {
+    Claims claims = fit_claims(choices, right, told_apart);
+    if (claims.log_loss < best.log_loss) {
+      best = std::move(claims);
+      terms = std::move(told_apart);
+    }
+  }
+  if (std::ranges::any_of(choices, [](const ObservedChoice& c) { return c.judge_repeats == 0; })) return best;
+  terms.judge = true;
+  Claims claims = fit_claims(choices, right, terms);
+  // That more samples made choices fail would be chance.
+  return claims.told_by_judge && claims.log_loss < best.log_loss ? claims : best;
 }
 
 std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> choices,
@@ -240,10 +274,10 @@ std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> c
 
 /// Where the static config does better: the least sure choices, as many as gain most, if the gain is no
 /// chance.
-void set_floor(std::span<const ObservedChoice> choices, ConfidenceFit& fit) {
+void set_floor(std::span<const ObservedChoice> choices, std::span<const double> claimed, ConfidenceFit& fit) {
   std::vector<std::size_t> order(choices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return fit.out_of_fold[i]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return claimed[i]; });
   double gain = 0, squares = 0, best = 0, right = 0;
   const auto total = static_cast<double>(choices.size());
   for (std::size_t n = 1; n <= order.size(); ++n) {
@@ -254,12 +288,12 @@ void set_floor(std::span<const ObservedChoice> choices, ConfidenceFit& fit) {
     right += choice.static_efficiency >= 1 / (1 + Confidence::within);
     const bool last = n == order.size();
     // A floor lies between two different probabilities.
-    if (!last && fit.out_of_fold[order[n]] == fit.out_of_fold[order[n - 1]]) continue;
+    if (!last && claimed[order[n]] == claimed[order[n - 1]]) continue;
     const double count = static_cast<double>(n);
     const double error = std::sqrt(std::max(squares - gain * gain / count, 0.0));
     if (n < kLeastBelowFloor || gain <= best || gain <= kFloorErrors * error) continue;
     best = gain;
-    fit.confidence.floor = last ? 1 : (fit.out_of_fold[order[n - 1]] + fit.out_of_fold[order[n]]) / 2;
+    fit.confidence.floor = last ? 1 : (claimed[order[n - 1]] + claimed[order[n]]) / 2;
     fit.confidence.floor_probability = right / count;
   }
   fit.floor_efficiency = fit.efficiency + best / total;
@@ -381,9 +415,7 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
 }
 
 std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices) {
-  std::vector<double> repeats;
-  for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
-  const double least = quantile(std::move(repeats), 0.95) / 2;
+  const double least = most_repeats(choices) / 2;
   std::vector<ObservedChoice> judged;
   std::ranges::copy_if(choices, std::back_inserter(judged), [least](const ObservedChoice& choice) {
     return choice.judge_repeats == 0 || choice.judge_repeats >= least;
@@ -429,7 +461,7 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
     fit.confidence.low[i] = size(*least);
     fit.confidence.high[i] = size(*most);
   }
-  set_floor(choices, fit);
+  set_floor(choices, claims.claimed, fit);
   return fit;
 }
 

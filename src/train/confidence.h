@@ -52,19 +52,25 @@ struct ConfidenceFit {
     std::size_t choices = 0;
     double claimed = 0, within_rate = 0;
   };
-  Confidence confidence;            ///< without static_configs
-  std::vector<double> out_of_fold;  ///< per well judged choice: the probability by a fit to the other folds
-  double within_rate = 0;           ///< share of them within 3 %; so all that follow
-  double log_loss = 0;              ///< of out_of_fold, natural logarithm
-  double log_loss_of_rate = 0;      ///< of claiming within_rate always: what knowing nothing gives
-  double efficiency = 0;            ///< mean of the picks
-  double static_efficiency = 0;     ///< mean of the static configs
-  double floor_efficiency = 0;      ///< mean with the floor: not below `efficiency`
-  std::vector<OfFamily> families;   ///< as in the model
+  Confidence confidence;  ///< without static_configs
+  /// Per well judged choice: the probability of what was seen, its best known as well as it is, by a fit to
+  /// the other folds.
+  std::vector<double> out_of_fold;
+  double within_rate = 0;          ///< share of them within 3 %; so all that follow
+  double log_loss = 0;             ///< of out_of_fold, natural logarithm
+  double log_loss_of_rate = 0;     ///< of claiming within_rate always: what knowing nothing gives
+  double efficiency = 0;           ///< mean of the picks
+  double static_efficiency = 0;    ///< mean of the static configs
+  double floor_efficiency = 0;     ///< mean with the floor: not below `efficiency`
+  std::vector<OfFamily> families;  ///< as in the model
 };
 
 /// Of the well judged choices; the sizes that count as trained are those of all. Nothing when there are fewer
 /// than kLeastChoices or all ended alike: then no probability can be told.
+///
+/// Among these, too, luck makes more good choices fail where the best has fewer samples. Where claims out of
+/// fold are the better for it, the regression is told how many that are (log2 of judge_repeats, all known),
+/// and claims are as if the best-judged twentieth's least number were everybody's.
 ///
 /// Of `families` families those with kLeastChoices well judged choices get a bias of their own, where there
 /// are two such: what the inputs do not tell makes choices of one layout fail more often than another's. It

@@ -138,6 +138,53 @@ TEST(Confidence, AllCountWhereFewWouldBeLeft) {
   EXPECT_TRUE(well_judged({}).empty());
 }
 
+/// Choices whose best is known by 50 to 100 samples: with each halving of them the log of the odds falls by
+/// `harm`, as a lucky best makes good choices look bad.
+std::vector<ObservedChoice> judged_by_few(World& world, std::size_t count, double harm) {
+  std::vector<ObservedChoice> choices;
+  for (std::size_t i = 0; i < count; ++i) {
+    World::Drawn drawn = world.draw();
+    drawn.choice.judge_repeats = std::round(50 * std::exp2(world.fraction()));
+    const double odds =
+        std::log(drawn.truth / (1 - drawn.truth)) - harm * std::log2(100 / drawn.choice.judge_repeats);
+    drawn.choice.efficiency = world.fraction() < logistic(odds) ? 0.99 : 0.6;
+    choices.push_back(drawn.choice);
+  }
+  return choices;
+}
+
+/// Mean difference of claimed and true probability.
+double bias_of_claims(const Confidence& confidence, World& world) {
+  double off = 0;
+  for (int i = 0; i < 500; ++i) {
+    const World::Drawn drawn = world.draw();
+    const auto [problem, log_tflops] = problem_with(drawn.choice.inputs);
+    off += (confidence.probability(0, problem, log_tflops) - drawn.truth) / 500;
+  }
+  return off;
+}
+
+TEST(Confidence, ClaimsAreAsTheBestJudgedProblemsWouldShowThem) {
+  World world(8);
+  auto choices = judged_by_few(world, 6000, 2);
+  const auto fit = fit_confidence(choices);
+  EXPECT_NEAR(bias_of_claims(fit->confidence, world), 0, 0.04) << "its number is a little less than 100";
+  double claimed = 0;
+  for (const double p : fit->out_of_fold) claimed += p / 6000;
+  EXPECT_NEAR(claimed, fit->within_rate, 0.005) << "out of fold, what was seen";
+
+  choices.front().judge_repeats = 0;  // one is not known: no choice is told by them
+  EXPECT_LT(bias_of_claims(fit_confidence(choices)->confidence, world), -0.1);
+}
+
+TEST(Confidence, MoreSamplesNeverLowerAClaim) {
+  World world(9);
+  auto choices = judged_by_few(world, 6000, -2);
+  const auto fit = fit_confidence(choices);
+  choices.front().judge_repeats = 0;
+  EXPECT_EQ(fit->confidence, fit_confidence(choices)->confidence);
+}
+
 /// Choices of two families, of which the second is right less often by `harder` in the log of the odds.
 std::vector<ObservedChoice> two_families(World& world, std::size_t first, std::size_t second, double harder) {
   auto choices = world.choices(first);
