@@ -56,7 +56,8 @@ void check(const Confidence& c, std::span<const std::size_t> configs) {
   }
   for (std::size_t i = 0; i < c.family_bias.size(); ++i) {
     if (!std::isfinite(c.bias_of(i))) {
-      fail(Errc::invalid_argument, "confidence: bias {} of family {} is not finite", c.family_bias[i], i);
+      fail(Errc::invalid_argument, "confidence: bias {} + {} of family {} is not finite", c.bias,
+           c.family_bias[i], i);
     }
   }
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {

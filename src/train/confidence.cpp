@@ -89,23 +89,55 @@ struct Terms {
   bool judge = false;                   ///< how many samples the best has
 };
 
-double log_repeats(const ObservedChoice& choice) { return std::log2(std::max(choice.judge_repeats, 1.0)); }
+double log_repeats(double repeats) { return std::log2(std::max(repeats, 1.0)); }
 
+/// ln of the odds that a choice is right.
 struct InputLogit {
   double bias = 0;
   Confidence::Inputs weight{};
   double judge_weight = 0;            ///< of log_repeats
   std::vector<double> family_bias{};  ///< per family, 0 for those without
-  /// Were the best known by so many samples.
-  double at(const ObservedChoice& choice, double log_repeats) const {
+  /// If the best were known by so many samples.
+  double at(const ObservedChoice& choice, double repeats) const {
     return std::inner_product(weight.begin(), weight.end(), choice.inputs.begin(),
-                              bias + family_bias[choice.family] + judge_weight * log_repeats);
+                              bias + family_bias[choice.family] + judge_weight * log_repeats(repeats));
   }
-  double operator()(const ObservedChoice& choice) const { return at(choice, log_repeats(choice)); }
 };
 
-/// Regression on the choices that `take` admits. Inputs are standardised so that the ridge treats all alike,
-/// the weights are of the inputs as they stand. Biases of families are as they stand: standardised, the
+/// Values of some rows brought to mean 0 and deviation 1, so that a ridge treats all alike. A value that
+/// never changes tells nothing: it becomes 0, and so does its weight.
+class Standardised {
+ public:
+  /// `value(row, k)` for k below `width`.
+  template <class Value>
+  Standardised(std::span<const std::size_t> rows, std::size_t width, Value&& value)
+      : mean_(width), scale_(width) {
+    const auto count = static_cast<double>(rows.size());
+    for (const std::size_t row : rows) {
+      for (std::size_t k = 0; k < width; ++k) mean_[k] += value(row, k) / count;
+    }
+    for (const std::size_t row : rows) {
+      for (std::size_t k = 0; k < width; ++k) {
+        const double off = value(row, k) - mean_[k];
+        scale_[k] += off * off / count;
+      }
+    }
+    for (double& s : scale_) s = s > 1e-12 ? std::sqrt(s) : 0;
+  }
+  double operator()(double value, std::size_t k) const {
+    return scale_[k] > 0 ? (value - mean_[k]) / scale_[k] : 0;
+  }
+  double mean(std::size_t k) const { return mean_[k]; }
+  /// Of the value as it stands.
+  double weight(double of_standardised, std::size_t k) const {
+    return scale_[k] > 0 ? of_standardised / scale_[k] : 0;
+  }
+
+ private:
+  std::vector<double> mean_, scale_;
+};
+
+/// Regression on the choices that `take` admits. Biases of families are as they stand: standardised, the
 /// rarest would be pulled least.
 template <class Take>
 InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right,
@@ -114,39 +146,28 @@ InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std:
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (take(i)) rows.push_back(i);
   }
-  const std::size_t standardised = kInputs + terms.judge;
+  const std::size_t width = kInputs + terms.judge;
   const auto value = [&](std::size_t row, std::size_t k) {
-    return k < kInputs ? choices[row].inputs[k] : log_repeats(choices[row]);
+    return k < kInputs ? choices[row].inputs[k] : log_repeats(choices[row].judge_repeats);
   };
-  std::vector<double> mean(standardised), scale(standardised);
-  for (const std::size_t i : rows) {
-    for (std::size_t k = 0; k < standardised; ++k) mean[k] += value(i, k) / static_cast<double>(rows.size());
-  }
-  for (const std::size_t i : rows) {
-    for (std::size_t k = 0; k < standardised; ++k) {
-      const double off = value(i, k) - mean[k];
-      scale[k] += off * off / static_cast<double>(rows.size());
-    }
-  }
-  // An input that never changes tells nothing: it gets the weight 0.
-  for (double& s : scale) s = s > 1e-12 ? std::sqrt(s) : 0;
+  const Standardised standardised(rows, width, value);
   std::vector<double> x, y;
   for (const std::size_t i : rows) {
     y.push_back(right[i]);
-    for (std::size_t k = 0; k < standardised; ++k) {
-      x.push_back(scale[k] > 0 ? (value(i, k) - mean[k]) / scale[k] : 0);
-    }
+    for (std::size_t k = 0; k < width; ++k) x.push_back(standardised(value(i, k), k));
     for (const std::size_t family : terms.own_bias) x.push_back(choices[i].family == family);
   }
-  const Logit logit = fit_logit(x, standardised + terms.own_bias.size(), y, kRidge);
+  const Logit logit = fit_logit(x, width + terms.own_bias.size(), y, kRidge);
   InputLogit fit{.bias = logit.bias, .family_bias = std::vector<double>(terms.families)};
-  for (std::size_t k = 0; k < standardised; ++k) {
-    const double weight = scale[k] > 0 ? logit.weight[k] / scale[k] : 0;
-    (k < kInputs ? fit.weight[k] : fit.judge_weight) = weight;
-    fit.bias -= weight * mean[k];
-  }
+  const auto weight = [&](std::size_t k) {
+    const double as_it_stands = standardised.weight(logit.weight[k], k);
+    fit.bias -= as_it_stands * standardised.mean(k);
+    return as_it_stands;
+  };
+  for (std::size_t k = 0; k < kInputs; ++k) fit.weight[k] = weight(k);
+  if (terms.judge) fit.judge_weight = weight(kInputs);
   for (std::size_t i = 0; i < terms.own_bias.size(); ++i) {
-    fit.family_bias[terms.own_bias[i]] = logit.weight[standardised + i];
+    fit.family_bias[terms.own_bias[i]] = logit.weight[width + i];
   }
   return fit;
 }
@@ -176,95 +197,97 @@ double most_repeats(std::span<const ObservedChoice> choices) {
 
 /// What is claimed, and how well it holds for sizes that the claims were not fitted to.
 struct Claims {
-  Confidence confidence;            ///< what claims; sizes and floor not yet
-  std::vector<double> out_of_fold;  ///< probability of each choice, by a fit to the other folds
-  std::vector<double> claimed;      ///< the same, were its best known as well as that of the best-judged
-  double log_loss = 0;              ///< of out_of_fold
-  bool told_by_judge = false;       ///< choices with a better known best are right more often
+  Confidence confidence;        ///< what claims; sizes and floor not yet
+  std::vector<double> as_seen;  ///< probability of each choice's outcome as it was judged, by the other folds
+  std::vector<double> claimed;  ///< the same, if its best were known by as many samples as claims are for
+  double log_loss = 0;          ///< of as_seen
+  double judge_weight = 0;      ///< of log_repeats, in the logarithm of the odds
 };
 
-Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
-                  const Terms& terms) {
-  const double best_judged = std::log2(std::max(most_repeats(choices), 1.0));
+Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right, const Terms& terms,
+                  double repeats) {
   // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
   // right.
   const std::uint32_t folds = std::ranges::max(choices, {}, &ObservedChoice::fold).fold + 1;
-  std::vector<double> unseen(choices.size()), unseen_at_best(choices.size());
+  std::vector<double> as_seen(choices.size()), claimed(choices.size());
   for (std::uint32_t fold = 0; fold < folds; ++fold) {
     const InputLogit logit = fit_inputs(
         choices, [&](std::size_t i) { return choices[i].fold != fold; }, right, terms);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (choices[i].fold != fold) continue;
-      unseen[i] = logit(choices[i]);
-      unseen_at_best[i] = logit.at(choices[i], best_judged);
+      as_seen[i] = logit.at(choices[i], choices[i].judge_repeats);
+      claimed[i] = logit.at(choices[i], repeats);
     }
   }
-  Logit platt = fit_logit(unseen, 1, right, 1e-6);
+  Logit platt = fit_logit(as_seen, 1, right, 1e-6);
   if (!(platt.weight[0] > 0)) {  // it tells nothing of sizes never seen: the rate is all there is to say
     const double rate = mean_of(right);
     platt = {std::log(rate / (1 - rate)), {0}};
   }
   const double slope = platt.weight[0];
   Claims claims;
-  for (const double odds : unseen) claims.out_of_fold.push_back(logistic(platt.bias + slope * odds));
-  for (const double odds : unseen_at_best) claims.claimed.push_back(logistic(platt.bias + slope * odds));
-  claims.log_loss = log_loss(claims.out_of_fold, right);
+  for (const double odds : as_seen) claims.as_seen.push_back(logistic(platt.bias + slope * odds));
+  for (const double odds : claimed) claims.claimed.push_back(logistic(platt.bias + slope * odds));
+  claims.log_loss = log_loss(claims.as_seen, right);
 
   const InputLogit all = fit_inputs(
       choices, [](std::size_t) { return true; }, right, terms);
-  claims.told_by_judge = all.judge_weight > 0;
-  claims.confidence.bias = platt.bias + slope * (all.bias + all.judge_weight * best_judged);
+  claims.judge_weight = slope * all.judge_weight;
+  claims.confidence.bias = platt.bias + slope * all.bias + claims.judge_weight * log_repeats(repeats);
   for (std::size_t k = 0; k < kInputs; ++k) claims.confidence.weight[k] = slope * all.weight[k];
   if (terms.own_bias.empty()) return claims;
   for (const double bias : all.family_bias) claims.confidence.family_bias.push_back(slope * bias);
   return claims;
 }
 
-std::vector<std::size_t> choices_of(std::span<const ObservedChoice> choices, std::size_t families) {
+std::vector<std::size_t> count_by_family(std::span<const ObservedChoice> choices, std::size_t families) {
   std::vector<std::size_t> count(families);
-  for (const ObservedChoice& choice : choices) ++count[choice.family];
+  for (const ObservedChoice& choice : choices) ++count.at(choice.family);
   return count;
 }
 
-/// With a bias for each family of which enough is known, and with what a better known best makes of choices,
-/// each if it tells apart what was never seen.
+/// Of claims without and with a bias for each family of which enough is known, and without and with what more
+/// samples make of choices, those with the least log loss out of fold. Claims are for `repeats` samples,
+/// where these tell something.
 Claims best_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
-                   std::size_t families) {
-  Terms terms{.families = families};
-  Claims best = fit_claims(choices, right, terms);
-  const std::vector<std::size_t> count = choices_of(choices, families);
-  Terms told_apart = terms;
+                   std::size_t families, double repeats) {
+  const std::vector<std::size_t> count = count_by_family(choices, families);
+  std::vector<Terms> candidates{{.families = families}};
+  Terms told_apart{.families = families};
   for (std::size_t family = 0; family < families; ++family) {
     if (count[family] >= kLeastChoices) told_apart.own_bias.push_back(family);
   }
-  if (told_apart.own_bias.size() >= 2) {
-    Claims claims = fit_claims(choices, right, told_apart);
-    if (claims.log_loss < best.log_loss) {
-      best = std::move(claims);
-      terms = std::move(told_apart);
+  if (told_apart.own_bias.size() >= 2) candidates.push_back(told_apart);
+  if (std::ranges::none_of(choices, [](const ObservedChoice& c) { return c.judge_repeats == 0; })) {
+    for (std::size_t i = 0, plain = candidates.size(); i < plain; ++i) {
+      candidates.push_back(candidates[i]);
+      candidates.back().judge = true;
     }
   }
-  if (std::ranges::any_of(choices, [](const ObservedChoice& c) { return c.judge_repeats == 0; })) return best;
-  terms.judge = true;
-  Claims claims = fit_claims(choices, right, terms);
-  // That more samples made choices fail would be chance.
-  return claims.told_by_judge && claims.log_loss < best.log_loss ? claims : best;
+  std::optional<Claims> best;
+  for (const Terms& terms : candidates) {
+    Claims claims = fit_claims(choices, right, terms, repeats);
+    // That more samples made choices fail would be chance.
+    if (terms.judge && claims.judge_weight <= 0) continue;
+    if (!best || claims.log_loss < best->log_loss) best = std::move(claims);
+  }
+  return *std::move(best);
 }
 
 std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> choices,
-                                               std::span<const double> right, std::span<const double> claimed,
+                                               std::span<const double> right, const Claims& claims,
                                                std::size_t families) {
   std::vector<ConfidenceFit::OfFamily> of(families);
   for (std::size_t i = 0; i < choices.size(); ++i) {
     ConfidenceFit::OfFamily& family = of[choices[i].family];
     ++family.choices;
     family.within_rate += right[i];
-    family.claimed += claimed[i];
+    family.as_seen += claims.as_seen[i];
+    family.claimed += claims.claimed[i];
   }
   for (ConfidenceFit::OfFamily& family : of) {
     const auto count = static_cast<double>(family.choices);
-    family.within_rate /= count;
-    family.claimed /= count;
+    for (double* sum : {&family.within_rate, &family.as_seen, &family.claimed}) *sum /= count;
   }
   return of;
 }
@@ -274,10 +297,10 @@ std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> c
 
 /// Where the static config does better: the least sure choices, as many as gain most, if the gain is no
 /// chance.
-void set_floor(std::span<const ObservedChoice> choices, std::span<const double> claimed, ConfidenceFit& fit) {
+void set_floor(std::span<const ObservedChoice> choices, ConfidenceFit& fit) {
   std::vector<std::size_t> order(choices.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return claimed[i]; });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return fit.claimed[i]; });
   double gain = 0, squares = 0, best = 0, right = 0;
   const auto total = static_cast<double>(choices.size());
   for (std::size_t n = 1; n <= order.size(); ++n) {
@@ -288,12 +311,12 @@ void set_floor(std::span<const ObservedChoice> choices, std::span<const double> 
     right += choice.static_efficiency >= 1 / (1 + Confidence::within);
     const bool last = n == order.size();
     // A floor lies between two different probabilities.
-    if (!last && claimed[order[n]] == claimed[order[n - 1]]) continue;
+    if (!last && fit.claimed[order[n]] == fit.claimed[order[n - 1]]) continue;
     const double count = static_cast<double>(n);
     const double error = std::sqrt(std::max(squares - gain * gain / count, 0.0));
     if (n < kLeastBelowFloor || gain <= best || gain <= kFloorErrors * error) continue;
     best = gain;
-    fit.confidence.floor = last ? 1 : (claimed[order[n - 1]] + claimed[order[n]]) / 2;
+    fit.confidence.floor = last ? 1 : (fit.claimed[order[n - 1]] + fit.claimed[order[n]]) / 2;
     fit.confidence.floor_probability = right / count;
   }
   fit.floor_efficiency = fit.efficiency + best / total;
@@ -449,19 +472,22 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
   fit.within_rate = mean_of(right);
   if (fit.within_rate == 0 || fit.within_rate == 1) return std::nullopt;
 
-  Claims claims = best_claims(choices, right, families);
+  const double repeats = most_repeats(observed);
+  Claims claims = best_claims(choices, right, families, repeats);
+  fit.families = by_family(choices, right, claims, families);
   fit.confidence = std::move(claims.confidence);
-  fit.out_of_fold = std::move(claims.out_of_fold);
+  fit.as_seen = std::move(claims.as_seen);
+  fit.claimed = std::move(claims.claimed);
   fit.log_loss = claims.log_loss;
+  if (claims.judge_weight > 0) fit.claimed_for_repeats = repeats;
   fit.log_loss_of_rate = log_loss(std::vector<double>(right.size(), fit.within_rate), right);
-  fit.families = by_family(choices, right, fit.out_of_fold, families);
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {
     const auto size = [&](const ObservedChoice& c) { return c.inputs[Confidence::first_size + i]; };
     const auto [least, most] = std::ranges::minmax_element(observed, {}, size);
     fit.confidence.low[i] = size(*least);
     fit.confidence.high[i] = size(*most);
   }
-  set_floor(choices, claims.claimed, fit);
+  set_floor(choices, fit);
   return fit;
 }
 

@@ -46,18 +46,22 @@ std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices)
 std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
 
 struct ConfidenceFit {
-  /// Of one family: the share that was claimed to be within 3 % out of fold, and the share that was. NaN
-  /// without choices.
+  /// Of one family, out of fold; NaN without choices.
   struct OfFamily {
     std::size_t choices = 0;
-    double claimed = 0, within_rate = 0;
+    double within_rate = 0;  ///< share within 3 %
+    double as_seen = 0;      ///< mean of as_seen: what should be within_rate
+    double claimed = 0;      ///< mean of claimed
   };
   Confidence confidence;  ///< without static_configs
-  /// Per well judged choice: the probability of what was seen, its best known as well as it is, by a fit to
-  /// the other folds.
-  std::vector<double> out_of_fold;
+  /// Per well judged choice, by a fit to the other folds: the probability of being right as it was judged,
+  /// and what is claimed.
+  std::vector<double> as_seen, claimed;
+  /// Claims are as if the best were known by so many samples; nothing when these do not matter, and both are
+  /// the same.
+  std::optional<double> claimed_for_repeats;
   double within_rate = 0;          ///< share of them within 3 %; so all that follow
-  double log_loss = 0;             ///< of out_of_fold, natural logarithm
+  double log_loss = 0;             ///< of as_seen, natural logarithm
   double log_loss_of_rate = 0;     ///< of claiming within_rate always: what knowing nothing gives
   double efficiency = 0;           ///< mean of the picks
   double static_efficiency = 0;    ///< mean of the static configs
@@ -68,15 +72,17 @@ struct ConfidenceFit {
 /// Of the well judged choices; the sizes that count as trained are those of all. Nothing when there are fewer
 /// than kLeastChoices or all ended alike: then no probability can be told.
 ///
-/// Among these, too, luck makes more good choices fail where the best has fewer samples. Where claims out of
-/// fold are the better for it, the regression is told how many that are (log2 of judge_repeats, all known),
-/// and claims are as if the best-judged twentieth's least number were everybody's.
+/// Among these, too, luck makes more good choices fail where the best has fewer samples. So the regression
+/// may be told how many these are (the log2 of judge_repeats, where all are known); claims are then for as
+/// many as the best-judged twentieth of all choices has at least.
 ///
 /// Of `families` families those with kLeastChoices well judged choices get a bias of their own, where there
 /// are two such: what the inputs do not tell makes choices of one layout fail more often than another's. It
 /// is one more weight of the regression, pulled towards 0, so that few choices tell little; the others have
-/// about the mean of those that were told apart. Unless the claims out of fold are the better for it, no
-/// family has any.
+/// about the mean of those that were told apart.
+///
+/// Whether families and samples are told is what gives the least log loss out of fold. Each choice's family
+/// is below `families` (std::out_of_range).
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> choices,
                                             std::size_t families = 1);
 

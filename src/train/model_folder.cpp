@@ -100,6 +100,7 @@ Json families_confidence_json(const TrainingResult& result) {
     families.push_back({{"signature", record_json(result.model.data().families[i].signature)},
                         {"choices", of.choices},
                         {"within_rate", number_or_null(of.within_rate)},
+                        {"as_seen", number_or_null(of.as_seen)},
                         {"claimed", number_or_null(of.claimed)},
                         {"bias", own.empty() ? 0 : own[i]}});
   }
@@ -110,7 +111,8 @@ Json families_confidence_json(const TrainingResult& result) {
 Json confidence_json(const TrainingResult& result) {
   if (!result.confidence) return nullptr;
   const ConfidenceFit& fit = *result.confidence;
-  return {{"choices", fit.out_of_fold.size()},
+  return {{"choices", fit.as_seen.size()},
+          {"claimed_for_repeats", number_or_null(fit.claimed_for_repeats.value_or(Measurement::unknown))},
           {"within_rate", fit.within_rate},
           {"log_loss", fit.log_loss},
           {"log_loss_of_rate", fit.log_loss_of_rate},

@@ -99,7 +99,7 @@ TEST(Confidence, InputsThatTellNothingGiveTheRate) {
   for (std::size_t i = 0; i < choices.size(); ++i) choices[i].efficiency = world.fraction() < 0.3 ? 1 : 0.5;
   const auto fit = fit_confidence(choices);
   ASSERT_TRUE(fit);
-  for (const double p : fit->out_of_fold) EXPECT_NEAR(p, fit->within_rate, 0.15);
+  for (const double p : fit->claimed) EXPECT_NEAR(p, fit->within_rate, 0.15);
   EXPECT_NEAR(fit->log_loss, fit->log_loss_of_rate, 0.02);
 }
 
@@ -117,7 +117,7 @@ TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
   const auto fit = fit_confidence(choices);
   EXPECT_EQ(fit->confidence.bias, with_good_judges->confidence.bias);
   EXPECT_EQ(fit->confidence.weight, with_good_judges->confidence.weight);
-  EXPECT_EQ(fit->out_of_fold.size(), 3000u);
+  EXPECT_EQ(fit->claimed.size(), 3000u);
   EXPECT_EQ(fit->confidence.high[0], 15) << "its size was trained on all the same";
 
   choices.back().judge_repeats = 50;
@@ -169,9 +169,9 @@ TEST(Confidence, ClaimsAreAsTheBestJudgedProblemsWouldShowThem) {
   auto choices = judged_by_few(world, 6000, 2);
   const auto fit = fit_confidence(choices);
   EXPECT_NEAR(bias_of_claims(fit->confidence, world), 0, 0.04) << "its number is a little less than 100";
-  double claimed = 0;
-  for (const double p : fit->out_of_fold) claimed += p / 6000;
-  EXPECT_NEAR(claimed, fit->within_rate, 0.005) << "out of fold, what was seen";
+  EXPECT_NEAR(fit->families[0].as_seen, fit->within_rate, 0.005);
+  EXPECT_GT(fit->families[0].claimed, fit->within_rate + 0.05) << "half a doubling, on average";
+  EXPECT_NEAR(*fit->claimed_for_repeats, 97, 2);
 
   choices.front().judge_repeats = 0;  // one is not known: no choice is told by them
   EXPECT_LT(bias_of_claims(fit_confidence(choices)->confidence, world), -0.1);
@@ -183,6 +183,7 @@ TEST(Confidence, MoreSamplesNeverLowerAClaim) {
   const auto fit = fit_confidence(choices);
   choices.front().judge_repeats = 0;
   EXPECT_EQ(fit->confidence, fit_confidence(choices)->confidence);
+  EXPECT_FALSE(fit->claimed_for_repeats);
 }
 
 /// Choices of two families, of which the second is right less often by `harder` in the log of the odds.
@@ -207,7 +208,7 @@ TEST(Confidence, FamiliesAreToldApart) {
   ASSERT_EQ(bias.size(), 2u);
   EXPECT_NEAR(bias[0] - bias[1], 2, 0.4);
   for (std::size_t f = 0; f < 2; ++f) {
-    EXPECT_NEAR(together->families[f].claimed, together->families[f].within_rate, 0.015);
+    EXPECT_NEAR(together->families[f].as_seen, together->families[f].within_rate, 0.015);
   }
   EXPECT_EQ(together->families[1].choices, 300u);
 
@@ -272,6 +273,14 @@ TEST(Confidence, FamiliesThatDoNotDifferAreOne) {
   EXPECT_LT(told_apart, 5u);
 }
 
+TEST(Confidence, FamiliesBeyondTheModelsAreRefused) {
+  World world(10);
+  auto choices = world.choices(200);
+  choices.back().family = 1;
+  EXPECT_THROW(fit_confidence(choices), std::out_of_range);
+  EXPECT_TRUE(fit_confidence(choices, 2));
+}
+
 TEST(Confidence, TooLittleTellsNothing) {
   World world(4);
   EXPECT_FALSE(fit_confidence(world.choices(kLeastChoices - 1)));
@@ -291,7 +300,7 @@ TEST(Confidence, FloorIsSetWhereTheStaticConfigDoesBetter) {
   EXPECT_GT(fit->floor_efficiency, fit->static_efficiency + 0.01);
   double with_floor = 0;
   for (std::size_t i = 0; i < choices.size(); ++i) {
-    const bool below = fit->out_of_fold[i] < fit->confidence.floor;
+    const bool below = fit->claimed[i] < fit->confidence.floor;
     with_floor += (below ? choices[i].static_efficiency : choices[i].efficiency) / 3000;
   }
   EXPECT_NEAR(with_floor, fit->floor_efficiency, 1e-9);

@@ -324,6 +324,8 @@ TEST(Train, FolderHoldsWhatItShould) {
   std::size_t choices = 0;
   for (std::size_t f = 0; f < families.size(); ++f) {
     EXPECT_EQ(families[f]["signature"]["layout"], word(model.data().families[f].signature.layout));
+    EXPECT_NEAR(families[f]["as_seen"].get<double>(), families[f]["within_rate"].get<double>(), 0.2);
+    EXPECT_EQ(families[f]["claimed"], families[f]["as_seen"]) << "samples tell nothing here";
     choices += families[f]["choices"].get<std::size_t>();
   }
   EXPECT_EQ(manifest["confidence"]["choices"], choices);
