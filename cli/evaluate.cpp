@@ -33,22 +33,22 @@ struct Options {
   bool check_confidence = false;
 };
 
-/// Whether all goals are reached; says of each that is not what it asks for.
-bool reached(const Goals& least, const Summary& s) {
+/// A line for each goal that is missed.
+std::vector<std::string> missed(const Goals& least, const Summary& s) {
+  static_assert(kTop[1] == 3);
   struct Goal {
     const char* what;
     double reached, least;
   };
-  bool all = true;
+  std::vector<std::string> lines;
   for (const Goal& goal :
        {Goal{"mean", s.mean, least.mean}, Goal{"P10", s.p10, least.p10}, Goal{"worst", s.min, least.worst},
         Goal{"top-3 mean", s.top_mean[1], least.top3}}) {
     if (100 * goal.reached >= goal.least) continue;
-    fmt::print(stderr, "kscout: {} {:.2f} percent, asked for at least {}\n", goal.what, 100 * goal.reached,
-               goal.least);
-    all = false;
+    lines.push_back(
+        fmt::format("{} {:.2f} percent, asked for at least {}", goal.what, 100 * goal.reached, goal.least));
   }
-  return all;
+  return lines;
 }
 
 Cell percent(double fraction) { return number(100 * fraction, 4); }
@@ -193,8 +193,13 @@ MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::strin
   if (names.empty()) return table;
   std::set<Layout> layouts;
   for (const auto& name : names) layouts.insert(parse<Layout>(name));
-  return table_of_problems(
+  MeasurementTable kept = table_of_problems(
       table, [&](const Problem& problem) { return layouts.contains(signature_of(problem).layout); });
+  if (kept.problems.empty()) {
+    fail(Errc::invalid_argument, "--layout {}: none of the {} problems has such a layout",
+         fmt::join(names, ","), table.problems.size());
+  }
+  return kept;
 }
 
 std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) {
@@ -220,7 +225,9 @@ void evaluate_verb(Options& options) {
   print_evaluation(e, options.format);
   if (!options.out.empty()) write_file_atomically(options.out, evaluation_json(e));
   if (!options.predictions_out.empty()) write_file_atomically(options.predictions_out, predictions_csv(e));
-  if (!reached(options.least, e.evaluation.overall)) throw CheckFailed{};
+  const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
+  for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
+  if (!goals.empty()) throw CheckFailed{};
   const Reliability& claims = e.evaluation.reliability;
   if (options.check_confidence && (claims.claims == 0 || !claims.holds())) {
     fmt::print(stderr, "kscout: {}\n",
