@@ -42,7 +42,7 @@ MEANING = {
     "gemm_cuda.geomean_vs_cublaslt_best_of_8": "the same over the fastest of cuBLASLt's eight suggestions, found by timing them",
     "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the model's choice over nvMatmulHeuristics' first CUTLASS kernel, geometric mean over the same problems",
     "gemm_cuda.geomean_vs_nvmmh_top8": "the same over the fastest of its eight, found by timing them",
-    "gemm_cuda.cold_us": "choice for a new problem among 391 configs, median, the GPU's host",
+    "gemm_cuda.cold_us": "choice for a new problem among 433 configs, median, the GPU's host",
     "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
     "gemm_cuda.cublaslt_cold_us": "cuBLASLt's heuristic for a new problem, one suggestion, median, the same host",
     "gemm_cuda.cublaslt_again_us": "the same again",
