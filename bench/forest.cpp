@@ -23,13 +23,12 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 #include "forest/lightgbm_text.h"
 #include "support/heap.h"
 #include "support/large_model.h"
 #include "support/temporary_folder.h"
 #include "train/lightgbm.h"
-#include "train/lightgbm_c.h"
 
 namespace {
 

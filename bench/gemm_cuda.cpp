@@ -30,7 +30,6 @@
 #include <kscout/selector.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/cuda_instruments.h"
 #include "core/fail.h"
 #include "measure/problem_bench.h"
 #include "nvmmh.h"

@@ -7,7 +7,7 @@
 #include <random>
 #include <thread>
 
-#include "measure/clock.h"
+#include "measure/timing.h"
 
 namespace kscout::bench {
 

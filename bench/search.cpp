@@ -12,7 +12,7 @@
 
 #include <kscout/family.h>
 
-#include "core/quantile.h"
+#include "core/numbers.h"
 #include "problems/conv_sets.h"
 #include "search/model_objective.h"
 

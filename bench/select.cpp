@@ -18,7 +18,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 #include "features/schema.h"
 #include "forest/factored.h"
 #include "select_cached.h"

@@ -11,7 +11,7 @@
 
 #include <kscout/selector.h>
 
-#include "measure/clock.h"
+#include "measure/timing.h"
 
 namespace kscout::bench {
 namespace {

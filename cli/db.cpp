@@ -12,8 +12,8 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
-#include "core/field_json.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "options.h"
 #include "select/decision_db.h"
 #include "table.h"

@@ -6,7 +6,7 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
-#include "features/catalogue.h"
+#include "features/schema_text.h"
 #include "options.h"
 #include "verbs.h"
 

@@ -9,7 +9,6 @@
 #include "core/files.h"
 #include "family/family_file.h"
 #include "generate/build.h"
-#include "generate/cutlass_root.h"
 #include "generate/emitter.h"
 #include "generate/project.h"
 #include "options.h"

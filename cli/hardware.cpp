@@ -8,7 +8,7 @@
 #include <kscout/device.h>
 #include <kscout/error.h>
 
-#include "core/amd_gpus.h"
+#include "core/device_facts.h"
 #include "core/field_text.h"
 #include "options.h"
 #include "table.h"

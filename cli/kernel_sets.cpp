@@ -12,7 +12,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "family/builder_lists.h"
+#include "family/ck_builder.h"
 #include "family/family_file.h"
 #include "verbs.h"
 

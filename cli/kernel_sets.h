@@ -5,7 +5,7 @@
 
 #include <kscout/family.h>
 
-#include "family/trait_config.h"
+#include "family/ck_builder.h"
 #include "table.h"
 
 namespace kscout::cli {

@@ -12,13 +12,13 @@
 #include <kscout/version.h>
 
 #include "backend/cuda/harvest.h"
+#include "backend/library/library_backend.h"
 #include "core/fail.h"
 #include "core/files.h"
-#include "dispatch/library_backend.h"
 #include "family/family_file.h"
 #include "kernel_sets.h"
 #include "options.h"
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 #include "table.h"
 #include "verbs.h"
 

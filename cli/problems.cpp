@@ -14,7 +14,6 @@
 #include "problems/conv_sampling.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
-#include "problems/shape_family.h"
 #include "verbs.h"
 
 namespace kscout::cli {

@@ -10,12 +10,12 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
+#include "backend/library/library_backend.h"
 #include "core/fail.h"
-#include "dispatch/library_backend.h"
 #include "options.h"
 #include "problems/problem_sets.h"
-#include "sweep/again.h"
-#include "sweep/report.h"
+#include "sweep/journal.h"
+#include "sweep/plan.h"
 #include "verbs.h"
 #include "watched_sweep.h"
 

@@ -15,7 +15,7 @@
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "progress_line.h"
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 #include "table.h"
 #include "verbs.h"
 

@@ -11,15 +11,14 @@
 #include <kscout/backend.h>
 #include <kscout/provider.h>
 
+#include "backend/library/library_backend.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
-#include "dispatch/library_backend.h"
-#include "evaluate/backward_check.h"
 #include "evaluate/ck_report.h"
-#include "evaluate/criteria.h"
+#include "evaluate/evaluate.h"
 #include "evaluate/evaluate_model.h"
 #include "evaluate_report.h"
 #include "import/import.h"

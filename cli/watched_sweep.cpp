@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "measure/clock.h"
+#include "measure/timing.h"
 
 namespace kscout::cli {
 

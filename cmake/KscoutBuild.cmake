@@ -12,11 +12,20 @@ if(KSCOUT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${KSCOUT_CCACHE})
 endif()
 
+# Most code runs once per command, and half as long to compile. The path of a choice and of a launch is compiled with -O2, code for
+# one instruction set with -O3 (src/CMakeLists.txt).
+set(CMAKE_CXX_FLAGS_RELEASE "-O1 -DNDEBUG")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC may keep more memory before it collects garbage: a tenth of its time.
+  add_compile_options(-fno-semantic-interposition --param=ggc-min-expand=300 --param=ggc-min-heapsize=600000)
+endif()
+
 # Doubles give the same bits on every machine: the compiler may not fuse a*b+c on its own.
 # Kernels that want FMA say so with intrinsics.
 add_compile_options(-ffp-contract=off -fno-math-errno)
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-subobject-linkage)  # kscout_unite: an included .cpp file counts as a header there
   add_compile_options(-Wno-restrict)  # false alarms on std::string in GCC 12 (its bug 105651)
   if(KSCOUT_SANITIZE)
     add_compile_options(-Wno-maybe-uninitialized)  # GCC's manual: sanitizers make it raise false alarms
@@ -46,4 +55,47 @@ function(kscout_exports target)
   file(CONFIGURE OUTPUT ${script} CONTENT "{ global: ${patterns}; local: *; };\n" @ONLY)
   target_link_options(${target} PRIVATE LINKER:--version-script=${script})
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
+endfunction()
+
+# kscout_stages(TARGET FOLDERS...): the sources of these folders (not of folders below them), several to a compiler call: most
+# of a small source's time goes to headers. Sources whose names say an instruction set or an entry point (*_main.cpp) are left
+# to the caller.
+option(KSCOUT_UNITY "Compile several sources in one go; OFF rebuilds less after an edit" ON)
+set(KSCOUT_UNITY_BYTES 110000)  # of sources in one compiler call: enough to share headers, few enough for all processors
+function(kscout_stages target)
+  foreach(folder ${ARGN})
+    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+    list(FILTER sources EXCLUDE REGEX "_(scalar|avx[^/]*|main)\\.cpp$")
+    list(APPEND all ${sources})
+  endforeach()
+  target_sources(${target} PRIVATE ${all})
+  kscout_unite(${target} part ${all})
+endfunction()
+
+# kscout_unite(TARGET NAME SOURCES...): compiles these sources of TARGET together, in calls of about equal size.
+function(kscout_unite target name)
+  set(most ${KSCOUT_UNITY_BYTES})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KSCOUT_UNITY} UNITY_BUILD_MODE GROUP)
+  set(bytes 0)
+  set(group 0)
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source NORMALIZE)
+    file(SIZE ${source} size)
+    math(EXPR bytes "${bytes} + ${size}")
+    if(bytes GREATER most)
+      math(EXPR group "${group} + 1")
+      set(bytes ${size})
+    endif()
+    string(MAKE_C_IDENTIFIER "${name}_${group}" id)
+    set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${id})
+  endforeach()
+endfunction()
+
+# kscout_unite_target(TARGET [COUNT]): the same for all C++ sources of TARGET, COUNT to a call.
+function(kscout_unite_target target)
+  set(count 4)
+  if(ARGC GREATER 1)
+    set(count ${ARGV1})
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KSCOUT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
 endfunction()

@@ -1,5 +1,5 @@
 # kscout_embed(TARGET SYMBOL FILES...): puts data files into TARGET as bytes.
-# Call it in the directory that creates TARGET. C++ reads them through core/embedded.h: embedded("families/native_gemm.toml").
+# Call it in the directory that creates TARGET. C++ reads them through core/files.h: embedded("families/native_gemm.toml").
 function(kscout_embed target symbol)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${symbol}.cpp)
   set(paths)

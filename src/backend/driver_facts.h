@@ -10,8 +10,8 @@
 
 #include <kscout/error.h>
 
-#include "core/child_process.h"
 #include "core/fail.h"
+#include "core/process.h"
 
 namespace kscout {
 

@@ -15,7 +15,7 @@ namespace {
 using P = ConvProblem;
 
 constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
+constexpr std::int64_t kMostConvElements = std::int64_t{1} << 62;
 
 /// The fields of one spatial axis.
 struct AxisFields {
@@ -112,7 +112,7 @@ void check_sizes(const P& p) {
 void check_elements(const P& p, std::string_view tensor, std::initializer_list<std::int64_t> sizes) {
   double elements = 1;  // sizes are below 2^31, so a double tells 2^62 from what exceeds it by far enough
   for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
-  if (elements > static_cast<double>(kMostElements))
+  if (elements > static_cast<double>(kMostConvElements))
     refuse(p, "{}: {:.3g} elements exceed the limit of 2^62", tensor, elements);
 }
 

@@ -9,12 +9,10 @@
 
 #include <kscout/device.h>
 
-#include "core/amd_gpus.h"
-#include "core/cpu_facts.h"
-#include "core/device_presets.h"
-#include "core/embedded.h"
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/files.h"
 
 namespace kscout {
 

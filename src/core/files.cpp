@@ -1,14 +1,17 @@
+
 #include "core/files.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/names.h"
 
 namespace kscout {
 
@@ -96,6 +99,29 @@ void create_file_atomically(const std::filesystem::path& file, std::string_view 
   const PartFile part(file);
   part.fill(bytes);
   if (link(part.path(), file.c_str()) != 0 && errno != EEXIST) fail_io("create", file);
+}
+
+// Defined by the generated file of cmake/KscoutEmbed.cmake.
+extern const EmbeddedFile kEmbeddedFiles[];
+extern const std::size_t kEmbeddedFiles_count;
+
+namespace {
+std::span<const EmbeddedFile> files() { return {kEmbeddedFiles, kEmbeddedFiles_count}; }
+}  // namespace
+
+std::string_view embedded_file(std::string_view name) {
+  for (const auto& file : files()) {
+    if (file.name == name) return file.bytes;
+  }
+  throw Error(Errc::not_found, unknown_name_message("embedded file", name, embedded_file_names("")));
+}
+
+std::vector<std::string_view> embedded_file_names(std::string_view prefix) {
+  std::vector<std::string_view> names;
+  for (const auto& file : files()) {
+    if (file.name.starts_with(prefix)) names.push_back(file.name);
+  }
+  return names;
 }
 
 }  // namespace kscout

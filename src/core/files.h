@@ -1,9 +1,11 @@
 #pragma once
 /// \file
 /// Whole files: read into memory, and written so that a reader sees all or nothing.
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace kscout {
 
@@ -23,5 +25,19 @@ void write_file_atomically(const std::filesystem::path& file, std::string_view b
 
 /// The same, but keeps a file that is there already: of several that create it at once, one wins.
 void create_file_atomically(const std::filesystem::path& file, std::string_view bytes);
+
+// ---- Files of the repository (families/*.toml and others) that travel inside the library.
+//
+//     std::string_view text = embedded_file("families/native_gemm.toml");
+
+struct EmbeddedFile {
+  std::string_view name;  ///< path from the repository's root
+  std::string_view bytes;
+};
+
+/// The bytes of a file that was embedded; throws not_found naming the nearest one. No copy, no parsing.
+std::string_view embedded_file(std::string_view name);
+/// Names of all embedded files that start with `prefix`.
+std::vector<std::string_view> embedded_file_names(std::string_view prefix);
 
 }  // namespace kscout

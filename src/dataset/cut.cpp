@@ -8,9 +8,9 @@
 #include <kscout/provider.h>
 
 #include "core/crc32.h"
-#include "core/decimal_digits.h"
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/numbers.h"
 #include "dataset/columns.h"
 #include "family/family_file.h"
 

@@ -3,8 +3,8 @@
 #include <map>
 
 #include "core/fail.h"
-#include "core/field_json.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
 #include "dataset/row_order.h"
@@ -14,8 +14,6 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 // Keys of the file's own metadata.
 constexpr const char* kVersionKey = "kscout.dataset_version";
 constexpr const char* kOpKey = "kscout.op";

@@ -10,8 +10,8 @@
 
 #include <kscout/provider.h>
 
-#include "core/decimal_digits.h"
 #include "core/fail.h"
+#include "core/numbers.h"
 #include "dataset/columns.h"
 #include "dataset/cut.h"
 #include "dataset/merged_metadata.h"

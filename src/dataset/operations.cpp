@@ -10,7 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 #include "dataset/columns.h"
 #include "problems/problem_sets.h"
 

@@ -3,11 +3,11 @@
 
 #include <kscout/registry.h>
 
+#include "backend/library/library_backend.h"
 #include "core/fail.h"
 #include "core/names.h"
-#include "dispatch/library_backend.h"
 #include "family/family_file.h"
-#include "family/serve_reason.h"
+#include "family/rules.h"
 
 namespace kscout {
 

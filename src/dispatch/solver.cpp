@@ -7,9 +7,8 @@
 
 #include "core/fail.h"
 #include "core/log.h"
-#include "dispatch/exhaustive.h"
 #include "dispatch/padding.h"
-#include "dispatch/refine.h"
+#include "dispatch/timed_choice.h"
 #include "select/decision_table.h"
 
 namespace kscout {

@@ -17,8 +17,8 @@
 
 #include <kscout/dispatcher.h>
 
-#include "dispatch/fastest.h"
-#include "family/serve_rules.h"
+#include "dispatch/timed_choice.h"
+#include "family/rules.h"
 
 namespace kscout {
 

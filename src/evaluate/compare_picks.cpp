@@ -10,7 +10,7 @@
 #include "core/csv.h"
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 
 namespace kscout {
 

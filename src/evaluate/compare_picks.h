@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "evaluate/criteria.h"
 #include "evaluate/evaluate.h"
 
 namespace kscout {

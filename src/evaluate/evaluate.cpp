@@ -1,3 +1,4 @@
+
 #include "evaluate/evaluate.h"
 
 #include <algorithm>
@@ -6,14 +7,58 @@
 #include <numeric>
 #include <unordered_map>
 
+#include <fmt/format.h>
+
 #include "core/fail.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
-#include "problems/shape_family.h"
+#include "problems/problem_sets.h"
 #include "select/confidence.h"
 
 namespace kscout {
+
+bool Reliability::Bin::holds() const noexcept {
+  return !judged() || std::fabs(claimed - observed) <= tolerance;
+}
+
+bool Reliability::holds() const noexcept {
+  return std::ranges::all_of(bins, [](const Bin& bin) { return bin.holds(); });
+}
+
+Reliability reliability(std::span<const Claim> claims) {
+  Reliability r;
+  std::array<double, 10> variance{};
+  for (const Claim& claim : claims) {
+    const double p = claim.probability;
+    if (!(p >= 0 && p <= 1)) continue;
+    const std::size_t at = std::min<std::size_t>(static_cast<std::size_t>(p * 10), r.bins.size() - 1);
+    ++r.claims;
+    ++r.bins[at].claims;
+    r.bins[at].claimed += p;
+    r.bins[at].observed += claim.right;
+    variance[at] += p * (1 - p);
+    r.claimed += p;
+    r.observed += claim.right;
+    r.brier += (p - claim.right) * (p - claim.right);
+  }
+  for (std::size_t i = 0; i < r.bins.size(); ++i) {
+    Reliability::Bin& bin = r.bins[i];
+    if (bin.claims == 0) continue;
+    const auto count = static_cast<double>(bin.claims);
+    bin.claimed /= count;
+    bin.observed /= count;
+    bin.standard_error = std::sqrt(variance[i]) / count;
+  }
+  if (r.claims > 0) {
+    const auto count = static_cast<double>(r.claims);
+    r.brier /= count;
+    r.claimed /= count;
+    r.observed /= count;
+    r.standard_error = std::sqrt(std::accumulate(variance.begin(), variance.end(), 0.0)) / count;
+  }
+  return r;
+}
 
 namespace {
 
@@ -277,6 +322,29 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
   evaluation.calibration = calibrate(speeds);
   evaluation.reliability = reliability_of(all);
   return evaluation;
+}
+
+bool all_met(std::span<const Criterion> criteria) noexcept {
+  return std::ranges::all_of(criteria, &Criterion::met);
+}
+
+Criterion above(std::string what, double value, double limit) {
+  return {std::move(what), value, fmt::format("> {} %", limit), value > limit};
+}
+
+std::vector<Criterion> target_criteria(Op op, const Summary& summary) {
+  const double mean = 100 * summary.mean, p10 = 100 * summary.p10;
+  switch (op) {
+    case Op::conv_fwd:
+      return {above("mean", mean, 90), above("p10", p10, 75),
+              above("picks that are the oracle", 100 * summary.hit_rate[0], 70)};
+    case Op::conv_bwd_data:
+    case Op::conv_bwd_weight:
+      return {above("mean", mean, 85)};
+    case Op::gemm:
+      break;
+  }
+  return {{"mean", mean, ">= 90 %", mean >= 90}, {"p10", p10, ">= 75 %", p10 >= 75}};
 }
 
 }  // namespace kscout

@@ -11,6 +11,7 @@
 /// here are fractions. Whoever calls sees to it that the problems are not those that the scorer was trained
 /// on.
 #include <array>
+#include <cstddef>
 #include <functional>
 #include <limits>
 #include <span>
@@ -18,10 +19,47 @@
 #include <vector>
 
 #include <kscout/measurement.h>
-
-#include "evaluate/reliability.h"
+#include <kscout/types.h>
 
 namespace kscout {
+
+// ---- Whether claimed probabilities mean what they say: the reliability table.
+//
+//     const Reliability r = reliability(claims);    // {0.7, true}, {0.4, false}, ...
+//     r.holds();                                    // no bin that can be judged is off by more than 5 points
+
+/// A probability that was claimed, and what happened.
+struct Claim {
+  double probability;
+  bool right;
+};
+
+struct Reliability {
+  static constexpr std::size_t least_claims = 30;  ///< fewer say nothing about a bin
+  static constexpr double tolerance = 0.05;        ///< between claimed and observed
+
+  struct Bin {
+    std::size_t claims = 0;
+    double claimed = 0;   ///< mean of the probabilities in the bin
+    double observed = 0;  ///< share that was right
+    /// Of `observed`, if each claim were true: how far chance alone moves it.
+    double standard_error = 0;
+    bool judged() const noexcept { return claims >= least_claims; }
+    /// Within the tolerance, or not judged.
+    bool holds() const noexcept;
+  };
+
+  std::size_t claims = 0;
+  std::array<Bin, 10> bins{};  ///< bin i: probabilities from i / 10 to (i + 1) / 10
+  double brier = 0;           ///< mean squared difference of claim and outcome; 0.25 = always claiming a half
+  double claimed = 0;         ///< mean of all probabilities
+  double observed = 0;        ///< share of all that was right
+  double standard_error = 0;  ///< of `observed`, as in a bin
+  bool holds() const noexcept;
+};
+
+/// Claims outside [0, 1], also NaN, are left out.
+Reliability reliability(std::span<const Claim> claims);
 
 /// What a judge is asked for one problem: one score per config, higher is better; -infinity = cannot run it.
 struct Scores {
@@ -117,5 +155,26 @@ struct Evaluation {
 
 /// Throws invalid_argument when no problem has an ok row, or the scorer's answers do not fit.
 Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool);
+
+// ---- Whether a model is good enough: named limits, each met or not.
+//
+//     const auto asked = target_criteria(Op::conv_fwd, evaluation.overall);
+//     if (!all_met(asked)) ...
+
+struct Criterion {
+  std::string what;
+  double value;
+  std::string limit;  ///< "> 90 %"
+  bool met;
+};
+
+bool all_met(std::span<const Criterion> criteria) noexcept;
+
+/// Value above a limit, in percent.
+Criterion above(std::string what, double value, double limit);
+
+/// What the public CK Tile tools ask of a model of the op. conv_fwd: mean > 90 %, P10 > 75 %, picks that are
+/// the oracle > 70 %; backward: mean > 85 %; GEMM: mean >= 90 %, P10 >= 75 %.
+std::vector<Criterion> target_criteria(Op op, const Summary& summary);
 
 }  // namespace kscout

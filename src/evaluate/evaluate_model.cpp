@@ -5,10 +5,9 @@
 #include <limits>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "dataset/operations.h"
 
 namespace kscout {
@@ -94,7 +93,7 @@ void require_same_space(const Model& model, const MeasurementTable& table) {
 std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
   const fs::path file = (fs::is_directory(model) ? model : model.parent_path()) / kManifest;
   if (!fs::is_regular_file(file)) return std::nullopt;
-  const auto json = nlohmann::json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
+  const auto json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
   const auto found = json.is_object() ? json.find(kSizesKey) : json.end();
   if (!json.is_object() || found == json.end() || !found->is_array()) {
     fail(Errc::corrupt_data, "{}: '{}' is missing or no list; train the model again", file.string(),

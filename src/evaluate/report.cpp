@@ -2,19 +2,16 @@
 #include <cmath>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/provider.h>
 
+#include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "evaluate/evaluate_model.h"
 
 namespace kscout {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 Json percent(double fraction) { return number(100 * fraction); }
 

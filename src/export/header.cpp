@@ -6,11 +6,10 @@
 #include <kscout/provider.h>
 #include <kscout/version.h>
 
-#include "core/embedded.h"
 #include "core/fail.h"
-#include "export/cpp_text.h"
-#include "export/translate.h"
-#include "family/serve_rules.h"
+#include "core/files.h"
+#include "export/cpp_source.h"
+#include "family/rules.h"
 #include "features/schema.h"
 #include "forest/lightgbm_text.h"
 

@@ -1,10 +1,8 @@
 // A model as JSON, for programs that read neither .ksf nor LightGBM text.
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
-#include "core/field_json.h"
 #include "core/hash.h"
+#include "core/json_fields.h"
 #include "export/header.h"
 #include "features/schema.h"
 #include "select/confidence_json.h"
@@ -12,9 +10,6 @@
 namespace kscout {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 /// JSON has no infinity; thresholds of LightGBM may be infinite.
 Json number(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";

@@ -5,7 +5,7 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
-#include "export/cpp_text.h"
+#include "export/cpp_source.h"
 #include "export/header.h"
 
 namespace kscout {

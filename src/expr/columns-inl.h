@@ -1,6 +1,7 @@
-// Operations over columns for one instruction set. Included after isa-inl.h.
+// Operations over columns for one instruction set.
 #include <utility>
 
+#include "core/isa-inl.h"
 #include "expr/column_kernels.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,6 +1,5 @@
 // Operations over columns, avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
-#include "backend/cpu/kernels/isa-inl.h"
 #include "expr/columns-inl.h"
 
 namespace kscout::expr {

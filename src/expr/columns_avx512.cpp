@@ -1,6 +1,5 @@
 // Operations over columns, avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
-#include "backend/cpu/kernels/isa-inl.h"
 #include "expr/columns-inl.h"
 
 namespace kscout::expr {

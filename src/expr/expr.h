@@ -21,6 +21,7 @@
 /// every comparison with it (also != and `not in`) is 0; as a condition it counts as false; known(x) asks for
 /// it. x % y is the non-negative remainder; division by 0 follows IEEE 754. log2 and ln are our own: same
 /// bits on every machine, exact for powers of two.
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -306,5 +307,45 @@ double evaluate_one(const Program& program, const Inputs& inputs, std::size_t fo
 /// exact under log2. 0 gives -inf, negative numbers NaN.
 double portable_log2(double x) noexcept;
 double portable_ln(double x) noexcept;
+
+// ---- Inputs of a program of which only the problem changes: the rest is gathered once and shared by
+// threads.
+//
+//     expr::Inputs fixed(program);
+//     fixed.set_rows("t", traits);
+//     fixed.set("d", device);
+//     const expr::ProblemInputs inputs(program, std::move(fixed));   // ready for many problems
+//
+//     thread_local expr::ProblemInputs::Memory memory;
+//     program.evaluate(inputs.columns(problem, memory), rows, out, scratch);
+
+class ProblemInputs {
+ public:
+  /// What one thread writes; grows on first use, then is reused for any program.
+  struct Memory {
+    std::vector<double> values;
+    std::vector<Column> columns;
+  };
+
+  /// `fixed` holds everything but the problem (any prefix) and its signature. The program must outlive it.
+  ProblemInputs(const Program& program, Inputs fixed);
+
+  /// As given: what stays the same for every problem.
+  const Inputs& fixed() const noexcept { return fixed_; }
+
+  /// The columns for a problem of the kind that the program reads (unsupported otherwise): valid until
+  /// `memory` is used again. Allocates only when `memory` is smaller than this program needs.
+  std::span<const Column> columns(ProblemRef problem, Memory& memory) const;
+
+ private:
+  /// An input that a field of the problem or of its signature fills.
+  struct Filled {
+    std::uint32_t input, field;
+  };
+
+  Inputs fixed_;
+  const void* record_ = nullptr;  ///< the kind of problem that is read; null = any
+  std::vector<Filled> from_problem_, from_signature_;
+};
 
 }  // namespace kscout::expr

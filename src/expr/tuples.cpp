@@ -5,9 +5,9 @@
 #include <bit>
 #include <map>
 
-#include "core/distinct.h"
 #include "core/fail.h"
 #include "core/hash.h"
+#include "core/indexing.h"
 #include "expr/operations.h"
 
 namespace kscout::expr {

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "core/spread.h"
+#include "core/indexing.h"
 #include "expr/column_kernels.h"
 #include "expr/expr.h"
 

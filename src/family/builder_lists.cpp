@@ -1,5 +1,3 @@
-#include "family/builder_lists.h"
-
 #include <algorithm>
 #include <array>
 #include <unordered_set>
@@ -10,7 +8,8 @@
 #include "core/files.h"
 #include "core/names.h"
 #include "core/one_line.h"
-#include "provider/ck_tile/conv.h"
+#include "family/ck_builder.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {

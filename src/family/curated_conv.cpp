@@ -12,12 +12,11 @@
 
 #include <kscout/conv_problem.h>
 
-#include "core/embedded.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/one_line.h"
-#include "family/listed.h"
-#include "family/members.h"
-#include "provider/ck_tile/conv.h"
+#include "family/family_file.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {

@@ -11,7 +11,6 @@
 #include "core/fail.h"
 #include "family/bound_program.h"
 #include "family/family_file.h"
-#include "family/listed.h"
 
 namespace kscout {
 namespace {

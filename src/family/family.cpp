@@ -1,11 +1,19 @@
-#include <algorithm>
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include <kscout/conv_problem.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/files.h"
+#include "core/names.h"
 #include "family/family_file.h"
-#include "family/serve_rules.h"
+#include "family/rules.h"
+#include "provider/nvidia/nvidia.h"
 
 namespace kscout {
 namespace {
@@ -100,6 +108,235 @@ void serving_configs(const Family& family, ProblemRef problem, std::vector<std::
   serves.assign(family.configs.size(), 1);
   ServeRules::Scratch scratch;
   ServeRules(family.serves, family.configs, family.traits, family.device).ask(problem, serves, scratch);
+}
+
+// ---- The embedded family files, each read once, and what is looked up in one.
+
+const RuleSet& FamilyFile::rule_set(std::string_view wanted) const {
+  std::vector<std::string_view> names;
+  for (const RuleSet& set : rule_sets) names.push_back(set.name);
+  return rule_sets[index_of_word("rule set", wanted, names)];
+}
+
+std::span<const double> FactTable::row(std::string_view key) const noexcept {
+  for (const auto& [word, numbers] : rows) {
+    if (word == key) return numbers;
+  }
+  return {};
+}
+
+const FactTable& FamilyFile::table(std::string_view wanted) const {
+  const auto found = std::ranges::find(tables, wanted, &FactTable::name);
+  if (found == tables.end()) fail(Errc::corrupt_data, "{} has no table '{}'", name, wanted);
+  return *found;
+}
+
+std::vector<Signature> family_signatures(std::string_view provider_name) {
+  std::vector<Signature> signatures;
+  for (const Op op : provider(provider_name).ops()) {
+    const auto& those = family_file(provider_name, op).signatures;
+    signatures.insert(signatures.end(), those.begin(), those.end());
+  }
+  return signatures;
+}
+
+const FamilyFile& family_file(std::string_view provider_name, Op op) {
+  static std::mutex mutex;
+  static std::map<const ConfigSpace*, FamilyFile> files;
+  const ConfigSpace& space = provider(provider_name).space(op);
+  const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
+  const std::vector<Rule> of_members = members_serve_rules(provider_name, op);  // reads files itself
+  const std::lock_guard lock(mutex);
+  const auto known = files.find(&space);
+  if (known != files.end()) return known->second;
+  if (!find_word(file, embedded_file_names("families/"))) {
+    fail(Errc::unsupported, "provider '{}' has no family for op '{}' ({} is not there)", provider_name,
+         word(op), file);
+  }
+  FamilyFile& read = files.emplace(&space, parse_family(embedded_file(file), file, space)).first->second;
+  read.rules.insert(read.rules.end(), of_members.begin(), of_members.end());
+  return read;
+}
+
+RuleSource find_rules(std::string_view provider_name, Op op, std::string_view rules) {
+  const FamilyFile& family = family_file(provider_name, op);
+  const std::size_t end = rules.find(".toml");
+  if (end == std::string_view::npos) {
+    return {{std::shared_ptr<const FamilyFile>(), &family}, family.rule_set(rules).name};
+  }
+  const std::string path(rules.substr(0, end + 5));
+  const std::string_view rest = rules.substr(path.size());
+  const auto file = std::make_shared<const FamilyFile>(add_rule_sets(family, read_file(path), path));
+  if (rest.empty()) return {file, file->rule_sets.back().name};
+  if (!rest.starts_with(':'))
+    fail(Errc::invalid_argument, "rules '{}': write FILE.toml or FILE.toml:SET", rules);
+  return {file, file->rule_set(rest.substr(1)).name};
+}
+
+std::string rules_name(std::string_view rules) { return std::filesystem::path(rules).filename().string(); }
+
+// ---- Rule sets that are a part of another one: deterministic samples for tests and first steps.
+
+namespace {
+
+/// The place of a config among all signatures' configs.
+struct Place {
+  std::size_t signature, row;
+};
+
+/// Values of a formula over c., d., s., one per config of all signatures, in order.
+std::vector<double> values_of(const FamilyFile& file, const std::string& formula, const Device& device,
+                              const std::vector<SignatureConfigs>& all) {
+  std::vector<double> values;
+  for (const auto& [signature, configs] : all) {
+    // Each op has a space of its own, with the same axes and formulas.
+    const auto program =
+        expr::Program::compile({{"thin", formula}}, family_scope(configs.space(), file.formulas, false));
+    expr::Inputs inputs(program);
+    inputs.set_rows("c", configs);
+    inputs.set("d", device);
+    inputs.set("s", signature);
+    std::vector<double> column(configs.size());
+    expr::Scratch scratch;
+    if (!configs.empty()) program.evaluate(inputs.columns(), configs.size(), column, scratch);
+    values.insert(values.end(), column.begin(), column.end());
+  }
+  return values;
+}
+
+/// Positions by value, values in order of their first position.
+std::vector<std::vector<std::size_t>> groups_of(const std::vector<double>& values) {
+  std::map<double, std::size_t> places;
+  std::vector<std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto [place, is_new] = places.try_emplace(values[i], groups.size());
+    if (is_new) groups.emplace_back();
+    groups[place->second].push_back(i);
+  }
+  return groups;
+}
+
+}  // namespace
+
+std::vector<SignatureConfigs> thinned(const FamilyFile& file, const RuleSet& set, const Device& device,
+                                      const std::vector<SignatureConfigs>& full) {
+  const Thinning& thin = set.thin;
+  std::vector<Place> places;
+  for (std::size_t signature = 0; signature < full.size(); ++signature) {
+    for (std::size_t row = 0; row < full[signature].configs.size(); ++row) places.push_back({signature, row});
+  }
+  std::vector<bool> in(places.size());
+  for (const auto& group : groups_of(values_of(file, thin.by, device, full))) {
+    if (thin.every == 0 || group.size() < thin.every) in[group.front()] = true;
+    if (thin.every == 0) continue;
+    for (std::size_t i = thin.every - 1; i < group.size(); i += thin.every) in[group[i]] = true;
+  }
+  if (!thin.represent.empty()) {
+    for (const auto& group : groups_of(values_of(file, thin.represent, device, full))) {
+      if (std::ranges::none_of(group, [&](std::size_t i) { return in[i]; })) in[group.front()] = true;
+    }
+  }
+  auto members = static_cast<std::size_t>(std::ranges::count(in, true));
+  if (!thin.round.empty()) {
+    const auto rounds = groups_of(values_of(file, thin.round, device, full));
+    for (bool any = true; any && members < thin.least;) {
+      any = false;
+      for (const auto& group : rounds) {
+        const auto next = std::ranges::find_if(group, [&](std::size_t i) { return !in[i]; });
+        if (next == group.end() || members >= thin.least) continue;
+        in[*next] = true;
+        any = true;
+        ++members;
+      }
+    }
+  }
+  std::vector<SignatureConfigs> kept;
+  for (const auto& [signature, configs] : full) kept.push_back({signature, ConfigTable(configs.space())});
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Place& place = places[i];
+    if (in[i]) kept[place.signature].configs.push_back(full[place.signature].configs[place.row]);
+  }
+  return kept;
+}
+
+namespace {
+
+/// The words of "a b", or none.
+std::pair<std::string_view, std::string_view> two_words(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  const std::size_t gap = text.find(' ');
+  if (gap == std::string_view::npos || text.find(' ', gap + 1) != std::string_view::npos) return {};
+  return {text.substr(0, gap), text.substr(gap + 1)};
+}
+
+struct MemberSet {
+  std::string_view member, set;
+};
+
+std::vector<MemberSet> member_sets(std::string_view list, const FamilyFile& file) {
+  std::vector<MemberSet> sets;
+  for (std::string_view rest = list.substr(kMembersList.size()); !rest.empty();) {
+    const std::size_t end = std::min(rest.find(','), rest.size());
+    const auto [member, set] = two_words(rest.substr(0, end));
+    if (member.empty())
+      fail(Errc::corrupt_data, "{}: list '{}': write members: PROVIDER SET, PROVIDER SET", file.name, list);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    sets.push_back({member, set});
+  }
+  return sets;
+}
+
+FamilyRequest member_request(const MemberSet& of, const Signature& signature, const Device& device) {
+  return {.provider = std::string(of.member),
+          .signature = signature,
+          .device = device,
+          .rules = std::string(of.set),
+          .filter = {}};
+}
+
+}  // namespace
+
+ConfigTable members_of(std::string_view list, const FamilyFile& file, const Signature& signature,
+                       const Device& device) {
+  ConfigTable joint(*file.space);
+  for (const MemberSet& of : member_sets(list, file)) {
+    const ConfigTable own = enumerate_configs(family_file(of.member, signature.op),
+                                              member_request(of, signature, device), nullptr);
+    for (std::size_t i = 0; i < own.size(); ++i) joint.push_back(nvidia_config(own[i]));
+  }
+  return joint;
+}
+
+WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
+                       const KernelConfig& config) {
+  const KernelConfig own = nvidia_member_config(config);
+  const std::string_view member = own.space->provider;
+  WhyNot answer;
+  for (const MemberSet& of : member_sets(list, file)) {
+    if (of.member != member) continue;
+    answer = why_not(family_file(member, request.signature.op),
+                     member_request(of, request.signature, request.device), own);
+    if (answer.refusing.empty()) return answer;
+  }
+  if (answer.refusing.empty()) {
+    answer.refusing.push_back({"rule set " + request.rules, RuleKind::worth, "",
+                               fmt::format("the list '{}' has no set of {}", list, member)});
+  }
+  return answer;
+}
+
+std::vector<Rule> members_serve_rules(std::string_view provider, Op op) {
+  std::vector<Rule> rules;
+  if (provider != nvidia_provider().name()) return rules;
+  for (const std::string_view member : nvidia_members()) {
+    for (Rule rule : family_file(member, op).rules) {
+      if (rule.kind != RuleKind::serves) continue;
+      rule.name = fmt::format("{}-{}", member, rule.name);
+      rule.admits = fmt::format("c.by != '{}' or ({})", member, rule.admits);
+      rules.push_back(std::move(rule));
+    }
+  }
+  return rules;
 }
 
 }  // namespace kscout

@@ -6,8 +6,8 @@
 
 #include <kscout/conv_problem.h>
 
-#include "core/embedded.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
 

@@ -4,7 +4,9 @@
 ///
 ///     const FamilyFile& file = family_file("native", Op::gemm);   // parsed once, kept
 ///     const RuleSet& set = file.rule_set("default");
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -139,5 +141,51 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
 /// why_not() on a given file.
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
                              const KernelConfig& config);
+
+// ---- Rule sets that a program lists, because tables that refer to each other decide and not a product of
+// axes.
+//
+//     ConfigTable configs = listed_configs("curated-conv", file, signature, device);
+
+/// What the list called `name` (a rule set's `from`) holds for a signature and device, in its order, before
+/// any rule is asked. Throws corrupt_data for an unknown list.
+ConfigTable listed_configs(std::string_view name, const FamilyFile& file, const Signature& signature,
+                           const Device& device);
+
+/// CK Tile's curated grouped convolutions, from families/ck_tile_conv_lists.toml.
+ConfigTable curated_conv(const FamilyFile& file, const Signature& signature, const Device& device);
+
+// ---- why_not_in() with how far away the config is, for who compares answers.
+
+/// Why a rule set does not have a config.
+struct WhyNot {
+  std::vector<Rule> refusing;  ///< none: it has it
+  /// On how many axes the config differs from the nearest block; the largest number when there is none.
+  std::size_t axes_outside = std::numeric_limits<std::size_t>::max();
+};
+
+WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config);
+
+// ---- A joint family's members: what their rule sets hold, and their rules about problems, in the joint
+// space.
+
+/// A list "members: PROVIDER SET, PROVIDER SET": the configs of each member in turn. A member that has none
+/// for the signature and device adds nothing. Throws corrupt_data for a list of another form.
+ConfigTable members_of(std::string_view list, const FamilyFile& file, const Signature& signature,
+                       const Device& device);
+
+/// why_not() of a joint config and such a list: the answer of its member's rule set.
+WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
+                       const KernelConfig& config);
+
+/// The members' `serves` rules, each asked of the configs of its member; none when the provider is not a
+/// joint one.
+std::vector<Rule> members_serve_rules(std::string_view provider, Op op);
+
+/// Rule set of measurements whose configs come from no rules (imports, kernel libraries, CK Tile's
+/// benchmarks): a model of them chooses among what was measured.
+inline constexpr std::string_view kMeasuredRules = "measured";
+
+inline constexpr std::string_view kMembersList = "members:";
 
 }  // namespace kscout

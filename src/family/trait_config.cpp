@@ -1,22 +1,19 @@
-#include "family/trait_config.h"
-
 #include <algorithm>
 #include <set>
-
-#include <nlohmann/json.hpp>
 
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
+#include "core/json_fields.h"
 #include "core/names.h"
-#include "provider/ck_tile/conv.h"
+#include "family/ck_builder.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {
 
 using enum CkConvAxis;
-using nlohmann::json;
-using Tile = std::array<std::int32_t, 3>;
+using MacroTile = std::array<std::int32_t, 3>;
 
 constexpr std::string_view kKeys[] = {
     "data_type",          "pipeline",    "scheduler",     "ndim_spatial", "num_groups_to_merge",
@@ -31,14 +28,14 @@ const std::vector<std::string> kPipelines = {"basic_v1", "mem",    "compv3",    
 class TraitLists {
  public:
   TraitLists(std::string_view text, std::string_view file) : file_(file) {
-    const json root = json::parse(text, nullptr, false);
+    const Json root = Json::parse(text, nullptr, false);
     if (root.is_discarded() || !root.is_object()) fail(Errc::corrupt_data, "{}: no JSON object", file_);
     for (const auto& [key, value] : root.items())
       check_word("key", key, std::array<std::string_view, 2>{"variant", "trait_config"});
     if (!root.contains("variant") || !root["variant"].is_string())
       fail(Errc::corrupt_data, "{}: 'variant' is missing", file_);
     op = kOps[check_word("variant", root["variant"].get<std::string>(), kVariants)];
-    lists_ = root.value("trait_config", json::object());
+    lists_ = root.value("trait_config", Json::object());
     for (const auto& [key, list] : lists_.items()) {
       check_word("trait", key, kKeys);
       if (!list.is_object() || !list.contains("values") || !list["values"].is_array() ||
@@ -52,7 +49,7 @@ class TraitLists {
     if (!lists_.contains(key)) return otherwise;
     try {
       return lists_[key]["values"].get<std::vector<T>>();
-    } catch (const json::exception&) {
+    } catch (const Json::exception&) {
       fail(Errc::corrupt_data, "{}: trait '{}' holds a value of a wrong type", file_, key);
     }
   }
@@ -74,7 +71,7 @@ class TraitLists {
     fail(Errc::corrupt_data, "{}: {}", file_, unknown_name_message(what, text, known));
   }
   std::string file_;
-  json lists_;
+  Json lists_;
 };
 
 FamilyRequest of_set(const FamilyRequest& request, const Signature& signature, std::string rules) {
@@ -85,18 +82,18 @@ FamilyRequest of_set(const FamilyRequest& request, const Signature& signature, s
   return one;
 }
 
-Tile tile_of(const KernelConfig& config) {
+MacroTile tile_of(const KernelConfig& config) {
   return {value_of(config, tile_m), value_of(config, tile_n), value_of(config, tile_k)};
 }
 
 /// The tiles on which set `default` has compv4, with the depth that compv3 has there.
-std::set<Tile> tiles_of_compv4(const FamilyRequest& request, const Signature& signature) {
+std::set<MacroTile> tiles_of_compv4(const FamilyRequest& request, const Signature& signature) {
   const Signature forward = signature_of(make_conv(Op::conv_fwd, signature.dtype_b, signature.layout));
   const ConfigTable configs = enumerate_configs(family_file(request.provider, Op::conv_fwd),
                                                 of_set(request, forward, "default"), nullptr);
-  std::set<Tile> tiles;
+  std::set<MacroTile> tiles;
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    Tile tile = tile_of(configs[i]);
+    MacroTile tile = tile_of(configs[i]);
     tile[2] /= 2;
     if (has_word(configs[i], pipeline, "compv4")) tiles.insert(tile);
   }
@@ -108,7 +105,7 @@ ConfigTable product(const TraitLists& traits, const FamilyRequest& request, cons
                     TraitMode mode) {
   const FamilyFile& file = family_file(request.provider, signature.op);
   const ConfigTable base = enumerate_configs(file, of_set(request, signature, "first"), nullptr);
-  const std::set<Tile> compv4_tiles = tiles_of_compv4(request, signature);
+  const std::set<MacroTile> compv4_tiles = tiles_of_compv4(request, signature);
   const std::vector<bool> off = {false};
   const auto two_stages = traits.values<bool>(
       "two_stage", signature.op == Op::conv_bwd_weight ? std::vector<bool>{false, true} : off);

@@ -1,12 +1,10 @@
 /// \file
 /// Why a config is out: the rules that refuse it, and the lists that do not have it.
-#include "family/why_not.h"
-
 #include <algorithm>
 
 #include "core/fail.h"
 #include "family/bound_program.h"
-#include "family/members.h"
+#include "family/family_file.h"
 
 namespace kscout {
 namespace {

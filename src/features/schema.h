@@ -28,7 +28,6 @@
 #include <kscout/traits.h>
 
 #include "expr/expr.h"
-#include "expr/problem_inputs.h"
 
 namespace kscout {
 

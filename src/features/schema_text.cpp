@@ -1,7 +1,10 @@
+
 #include "features/schema_text.h"
 
-#include "core/embedded.h"
+#include <fmt/format.h>
+
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
 
@@ -99,7 +102,7 @@ SchemaData read_schema(const Reader& reader, const toml::table& table) {
 }
 
 /// A TOML basic string.
-std::string quoted(std::string_view text) {
+std::string toml_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') {
@@ -118,8 +121,8 @@ void write_features(std::string& out, std::string_view key, const std::vector<Fe
   if (features.empty()) return;
   out += fmt::format("{} = [\n", key);
   for (const Feature& feature : features) {
-    out += fmt::format("  {{ id = {}, formula = {}, unit = {}, meaning = {}{} }},\n", quoted(feature.id),
-                       quoted(feature.formula), quoted(feature.unit), quoted(feature.meaning),
+    out += fmt::format("  {{ id = {}, formula = {}, unit = {}, meaning = {}{} }},\n", toml_text(feature.id),
+                       toml_text(feature.formula), toml_text(feature.unit), toml_text(feature.meaning),
                        feature.categorical ? ", categorical = true" : "");
   }
   out += "]\n";
@@ -154,19 +157,75 @@ SchemaData parse_schema_data(std::string_view text, std::string_view source) {
 }
 
 std::string schema_text(const SchemaData& data) {
-  std::string out = fmt::format("name = {}\nsummary = {}\nop = {}\n", quoted(data.name), quoted(data.summary),
-                                quoted(word(data.op)));
-  if (!data.provider.empty()) out += fmt::format("provider = {}\n", quoted(data.provider));
+  std::string out = fmt::format("name = {}\nsummary = {}\nop = {}\n", toml_text(data.name),
+                                toml_text(data.summary), toml_text(word(data.op)));
+  if (!data.provider.empty()) out += fmt::format("provider = {}\n", toml_text(data.provider));
   if (!data.requirements.empty()) {
     out += "requirements = [\n";
     for (const Requirement& requirement : data.requirements) {
-      out += fmt::format("  {{ formula = {}, because = {} }},\n", quoted(requirement.formula),
-                         quoted(requirement.because));
+      out += fmt::format("  {{ formula = {}, because = {} }},\n", toml_text(requirement.formula),
+                         toml_text(requirement.because));
     }
     out += "]\n";
   }
   write_features(out, "terms", data.terms);
   write_features(out, "features", data.features);
+  return out;
+}
+
+namespace {
+
+/// A table's cell: '|' would end it.
+std::string cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);
+  return out;
+}
+
+std::string_view reads(const expr::Depends& depends) {
+  const bool config = depends.on(expr::Source::config) || depends.on(expr::Source::traits);
+  const bool problem = depends.on(expr::Source::problem);
+  return problem ? (config ? "both" : "problem") : config ? "config" : "device";
+}
+
+}  // namespace
+
+std::string schema_markdown(const Schema& schema) {
+  const SchemaData& data = schema.data();
+  std::string out = fmt::format("## {}\n\n{}.\n\n", data.name, data.summary);
+  out += fmt::format("{} features of op {}, for {}. Hash {:016x}.\n\n", schema.size(), word(data.op),
+                     data.provider.empty() ? "every provider" : fmt::format("provider {}", data.provider),
+                     schema.hash());
+  for (const Requirement& requirement : data.requirements) {
+    out += fmt::format("* Needs `{}`: {}.\n", requirement.formula, requirement.because);
+  }
+  if (!data.requirements.empty()) out += '\n';
+  out += "| # | feature | unit | of | meaning | formula |\n|---|---|---|---|---|---|\n";
+  for (std::size_t i = 0; i < schema.size(); ++i) {
+    const Feature& feature = data.features[i];
+    out += fmt::format("| {} | {}{} | {} | {} | {} | `{}` |\n", i, feature.id,
+                       feature.categorical ? " (categorical)" : "", feature.unit, reads(schema.depends(i)),
+                       cell(feature.meaning), cell(feature.formula));
+  }
+  if (data.terms.empty()) return out;
+  out += "\nTerms that the formulas use:\n\n| term | unit | meaning | formula |\n|---|---|---|---|\n";
+  for (const Feature& term : data.terms) {
+    out +=
+        fmt::format("| {} | {} | {} | `{}` |\n", term.id, term.unit, cell(term.meaning), cell(term.formula));
+  }
+  return out;
+}
+
+std::string catalogue_markdown() {
+  std::string out =
+      "# Features\n\n"
+      "Written by `kscout features --format markdown`; do not edit. The schemas are data: "
+      "`families/features_*.toml`.\n"
+      "Formulas read `p.` (problem), `c.` (axes of the config), `t.` (traits of the config), `d.` (device), "
+      "and each "
+      "other by name.\n"
+      "The language: `docs/formats/expr.md`.\n";
+  for (const std::string& name : Schema::names()) out += '\n' + schema_markdown(Schema::find(name));
   return out;
 }
 

@@ -31,4 +31,14 @@ SchemaData catalogue_schema_data(std::string_view name);
 /// Reads back as the same data; equal data give equal text.
 std::string schema_text(const SchemaData& data);
 
+// ---- Schemas as pages for people.
+//
+//     std::string page = catalogue_markdown();    // docs/features.md
+
+/// A section of a Markdown page: what the schema is for, then its features and terms as tables.
+std::string schema_markdown(const Schema& schema);
+
+/// The page docs/features.md: every schema of the catalogue.
+std::string catalogue_markdown();
+
 }  // namespace kscout

@@ -5,10 +5,9 @@
 #include <cmath>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "forest/gzip.h"
 
 namespace kscout {
@@ -16,8 +15,6 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 /// Names that the first releases of the trainer use when the spec does not list targets.
 constexpr std::array<std::string_view, 3> kUsualTargets = {"tflops", "latency", "bandwidth"};
 

@@ -1,9 +1,10 @@
-// Rounded sums of trees over rows, one bit per row, for one instruction set. Included after isa-inl.h.
+// Rounded sums of trees over rows, one bit per row, for one instruction set.
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "core/code_ahead.h"
+#include "core/isa-inl.h"
 #include "forest/sliced_kernels.h"
 
 /// Where the functions of a call stand that are not inlined into others, for each instruction set.

@@ -1,6 +1,5 @@
 // A call of a SlicedForest, avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
-#include "backend/cpu/kernels/isa-inl.h"
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {

@@ -1,6 +1,5 @@
 // A call of a SlicedForest, avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
-#include "backend/cpu/kernels/isa-inl.h"
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {

@@ -1,7 +1,6 @@
 // A call of a SlicedForest, avx512 of Ice Lake, Zen 4 and later.
 #define HWY_WANT_AVX3_DL
 #define KSCOUT_HWY_TARGET HWY_AVX3_DL
-#include "backend/cpu/kernels/isa-inl.h"
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {

@@ -1,5 +1,4 @@
-// One call of a SlicedForest, compiled for each instruction set: most of it are loops over bits. Included
-// after isa-inl.h.
+// One call of a SlicedForest, compiled for each instruction set: most of it are loops over bits.
 #include <algorithm>
 #include <bit>
 #include <numeric>

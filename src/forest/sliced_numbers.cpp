@@ -8,9 +8,9 @@
 #include <span>
 #include <utility>
 
-#include "core/distinct.h"
 #include "core/fail.h"
 #include "core/hash.h"
+#include "core/indexing.h"
 #include "forest/decide.h"
 
 namespace kscout {

@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "core/spread.h"
+#include "core/indexing.h"
 #include "forest/sliced.h"
 #include "forest/sliced_kernels.h"
 

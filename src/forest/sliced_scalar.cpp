@@ -1,8 +1,4 @@
 // A call of a SlicedForest, one 64-bit word at a time; and which instruction set to take.
-#define HWY_COMPILE_ONLY_SCALAR
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
 #include "core/instruction_set.h"
 #include "forest/sliced_call-inl.h"
 

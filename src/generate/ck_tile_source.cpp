@@ -6,9 +6,7 @@
 
 #include "core/fail.h"
 #include "generate/emitter.h"
-#include "generate/members.h"
 #include "provider/ck_tile/ck_tile.h"
-#include "provider/ck_tile/conv.h"
 
 namespace kscout {
 namespace {

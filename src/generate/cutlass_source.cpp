@@ -3,7 +3,6 @@
 
 #include "core/fail.h"
 #include "generate/emitter.h"
-#include "generate/members.h"
 #include "provider/cutlass/cutlass.h"
 
 namespace kscout {

@@ -6,11 +6,14 @@
 ///     const Emitter& emitter = emitter_of("cutlass");
 ///     const std::string text = emitter.unit(group, {{emitter.kernel(named)}});
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <kscout/device.h>
 #include <kscout/provider.h>
@@ -58,5 +61,40 @@ const Emitter& cutlass_emitter();
 
 /// The C++ identifier of a kernel in its library: "k_" and the hash of its name there.
 std::string kernel_symbol(std::string_view kernel_name);
+
+// ---- The members of a generated struct that holds a kernel's config.
+
+/// Lines of a struct, one member each.
+class Members {
+ public:
+  /// `index`: the type of whole numbers.
+  explicit Members(std::string_view index) : index_(index) {}
+
+  Members& type(std::string_view name, std::string_view value) {
+    text_ += fmt::format("  using {} = {};\n", name, value);
+    return *this;
+  }
+  Members& number(std::string_view name, std::int64_t value) {
+    text_ += fmt::format("  static constexpr {} {} = {};\n", index_, name, value);
+    return *this;
+  }
+  Members& flag(std::string_view name, bool value) {
+    text_ += fmt::format("  static constexpr bool {} = {};\n", name, value);
+    return *this;
+  }
+  Members& constant(std::string_view name, std::string_view value) {
+    text_ += fmt::format("  static constexpr auto {} = {};\n", name, value);
+    return *this;
+  }
+  Members& alias(std::string_view parameters, std::string_view name, std::string_view value) {
+    text_ += fmt::format("  template <{}>\n  using {} = {};\n", parameters, name, value);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string_view index_;
+  std::string text_;
+};
 
 }  // namespace kscout

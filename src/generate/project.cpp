@@ -1,23 +1,32 @@
+
 #include "generate/project.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include <kscout/kernel_library.h>
 #include <kscout/provider.h>
 
-#include "core/embedded.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json_text.h"
+#include "core/json_fields.h"
 #include "family/family_file.h"
 #include "generate/emitter.h"
 
 namespace kscout {
+
+std::string kernel_symbol(std::string_view kernel_name) { return "k_" + hash_digits(text_hash(kernel_name)); }
+
+const Emitter& emitter_of(std::string_view provider) {
+  for (const Emitter* one : {&ck_tile_emitter(), &cutlass_emitter()}) {
+    if (one->provider == provider) return *one;
+  }
+  fail(Errc::unsupported, "sources are generated for providers 'ck_tile' and 'cutlass', not for '{}'",
+       provider);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -122,9 +131,9 @@ std::string kernels_cmake(const GenerateRequest& request, const GenerateReport& 
 
 std::string checksum(std::string_view text) { return "fnv1a64:" + hash_digits(text_hash(text)); }
 
-nlohmann::ordered_json sources_json(const GenerateRequest& request, const GenerateReport& report,
-                                    const Emitter& emitter, const Sources& sources) {
-  nlohmann::ordered_json json;
+Json sources_json(const GenerateRequest& request, const GenerateReport& report, const Emitter& emitter,
+                  const Sources& sources) {
+  Json json;
   json["format"] = kFormat;
   json["version"] = 1;
   json["name"] = request.name;
@@ -138,16 +147,16 @@ nlohmann::ordered_json sources_json(const GenerateRequest& request, const Genera
   json["shared"].push_back({{"file", kAbi}, {"checksum", checksum(embedded_file(kAbi))}});
   for (const auto& [file, from] : emitter.shared)
     json["shared"].push_back({{"file", file}, {"checksum", checksum(embedded_file(from))}});
-  json["kernels"] = nlohmann::ordered_json::array();
+  json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : report.kernels) {
-    nlohmann::ordered_json& one = json["kernels"].emplace_back();
+    Json& one = json["kernels"].emplace_back();
     one["config"] = kernel.name;
     if (kernel.kernel != kernel.name) one["name"] = kernel.kernel;
     one["kernel"] = kernel.symbol;
     one["file"] = kernel.file;
     one["checksum"] = checksum(sources.at(kernel.file));
   }
-  json["left_out"] = nlohmann::ordered_json::array();
+  json["left_out"] = Json::array();
   for (const LeftOut& one : report.left_out)
     json["left_out"].push_back({{"config", one.kernel}, {"because", one.because}});
   return json;
@@ -275,7 +284,7 @@ GenerateReport generate_project(const GenerateRequest& asked) {
 
 Project read_project(const fs::path& folder) {
   const fs::path file = folder / kSourcesFile;
-  const auto json = nlohmann::ordered_json::parse(read_file(file), nullptr, false);
+  const auto json = Json::parse(read_file(file), nullptr, false);
   if (json.is_discarded() || !json.is_object() || json.value("format", "") != kFormat)
     fail(Errc::corrupt_data, "{}: is no index of generated sources", file.string());
   try {
@@ -287,7 +296,7 @@ Project read_project(const fs::path& folder) {
           {config, kernel.value("name", config), kernel.at("kernel"), kernel.at("file")});
     }
     return project;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", file.string(), error.what());
   }
 }
@@ -295,7 +304,7 @@ Project read_project(const fs::path& folder) {
 namespace {
 
 /// The family's rules about problems, so that who has the index alone can tell what a kernel takes.
-void add_serves(nlohmann::ordered_json& to, const std::string& provider_name) {
+void add_serves(Json& to, const std::string& provider_name) {
   for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
     if (rule.kind == RuleKind::serves)
       to.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
@@ -308,7 +317,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
                              const std::vector<GeneratedKernel>& kernels) {
   const Project project = read_project(folder);
   const Emitter& emitter = emitter_of(project.provider);
-  nlohmann::ordered_json json;
+  Json json;
   json["format"] = "kscout-kernel-library";
   json["version"] = 1;
   json["abi"] = KSCOUT_KERNEL_ABI;
@@ -317,11 +326,11 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
   json["checksum"] = checksum(read_file(library));
   json["backend"] = emitter.backend;
   json["device"] = project.device;
-  json["serves"] = nlohmann::ordered_json::array();
+  json["serves"] = Json::array();
   if (emitter.states_serves) add_serves(json["serves"], project.provider);
-  json["kernels"] = nlohmann::ordered_json::array();
+  json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : kernels) {
-    nlohmann::ordered_json& one = json["kernels"].emplace_back();
+    Json& one = json["kernels"].emplace_back();
     one["config"] = kernel.name;
     if (kernel.kernel != kernel.name) one["kernel"] = kernel.kernel;
   }

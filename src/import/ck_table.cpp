@@ -9,7 +9,7 @@
 #include "core/names.h"
 #include "dataset/parquet.h"
 #include "import/gather.h"
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {

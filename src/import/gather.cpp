@@ -7,8 +7,8 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "family/family_file.h"
 #include "provider/ck_tile/ck_tile.h"
-#include "sweep/plan.h"
 
 namespace kscout {
 

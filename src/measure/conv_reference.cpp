@@ -1,5 +1,3 @@
-#include "measure/conv_reference.h"
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +5,8 @@
 #include <set>
 
 #include "measure/conv_geometry.h"
-#include "measure/tolerance.h"
+#include "measure/conv_verify.h"
+#include "measure/freivalds.h"
 
 namespace kscout {
 

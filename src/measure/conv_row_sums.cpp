@@ -1,12 +1,9 @@
-#include "measure/conv_row_sums.h"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 
-#include "measure/lane_sum.h"
-#include "measure/row_weights.h"
-#include "measure/tolerance.h"
+#include "measure/conv_verify.h"
+#include "measure/freivalds.h"
 
 namespace kscout {
 

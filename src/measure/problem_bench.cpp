@@ -7,9 +7,8 @@
 
 #include <kscout/error.h>
 
-#include "measure/batch.h"
-#include "measure/clock.h"
-#include "measure/rounds.h"
+#include "measure/samples.h"
+#include "measure/timing.h"
 
 namespace kscout {
 

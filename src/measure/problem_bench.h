@@ -18,7 +18,7 @@
 
 #include "measure/operands.h"
 #include "measure/protocol.h"
-#include "measure/rounds.h"
+#include "measure/samples.h"
 #include "measure/verify.h"
 
 namespace kscout {

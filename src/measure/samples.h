@@ -5,8 +5,12 @@
 ///     const SampleSummary s = summarise(samples);
 ///     if (s.relative_half_width() < 0.02) ...   // the median is known to 2 %
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace kscout {
 
@@ -30,5 +34,57 @@ SampleSummary summarise(std::span<const double> samples);
 
 /// Rank (1 = smallest) of the interval's lower end for `count` samples at 95 %; at least 1.
 std::size_t lower_rank(std::size_t count);
+
+// ---- Rivals timed in turns on a machine whose speed drifts: what each takes when the drift is taken out.
+//
+//     std::vector<TurnSample> samples;
+//     for (int round = 0; round < 24; ++round)
+//       for (std::size_t rival : shuffled) samples.push_back({rival, time_us(rival)});
+//     const std::vector<SampleSummary> summaries = without_drift(samples, rivals);
+//
+// A neighbour on the other hardware thread of a core, which a virtual machine cannot see, halves the speed
+// of some instructions for milliseconds to seconds at a time. Medians do not average that out: one rival's
+// samples fall into more bad moments than another's. Samples taken shortly one after the other are hit
+// alike, though, so that a common factor of neighbours in time can be told from the rivals' own speeds.
+
+/// Samples on either side that tell how fast the machine was at one sample. Few follow fast changes, many
+/// average out what single rivals suffer; 4 to 15 give the same choices (docs/measuring.md).
+inline constexpr std::size_t kDriftReach = 7;
+
+/// One sample of one rival.
+struct TurnSample {
+  std::size_t rival = 0;
+  double time = 0;  ///< > 0, in any unit
+};
+
+/// Summaries per rival, in the samples' unit, at the machine's median speed. `samples` in the order in which
+/// they were taken; rivals without a sample get count 0.
+///
+/// Method: log time = rival + moment + rest, fitted by alternating medians (J. W. Tukey, "Exploratory Data
+/// Analysis", 1977: median polish), the moment's term by a running median over 2 kDriftReach + 1 samples.
+/// Cost: about 1 us per sample.
+std::vector<SampleSummary> without_drift(std::span<const TurnSample> samples, std::size_t rivals);
+
+// ---- Times several things in turn, each round in another order, and takes out what the machine's speed did
+// meanwhile: no clock, neighbour or slow phase favours one of them.
+//
+//     const auto summaries = time_in_rounds(launches.size(), {.budget_us = 5e4}, [&](std::size_t i) {
+//       return std::optional(batch_us([&] { launches[i]->run(buffers, workspace); }, expected_us[i]));
+//     });
+//     summaries[2].median   // microseconds per call
+
+struct RoundsRule {
+  std::size_t rounds = 24;  ///< samples of each; the more, the better drift and speed are told apart
+  std::size_t least = 0;    ///< rounds that are run whatever they take
+  /// Further rounds start only while the longest one so far fits in what is left.
+  double budget_us = std::numeric_limits<double>::infinity();
+  std::uint32_t seed = 1;  ///< of the orders
+};
+
+/// `sample` is given the position and tells microseconds; nothing from it (the call failed) takes that one
+/// out, and its earlier samples no longer count. Summaries by position; count 0 for who is out, and for all
+/// when the budget allows no round.
+std::vector<SampleSummary> time_in_rounds(std::size_t count, const RoundsRule& rule,
+                                          const std::function<std::optional<double>(std::size_t)>& sample);
 
 }  // namespace kscout

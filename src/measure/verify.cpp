@@ -7,9 +7,8 @@
 #include <set>
 #include <span>
 
-#include "measure/conv_reference.h"
-#include "measure/row_weights.h"
-#include "measure/tolerance.h"
+#include "measure/conv_verify.h"
+#include "measure/freivalds.h"
 
 namespace kscout {
 

@@ -6,13 +6,13 @@
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "problems/sizes.h"
+#include "problems/generator.h"
 
 namespace kscout {
 
 namespace {
 
-constexpr ProblemSetInfo kSets[] = {
+constexpr ProblemSetInfo kGemmSets[] = {
     {"smoke", "10 small problems of different shapes: a quick look at every stage"},
     {"ck_benchmark", "25 sizes of the public CK Tile benchmark: squares and language models"},
     {"ck_wide", "706 sizes of the public CK Tile wide coverage set"},
@@ -70,7 +70,7 @@ std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
 
 std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
   std::vector<std::string_view> names;
-  for (const auto& set : kSets) names.push_back(set.name);
+  for (const auto& set : kGemmSets) names.push_back(set.name);
   names.push_back("file");
   index_of_word("problem set", request.set, names);
   if (request.set != "llm" && !request.models.empty()) {
@@ -89,7 +89,7 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
 
 }  // namespace
 
-std::span<const ProblemSetInfo> problem_sets() noexcept { return kSets; }
+std::span<const ProblemSetInfo> problem_sets() noexcept { return kGemmSets; }
 
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
   std::vector<GemmProblem> problems =

@@ -4,23 +4,23 @@
 
 namespace kscout {
 
-nlohmann::ordered_json confidence_json(const std::optional<Confidence>& confidence) {
+Json confidence_json(const std::optional<Confidence>& confidence) {
   if (!confidence) return nullptr;
-  auto inputs = nlohmann::ordered_json::array();
+  auto inputs = Json::array();
   for (const auto name : Confidence::inputs) inputs.push_back(std::string(name));
-  nlohmann::ordered_json json = {{"inputs", std::move(inputs)},
-                                 {"weights", confidence->weight},
-                                 {"bias", confidence->bias},
-                                 {"low", confidence->low},
-                                 {"high", confidence->high},
-                                 {"floor", confidence->floor},
-                                 {"floor_probability", confidence->floor_probability},
-                                 {"static_configs", confidence->static_configs}};
+  Json json = {{"inputs", std::move(inputs)},
+               {"weights", confidence->weight},
+               {"bias", confidence->bias},
+               {"low", confidence->low},
+               {"high", confidence->high},
+               {"floor", confidence->floor},
+               {"floor_probability", confidence->floor_probability},
+               {"static_configs", confidence->static_configs}};
   if (!confidence->family_bias.empty()) json["family_bias"] = confidence->family_bias;
   return json;
 }
 
-std::optional<Confidence> confidence_from_json(const nlohmann::ordered_json& json) {
+std::optional<Confidence> confidence_from_json(const Json& json) {
   if (json.is_null()) return std::nullopt;
   const auto names = json.at("inputs").get<std::vector<std::string>>();
   if (!std::equal(names.begin(), names.end(), Confidence::inputs.begin(), Confidence::inputs.end())) {

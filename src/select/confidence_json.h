@@ -4,17 +4,16 @@
 /// JSON header is heavy.
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json_fields.h"
 #include "select/confidence.h"
 
 namespace kscout {
 
 /// null when there is none.
-nlohmann::ordered_json confidence_json(const std::optional<Confidence>& confidence);
+Json confidence_json(const std::optional<Confidence>& confidence);
 
 /// Nothing for null, and for one of inputs that this version does not compute: a model without it chooses all
-/// the same. Throws nlohmann::json::exception for a member that is missing or of the wrong type.
-std::optional<Confidence> confidence_from_json(const nlohmann::ordered_json& json);
+/// the same. Throws Json::exception for a member that is missing or of the wrong type.
+std::optional<Confidence> confidence_from_json(const Json& json);
 
 }  // namespace kscout

@@ -6,7 +6,7 @@
 
 #include "core/fail.h"
 #include "features/schema.h"
-#include "forest/contributions.h"
+#include "forest/forest.h"
 
 namespace kscout {
 

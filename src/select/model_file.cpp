@@ -3,14 +3,12 @@
 #include <cmath>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "core/field_json.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/json_fields.h"
 #include "features/schema.h"
 #include "forest/ksf.h"
 #include "select/confidence_json.h"
@@ -19,9 +17,6 @@
 namespace kscout {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 // Limits that keep a hostile file from costing more than its own size. Larger ones would be a mistake.
 constexpr std::size_t kMostConfigs = 1U << 16, kMostFamilies = 256, kMostMembers = 1U << 18;
 
@@ -426,7 +421,7 @@ std::string Model::bytes() const {
 Model Model::parse(std::string_view bytes) {
   try {
     return Model(read_data(bytes));
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
   } catch (const Error& error) {
     // What is a wrong argument to a function below is wrong data here.
@@ -470,7 +465,7 @@ Device model_device(const std::filesystem::path& folder_or_file) {
     try {
       const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
       return record_from_json<Device>(member(meta, "device"), ".ksf: device");
-    } catch (const nlohmann::json::exception& error) {
+    } catch (const Json::exception& error) {
       fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
     }
   });

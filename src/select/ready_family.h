@@ -14,7 +14,7 @@
 
 #include <kscout/family.h>
 
-#include "family/serve_rules.h"
+#include "family/rules.h"
 #include "features/schema.h"
 #include "forest/factored.h"
 

@@ -7,11 +7,11 @@
 #include <tuple>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/run_program.h"
+#include "core/json_fields.h"
+#include "core/process.h"
+#include "family/family_file.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -19,8 +19,6 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
-
 constexpr const char* kRuns = "runs.jsonl";
 constexpr std::string_view kPrefix = "benchmark_";
 

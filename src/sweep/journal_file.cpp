@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "core/decimal_digits.h"
 #include "core/fail.h"
 #include "core/files.h"
-#include "measure/affinity.h"
+#include "core/numbers.h"
+#include "measure/timing.h"
 
 namespace kscout {
 

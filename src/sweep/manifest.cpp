@@ -1,20 +1,14 @@
 // The manifest of a sweep folder: SweepPlan as JSON and back.
-#include <nlohmann/json.hpp>
-
 #include "core/fail.h"
-#include "core/field_json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json_text.h"
-#include "measure/affinity.h"
+#include "core/json_fields.h"
+#include "measure/timing.h"
 #include "sweep/plan.h"
 
 namespace kscout {
 
 namespace {
-
-using json = nlohmann::ordered_json;
-
 constexpr const char* kFormat = "kscout sweep 1";
 
 std::string range_text(const std::vector<std::uint32_t>& list) {
@@ -27,8 +21,8 @@ std::vector<std::uint32_t> range_list(const std::string& text, std::size_t limit
 }
 
 /// Everything that decides what is measured and how.
-json identity_json(const SweepPlan& plan) {
-  json out;
+Json identity_json(const SweepPlan& plan) {
+  Json out;
   out["format"] = kFormat;
   out["provider"] = plan.provider;
   out["backend"] = plan.backend;
@@ -38,47 +32,47 @@ json identity_json(const SweepPlan& plan) {
   out["device"] = record_json(plan.device);
   out["protocol"] = record_json(plan.protocol);
   out["seed"] = plan.seed;
-  json& problems = out["problems"] = json::array();
+  Json& problems = out["problems"] = Json::array();
   for (const auto& problem : plan.problems) problems.push_back(print(problem));
-  json& axes = out["axes"] = json::array();
-  json& configs = out["configs"] = json::array();
+  Json& axes = out["axes"] = Json::array();
+  Json& configs = out["configs"] = Json::array();
   if (!plan.configs.empty()) {
     const auto& space = *plan.configs.front().space;
     for (const Axis& axis : space.axes) axes.push_back(axis.name);
     for (const auto& config : plan.configs) {
-      json row = json::array();
+      Json row = Json::array();
       for (std::size_t a = 0; a < space.axes.size(); ++a)
         row.push_back(axis_value_text(space.axes[a], config[a]));
       configs.push_back(std::move(row));
     }
   }
-  json& candidates = out["candidates"] = json::array();
+  Json& candidates = out["candidates"] = Json::array();
   for (const auto& list : plan.candidates) candidates.push_back(range_text(list));
   return out;
 }
 
 /// Binds a journal to its manifest.
-std::string hash_of(const json& manifest) { return hash_digits(text_hash(manifest.dump())); }
+std::string hash_of(const Json& manifest) { return hash_digits(text_hash(manifest.dump())); }
 
-std::string short_text(const json& value) {
+std::string short_text(const Json& value) {
   std::string text = value.dump();
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }
 
-json parse_manifest(const std::filesystem::path& path) {
+Json parse_manifest(const std::filesystem::path& path) {
   if (is_absent(path)) {
     fail(Errc::not_found, "{}: no sweep here; start one with kscout sweep --out {}", path.string(),
          path.parent_path().string());
   }
   try {
-    json manifest = json::parse(read_file(path));
+    Json manifest = Json::parse(read_file(path));
     if (manifest.value("format", "") != kFormat) {
       fail(Errc::corrupt_data, "{}: format '{}' is not '{}', which this version reads", path.string(),
            manifest.value("format", "none"), kFormat);
     }
     return manifest;
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
   }
 }
@@ -90,20 +84,20 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   std::filesystem::create_directories(folder, error);
   if (error) fail(Errc::device_failure, "{}: cannot create the folder: {}", folder.string(), error.message());
   const auto path = folder / kManifestName;
-  const json mine = identity_json(plan);
+  const Json mine = identity_json(plan);
   if (!std::filesystem::exists(path)) {
-    json manifest = mine;
+    Json manifest = mine;
     manifest["provenance"] = plan.provenance;
     create_file_atomically(path, readable_json(manifest));
   }
-  json there = parse_manifest(path);
+  Json there = parse_manifest(path);
   there.erase("provenance");
   if (there != mine) {
     for (const auto& [key, value] : mine.items()) {
-      if (there.value(key, json()) == value) continue;
+      if (there.value(key, Json()) == value) continue;
       fail(Errc::invalid_argument,
            "{} holds another sweep: its {} is {}, yours {}; use another folder or the same arguments",
-           folder.string(), key, short_text(there.value(key, json())), short_text(value));
+           folder.string(), key, short_text(there.value(key, Json())), short_text(value));
     }
   }
   return hash_of(mine);
@@ -111,7 +105,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
 
 SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& spaces, std::string* hash) {
   const auto path = folder / kManifestName;
-  json manifest = parse_manifest(path);
+  Json manifest = parse_manifest(path);
   try {
     SweepPlan plan;
     plan.provider = manifest.at("provider");
@@ -146,7 +140,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
       *hash = hash_of(manifest);
     }
     return plan;
-  } catch (const json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
   } catch (const Error& error) {
     fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());

@@ -2,24 +2,20 @@
 
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "core/fail.h"
+#include "core/json_fields.h"
 
 namespace kscout {
 
 namespace {
-
-using nlohmann::json;
-
 /// JSON has no NaN and no infinity; texts stand for them.
-json number_json(double value) {
+Json number_json(double value) {
   if (std::isnan(value)) return nullptr;
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
 }
 
-double json_number(const json& value) {
+double json_number(const Json& value) {
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (value.is_string()) return value == "inf" ? HUGE_VAL : -HUGE_VAL;
   return value.get<double>();
@@ -28,7 +24,7 @@ double json_number(const json& value) {
 template <class F>
 auto decoded(std::string_view line, F&& fn) {
   try {
-    return fn(json::parse(line));
+    return fn(Json::parse(line));
   } catch (const std::exception& error) {
     fail(Errc::corrupt_data, "a worker's message '{}' is not understood: {}", line.substr(0, 200),
          error.what());
@@ -38,13 +34,13 @@ auto decoded(std::string_view line, F&& fn) {
 }  // namespace
 
 std::string encode(const Assignment& a) {
-  return json{
+  return Json{
       {"problem", a.problem}, {"pass", a.pass}, {"configs", a.configs}, {"best_us", number_json(a.best_us)}}
       .dump();
 }
 
 Assignment decode_assignment(std::string_view line) {
-  return decoded(line, [](const json& from) {
+  return decoded(line, [](const Json& from) {
     return Assignment{from.at("problem"), from.at("pass"), from.at("configs"),
                       json_number(from.at("best_us"))};
   });
@@ -54,9 +50,9 @@ std::string encode(const Answer& a) {
   const Measurement& m = a.outcome.measured;
   switch (a.kind) {
     case Answer::Kind::ready:
-      return json{{"ready", true}}.dump();
+      return Json{{"ready", true}}.dump();
     case Answer::Kind::row:
-      return json{{"row", a.index},
+      return Json{{"row", a.index},
                   {"status", word(m.status)},
                   {"cache", word(m.cache)},
                   {"pass", m.pass},
@@ -66,9 +62,9 @@ std::string encode(const Answer& a) {
                   {"noisy", m.noisy},
                   {"error", number_json(m.error)},
                   {"reason", a.outcome.reason}}
-          .dump(-1, ' ', false, json::error_handler_t::replace);
+          .dump(-1, ' ', false, Json::error_handler_t::replace);
     case Answer::Kind::done:
-      return json{{"done", a.index},
+      return Json{{"done", a.index},
                   {"kernels_ns", a.spent.kernels},
                   {"flushes_ns", a.spent.flushes},
                   {"verify_ns", a.spent.verify},
@@ -76,14 +72,14 @@ std::string encode(const Answer& a) {
                   {"clock_mhz", number_json(a.clock_mhz)}}
           .dump();
     case Answer::Kind::failed:
-      return json{{"failed", a.outcome.reason}, {"code", static_cast<int>(a.code)}}.dump(
-          -1, ' ', false, json::error_handler_t::replace);
+      return Json{{"failed", a.outcome.reason}, {"code", static_cast<int>(a.code)}}.dump(
+          -1, ' ', false, Json::error_handler_t::replace);
   }
   return {};
 }
 
 Answer decode_answer(std::string_view line) {
-  return decoded(line, [](const json& from) {
+  return decoded(line, [](const Json& from) {
     Answer answer;
     if (from.contains("row")) {
       answer.kind = Answer::Kind::row;

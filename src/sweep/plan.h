@@ -45,10 +45,6 @@ struct SweepPlan {
 /// Before the path of an index: SweepPlan::backend of the kernels of a library.
 inline constexpr std::string_view kLibraryPrefix = "library:";
 
-/// Rule set of measurements whose configs come from no rules (imports, kernel libraries, CK Tile's
-/// benchmarks): a model of them chooses among what was measured.
-inline constexpr std::string_view kMeasuredRules = "measured";
-
 struct PlanRequest {
   std::string provider = "native", backend = "cpu", rules = "default", filter = "";
   std::size_t max_configs = 0;   ///< per problem, evenly spread over the family; 0 = all

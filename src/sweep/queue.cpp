@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "core/decimal_digits.h"
+#include "core/numbers.h"
 
 namespace kscout {
 

@@ -10,12 +10,10 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "measure/affinity.h"
-#include "measure/clock.h"
+#include "measure/timing.h"
 #include "sweep/journal.h"
 #include "sweep/messages.h"
 #include "sweep/queue.h"
-#include "sweep/report.h"
 #include "sweep/worker_process.h"
 
 namespace kscout {

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "measure/affinity.h"
+#include "measure/timing.h"
 #include "sweep/messages.h"
 
 namespace kscout {

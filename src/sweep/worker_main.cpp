@@ -3,7 +3,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
-#include "dispatch/library_backend.h"
+#include "backend/library/library_backend.h"
 #include "sweep/worker.h"
 
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "core/quantile.h"
+#include "core/numbers.h"
 
 namespace kscout {
 

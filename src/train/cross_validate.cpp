@@ -1,19 +1,52 @@
+
 #include "train/cross_validate.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "core/fail.h"
-#include "core/quantile.h"
+#include "core/numbers.h"
 
 namespace kscout {
+
+std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
+                                        std::span<const std::uint32_t> rows, std::uint32_t folds,
+                                        SplitBy by) {
+  struct Group {
+    std::uint64_t weight = 0;
+    std::vector<std::size_t> members;
+  };
+  std::map<ProblemSizes, Group> groups;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    Group& group = groups[group_of(problems[i], by)];
+    group.weight += rows[i];
+    group.members.push_back(i);
+  }
+  if (folds < 2 || groups.size() < folds) {
+    fail(Errc::invalid_argument, "{} folds over {} distinct {}: give 2 to {} folds or measure more problems",
+         folds, groups.size(), word(by), groups.size());
+  }
+  std::vector<const Group*> order;
+  for (const auto& [key, group] : groups) order.push_back(&group);
+  std::ranges::stable_sort(order, std::ranges::greater{}, [](const Group* group) { return group->weight; });
+
+  std::vector<std::uint64_t> filled(folds);
+  std::vector<std::uint32_t> fold_of(problems.size());
+  for (const Group* group : order) {
+    const auto lightest = static_cast<std::uint32_t>(std::ranges::min_element(filled) - filled.begin());
+    filled[lightest] += group->weight;
+    for (const std::size_t member : group->members) fold_of[member] = lightest;
+  }
+  return fold_of;
+}
 
 namespace {
 
 /// One fold while it grows.
-struct Fold {
+struct GrowingFold {
   std::uint32_t number;
   std::vector<std::int32_t> train_rows, validation_rows;
   lightgbm::Booster booster;
@@ -30,9 +63,9 @@ std::vector<std::int32_t> rows_where(const TrainingSet& set, const std::function
   return rows;
 }
 
-Fold make_fold(const TrainingSet& set, const lightgbm::Dataset& whole, Target target,
-               const std::vector<std::uint32_t>& fold_of, std::uint32_t number,
-               const std::string& parameters) {
+GrowingFold make_fold(const TrainingSet& set, const lightgbm::Dataset& whole, Target target,
+                      const std::vector<std::uint32_t>& fold_of, std::uint32_t number,
+                      const std::string& parameters) {
   const auto trains = [&](std::size_t p) { return fold_of[p] != number; };
   const auto validates = [&](std::size_t p) { return fold_of[p] == number; };
   auto train_rows = rows_where(set, trains), validation_rows = rows_where(set, validates);
@@ -47,15 +80,15 @@ Fold make_fold(const TrainingSet& set, const lightgbm::Dataset& whole, Target ta
 }
 
 /// Scores of all rows, each from the fold that did not train on it.
-void collect_out_of_fold(const std::vector<Fold>& folds, std::vector<double>& scores) {
-  for (const Fold& fold : folds) {
+void collect_out_of_fold(const std::vector<GrowingFold>& folds, std::vector<double>& scores) {
+  for (const GrowingFold& fold : folds) {
     const auto part = fold.booster.scores(1);
     for (std::size_t i = 0; i < part.size(); ++i)
       scores[static_cast<std::size_t>(fold.validation_rows[i])] = part[i];
   }
 }
 
-FoldMetrics fold_metrics(const TrainingSet& set, const Fold& fold, Target target,
+FoldMetrics fold_metrics(const TrainingSet& set, const GrowingFold& fold, Target target,
                          const std::vector<float>& labels, const std::vector<double>& scores,
                          const std::vector<std::uint32_t>& fold_of) {
   FoldMetrics metrics;
@@ -80,10 +113,6 @@ FoldMetrics fold_metrics(const TrainingSet& set, const Fold& fold, Target target
   metrics.r2 = 1 - residual / std::max(total, 1e-10);
   return metrics;
 }
-
-}  // namespace
-
-namespace {
 
 /// Directions of all features: what raises a score lowers a latency.
 std::string monotone_text(const TrainParameters& p, Target target, const Schema& schema) {
@@ -157,7 +186,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
                                const TrainParameters& parameters, const Progress& progress) {
   const std::string text = lightgbm_parameters(parameters, target, schema);
   const std::uint32_t count = *std::ranges::max_element(fold_of) + 1;
-  std::vector<Fold> folds;
+  std::vector<GrowingFold> folds;
   for (std::uint32_t f = 0; f < count; ++f) folds.push_back(make_fold(set, whole, target, fold_of, f, text));
 
   CrossValidation result;
@@ -165,7 +194,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
   std::vector<double> scores(set.row_count());
   for (int round = 1; round <= parameters.rounds; ++round) {
     bool grew = false;
-    for (Fold& fold : folds) {
+    for (GrowingFold& fold : folds) {
       fold.finished = fold.finished || !fold.booster.update();
       grew = grew || !fold.finished;
     }
@@ -188,7 +217,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
     if (last || (result.rounds > 0 && round - result.rounds >= parameters.patience)) break;
   }
   const auto labels = labels_of(set, target);
-  for (const Fold& fold : folds) {
+  for (const GrowingFold& fold : folds) {
     result.folds.push_back(fold_metrics(set, fold, target, labels, result.out_of_fold, fold_of));
   }
   return result;

@@ -1,7 +1,6 @@
 #include "train/lightgbm.h"
 
 #include "core/fail.h"
-#include "train/lightgbm_c.h"
 
 namespace kscout::lightgbm {
 

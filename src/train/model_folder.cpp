@@ -3,15 +3,13 @@
 #include <ctime>
 #include <set>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "core/build_info.h"
 #include "core/fail.h"
-#include "core/field_json.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "core/json_text.h"
+#include "core/json_fields.h"
 #include "features/schema.h"
 #include "forest/gzip.h"
 #include "train/oof_parquet.h"
@@ -22,8 +20,6 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 Json number_or_null(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
 Json parameters_json(const TrainParameters& p) {

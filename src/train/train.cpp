@@ -12,11 +12,11 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "dataset/merged_metadata.h"
-#include "evaluate/static_configs.h"
+#include "evaluate/baselines.h"
+#include "family/family_file.h"
 #include "forest/lightgbm_text.h"
-#include "sweep/plan.h"
 #include "train/best_tflops.h"
-#include "train/folds.h"
+#include "train/cross_validate.h"
 #include "train/warm_start.h"
 
 namespace kscout {

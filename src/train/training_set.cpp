@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 #include "dataset/columns.h"
-#include "family/config_filter.h"
+#include "family/rules.h"
 
 namespace kscout {
 

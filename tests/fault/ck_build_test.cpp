@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 
 #include "core/files.h"
-#include "core/run_program.h"
+#include "core/process.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 

@@ -17,7 +17,7 @@
 #include <kscout/error.h>
 
 #include "fault/toy.h"
-#include "measure/clock.h"
+#include "measure/timing.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include "dispatch/library_backend.h"
+#include "backend/library/library_backend.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"

@@ -9,8 +9,8 @@
 #include <kscout/family.h>
 
 #include "core/fail.h"
-#include "measure/clock.h"
 #include "measure/operands.h"
+#include "measure/timing.h"
 
 namespace kscout::toy {
 

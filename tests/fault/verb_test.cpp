@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "support/temporary_folder.h"
-#include "sweep/report.h"
+#include "sweep/journal.h"
 
 namespace kscout {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <kscout/error.h>
 
-#include "core/device_presets.h"
+#include "core/device_facts.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

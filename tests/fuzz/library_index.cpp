@@ -1,6 +1,6 @@
 /// \file
 /// Indexes of kernel libraries from any text: each is read, or refused.
-#include "dispatch/library_index.h"
+#include "backend/library/library_index.h"
 
 #include <cstddef>
 #include <cstdint>

@@ -12,7 +12,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/files.h"
-#include "core/run_program.h"
+#include "core/process.h"
 #include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"

@@ -7,7 +7,7 @@
 #include <kscout/conv_problem.h>
 #include <kscout/error.h>
 
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using Rng = std::mt19937_64;
 using enum CkConvAxis;
 
-Signature random_signature(Rng& rng) {
+Signature random_conv_signature(Rng& rng) {
   ConvProblem p = make_conv(static_cast<Op>(1 + rng() % 3), static_cast<DType>(rng() % 10),
                             static_cast<Layout>(kGemmLayouts + rng() % 4));
   if (rng() % 4 == 0) p.dtype_wei = static_cast<DType>(rng() % 10);
@@ -60,7 +60,7 @@ TEST(ConvNamesProperty, FullNamesReadBack) {
     const bool direct = rng() % 5 == 0;
     const Signature signature = direct ? signature_of(make_conv(Op::conv_fwd, static_cast<DType>(rng() % 10),
                                                                 rng() % 2 ? Layout::ngchw : Layout::nhwgc))
-                                       : random_signature(rng);
+                                       : random_conv_signature(rng);
     const KernelConfig config = direct ? random_depthwise(rng) : random_config(rng, signature.op);
     const std::string name = print_ck_tile_conv(signature, config);
     CkSpelling spelling{};
@@ -81,7 +81,7 @@ TEST(ConvNamesProperty, FullNamesReadBack) {
 TEST(ConvNamesProperty, DifferentKernelsHaveDifferentNames) {
   Rng rng(4);
   for (int i = 0; i < 3000; ++i) {
-    const Signature signature = random_signature(rng);
+    const Signature signature = random_conv_signature(rng);
     const KernelConfig config = random_config(rng, signature.op), fresh = random_config(rng, signature.op);
     KernelConfig other = config;
     const std::size_t axis = rng() % config.space->axes.size();

@@ -7,7 +7,7 @@
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
 
-#include "dispatch/library_index.h"
+#include "backend/library/library_index.h"
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
 #include "measure/operands.h"

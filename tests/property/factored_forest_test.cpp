@@ -17,7 +17,7 @@
 namespace kscout {
 namespace {
 
-struct Case {
+struct FamilyCase {
   const char* provider;
   const char* rules;
   const char* device;
@@ -27,7 +27,7 @@ struct Case {
   std::size_t configs;  ///< every so manieth of the family, so that no more are left
 };
 
-constexpr Case kCases[] = {
+constexpr FamilyCase kCases[] = {
     {"native", "default", "epyc-7763", DType::fp32, Layout::rcr, "gemm", 2000},
     {"native", "full", "epyc-7763", DType::fp32, Layout::rrr, "gemm", 2000},
     {"native", "full", "xeon-8480", DType::fp32, Layout::crr, "gemm", 700},
@@ -36,7 +36,7 @@ constexpr Case kCases[] = {
     {"ck_tile", "full", "gfx942", DType::fp8, Layout::rcr, "ck_gemm_72", 1100},
 };
 
-Family family_of(const Case& c) {
+Family family_of(const FamilyCase& c) {
   Family whole = enumerate({.provider = c.provider,
                             .signature = signature_of(make_gemm(1, 1, 1, c.dtype, c.layout)),
                             .device = device_preset(c.device),
@@ -53,7 +53,7 @@ Family family_of(const Case& c) {
   return some;
 }
 
-GemmProblem any_problem(const Case& c, toy::RandomForest& draw) {
+GemmProblem any_problem(const FamilyCase& c, toy::RandomForest& draw) {
   const auto size = [&] {
     static constexpr std::array<std::int64_t, 10> sizes = {1, 3, 16, 48, 63, 64, 129, 1021, 4096, 20480};
     return sizes[draw.below(sizes.size())];
@@ -64,7 +64,7 @@ GemmProblem any_problem(const Case& c, toy::RandomForest& draw) {
 }
 
 /// Features of all configs for some problems: what a model meets.
-std::vector<double> some_rows(const Case& c, const Schema& schema, const Family& family,
+std::vector<double> some_rows(const FamilyCase& c, const Schema& schema, const Family& family,
                               toy::RandomForest& draw) {
   std::vector<double> rows, matrix(family.configs.size() * schema.size());
   for (int i = 0; i < 8; ++i) {
@@ -118,10 +118,10 @@ void expect_equal(std::span<const ScoredConfig> got, std::span<const ScoredConfi
   }
 }
 
-class FactoredForests : public testing::TestWithParam<Case> {};
+class FactoredForests : public testing::TestWithParam<FamilyCase> {};
 
 TEST_P(FactoredForests, EqualThePlainWay) {
-  const Case& c = GetParam();
+  const FamilyCase& c = GetParam();
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   const std::size_t configs = family.configs.size();
@@ -174,7 +174,7 @@ INSTANTIATE_TEST_SUITE_P(Families, FactoredForests, testing::ValuesIn(kCases), [
 });
 
 TEST(FactoredForest, WhatTheSchemaCannotDescribeIsSaid) {
-  const Case c = {"ck_tile", "default", "gfx942", DType::fp16, Layout::rcr, "ck_gemm_55", 100};
+  const FamilyCase c = {"ck_tile", "default", "gfx942", DType::fp16, Layout::rcr, "ck_gemm_55", 100};
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   toy::RandomForest draw({}, 1);
@@ -191,7 +191,7 @@ TEST(FactoredForest, WhatTheSchemaCannotDescribeIsSaid) {
 }
 
 TEST(FactoredForest, ThreadsShareItWithScratchesOfTheirOwn) {
-  const Case& c = kCases[0];
+  const FamilyCase& c = kCases[0];
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   toy::RandomForest draw({}, 3);

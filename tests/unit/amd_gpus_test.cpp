@@ -1,5 +1,3 @@
-#include "core/amd_gpus.h"
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -8,6 +6,7 @@
 
 #include <kscout/error.h>
 
+#include "core/device_facts.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {

@@ -9,7 +9,7 @@
 
 #include <kscout/error.h>
 
-#include "evaluate/reliability.h"
+#include "evaluate/evaluate.h"
 #include "support/toy_model.h"
 
 namespace kscout {

@@ -64,7 +64,7 @@ TEST(ConvProblem, BackwardDataFallsIntoPartsByStride) {
   EXPECT_EQ(implicit_gemm(p), gemms[0]);
 }
 
-void expect_refused(std::string_view text, std::string_view part_of_message) {
+void expect_conv_refused(std::string_view text, std::string_view part_of_message) {
   try {
     parse_conv_problem(text);
     ADD_FAILURE() << text << " was accepted";
@@ -75,16 +75,16 @@ void expect_refused(std::string_view text, std::string_view part_of_message) {
 }
 
 TEST(ConvProblem, MessagesNameTheValueAndTheRemedy) {
-  expect_refused("gemm:4x4x4", "is not a convolution; write conv_fwd:");
-  expect_refused("conv_fwd:4x4x4:8x3x3", "is not a convolution");
-  expect_refused("conv_fwd:1x6x8x8:8x3x3:g=4", "g=4: must divide the channels c=6 and k=8");
-  expect_refused("conv_fwd:1x8x8x2:8x3x3", "axis w: a filter of 3 elements");
-  expect_refused("conv_fwd:1x8x8x8:8x3x3:stride_h=0", "stride_h=0: must be 1 to");
-  expect_refused("conv_fwd:1x8x8x8:8x3x3:pad=-1", "left_pad_h=-1: must be 0 to");
-  expect_refused("conv_fwd:1x8x8x8:8x3x3:fp16:rcr", "does not fit 2 spatial sizes");
-  expect_refused("conv_fwd:1x8x8x8:8x3x3:d=2", "has no axis d");
-  expect_refused("conv_fwd:1x8x8x8:8x3x3:stride_hh=2", "did you mean 'stride_h'");
-  expect_refused("conv_fwd:2147483647x2147483647x8x8:8x1x1", "2^62");
+  expect_conv_refused("gemm:4x4x4", "is not a convolution; write conv_fwd:");
+  expect_conv_refused("conv_fwd:4x4x4:8x3x3", "is not a convolution");
+  expect_conv_refused("conv_fwd:1x6x8x8:8x3x3:g=4", "g=4: must divide the channels c=6 and k=8");
+  expect_conv_refused("conv_fwd:1x8x8x2:8x3x3", "axis w: a filter of 3 elements");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:stride_h=0", "stride_h=0: must be 1 to");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:pad=-1", "left_pad_h=-1: must be 0 to");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:fp16:rcr", "does not fit 2 spatial sizes");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:d=2", "has no axis d");
+  expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:stride_hh=2", "did you mean 'stride_h'");
+  expect_conv_refused("conv_fwd:2147483647x2147483647x8x8:8x1x1", "2^62");
 }
 
 }  // namespace

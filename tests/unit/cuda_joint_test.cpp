@@ -14,8 +14,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/files.h"
-#include "dispatch/fastest.h"
-#include "family/members.h"
+#include "dispatch/timed_choice.h"
+#include "family/family_file.h"
 #include "libraries/toy_index.h"
 #include "measure/operands.h"
 #include "measure/verify.h"

@@ -8,7 +8,7 @@
 #include <kscout/provider.h>
 
 #include "family/family_file.h"
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 #include "select/model.h"
 
 namespace kscout {

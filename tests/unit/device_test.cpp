@@ -10,8 +10,7 @@
 #include <kscout/device.h>
 #include <kscout/error.h>
 
-#include "core/cpu_facts.h"
-#include "core/device_presets.h"
+#include "core/device_facts.h"
 
 namespace kscout {
 namespace {

@@ -14,7 +14,6 @@
 #include "dataset_fixture.h"
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
-#include "evaluate/static_configs.h"
 #include "problems/conv_sets.h"
 #include "support/temporary_folder.h"
 

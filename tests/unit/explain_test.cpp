@@ -8,7 +8,7 @@
 
 #include <kscout/error.h>
 
-#include "forest/contributions.h"
+#include "forest/forest.h"
 #include "support/random_forest.h"
 #include "support/toy_model.h"
 

@@ -11,7 +11,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "export/cpp_text.h"
+#include "export/cpp_source.h"
 #include "export/header.h"
 #include "expr/operations.h"
 #include "forest/lightgbm_text.h"

@@ -4,17 +4,17 @@
 #include <kscout/error.h>
 
 #include "family/family_file.h"
-#include "family/serve_rules.h"
+#include "family/rules.h"
 
 namespace kscout {
 namespace {
 
 constexpr std::string_view kModes[] = {"off", "on", "auto"};
-constexpr Axis kAxes[] = {{"threads", "1", "derived"},
-                          {"m", "elements", "rows"},
-                          {"n", "elements", "columns"},
-                          {"mode", "1", "a word", kModes}};
-constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
+constexpr Axis kFamilyAxes[] = {{"threads", "1", "derived"},
+                                {"m", "elements", "rows"},
+                                {"n", "elements", "columns"},
+                                {"mode", "1", "a word", kModes}};
+constexpr ConfigSpace kFamilySpace{"toy", Op::gemm, kFamilyAxes};
 
 constexpr std::string_view kHead = R"(provider = "toy"
 op = "gemm"
@@ -77,8 +77,8 @@ std::vector<std::string> texts(const ConfigTable& configs) {
   std::vector<std::string> all;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     std::string text;
-    for (std::size_t axis = 0; axis < kSpace.axes.size(); ++axis) {
-      text += (axis ? " " : "") + axis_value_text(kAxes[axis], configs[i][axis]);
+    for (std::size_t axis = 0; axis < kFamilySpace.axes.size(); ++axis) {
+      text += (axis ? " " : "") + axis_value_text(kFamilyAxes[axis], configs[i][axis]);
     }
     all.push_back(text);
   }
@@ -86,7 +86,7 @@ std::vector<std::string> texts(const ConfigTable& configs) {
 }
 
 TEST(Family, IsEnumeratedInTheOrderOfItsLists) {
-  const FamilyFile file = parse_family(kFamily, "toy.toml", kSpace);
+  const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
   EnumerationReport report;
   EXPECT_EQ(texts(enumerate_configs(file, request("small"), &report)),
             (std::vector<std::string>{"2 1 2 off", "2 1 3 off", "4 2 2 off", "4 2 3 off"}));
@@ -105,7 +105,7 @@ TEST(Family, IsEnumeratedInTheOrderOfItsLists) {
 }
 
 TEST(Family, RulesAndFilterRefuse) {
-  const FamilyFile file = parse_family(kFamily, "toy.toml", kSpace);
+  const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
   EXPECT_EQ(texts(enumerate_configs(file, request("small", 3), nullptr)),
             (std::vector<std::string>{"2 1 2 off", "2 1 3 off"}));
   EXPECT_TRUE(enumerate_configs(file, request("small", Device::unknown), nullptr).empty())
@@ -119,8 +119,8 @@ TEST(Family, RulesAndFilterRefuse) {
 }
 
 TEST(Family, SaysWhyAConfigIsOut) {
-  const FamilyFile file = parse_family(kFamily, "toy.toml", kSpace);
-  KernelConfig config(kSpace);
+  const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
+  KernelConfig config(kFamilySpace);
   config.value = {4, 2, 3, 0};
   EXPECT_TRUE(why_not_in(file, request("small"), config).empty());
   config.value = {9, 2, 3, 2};
@@ -134,7 +134,7 @@ TEST(Family, SaysWhyAConfigIsOut) {
 }
 
 TEST(Family, ServesRulesAreAskedPerProblem) {
-  const FamilyFile file = parse_family(kFamily, "toy.toml", kSpace);
+  const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
   const auto configs = enumerate_configs(file, request("small"), nullptr);
   const ServeRules rules(std::span(&file.rules[2], 1), configs, std::vector<Traits>(4), Device{});
   ServeRules::Scratch scratch;
@@ -191,7 +191,7 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
   };
   for (const Case& bad : cases) {
     try {
-      parse_family(std::string(kHead) + bad.text, "toy.toml", kSpace);
+      parse_family(std::string(kHead) + bad.text, "toy.toml", kFamilySpace);
       ADD_FAILURE() << "accepted: " << bad.text;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::corrupt_data);
@@ -199,8 +199,9 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
           << error.what() << "\nwanted " << bad.part;
     }
   }
-  EXPECT_THROW(parse_family("provider = 'native'\nop = 'gemm'\n" + good_block, "toy.toml", kSpace), Error);
-  EXPECT_NO_THROW(parse_family(std::string(kHead) + good_block, "toy.toml", kSpace));
+  EXPECT_THROW(parse_family("provider = 'native'\nop = 'gemm'\n" + good_block, "toy.toml", kFamilySpace),
+               Error);
+  EXPECT_NO_THROW(parse_family(std::string(kHead) + good_block, "toy.toml", kFamilySpace));
 }
 
 TEST(Family, ValuesThatCannotBeComputedAreErrors) {
@@ -208,14 +209,14 @@ TEST(Family, ValuesThatCannotBeComputedAreErrors) {
       std::string(kHead) +
       "[rule_set.a]\nhelp = 'h'\n[[rule_set.a.block]]\nthreads = 'c.m'\nm = 'c.n'\nn = "
       "'c.threads'\nmode = 'on'\n";
-  const FamilyFile file = parse_family(circle, "toy.toml", kSpace);
+  const FamilyFile file = parse_family(circle, "toy.toml", kFamilySpace);
   EXPECT_THROW(enumerate_configs(file, request("a"), nullptr), Error);
   const std::string unknown =
       std::string(kHead) +
       "[rule_set.a]\nhelp = 'h'\n[[rule_set.a.block]]\nthreads = 'd.l3_bytes'\nm = 1\nn = "
       "1\nmode = 'on'\n";
   try {
-    enumerate_configs(parse_family(unknown, "toy.toml", kSpace), request("a"), nullptr);
+    enumerate_configs(parse_family(unknown, "toy.toml", kFamilySpace), request("a"), nullptr);
     ADD_FAILURE() << "an unknown fact became a value";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), Errc::unsupported);

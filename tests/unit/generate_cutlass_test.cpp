@@ -11,11 +11,10 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
+#include "backend/library/library_backend.h"
 #include "core/files.h"
 #include "core/hash.h"
-#include "dispatch/library_backend.h"
 #include "generate/build.h"
-#include "generate/cutlass_root.h"
 #include "generate/emitter.h"
 #include "generate/project.h"
 #include "provider/cutlass/cutlass.h"

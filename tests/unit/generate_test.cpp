@@ -10,8 +10,8 @@
 #include <kscout/error.h>
 #include <kscout/provider.h>
 
+#include "backend/library/library_index.h"
 #include "core/files.h"
-#include "dispatch/library_index.h"
 #include "generate/build.h"
 #include "generate/emitter.h"
 #include "generate/project.h"

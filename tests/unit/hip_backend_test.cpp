@@ -11,8 +11,8 @@
 #include <kscout/error.h>
 #include <kscout/family.h>
 
-#include "core/child_process.h"
-#include "dispatch/library_backend.h"
+#include "backend/library/library_backend.h"
+#include "core/process.h"
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"

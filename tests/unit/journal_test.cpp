@@ -6,7 +6,7 @@
 
 #include <kscout/error.h>
 
-#include "core/decimal_digits.h"
+#include "core/numbers.h"
 #include "sweep/journal_file.h"
 #include "sweep/plan.h"
 #include "sweep/queue.h"

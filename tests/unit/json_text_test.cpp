@@ -1,17 +1,17 @@
-#include "core/json_text.h"
-
 #include <gtest/gtest.h>
+
+#include "core/json_fields.h"
 
 namespace kscout {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 TEST(JsonText, AMemberALineAndAListOfNumbersInOne) {
-  Json json;
+  OrderedJson json;
   json["name"] = "a \"quoted\" word\n";
   json["nothing"] = nullptr;
-  json["empty"] = {{"list", Json::array()}, {"object", Json::object()}};
+  json["empty"] = {{"list", OrderedJson::array()}, {"object", OrderedJson::object()}};
   json["sizes"] = {{1, 2, 3}, {4, 5, 6}};
   json["mixed"] = {1, {{"deep", {true, 0.5}}}};
   EXPECT_EQ(readable_json(json), R"({
@@ -33,11 +33,11 @@ TEST(JsonText, AMemberALineAndAListOfNumbersInOne) {
  ]
 }
 )");
-  EXPECT_EQ(Json::parse(readable_json(json)), json);
+  EXPECT_EQ(OrderedJson::parse(readable_json(json)), json);
 }
 
 TEST(JsonText, BytesThatAreNoTextAreReplaced) {
-  Json json;
+  OrderedJson json;
   json["file \xff"] = "\xfe";
   EXPECT_EQ(readable_json(json), "{\n \"file \xEF\xBF\xBD\": \"\xEF\xBF\xBD\"\n}\n");
 }

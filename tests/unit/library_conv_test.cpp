@@ -11,7 +11,7 @@
 #include <kscout/error.h>
 
 #include "libraries/toy_index.h"
-#include "measure/conv_reference.h"
+#include "measure/conv_verify.h"
 #include "measure/problem_bench.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"

@@ -8,7 +8,7 @@
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
 
-#include "dispatch/library_backend.h"
+#include "backend/library/library_backend.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
 #include "support/heap.h"

@@ -9,14 +9,10 @@
 
 #include <kscout/error.h>
 
-#include "measure/affinity.h"
-#include "measure/clock.h"
-#include "measure/drift.h"
 #include "measure/elements.h"
-#include "measure/guarded_buffer.h"
 #include "measure/operands.h"
-#include "measure/rounds.h"
 #include "measure/samples.h"
+#include "measure/timing.h"
 #include "measure/verify.h"
 
 namespace kscout {

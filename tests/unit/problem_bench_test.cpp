@@ -7,7 +7,7 @@
 
 #include <kscout/family.h>
 
-#include "measure/clock.h"
+#include "measure/timing.h"
 #include "provider/native/native.h"
 
 namespace kscout {

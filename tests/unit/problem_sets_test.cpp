@@ -9,7 +9,6 @@
 #include <kscout/error.h>
 
 #include "core/field_text.h"
-#include "problems/shape_family.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 

@@ -1,6 +1,4 @@
 // First-use refinement: contenders timed in turn on the caller's problem.
-#include "dispatch/refine.h"
-
 #include <array>
 #include <map>
 
@@ -8,8 +6,9 @@
 #include <kscout/error.h>
 #include <kscout/registry.h>
 
-#include "measure/clock.h"
+#include "dispatch/timed_choice.h"
 #include "measure/operands.h"
+#include "measure/timing.h"
 #include "measure/verify.h"
 #include "support/models_folder.h"
 

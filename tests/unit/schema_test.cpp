@@ -8,7 +8,7 @@
 
 #include <kscout/error.h>
 
-#include "features/catalogue.h"
+#include "features/schema_text.h"
 #include "support/expect_error.h"
 
 namespace kscout {
@@ -16,12 +16,12 @@ namespace {
 
 using test::expect_error;
 
-constexpr Axis kAxes[] = {{"x", "1", "any"}};
-constexpr ConfigSpace kSpace{"test", Op::gemm, kAxes};
+constexpr Axis kSchemaAxes[] = {{"x", "1", "any"}};
+constexpr ConfigSpace kSchemaSpace{"test", Op::gemm, kSchemaAxes};
 
 ConfigTable table_of(std::size_t rows) {
-  ConfigTable table(kSpace);
-  for (std::size_t i = 0; i < rows; ++i) table.push_back(KernelConfig(kSpace));
+  ConfigTable table(kSchemaSpace);
+  for (std::size_t i = 0; i < rows; ++i) table.push_back(KernelConfig(kSchemaSpace));
   return table;
 }
 
@@ -64,7 +64,7 @@ Traits tiled(double threads_m, double threads_n) {
 double feature(std::string_view id, const GemmProblem& problem, const Device& device, const Traits& traits) {
   const Schema& schema = Schema::find("gemm");
   std::vector<double> row(schema.size());
-  schema.evaluate(problem, device, KernelConfig(kSpace), traits, row);
+  schema.evaluate(problem, device, KernelConfig(kSchemaSpace), traits, row);
   return row[schema.index(id)];
 }
 
@@ -121,12 +121,14 @@ TEST(Schema, WritesRowsOfConfigs) {
 TEST(Schema, RefusesWhatItCannotDescribe) {
   const Schema schema(small_schema());
   std::vector<double> matrix(2);
-  expect_error(Errc::unsupported, "rows above 10",
-               [&] { schema.evaluate(make_gemm(11, 5, 6), cpu(), KernelConfig(kSpace), Traits{}, matrix); });
+  expect_error(Errc::unsupported, "rows above 10", [&] {
+    schema.evaluate(make_gemm(11, 5, 6), cpu(), KernelConfig(kSchemaSpace), Traits{}, matrix);
+  });
   expect_error(Errc::invalid_argument, "0 traits for 1 configs",
                [&] { schema.evaluate(make_gemm(1, 5, 6), cpu(), table_of(1), {}, matrix); });
   expect_error(Errc::invalid_argument, "1 configs x 2 features", [&] {
-    schema.evaluate(make_gemm(1, 5, 6), cpu(), KernelConfig(kSpace), Traits{}, std::span(matrix).first(1));
+    schema.evaluate(make_gemm(1, 5, 6), cpu(), KernelConfig(kSchemaSpace), Traits{},
+                    std::span(matrix).first(1));
   });
 }
 

@@ -4,7 +4,7 @@
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
-#include "family/serve_rules.h"
+#include "family/rules.h"
 #include "select/analytic.h"
 #include "support/models_folder.h"
 

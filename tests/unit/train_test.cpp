@@ -18,7 +18,7 @@
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "support/toy.h"
-#include "train/folds.h"
+#include "train/cross_validate.h"
 
 namespace kscout {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "evaluate/backward_check.h"
 #include "evaluate/ck_report.h"
 #include "evaluate/compare_picks.h"
 #include "support/expect_error.h"

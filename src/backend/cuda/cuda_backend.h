@@ -8,11 +8,15 @@
 /// context.
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <kscout/backend.h>
 
 #include "backend/cuda/module.h"
+#include "backend/library/library_backend.h"
+#include "measure/instruments.h"
 #include "provider/cublaslt/cublaslt.h"
 
 namespace kscout {
@@ -54,4 +58,39 @@ Device describe(const Facts& facts);
 std::map<std::string, std::string> versions_of(const Facts& facts);
 
 }  // namespace cuda
+}  // namespace kscout
+
+namespace kscout::cuda {
+
+// ---- Memory and instruments of backend `cuda`: thin, since the work is done in the module.
+
+Memory& gpu_memory() noexcept;
+Instruments& gpu_instruments() noexcept;
+
+}  // namespace kscout::cuda
+
+namespace kscout {
+
+// ---- Kernel libraries of backend `cuda`: what runs configs of providers that are compiled (cutlass).
+//
+//     std::string why;
+//     LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
+//     if (holder) launch = holder->prepare(problem, config);
+
+/// Those on KSCOUT_LIBRARY_PATH that take memory of backend `cuda`. Their indexes are read on the first
+/// question; a library is opened by its first prepare().
+class CudaLibraries {
+ public:
+  static CudaLibraries& here();
+
+  /// The library that has the kernel, or null; `why` then says so.
+  LibraryBackend* holder(const Signature& signature, const KernelConfig& config, std::string* why) const;
+  /// "library.NAME": checksum of each, for a measurement's provenance.
+  std::map<std::string, std::string> versions() const;
+
+ private:
+  CudaLibraries();
+  std::vector<std::unique_ptr<LibraryBackend>> libraries_;
+};
+
 }  // namespace kscout

@@ -12,6 +12,8 @@
 
 #include <kscout/backend.h>
 
+#include "measure/instruments.h"
+
 namespace kscout {
 
 Backend& hip_backend();
@@ -28,3 +30,13 @@ int hip_device_count();
 void open_hip_device();
 
 }  // namespace kscout
+
+namespace kscout::hip {
+
+// ---- Memory and instruments of backend `hip`. Without device code of our own, operands are made and sums
+// are added up on the CPU and copied; what is timed is timed by the GPU's own events.
+
+Memory& hip_memory() noexcept;
+Instruments& hip_instruments() noexcept;
+
+}  // namespace kscout::hip

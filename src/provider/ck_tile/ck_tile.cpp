@@ -5,15 +5,13 @@
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "provider/ck_tile/conv.h"
-#include "provider/ck_tile/words.h"
 
 namespace kscout {
 namespace {
 
-constexpr std::string_view kStreamK[] = {"off", "atomic", "linear", "tree"};
+constexpr std::string_view kCkGemmStreamK[] = {"off", "atomic", "linear", "tree"};
 
-constexpr Axis kAxes[] = {
+constexpr Axis kCkGemmAxes[] = {
     {"tile_m", "elements", "rows of C that one work-group computes"},
     {"tile_n", "elements", "columns of C that one work-group computes"},
     {"tile_k", "elements", "K that is staged in LDS at once"},
@@ -35,15 +33,15 @@ constexpr Axis kAxes[] = {
     {"vec_c", "elements", "fixed vector width of stores of C; 0 = native"},
     {"split_k", "1", "parts of K summed at the end; 1 = none"},
     {"preshuffle", "1", "1 when B is stored in the order of the instructions"},
-    {"stream_k", "1", "work split by K steps, and how parts are reduced", kStreamK},
+    {"stream_k", "1", "work split by K steps, and how parts are reduced", kCkGemmStreamK},
 };
-static_assert(std::size(kAxes) == static_cast<std::size_t>(CkGemmAxis::count));
+static_assert(std::size(kCkGemmAxes) == static_cast<std::size_t>(CkGemmAxis::count));
 
-double known(std::int32_t value) { return value == KernelConfig::unknown ? Traits::unknown : value; }
+double known_value(std::int32_t value) { return value == KernelConfig::unknown ? Traits::unknown : value; }
 
 bool is_word(const KernelConfig& config, CkGemmAxis axis, std::span<const std::string_view> words) {
   const auto position = static_cast<std::size_t>(axis);
-  return find_word(axis_value_text(kAxes[position], config[position]), words).has_value();
+  return find_word(axis_value_text(kCkGemmAxes[position], config[position]), words).has_value();
 }
 
 class CkTile final : public Provider {
@@ -85,7 +83,7 @@ class CkTile final : public Provider {
 
  private:
   static Traits gemm_traits(const Signature& signature, const KernelConfig& config, const Device& device) {
-    const auto at = [&](CkGemmAxis axis) { return known(config[static_cast<std::size_t>(axis)]); };
+    const auto at = [&](CkGemmAxis axis) { return known_value(config[static_cast<std::size_t>(axis)]); };
     const double tile_m = at(CkGemmAxis::tile_m), tile_n = at(CkGemmAxis::tile_n),
                  tile_k = at(CkGemmAxis::tile_k);
     const double bytes_a = bytes_per_element(signature.dtype_a),
@@ -124,7 +122,7 @@ class CkTile final : public Provider {
 
 }  // namespace
 
-constinit const ConfigSpace ck_tile_gemm_space{"ck_tile", Op::gemm, kAxes};
+constinit const ConfigSpace ck_tile_gemm_space{"ck_tile", Op::gemm, kCkGemmAxes};
 
 const Provider& ck_tile_provider() {
   static const CkTile instance;

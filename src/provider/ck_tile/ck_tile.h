@@ -19,10 +19,37 @@
 /// that CK pairs with A's (make_gemm). parse() also reads "gemm_" body, the bare body (the dispatcher's
 /// identifier), and a leading "benchmark_". Suffix words that say something a signature here cannot hold
 /// (other fused operations, extra D tensors, sparsity) are refused by name.
+#include <array>
+#include <span>
 #include <string>
 #include <string_view>
 
 #include <kscout/provider.h>
+
+namespace kscout::ck_tile {
+
+// ---- Words that the config spaces of CK Tile share, and what they mean for every op.
+
+// The first entries keep the order of CK's own feature encoding, so that positions can be read beside its
+// tables.
+inline constexpr std::array<std::string_view, 16> kPipelineWords = {
+    "compv3",   "compv4",      "compv5",         "mem",          "preshufflev2", "basic_v1",
+    "compv6",   "compv1",      "compv2",         "preshufflev1", "wavelet",      "comp_async",
+    "comp_tdm", "comp_tdm_v2", "basic_async_v1", "depthwise"};
+/// GEMMs have no depthwise kernels.
+inline constexpr std::span<const std::string_view> kGemmPipelineWords = std::span(kPipelineWords).first<15>();
+inline constexpr std::array<std::string_view, 3> kSchedulerWords = {"intrawave", "interwave", "auto"};
+inline constexpr std::array<std::string_view, 7> kEpilogueWords = {
+    "default", "cshuffle", "none", "bias", "activation", "bias_activation", "tdm"};
+
+/// Pipelines that keep two copies of the staged tiles (dispatcher, LDS budget).
+inline constexpr std::array<std::string_view, 3> kDoubleBuffered = {"compv4", "preshufflev2", "comp_async"};
+/// Pipelines of which only one work-group fits a compute unit by design.
+inline constexpr std::array<std::string_view, 2> kAlone = {"compv4", "comp_async"};
+/// What older tools call scheduler `auto`.
+inline constexpr std::string_view kAutoAlias = "default";
+
+}  // namespace kscout::ck_tile
 
 namespace kscout {
 
@@ -62,5 +89,146 @@ enum class CkGemmAxis : std::size_t {
   stream_k,
   count,
 };
+
+// ---- Grouped convolutions of CK Tile: axes, names, traits. Pure: needs no GPU.
+//
+// One list of axes serves the three directions; each has a space of its own. Depthwise kernels (direct, no
+// implicit GEMM) are configs of conv_fwd with pipeline `depthwise`; only theirs have filter, stride and
+// images other than 0.
+//
+// Names, one pair of functions for all forms:
+//
+//     full      = "grouped_conv_" direction "_" dtype "_" layout "_" rank "d_" pipeline "_" epilogue "_"
+//                 scheduler "_" dims "_" dims "_" dims { "_" suffix }       tile, waves, warp tile
+//     depthwise = "grouped_conv_fwd_depthwise_" dtype "_" layout "_2d_" HxW "_f" int "_s" HxW "_p" HxW
+//                 "_nb" int "_sub" HxW "_vec" int "_" int
+//     short     = "grouped_conv_" direction "_" dtype [ "_" layout ] "_" rank "d_" dims "_" pipeline
+//                 [ "_" scheduler ] [ "_gm" int ] [ "_dsb" ] [ "_si" ] [ "_2stage" ]     nothing behind the
+//                 pipeline: unknown; only the scheduler left out: intrawave
+//     key       = "grouped_conv_" direction "_" dtype [ "_" layout ] "_" rank "d_" dims "_" dims "_" dims "_" pipeline
+//                 [ "_" specialization ]
+//     direction = "fwd" | "forward" | "bwd_data" | "bwd_weight"
+//     dims      = int "x" int "x" int
+//     suffix    = "vec" int "_" int "_" int            absent: 4, 8, 8
+//               | "bpc" int | "wg" int | "gm" int      work-groups per unit, wave groups, groups merged
+//               | "dsb" | "2stage" | specialization | "explicit_gemm"
+//               | "streamk" [ "_linear" | "_tree" ] [ "_persistent" ]
+//               | "large_tensor" (also "si") | "pad" three digits
+//               | "splitk" int | "Wei" dtype | "Out" dtype | "Acc" dtype                    (ours)
+//
+// print() writes the form that says what a config knows: `full` when every axis is known, `short` or `key`
+// when exactly theirs are. Suffixes print in the order above. parse() reads suffixes in any order, a leading
+// "benchmark_", and the form of profiler logs (full without waves and warp tile), which becomes `short`.
+
+extern const ConfigSpace ck_tile_conv_fwd_space;
+extern const ConfigSpace ck_tile_conv_bwd_data_space;
+extern const ConfigSpace ck_tile_conv_bwd_weight_space;
+
+/// The space of a direction. Throws unsupported for gemm.
+const ConfigSpace& ck_tile_conv_space(Op op);
+
+/// A direction as CK Tile's trait files, tables and trainer name it: forward, bwd_data, bwd_weight; empty for
+/// gemm.
+constexpr std::string_view ck_variant(Op op) noexcept {
+  switch (op) {
+    case Op::conv_fwd:
+      return "forward";
+    case Op::conv_bwd_data:
+      return "bwd_data";
+    case Op::conv_bwd_weight:
+      return "bwd_weight";
+    default:
+      return {};
+  }
+}
+
+/// Axes by position, for code that fills or reads many configs.
+enum class CkConvAxis : std::size_t {
+  tile_m,
+  tile_n,
+  tile_k,
+  warp_m,
+  warp_n,
+  warp_k,
+  warp_tile_m,
+  warp_tile_n,
+  warp_tile_k,
+  pipeline,
+  scheduler,
+  epilogue,
+  pad_m,
+  pad_n,
+  pad_k,
+  vec_a,
+  vec_b,
+  vec_c,
+  wave_groups,
+  blocks_per_cu,
+  merged_groups,
+  double_buffer,
+  two_stage,
+  explicit_gemm,
+  split_image,
+  specialization,
+  stream_k,
+  split_k,
+  filter,
+  stride_h,
+  stride_w,
+  images,
+  count,
+};
+
+const Axis& axis_of(CkConvAxis axis) noexcept;
+inline std::int32_t& value_of(KernelConfig& config, CkConvAxis axis) noexcept {
+  return config[static_cast<std::size_t>(axis)];
+}
+inline std::int32_t value_of(const KernelConfig& config, CkConvAxis axis) noexcept {
+  return config[static_cast<std::size_t>(axis)];
+}
+/// Sets a word axis, e.g. pipeline to "mem".
+void set_word(KernelConfig& config, CkConvAxis axis, std::string_view word);
+bool has_word(const KernelConfig& config, CkConvAxis axis, std::string_view word);
+
+/// A config with what a name without suffixes says: intrawave, cshuffle, padded, vectors 4, 8, 8, no feature.
+/// Tile, waves, warp tile and pipeline are still unknown.
+KernelConfig plain_ck_conv(Op op);
+/// What the name of a depthwise kernel leaves unsaid; what it says is still as in plain_ck_conv.
+KernelConfig plain_ck_depthwise();
+
+/// True when a name begins like one of these.
+bool is_ck_tile_conv_name(std::string_view name) noexcept;
+std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& config);
+
+/// Which of the spellings a name was written in.
+enum class CkSpelling : std::uint8_t {
+  full,      ///< of today's code generator
+  shorter,   ///< of the benchmarks: tile before the pipeline; no waves, warp tile or widths
+  older,     ///< of the first benchmarks: as `shorter`, and nothing behind the pipeline
+  profiler,  ///< of profiler logs: `full` without waves and warp tile
+  key,       ///< of a dispatcher's kernel key
+};
+template <>
+struct EnumWords<CkSpelling> {
+  static constexpr std::string_view what = "spelling";
+  static constexpr std::array<std::string_view, 5> words = {"full", "shorter", "older", "profiler", "key"};
+};
+
+/// `spelling`, when given, says how the name was written; print_ck_tile_conv prints the current spelling of
+/// what it tells.
+NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling = nullptr);
+
+/// The three numbers of a first-generation table, which calls them block_size, gemm_m_per_block and
+/// gemm_n_per_block. They are the tile's m, n, k (`shifted`) in tables made from names, and what they say in
+/// later ones; the name beside them decides.
+struct CkTableTile {
+  std::int32_t m = KernelConfig::unknown, n = KernelConfig::unknown, k = KernelConfig::unknown;
+  bool shifted = false;
+};
+/// Throws corrupt_data when the columns fit the name in neither meaning.
+CkTableTile read_ck_table_tile(const KernelConfig& named, std::int32_t block_size,
+                               std::int32_t gemm_m_per_block, std::int32_t gemm_n_per_block);
+
+Traits ck_tile_conv_traits(const Signature& signature, const KernelConfig& config, const Device& device);
 
 }  // namespace kscout

@@ -1,10 +1,8 @@
-#include "provider/ck_tile/conv.h"
-
 #include <algorithm>
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "provider/ck_tile/words.h"
+#include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
 namespace {

@@ -5,9 +5,8 @@
 
 #include <kscout/conv_problem.h>
 
-#include "provider/ck_tile/conv.h"
+#include "provider/ck_tile/ck_tile.h"
 #include "provider/ck_tile/name_reader.h"
-#include "provider/ck_tile/words.h"
 
 namespace kscout {
 namespace {

@@ -4,9 +4,7 @@
 #include <array>
 
 #include "provider/ck_tile/ck_tile.h"
-#include "provider/ck_tile/conv.h"
 #include "provider/ck_tile/name_reader.h"
-#include "provider/ck_tile/words.h"
 
 namespace kscout {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "provider/gemm_signature_name.h"
+#include "provider/name_reader.h"
 
 namespace kscout {
 
@@ -13,7 +13,7 @@ constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_a
 // Bits of CUBLASLT_MATMUL_INNER_SHAPE: instruction that the inner loop is made of.
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
-constexpr Axis kAxes[] = {
+constexpr Axis kCublasLtAxes[] = {
     {"version", "1", "release of the library that the algorithm's numbers are of; 0 = whichever is there"},
     {"suggestion", "1",
      "n: what the library's own heuristic names n-th for the problem; 0: the algorithm that follows"},
@@ -31,15 +31,15 @@ constexpr Axis kAxes[] = {
     {"cluster_n", "blocks", "blocks of a cluster along N; 0 = the library's choice"},
 };
 
-constexpr std::int32_t CublasLtConfig::*kFields[] = {
+constexpr std::int32_t CublasLtConfig::*kCublasLtFields[] = {
     &CublasLtConfig::version,   &CublasLtConfig::suggestion, &CublasLtConfig::algorithm,
     &CublasLtConfig::tile_m,    &CublasLtConfig::tile_n,     &CublasLtConfig::tile_k,
     &CublasLtConfig::stages,    &CublasLtConfig::split_k,    &CublasLtConfig::reduction,
     &CublasLtConfig::swizzle,   &CublasLtConfig::custom,     &CublasLtConfig::inner,
     &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
-static_assert(std::size(kFields) == std::size(kAxes));
+static_assert(std::size(kCublasLtFields) == std::size(kCublasLtAxes));
 
-void check_signature(const Signature& s) {
+void check_cublaslt_signature(const Signature& s) {
   if (const std::string why = cublaslt_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
 }
 
@@ -59,7 +59,7 @@ class CublasLtProvider final : public Provider {
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    check_signature(signature);
+    check_cublaslt_signature(signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
     const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
     if (c.suggestion > 0) return head + fmt::format("suggestion{}", c.suggestion);
@@ -146,7 +146,7 @@ class CublasLtProvider final : public Provider {
 
 }  // namespace
 
-constexpr ConfigSpace cublaslt_gemm_space{"cublaslt", Op::gemm, kAxes};
+constexpr ConfigSpace cublaslt_gemm_space{"cublaslt", Op::gemm, kCublasLtAxes};
 
 const Provider& cublaslt_provider() {
   static const CublasLtProvider provider;
@@ -159,20 +159,20 @@ CublasLtConfig CublasLtConfig::from(const KernelConfig& config) {
          config.space ? config.space->provider : "no space");
   }
   CublasLtConfig c;
-  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
+  for (std::size_t i = 0; i < std::size(kCublasLtAxes); ++i) {
     if (config[i] < 0) {
       fail(Errc::invalid_argument, "cublaslt gemm: axis {} is {}; every axis needs a value of at least 0",
-           kAxes[i].name, config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]));
+           kCublasLtAxes[i].name, config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]));
     }
-    axis_value_text(kAxes[i], config[i]);  // throws when an enum's value has no word
-    c.*kFields[i] = config[i];
+    axis_value_text(kCublasLtAxes[i], config[i]);  // throws when an enum's value has no word
+    c.*kCublasLtFields[i] = config[i];
   }
   return c;
 }
 
 KernelConfig CublasLtConfig::kernel_config() const {
   KernelConfig config(cublaslt_gemm_space);
-  for (std::size_t i = 0; i < std::size(kFields); ++i) config[i] = this->*kFields[i];
+  for (std::size_t i = 0; i < std::size(kCublasLtFields); ++i) config[i] = this->*kCublasLtFields[i];
   return config;
 }
 

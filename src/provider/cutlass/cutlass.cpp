@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "provider/gemm_signature_name.h"
+#include "provider/name_reader.h"
 
 namespace kscout {
 
@@ -14,7 +14,7 @@ constexpr std::string_view kEpilogues[] = {"tma", "nosmem", "smem"};
 constexpr std::string_view kRasters[] = {"along_m", "along_n"};
 constexpr std::string_view kParts[] = {"data_parallel", "split_k", "stream_k"};
 
-constexpr Axis kAxes[] = {
+constexpr Axis kCutlassAxes[] = {
     {"pipeline", "1",
      "wgmma_coop: two warpgroups share a tile; wgmma_pingpong: each has its own; mma80: instructions of "
      "sm_80, "
@@ -46,14 +46,14 @@ constexpr Axis kAxes[] = {
     {"split_k", "1", "parts of K summed at the end", {}, true},
 };
 
-constexpr std::int32_t CutlassConfig::*kFields[] = {
+constexpr std::int32_t CutlassConfig::*kCutlassFields[] = {
     &CutlassConfig::pipeline,  &CutlassConfig::tile_m,        &CutlassConfig::tile_n,
     &CutlassConfig::tile_k,    &CutlassConfig::warp_m,        &CutlassConfig::warp_n,
     &CutlassConfig::cluster_m, &CutlassConfig::cluster_n,     &CutlassConfig::scheduler,
     &CutlassConfig::epilogue,  &CutlassConfig::stages,        &CutlassConfig::align,
     &CutlassConfig::swap_ab,   &CutlassConfig::fast_accum,    &CutlassConfig::raster,
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
-static_assert(std::size(kFields) == std::size(kAxes));
+static_assert(std::size(kCutlassFields) == std::size(kCutlassAxes));
 
 /// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
 constexpr std::int32_t kFirstAlgorithm = 1000;
@@ -63,7 +63,7 @@ constexpr std::int32_t kWays = 4;
 
 constexpr std::string_view kPrefix = "cutlass_gemm_";
 
-void check_signature(const Signature& s) {
+void check_cutlass_signature(const Signature& s) {
   if (const std::string why = cutlass_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
 }
 
@@ -187,7 +187,7 @@ class CutlassProvider final : public Provider {
 
 }  // namespace
 
-constexpr ConfigSpace cutlass_gemm_space{"cutlass", Op::gemm, kAxes};
+constexpr ConfigSpace cutlass_gemm_space{"cutlass", Op::gemm, kCutlassAxes};
 
 const Provider& cutlass_provider() {
   static const CutlassProvider provider;
@@ -200,27 +200,28 @@ CutlassConfig CutlassConfig::from(const KernelConfig& config) {
          config.space ? config.space->provider : "no space");
   }
   CutlassConfig c;
-  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
-    const bool flag = kFields[i] == &CutlassConfig::swap_ab || kFields[i] == &CutlassConfig::fast_accum;
+  for (std::size_t i = 0; i < std::size(kCutlassAxes); ++i) {
+    const bool flag =
+        kCutlassFields[i] == &CutlassConfig::swap_ab || kCutlassFields[i] == &CutlassConfig::fast_accum;
     if (config[i] < 0 || (flag && config[i] > 1)) {
-      fail(Errc::invalid_argument, "cutlass gemm: axis {} is {}; {}", kAxes[i].name,
+      fail(Errc::invalid_argument, "cutlass gemm: axis {} is {}; {}", kCutlassAxes[i].name,
            config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]),
            flag ? "it is 0 or 1" : "every axis needs a value of at least 0");
     }
-    axis_value_text(kAxes[i], config[i]);  // throws when an enum's value has no word
-    c.*kFields[i] = config[i];
+    axis_value_text(kCutlassAxes[i], config[i]);  // throws when an enum's value has no word
+    c.*kCutlassFields[i] = config[i];
   }
   return c;
 }
 
 KernelConfig CutlassConfig::kernel_config() const {
   KernelConfig config(cutlass_gemm_space);
-  for (std::size_t i = 0; i < std::size(kFields); ++i) config[i] = this->*kFields[i];
+  for (std::size_t i = 0; i < std::size(kCutlassFields); ++i) config[i] = this->*kCutlassFields[i];
   return config;
 }
 
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {
-  check_signature(signature);
+  check_cutlass_signature(signature);
   const CutlassConfig c = CutlassConfig::from(config);
   return fmt::format("{}{}__{}_{}x{}x{}_w{}x{}_c{}x{}_{}_{}_s{}_a{}{}{}", kPrefix,
                      gemm_signature_text(signature), kPipelines[c.pipeline], c.tile_m, c.tile_n, c.tile_k,

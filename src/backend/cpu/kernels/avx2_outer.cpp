@@ -1,6 +1,5 @@
 // Outer-product kernels, avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
-#include "backend/cpu/kernels/isa-inl.h"
 #include "backend/cpu/kernels/outer-inl.h"
 
 namespace kscout::cpu {

@@ -1,6 +1,5 @@
 // Outer-product kernels, avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
-#include "backend/cpu/kernels/isa-inl.h"
 #include "backend/cpu/kernels/outer-inl.h"
 
 namespace kscout::cpu {

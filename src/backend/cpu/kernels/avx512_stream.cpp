@@ -1,6 +1,5 @@
 // Dot-product and row-update kernels and packing, avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
-#include "backend/cpu/kernels/isa-inl.h"
 #include "backend/cpu/kernels/stream-inl.h"
 
 namespace kscout::cpu {

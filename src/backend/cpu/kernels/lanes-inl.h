@@ -1,5 +1,7 @@
-// Loads and stores of the first lanes of a vector. Include inside no namespace, after isa-inl.h.
+// Loads and stores of the first lanes of a vector. Include inside no namespace.
 #include <cstring>
+
+#include "core/isa-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {

@@ -1,8 +1,4 @@
 // Outer-product kernels, scalar.
-#define HWY_COMPILE_ONLY_SCALAR  // one lane; EMU128 is miscompiled by GCC 12 (its bug 106322)
-#include <hwy/cache_control.h>
-#include <hwy/highway.h>
-
 #include "backend/cpu/kernels/outer-inl.h"
 
 namespace kscout::cpu {

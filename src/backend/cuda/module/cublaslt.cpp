@@ -6,9 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cuda/module/checks.h"
-#include "backend/cuda/module/cublaslt_enums.h"
-#include "backend/cuda/module/cublaslt_library.h"
+#include "backend/cuda/module/device.h"
 
 namespace kscout::cuda {
 

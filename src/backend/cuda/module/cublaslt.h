@@ -4,9 +4,57 @@
 ///
 /// The library's matrices are column-major; ours are given to it as they lie: it computes the transposed
 /// C^T = B^T A^T, so its rows are our columns, and its bias along rows is ours along columns.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include <cublasLt.h>
+
 #include "backend/cuda/module.h"
+#include "backend/cuda/module/device.h"
 
 namespace kscout::cuda {
+
+// ---- cuBLASLt, loaded when it is first used: the module runs with whatever release of its major version is
+// there.
+
+// clang-format off
+#define KSCOUT_CUBLASLT_FUNCTIONS(F)                                                                          \
+  F(Create) F(Matmul) F(MatmulAlgoCapGetAttribute) F(MatmulAlgoCheck) F(MatmulAlgoConfigGetAttribute)         \
+  F(MatmulAlgoConfigSetAttribute) F(MatmulAlgoGetHeuristic) F(MatmulAlgoGetIds) F(MatmulAlgoInit)             \
+  F(MatmulDescCreate) F(MatmulDescDestroy) F(MatmulDescSetAttribute) F(MatmulPreferenceCreate)                \
+  F(MatmulPreferenceDestroy) F(MatmulPreferenceSetAttribute) F(MatrixLayoutCreate) F(MatrixLayoutDestroy)     \
+  F(MatrixLayoutSetAttribute) F(GetVersion) F(GetStatusString)
+// clang-format on
+
+struct CublasLt {
+#define KSCOUT_MEMBER(name) decltype(&cublasLt##name) name;
+  KSCOUT_CUBLASLT_FUNCTIONS(KSCOUT_MEMBER)
+#undef KSCOUT_MEMBER
+};
+
+/// Null when it cannot be loaded: error_text() says why. KSCOUT_CUBLASLT names a file; else the usual name of
+/// the major version that the module was built for, then the toolkit's folder.
+const CublasLt* cublaslt();
+
+// ---- The library's numbers for tiles, stages and clusters as pairs of sizes. The lists are made from the
+// names in its header when the module is configured (cmake/KscoutCuda.cmake).
+
+/// A value of one of the library's enums; `sizes` as they stand in its name: rows x columns of the library's
+/// own (transposed) matrix, or K x stages, 0 for AUTO.
+struct NamedSizes {
+  std::int32_t first, second;
+  std::uint32_t value;
+};
+
+std::span<const NamedSizes> tile_names() noexcept;
+std::span<const NamedSizes> stage_names() noexcept;
+std::span<const NamedSizes> cluster_names() noexcept;
+
+/// Null for a value, or a pair of sizes, that the header does not have.
+const NamedSizes* find_value(std::span<const NamedSizes> names, std::uint32_t value) noexcept;
+const NamedSizes* find_sizes(std::span<const NamedSizes> names, std::int32_t first,
+                             std::int32_t second) noexcept;
 
 Answer make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
                    Matmul** matmul);

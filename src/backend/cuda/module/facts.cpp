@@ -1,11 +1,9 @@
-#include "backend/cuda/module/facts.h"
-
 #include <string>
 
 #include <dlfcn.h>
 
-#include "backend/cuda/module/checks.h"
-#include "backend/cuda/module/cublaslt_library.h"
+#include "backend/cuda/module/cublaslt.h"
+#include "backend/cuda/module/device.h"
 
 namespace kscout::cuda {
 

@@ -5,9 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "backend/cuda/module/checks.h"
 #include "backend/cuda/module/cublaslt.h"
-#include "backend/cuda/module/facts.h"
+#include "backend/cuda/module/device.h"
 #include "backend/cuda/module/kernels.h"
 
 namespace kscout::cuda {

@@ -1,0 +1,312 @@
+// Where the module is, and what its facts mean in our words.
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+
+#include <dlfcn.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "core/fail.h"
+#include "measure/timing.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr const char* kModuleName = "libkscout_cuda.so";
+constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
+
+/// Folder of the program, and of the library that this code is in.
+std::vector<std::filesystem::path> own_folders() {
+  std::vector<std::filesystem::path> folders;
+  std::error_code error;
+  folders.push_back(std::filesystem::read_symlink("/proc/self/exe", error).parent_path());
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_folders), &info) != 0 && info.dli_fname)
+    folders.push_back(std::filesystem::path(info.dli_fname).parent_path());
+  return folders;
+}
+
+/// "NVIDIA H200 NVL" -> "h200-nvl".
+std::string short_name(std::string_view model) {
+  std::string name;
+  for (const char c : model) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte)) {
+      name += static_cast<char>(std::tolower(byte));
+    } else if (!name.empty() && name.back() != '-') {
+      name += '-';
+    }
+  }
+  while (name.ends_with('-')) name.pop_back();
+  if (name.starts_with("nvidia-")) name.erase(0, 7);
+  return name.empty() ? "gpu" : name;
+}
+
+/// The preset whose name begins the model's, the longest; null when the GPU is no whole one of that kind.
+const Device* preset_of(const std::string& name, const Device& live, Device& storage) {
+  std::string best;
+  for (const std::string& preset : device_preset_names()) {
+    const bool begins = name == preset || name.starts_with(preset + "-");
+    if (begins && preset.size() > best.size()) best = preset;
+  }
+  if (best.empty()) return nullptr;
+  storage = device_preset(best);
+  return storage.arch == live.arch && storage.cores == live.cores ? &storage : nullptr;
+}
+
+template <class V>
+bool is_known(const V& value) {
+  if constexpr (std::is_floating_point_v<V>) return value == value;
+  if constexpr (std::is_same_v<V, std::string>) return !value.empty();
+  return true;
+}
+
+double known(double value) { return value > 0 ? value : Device::unknown; }
+
+}  // namespace
+
+std::string cuda_missing() {
+  std::error_code error;
+  if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) {
+    return std::filesystem::exists(named, error) ? ""
+                                                 : fmt::format("KSCOUT_CUDA_MODULE={} is not there", named);
+  }
+  if (cuda::module_file().empty()) {
+    return fmt::format(
+        "{} is not beside the program; it is built where nvcc is, or KSCOUT_CUDA_MODULE names it",
+        kModuleName);
+  }
+  const bool driver = std::ranges::any_of(
+      kDriverFiles, [&](const char* file) { return std::filesystem::exists(file, error); });
+  return driver ? "" : "this machine has no NVIDIA driver";
+}
+
+namespace cuda {
+
+std::filesystem::path module_file() {
+  if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) return named;
+  std::error_code error;
+  for (const auto& folder : own_folders()) {
+    for (const auto& place :
+         {folder / kModuleName, folder.parent_path() / "lib/kscout" / kModuleName,
+          folder / "kscout" / kModuleName, folder.parent_path() / "kscout" / kModuleName}) {
+      if (std::filesystem::exists(place, error)) return place;
+    }
+  }
+  return {};
+}
+
+Module& load_module() {
+  static Module& loaded = []() -> Module& {
+    if (const std::string why = cuda_missing(); !why.empty())
+      fail(Errc::unsupported, "backend cuda: {}", why);
+    const std::string file = module_file().string();
+    void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!library) fail(Errc::unsupported, "backend cuda: {}", dlerror());
+    const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
+    Module* const module = entry ? entry(kModuleAbi) : nullptr;
+    if (!module) fail(Errc::corrupt_data, "{}: of another version than this program; build it again", file);
+    return *module;
+  }();
+  return loaded;
+}
+
+Device describe(const Facts& f) {
+  Device live;
+  live.name = short_name(f.model);
+  live.kind = DeviceKind::gpu;
+  live.vendor = "NVIDIA";
+  live.arch = fmt::format("sm_{}{}", f.compute_major, f.compute_minor);
+  live.model = f.model;
+  live.cores = known(f.cores);
+  live.simds_per_core = 4;
+  live.max_clock_mhz = known(f.clock_mhz);
+  live.wavefront_size = known(f.warp_lanes);
+  live.max_waves_per_core = known(f.warp_lanes > 0 ? double(f.max_threads_per_core) / f.warp_lanes : 0);
+  live.shared_bytes_per_core = known(f.shared_bytes_per_core);
+  live.l2_bytes = known(f.l2_bytes);
+  live.memory_gb_s = known(2 * f.memory_clock_mhz * f.memory_bus_bits / 8 / 1e3);
+  Device storage;
+  const Device* const preset = preset_of(live.name, live, storage);
+  if (!preset) {
+    live.name += fmt::format("-{}sm", f.cores);
+    return live;
+  }
+  Device known_facts = *preset;
+  for_each_field<Device>([&](const auto& field) {
+    if (!is_known(known_facts.*field.member)) known_facts.*field.member = live.*field.member;
+  });
+  return known_facts;
+}
+
+std::map<std::string, std::string> versions_of(const Facts& f) {
+  const auto dotted = [](int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); };
+  return {{"gpu_model", f.model},
+          {"gpu_count", std::to_string(f.devices)},
+          {"driver_release", f.driver_release},
+          {"driver_cuda", dotted(f.driver_version)},
+          {"cuda_runtime", dotted(f.runtime_version)},
+          {"cublaslt_version", std::to_string(f.cublaslt_version)}};
+}
+
+}  // namespace cuda
+}  // namespace kscout
+
+namespace kscout::cuda {
+
+namespace {
+
+class GpuMemory final : public Memory {
+ public:
+  void* allocate(std::size_t bytes) override {
+    Module& module = open_module();
+    void* memory = nullptr;
+    check(module, module.allocate(bytes, &memory));
+    return memory;
+  }
+  void release(void* memory) noexcept override { load_module().release(memory); }
+  void copy(const MatrixCopy& copy, Stream stream) override {
+    Module& module = open_module();
+    check(module, module.copy(copy, stream.handle));
+  }
+  void set(void* to, std::byte value, std::size_t bytes, Stream stream) override {
+    Module& module = open_module();
+    check(module, module.set(to, std::to_integer<std::uint8_t>(value), bytes, stream.handle));
+  }
+  void read(void* to_host, const void* from, std::size_t bytes, Stream stream) override {
+    Module& module = open_module();
+    check(module, module.read(to_host, from, bytes, stream.handle));
+  }
+  void write(void* to, const void* from_host, std::size_t bytes, Stream stream) override {
+    Module& module = open_module();
+    check(module, module.write(to, from_host, bytes, stream.handle));
+  }
+};
+
+class GpuInstruments final : public Instruments {
+ public:
+  Memory& memory() override { return gpu_memory(); }
+
+  double memory_bytes() override {
+    if (memory_bytes_ == 0) {
+      Module& module = open_module();
+      Facts facts;
+      check(module, module.facts(used_cuda_device(), &facts));
+      memory_bytes_ = 0.75 * facts.memory_bytes;
+    }
+    return memory_bytes_;
+  }
+
+  std::byte* map(std::size_t bytes) override { return static_cast<std::byte*>(memory().allocate(bytes)); }
+  void unmap(std::byte* mapped, std::size_t) noexcept override { memory().release(mapped); }
+  std::size_t stagger() const noexcept override { return 0; }
+  void protect(std::byte*, std::size_t, bool) override {
+  }  // a GPU's memory cannot be protected from its kernels
+
+  void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
+    std::vector<std::uint32_t> flips;
+    for (std::int64_t block = 0; block < count; block += kFillBlock)
+      flips.push_back(fill_flips(operand, seed, block));
+    Module& module = open_module();
+    check(module, module.fill(dtype, data, count, operand, flips.data()));
+  }
+
+  void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
+              std::span<double> out) override {
+    Module& module = open_module();
+    if (indices.empty()) return;
+    check(module,
+          module.gather(dtype, data, indices.data(), static_cast<std::int64_t>(indices.size()), out.data()));
+  }
+
+  Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
+                   Squares squares) override {
+    const auto rows = static_cast<std::size_t>(items * view.rows);
+    Product out;
+    out.value.resize(rows);
+    if (squares != Squares::none) out.squares.resize(rows);
+    Module& module = open_module();
+    check(module,
+          module.multiply(view, data, items, x.data(), x.size() != static_cast<std::size_t>(view.columns),
+                          squares, out.value.data(), out.squares.data()));
+    return out;
+  }
+
+  void evict(std::span<const Region>) override {
+    Module& module = open_module();
+    check(module, module.evict());
+  }
+
+  /// One call is timed between two stamps in the queue. Several are captured into a graph and replayed, since
+  /// a short kernel ends before the program has put the next one into the queue.
+  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+    Module& module = open_module();
+    if (calls > 1) {
+      void* stream = nullptr;
+      check(module, module.capture(&stream));
+      try {
+        for (int i = 0; i < calls; ++i) launch.run(buffers, workspace, {stream});
+      } catch (...) {
+        module.end_capture();
+        throw;
+      }
+      check(module, module.end_capture());
+    }
+    check(module, module.stamp(0));
+    if (calls > 1) {
+      check(module, module.replay());
+    } else {
+      launch.run(buffers, workspace);
+    }
+    check(module, module.stamp(1));
+    double us = 0;
+    check(module, module.elapsed(&us));
+    return us / calls;
+  }
+
+  double batch_us() const noexcept override { return 100; }
+  /// CUDA loads a kernel when it is first launched: 2 to 4 ms for one of cuBLASLt's on an H200's host, 22 ms
+  /// for the first of a library's part.
+  double loading_us() const noexcept override { return 200'000; }
+
+  bool slowed() override {
+    // Asking takes the driver longer than many a kernel runs, and heat lasts.
+    constexpr std::int64_t kEveryNs = 50'000'000;
+    if (now_ns() - asked_ns_ > kEveryNs) {
+      asked_ns_ = now_ns();
+      State state;
+      Module& module = open_module();
+      slowed_ = module.state(&state) == Answer::done && (state.slowdowns & kSlowed) != 0;
+    }
+    return slowed_;
+  }
+
+  double clock_mhz() override {
+    State state;
+    Module& module = open_module();
+    const bool told = module.state(&state) == Answer::done && state.sm_clock_mhz > 0;
+    return told ? state.sm_clock_mhz : std::numeric_limits<double>::quiet_NaN();
+  }
+  bool usable() override { return load_module().healthy(); }
+
+ private:
+  double memory_bytes_ = 0;
+  std::int64_t asked_ns_ = 0;
+  bool slowed_ = false;
+};
+
+}  // namespace
+
+Memory& gpu_memory() noexcept {
+  static GpuMemory instance;
+  return instance;
+}
+
+Instruments& gpu_instruments() noexcept {
+  static GpuInstruments instance;
+  return instance;
+}
+
+}  // namespace kscout::cuda

@@ -1,0 +1,45 @@
+#pragma once
+/// \file
+/// How the module keeps and passes on what went wrong.
+#include <cstdint>
+#include <cstdio>
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <kscout/types.h>
+
+#include "backend/cuda/module.h"
+#include "measure/instruments.h"
+
+namespace kscout::cuda {
+
+/// Text of the last failure in this thread.
+inline char* error_text() {
+  static thread_local char text[512] = "";
+  return text;
+}
+
+/// `format` and what follows are printf's.
+template <class... Args>
+Answer answer(Answer what, const char* format, Args... args) {
+  if constexpr (sizeof...(args) == 0) {
+    std::snprintf(error_text(), 512, "%s", format);
+  } else {
+    std::snprintf(error_text(), 512, format, args...);
+  }
+  return what;
+}
+
+inline Answer check_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return Answer::done;
+  return answer(Answer::failed, "%s: %s", what, cudaGetErrorString(status));
+}
+
+// ---- What the driver says of a GPU, at rest and at work.
+
+Answer read_facts(std::int32_t device, Facts& facts);
+/// Of the open device, through NVML; unsupported where that library is not.
+Answer read_state(std::int32_t device, State& state);
+
+}  // namespace kscout::cuda

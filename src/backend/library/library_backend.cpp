@@ -1,0 +1,302 @@
+
+#include "backend/library/library_backend.h"
+
+#include <algorithm>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/files.h"
+#include "core/hash.h"
+#include "core/log.h"
+#include "core/names.h"
+#include "core/process.h"
+#include "family/rules.h"
+#include "measure/operands.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
+
+/// How long a library may take to load.
+double limit_seconds() {
+  constexpr double kDefault = 30, kMost = 86400;
+  const std::string text = environment(kLimitVariable);
+  if (text.empty()) return kDefault;
+  const auto seconds = parse_field<double>(kLimitVariable, text);
+  if (!(seconds > 0 && seconds <= kMost)) {
+    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMost);
+  }
+  return seconds;
+}
+
+void check_checksum(const LibraryIndex& index) {
+  if (is_absent(index.library)) {
+    fail(Errc::not_found, "{}: its library {} is not there", index.file.string(), index.library.string());
+  }
+  const std::uint64_t found = text_hash(read_file(index.library));
+  if (found == index.checksum) return;
+  fail(Errc::corrupt_data, "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}",
+       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum));
+}
+
+kscout_kernel_library_get_function entry_of(void* handle) {
+  return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
+}
+
+/// Everything that could crash before a kernel is called. What fails in order is told by the same steps here.
+void try_loading(const LibraryIndex& index) {
+  const std::string file = index.library.string();
+  const ChildResult loaded = in_child(limit_seconds(), [&] {
+    if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+      if (const auto get = entry_of(handle)) get();
+    }
+    return std::string("loaded");
+  });
+  if (loaded.failure.empty()) return;
+  fail(Errc::device_failure, "{}: loading it {}{}; rebuild it or remove its index", file, loaded.failure,
+       loaded.timed_out ? fmt::format(" ({} sets the limit)", kLimitVariable) : "");
+}
+
+void check_library(const LibraryIndex& index, const kscout_kernel_library* library) {
+  const std::string file = index.library.string();
+  if (!library) fail(Errc::corrupt_data, "{}: {} returned null", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
+  if (library->abi != KSCOUT_KERNEL_ABI) {
+    fail(Errc::corrupt_data, "{}: it speaks ABI {}, its index and this program ABI {}: build it again", file,
+         library->abi, KSCOUT_KERNEL_ABI);
+  }
+  if (library->struct_size < sizeof(kscout_kernel_library) || library->kernel_size < sizeof(kscout_kernel) ||
+      (library->kernel_count > 0 && !library->kernels)) {
+    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} says ({} and {} bytes)", file,
+         KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
+  }
+  if (!library->backend || index.backend != library->backend) {
+    fail(Errc::corrupt_data, "{}: made for backend '{}', the index says '{}'", file,
+         library->backend ? library->backend : "", index.backend);
+  }
+}
+
+}  // namespace
+
+const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+  check_checksum(index);
+  try_loading(index);
+  const std::string file = index.library.string();
+  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail(Errc::corrupt_data, "{}: cannot be loaded: {}", file, dlerror());
+  const auto get = entry_of(handle);
+  if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
+  const kscout_kernel_library* const library = get();
+  check_library(index, library);
+  if (library->open) {
+    char text[512] = "";
+    if (library->open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
+      text[sizeof text - 1] = 0;
+      fail(Errc::device_failure, "{}: cannot open its device: {}", file, text);
+    }
+  }
+  return *library;
+}
+
+namespace {
+
+/// Text that a function of a library may write.
+struct Message {
+  char text[512] = "";
+  kscout_kernel_message target() { return {text, sizeof text}; }
+  std::string_view view() {
+    text[sizeof text - 1] = 0;
+    return text[0] ? text : "no reason given";
+  }
+};
+
+kscout_conv_shape conv_shape(const ConvProblem& p) {
+  const ConvOutput out = output_sizes(p);
+  return {.struct_size = sizeof(kscout_conv_shape),
+          .rank = static_cast<std::uint32_t>(spatial_rank(p.layout)),
+          .n = p.n,
+          .c = p.c,
+          .k = p.k,
+          .g = p.g,
+          .in = {p.d, p.h, p.w},
+          .filter = {p.z, p.y, p.x},
+          .out = {out.d, out.h, out.w},
+          .stride = {p.stride_d, p.stride_h, p.stride_w},
+          .dilation = {p.dilation_d, p.dilation_h, p.dilation_w},
+          .left_pad = {p.left_pad_d, p.left_pad_h, p.left_pad_w},
+          .right_pad = {p.right_pad_d, p.right_pad_h, p.right_pad_w}};
+}
+
+class LibraryLaunch final : public Launch {
+ public:
+  LibraryLaunch(std::string name, const kscout_kernel& kernel, ProblemRef problem, const KernelConfig& config)
+      : name_(std::move(name)), kernel_(kernel), config_(config) {
+    shape_.struct_size = sizeof shape_;
+    shape_.axis_count = static_cast<std::uint32_t>(config.space->axes.size());
+    shape_.axes = config_.value.data();
+    const ImplicitGemm product = product_of(problem);
+    shape_.m = product.m;
+    shape_.n = product.n;
+    shape_.k = product.k;
+    shape_.batch = product.groups;
+    if (const GemmProblem* const gemm = problem.gemm()) set_strides(*gemm);
+    if (const ConvProblem* const conv = problem.conv()) {
+      conv_ = conv_shape(*conv);
+      shape_.conv = &conv_;
+    }
+    Message message;
+    expect_ok(kernel_.workspace_bytes(&kernel_, &shape_, &workspace_bytes_, message.target()), message);
+  }
+  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into config_ and conv_
+  LibraryLaunch& operator=(const LibraryLaunch&) = delete;
+
+  std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    if (buffers.scale_a || buffers.scale_b)
+      fail(Errc::unsupported, "{}: kernels of libraries take no scales of A or B; fold them into alpha",
+           name_);
+    const kscout_kernel_call call{.struct_size = sizeof call,
+                                  .reserved = 0,
+                                  .a = buffers.a,
+                                  .b = buffers.b,
+                                  .c = buffers.c,
+                                  .bias = buffers.bias,
+                                  .alpha = buffers.alpha,
+                                  .beta = buffers.beta,
+                                  .workspace = workspace,
+                                  .workspace_bytes = workspace_bytes_,
+                                  .stream = stream.handle};
+    Message message;
+    expect_ok(kernel_.run(&kernel_, &shape_, &call, message.target()), message);
+  }
+
+ private:
+  void set_strides(const GemmProblem& problem) {
+    const LeadingDimensions ld = leading_dimensions(problem);
+    shape_.lda = ld.a;
+    shape_.ldb = ld.b;
+    shape_.ldc = ld.c;
+    shape_.stride_a = view_a(problem).batch_stride;
+    shape_.stride_b = view_b(problem).batch_stride;
+    shape_.stride_c = view_c(problem).batch_stride;
+  }
+
+  void expect_ok(std::int32_t status, Message& message) const {
+    if (status == KSCOUT_KERNEL_OK) return;
+    const Errc code = status == KSCOUT_KERNEL_UNSUPPORTED ? Errc::unsupported : Errc::device_failure;
+    fail(code, "{}: {}", name_, message.view());
+  }
+
+  std::string name_;
+  const kscout_kernel& kernel_;
+  KernelConfig config_;
+  kscout_kernel_shape shape_{};
+  kscout_conv_shape conv_{};
+  std::uint64_t workspace_bytes_ = 0;
+};
+
+}  // namespace
+
+LibraryBackend::LibraryBackend(LibraryIndex index)
+    : index_(std::move(index)), device_(find_device(index_.device)) {
+  for (std::size_t i = 0; i < index_.configs.size(); ++i) positions_.emplace(index_.configs[i].config, i);
+}
+
+Memory& LibraryBackend::memory() {
+  return index_.backend == "cpu" ? host_memory() : kscout::backend(index_.backend).memory();
+}
+
+Instruments& LibraryBackend::instruments() {
+  return index_.backend == "cpu" ? Backend::instruments() : kscout::backend(index_.backend).instruments();
+}
+
+Family LibraryBackend::family(const Signature& signature, std::string_view) {
+  const auto first = std::ranges::find(index_.configs, signature, &NamedConfig::signature);
+  if (first == index_.configs.end()) {
+    fail(Errc::unsupported, "library {} has no kernels for {} {} {}{}", index_.name, word(signature.op),
+         word(signature.dtype_a), word(signature.layout), signature.accumulate ? " that read C" : "");
+  }
+  Family family{.provider = std::string(provider()),
+                .signature = signature,
+                .device = device_,
+                .rules = index_.name,
+                .configs = ConfigTable(*first->config.space),
+                .traits = {},
+                .serves = index_.serves,
+                .default_config = 0};
+  for (const NamedConfig& named : index_.configs) {
+    if (named.signature != signature) continue;
+    family.configs.push_back(named.config);
+    family.traits.push_back(index_.provider->traits(signature, named.config, device_));
+  }
+  return family;
+}
+
+bool LibraryBackend::holds(const Signature& signature, const KernelConfig& config) const noexcept {
+  return position(signature, config) < index_.configs.size();
+}
+
+std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const noexcept {
+  const auto [first, last] = positions_.equal_range(config);
+  const auto found = std::find_if(
+      first, last, [&](const auto& entry) { return index_.configs[entry.second].signature == signature; });
+  return found == last ? index_.configs.size() : found->second;
+}
+
+std::string LibraryBackend::absence(const Signature& signature, const KernelConfig& config) {
+  if (!find_word(index_.backend, backend_names())) {
+    return fmt::format("library {} is for backend {}, which is not on this machine", index_.name,
+                       index_.backend);
+  }
+  if (holds(signature, config)) return {};
+  return fmt::format("library {} has no kernel {}", index_.name, config_name(signature, config));
+}
+
+std::string LibraryBackend::refusal(ProblemRef problem, const KernelConfig& config) {
+  if (std::string why = absence(signature_of(problem), config); !why.empty()) return why;
+  const auto rule = refusing_rule(index_.serves, problem, config, device_);
+  return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
+}
+
+void LibraryBackend::open() {
+  const kscout_kernel_library& library = open_library_file(index_);
+  std::vector<std::string_view> names;
+  std::vector<const kscout_kernel*> all;
+  const auto* at = reinterpret_cast<const std::byte*>(library.kernels);
+  for (std::uint64_t i = 0; i < library.kernel_count; ++i, at += library.kernel_size) {
+    all.push_back(reinterpret_cast<const kscout_kernel*>(at));
+    names.emplace_back(all.back()->name);
+  }
+  std::vector<const kscout_kernel*> kernels;
+  for (const std::string& name : index_.kernels) {
+    const auto found = find_word(name, names);
+    if (!found) {
+      fail(Errc::corrupt_data, "{}: the index names a kernel that it lacks: {}", index_.library.string(),
+           unknown_name_message("kernel", name, names));
+    }
+    kernels.push_back(all[*found]);
+  }
+  kernels_ = std::move(kernels);
+}
+
+const kscout_kernel& LibraryBackend::kernel(std::size_t config) {
+  const std::scoped_lock lock(mutex_);
+  if (kernels_.empty()) open();
+  return *kernels_[config];
+}
+
+std::unique_ptr<Launch> LibraryBackend::prepare(ProblemRef problem, const KernelConfig& config) {
+  check(problem);
+  if (const std::string why = refusal(problem, config); !why.empty()) {
+    fail(Errc::unsupported, "{}: {}", print(problem), why);
+  }
+  const std::size_t at = position(signature_of(problem), config);
+  return std::make_unique<LibraryLaunch>(index_.kernels[at], kernel(at), problem, config);
+}
+
+}  // namespace kscout

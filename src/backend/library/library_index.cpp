@@ -1,0 +1,178 @@
+
+#include "backend/library/library_index.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include <kscout/kernel_library.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "core/json_fields.h"
+#include "core/names.h"
+#include "family/family_file.h"
+
+namespace kscout {
+
+namespace {
+constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kChecksumKind = "fnv1a64:";
+constexpr std::string_view kLibraryBackends[] = {"cpu", "cuda", "hip"};
+
+/// Takes members of one object by name; those that nobody takes are errors.
+class Members {
+ public:
+  Members(const Json& object, std::string what, const std::filesystem::path& file)
+      : object_(object), what_(std::move(what)), file_(file) {
+    if (!object.is_object()) bad("is no object");
+  }
+
+  template <class... Args>
+  [[noreturn]] void bad(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(Errc::corrupt_data, "{}: {} {}", file_.string(), what_,
+         fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  const Json* find(std::string_view name) {
+    taken_.emplace_back(name);
+    const auto found = object_.find(std::string(name));
+    return found == object_.end() ? nullptr : &*found;
+  }
+  std::string text(std::string_view name) {
+    const Json* const value = find(name);
+    if (!value || !value->is_string()) bad("needs '{}', a text", name);
+    return value->get<std::string>();
+  }
+  std::string text_or(std::string_view name, std::string_view otherwise) {
+    return object_.contains(std::string(name)) ? text(name) : (find(name), std::string(otherwise));
+  }
+  std::int64_t number(std::string_view name) {
+    const Json* const value = find(name);
+    if (!value || !value->is_number_integer()) bad("needs '{}', a whole number", name);
+    return value->get<std::int64_t>();
+  }
+  /// An empty list when it is left out.
+  std::vector<Members> list(std::string_view name) {
+    std::vector<Members> entries;
+    const Json* const value = find(name);
+    if (!value) return entries;
+    if (!value->is_array()) bad("needs '{}' to be a list", name);
+    for (std::size_t i = 0; i < value->size(); ++i) {
+      entries.emplace_back((*value)[i], fmt::format("{}[{}]", name, i), file_);
+    }
+    return entries;
+  }
+  void end() const {
+    const std::vector<std::string_view> known(taken_.begin(), taken_.end());
+    for (const auto& [name, value] : object_.items()) {
+      if (!find_word(name, known)) bad("has an {}", unknown_name_message("member", name, known));
+    }
+  }
+
+ private:
+  const Json& object_;
+  std::string what_;
+  const std::filesystem::path& file_;
+  std::vector<std::string> taken_;
+};
+
+Json parse_json(std::string_view text, const std::filesystem::path& file) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    fail(Errc::corrupt_data, "{}: no JSON: {}", file.string(), error.what());
+  }
+}
+
+std::uint64_t parse_checksum(const Members& index, std::string_view text) {
+  std::uint64_t value = 0;
+  std::string_view digits = text;
+  if (digits.starts_with(kChecksumKind)) digits.remove_prefix(kChecksumKind.size());
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, 16);
+  if (digits.size() != 16 || digits.size() == text.size() || error != std::errc() ||
+      end != digits.data() + digits.size()) {
+    index.bad("has checksum '{}': write {} and 16 hexadecimal digits", text, kChecksumKind);
+  }
+  return value;
+}
+
+NamedConfig parse_config(const Members& entry, const std::string& name) {
+  try {
+    return parse_kernel_to_run(name);
+  } catch (const Error& error) {
+    entry.bad("names a config that nobody knows: {}", error.what());
+  }
+}
+
+void read_configs(Members& members, LibraryIndex& index) {
+  for (Members& entry : members.list("kernels")) {
+    const std::string name = entry.text("config");
+    NamedConfig config = parse_config(entry, name);
+    index.kernels.push_back(entry.text_or("kernel", name));
+    entry.end();
+    const Provider& by = provider(config.config.space->provider);
+    if (index.provider && index.provider != &by) {
+      entry.bad("is of provider {}, those before it are of {}; write one index for each", by.name(),
+                index.provider->name());
+    }
+    index.provider = &by;
+    if (std::ranges::find(index.configs, config) != index.configs.end()) {
+      entry.bad("names '{}' a second time", name);
+    }
+    index.configs.push_back(std::move(config));
+  }
+  if (index.configs.empty()) members.bad("names no kernels");
+}
+
+void read_rules(Members& members, LibraryIndex& index) {
+  for (Members& entry : members.list("serves")) {
+    index.serves.push_back(
+        {entry.text("name"), RuleKind::serves, entry.text("admits"), entry.text("because")});
+    entry.end();
+    const Rule& rule = index.serves.back();
+    try {
+      expr::Program::compile({{"rule " + rule.name, rule.admits}},
+                             family_scope(*index.configs.front().config.space, {}, true));
+    } catch (const Error& error) {
+      entry.bad("does not compile: {}", error.what());
+    }
+  }
+}
+
+}  // namespace
+
+LibraryIndex parse_library_index(std::string_view text, const std::filesystem::path& file) {
+  const Json json = parse_json(text, file);
+  Members members(json, "the index", file);
+  if (members.text("format") != "kscout-kernel-library") {
+    members.bad("is of another format: 'format' must be 'kscout-kernel-library'");
+  }
+  if (const auto version = members.number("version"); version != kVersion) {
+    fail(Errc::unsupported, "{}: format version {}; this program reads {}", file.string(), version, kVersion);
+  }
+  if (const auto abi = members.number("abi"); abi != KSCOUT_KERNEL_ABI) {
+    fail(Errc::unsupported, "{}: kernels of ABI {}; this program calls ABI {}: build the library again",
+         file.string(), abi, KSCOUT_KERNEL_ABI);
+  }
+  LibraryIndex index{};
+  index.file = file;
+  index.name = members.text("name");
+  if (index.name.empty()) members.bad("has an empty 'name'");
+  index.library = file.parent_path() / members.text("library");
+  index.checksum = parse_checksum(members, members.text("checksum"));
+  index.backend = members.text("backend");
+  if (!find_word(index.backend, kLibraryBackends)) {
+    members.bad("has an {}", unknown_name_message("backend", index.backend, kLibraryBackends));
+  }
+  index.device = members.text_or("device", "auto");
+  read_configs(members, index);
+  read_rules(members, index);
+  members.end();
+  return index;
+}
+
+LibraryIndex read_library_index(const std::filesystem::path& file) {
+  return parse_library_index(read_file(file), file);
+}
+
+}  // namespace kscout

@@ -1,0 +1,97 @@
+#pragma once
+/// \file
+/// Numbers for things that repeat: 0, 1, ... in the order in which they first come.
+///
+///     DistinctNumbers numbers(values.size());
+///     for (const double value : values) {
+///       const auto same = [&](std::uint32_t known) { return distinct[known] == value; };
+///       const std::uint32_t number = numbers.of(hash_of(value), same);
+///       if (number == distinct.size()) distinct.push_back(value);
+///     }
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+namespace kscout {
+
+/// A table by hash, the next place when one is taken. At least half of its places stay empty.
+class DistinctNumbers {
+ public:
+  /// For at most `most` different things.
+  explicit DistinctNumbers(std::size_t most = 0) { reset(most); }
+  /// Forgets all.
+  void reset(std::size_t most) {
+    number_at_.assign(std::bit_ceil(2 * most + 1), kEmpty);
+    count_ = 0;
+  }
+
+  /// The number of a thing: that of the known one for which same(number) holds, else the next.
+  template <class Same>
+  std::uint32_t of(std::uint64_t hash, const Same& same) {
+    const std::size_t last = number_at_.size() - 1;
+    std::size_t at = hash & last;
+    for (; number_at_[at] != kEmpty; at = (at + 1) & last) {
+      if (same(number_at_[at])) return number_at_[at];
+    }
+    return number_at_[at] = count_++;
+  }
+
+ private:
+  static constexpr std::uint32_t kEmpty = UINT32_MAX;
+  std::vector<std::uint32_t> number_at_;
+  std::uint32_t count_ = 0;
+};
+
+// ---- Values of classes copied to what they are the classes of.
+//
+//     const Spread rows(class_of_row);      // 0, 2, 2, 1
+//     rows.copy(values.data(), out.data(), rows.size());
+
+/// Two bytes an index where that is enough: who copies reads them all.
+class Spread {
+ public:
+  Spread() = default;
+  explicit Spread(std::span<const std::uint32_t> from) {
+    bool fits = true;
+    for (const std::uint32_t one : from) fits = fits && one <= UINT16_MAX;
+    fits ? narrow_.assign(from.begin(), from.end()) : wide_.assign(from.begin(), from.end());
+  }
+
+  bool empty() const noexcept { return size() == 0; }
+  std::size_t size() const noexcept { return narrow_.size() + wide_.size(); }
+  /// The indices where they have two bytes each, else nothing.
+  std::span<const std::uint16_t> narrow() const noexcept { return narrow_; }
+  std::uint32_t operator[](std::size_t i) const noexcept { return wide_.empty() ? narrow_[i] : wide_[i]; }
+
+  /// to[i] = from[(*this)[first + i]] for `count` of them.
+  template <class T>
+  void copy(const T* from, T* to, std::size_t count, std::size_t first = 0) const noexcept {
+    wide_.empty() ? copy_by(narrow_.data() + first, from, to, count)
+                  : copy_by(wide_.data() + first, from, to, count);
+  }
+
+ private:
+  /// Indices are read 64 bits at once: little more than a load and a store for each value. (Left to itself,
+  /// the compiler takes vectors of them apart again.)
+  template <class Index, class T>
+  static void copy_by(const Index* index, const T* __restrict from, T* __restrict to,
+                      std::size_t count) noexcept {
+    static_assert(std::endian::native == std::endian::little);
+    constexpr std::size_t kBits = 8 * sizeof(Index), kWhole = 64 / kBits;
+    const Index* const end = index + count;
+    for (; static_cast<std::size_t>(end - index) >= kWhole; index += kWhole, to += kWhole) {
+      std::uint64_t next;
+      std::memcpy(&next, index, sizeof next);
+      for (std::size_t i = 0; i < kWhole; ++i) to[i] = from[static_cast<Index>(next >> (kBits * i))];
+    }
+    for (; index != end; ++index) *to++ = from[*index];
+  }
+
+  std::vector<std::uint16_t> narrow_;
+  std::vector<std::uint32_t> wide_;
+};
+
+}  // namespace kscout

@@ -1,0 +1,13 @@
+#pragma once
+// Sets Highway to one instruction set, that of the source which includes this: KSCOUT_HWY_TARGET, or plain
+// code of one lane. Highway's own mechanism compiles one source for every target and picks the best at run
+// time; here the config says which target runs, and one source per target keeps compile times short.
+#ifdef KSCOUT_HWY_TARGET
+#define HWY_COMPILE_ONLY_STATIC
+#define HWY_BASELINE_TARGETS KSCOUT_HWY_TARGET
+#define HWY_DISABLE_PCLMUL_AES
+#else
+#define HWY_COMPILE_ONLY_SCALAR  // one lane; EMU128 is miscompiled by GCC 12 (its bug 106322)
+#endif
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>

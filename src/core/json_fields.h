@@ -1,0 +1,127 @@
+#pragma once
+/// \file
+/// JSON, records as JSON objects and back from their field lists. Include in .cpp files only: the JSON header
+/// is heavy.
+///
+///     Json json = record_json(device);
+///     const auto again = record_from_json<Device>(json, "device");
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include <nlohmann/json.hpp>
+
+#include <kscout/fields.h>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+
+namespace kscout {
+
+/// The one JSON type: members keep their order. A second one would be compiled as often again.
+using Json = nlohmann::ordered_json;
+
+/// Numbers as numbers (unknown = null), words and texts as strings, flags as true and false.
+template <Record T>
+Json record_json(const T& record) {
+  auto json = Json::object();
+  for_each_field<T>([&](const auto& field) {
+    const auto& value = record.*field.member;
+    using V = std::remove_cvref_t<decltype(value)>;
+    auto& to = json[std::string(field.name)];
+    if constexpr (WordEnum<V>) {
+      to = std::string(word(value));
+    } else if constexpr (std::is_floating_point_v<V>) {
+      if (std::isfinite(value)) to = value;
+    } else {
+      to = value;
+    }
+  });
+  return json;
+}
+
+namespace detail {
+template <class V>
+V value_from_json(const Json& json, std::string_view what, std::string_view name) {
+  if constexpr (WordEnum<V>) {
+    if (json.is_string()) return parse<V>(json.get_ref<const std::string&>());
+  } else if constexpr (std::is_same_v<V, std::string>) {
+    if (json.is_string()) return json.get<std::string>();
+  } else if constexpr (std::is_same_v<V, bool>) {
+    if (json.is_boolean()) return json.get<bool>();
+  } else if constexpr (std::is_floating_point_v<V>) {
+    if (json.is_null()) return std::numeric_limits<V>::quiet_NaN();
+    if (json.is_number()) return json.get<V>();
+  } else {
+    if (json.is_number_integer()) return parse_field<V>(name, json.dump());
+  }
+  fail(Errc::corrupt_data, "{}: '{}' is {}, of the wrong type", what, name, json.dump().substr(0, 40));
+}
+}  // namespace detail
+
+/// Throws corrupt_data unless `json` is an object with exactly the record's fields, each of its type.
+template <Record T>
+T record_from_json(const Json& json, std::string_view what) {
+  if (!json.is_object()) fail(Errc::corrupt_data, "{} is not a JSON object", what);
+  T record;
+  std::size_t found = 0;
+  for_each_field<T>([&](const auto& field) {
+    const auto value = json.find(std::string(field.name));
+    if (value == json.end()) fail(Errc::corrupt_data, "{}: '{}' is missing", what, field.name);
+    using V = std::remove_cvref_t<decltype(record.*field.member)>;
+    record.*field.member = detail::value_from_json<V>(*value, what, field.name);
+    ++found;
+  });
+  if (found != json.size()) {
+    for (const auto& [name, value] : json.items()) {
+      if (!find_word(name, field_names<T>())) {
+        throw Error(Errc::corrupt_data,
+                    std::string(what) + ": " + unknown_name_message("field", name, field_names<T>()));
+      }
+    }
+  }
+  return record;
+}
+
+// ---- JSON for people who read files and their differences: a member a line, but a list of numbers or words
+// in one.
+//
+//     write_file_atomically(path, readable_json(manifest));     // "sizes": [\n  [1,2,3],\n  [4,5,6]\n ]
+
+/// Appends `json`; what its members begin on lines of their own is indented by `level` blanks and one more.
+/// Bytes that are no UTF-8 are replaced.
+template <class Json>
+void append_readable_json(const Json& json, std::size_t level, std::string& to) {
+  const auto is_structured = [](const Json& member) { return member.is_structured(); };
+  const auto text_of = [](const Json& part) {
+    return part.dump(-1, ' ', false, Json::error_handler_t::replace);
+  };
+  const bool one_line = !json.is_structured() || json.empty() ||
+                        (json.is_array() && std::none_of(json.begin(), json.end(), is_structured));
+  if (one_line) {
+    to += text_of(json);
+    return;
+  }
+  const std::string line = "\n" + std::string(level, ' ');
+  const char* before = "";
+  to += json.is_array() ? '[' : '{';
+  for (const auto& [name, member] : json.items()) {
+    to += before + line + ' ';
+    before = ",";
+    if (json.is_object()) to += text_of(Json(name)) + ": ";
+    append_readable_json(member, level + 1, to);
+  }
+  to += line + (json.is_array() ? ']' : '}');
+}
+
+/// The text of a file: ends with a line's end.
+template <class Json>
+std::string readable_json(const Json& json) {
+  std::string text;
+  append_readable_json(json, 0, text);
+  return text + '\n';
+}
+
+}  // namespace kscout

@@ -1,0 +1,65 @@
+#pragma once
+/// \file
+/// Lists of CK Builder: one device operation with its template arguments a line. Rule sets `profiler` and
+/// `tests` are such lists, translated.
+///
+///     for (const auto& [signature, configs] : read_builder_lists("configs", "tests").signatures) ...
+///
+/// A folder holds {forward,backward_data,backward_weight}/LIST/LAYOUT_DTYPE[_streamk].conf and, for depthwise
+/// kernels of every type, forward/LIST/LAYOUT_depthwise.conf. Blank lines and lines that begin with # or ;
+/// are skipped. No rule of ours is asked: the lists are what the classic library builds.
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "family/family_file.h"
+
+namespace kscout {
+
+/// A line that no config came from.
+struct SkippedLine {
+  std::string place;  ///< "configs/forward/tests/nhwgc_bf16.conf:12"
+  std::string because;
+};
+
+struct BuilderLists {
+  std::vector<SignatureConfigs> signatures;  ///< each config once, in the order of files and lines
+  std::vector<SkippedLine> skipped;
+};
+
+/// Throws not_found when there is no such list.
+BuilderLists read_builder_lists(const std::filesystem::path& folder, std::string_view list);
+
+/// One line as a config of the signature; nothing, with the reason, when it has none here.
+std::optional<KernelConfig> read_builder_line(std::string_view line, const Signature& signature,
+                                              std::string& because);
+
+// ---- Trait files of CK's instance builder: which grouped convolutions to build, as lists of what is
+// allowed.
+//
+//     {"variant": "forward", "trait_config": {"data_type": {"values": ["bf16"]},
+//                                             "pipeline": {"values": ["compv3", "compv4"]}}}
+//
+// Keys: data_type, pipeline, scheduler, ndim_spatial, num_groups_to_merge, double_smem_buffer, split_image,
+// explicit_gemm, two_stage. What is left out takes every value for types (of the device), pipelines,
+// schedulers and, for bwd_weight, two_stage; 2 for ndim_spatial, 1 for num_groups_to_merge, false for the
+// others.
+
+/// On which of the ten tiles compv4 is listed: `strict` where both buffers fit (CK's rule today), `first` on
+/// all (CK's first version, and what the first published benchmarks ran).
+enum class TraitMode : std::uint8_t { strict, first };
+template <>
+struct EnumWords<TraitMode> {
+  static constexpr std::string_view what = "trait mode";
+  static constexpr std::array<std::string_view, 2> words = {"strict", "first"};
+};
+
+/// The configs that a trait file asks for and the rules of set `first` admit: the ten tiles of that set under
+/// every combination of traits, by signature, types and ranks as listed. `request` gives device and filter.
+/// Throws corrupt_data naming the key and the nearest valid word.
+std::vector<SignatureConfigs> trait_configs(std::string_view json, std::string_view file,
+                                            const FamilyRequest& request, TraitMode mode);
+
+}  // namespace kscout

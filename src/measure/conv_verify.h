@@ -1,0 +1,97 @@
+#pragma once
+/// \file
+/// Freivalds' check of a convolution: weighted sums over the rows of its result, computed without the result.
+///
+///     const ConvRows rows(problem);
+///     const auto expected = row_sums(problem, operands, rows);
+///
+/// A convolution is linear in its filter. The sum over the channels of a pixel, each times a weight, is thus
+/// what one channel gives whose filter is the weighted sum of all filters: a pass over the read image times
+/// the filter's places. The gradient of the filter is linear in the input image in the same way.
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <kscout/conv_problem.h>
+
+#include "measure/conv_geometry.h"
+#include "measure/operands.h"
+#include "measure/verify.h"
+
+namespace kscout {
+
+/// C as a matrix: of an image a row per pixel with its channels, of a filter a row per output channel and
+/// place with its input channels.
+struct ConvRows {
+  explicit ConvRows(const ConvProblem& problem);
+
+  std::int64_t count() const { return items * view.rows; }
+  /// Index into C.
+  std::int64_t element(std::int64_t row, std::int64_t column) const {
+    return view.at(row / view.rows, row % view.rows, column);
+  }
+
+  MatrixView view;
+  std::int64_t items;
+  std::vector<double> weights;  ///< one per column, 0.5 <= |w| <= 1.5
+};
+
+struct RowSum {
+  std::int64_t row;
+  double value, tolerance;
+};
+
+/// Products that the sums of one problem may take.
+inline constexpr double kMostRowProducts = 1 << 28;
+
+/// Those of every row, or of as many as so many products pay, drawn at random: at least one row or, of a
+/// filter, one output channel. On one core about 2 ns per element of A and B and 0.3 ns a product; 1.3 ns of
+/// a filter's gradient, 5 ns where its groups have one channel.
+std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
+                             double most_products = kMostRowProducts);
+
+// ---- Is a convolution's result right? Compares it with float64 sums over the products of its definition.
+//
+//     const ConvReference reference(problem, operands);
+//     if (!(reference.check(operands.c()).error <= 1)) ...
+//
+// Small problems (up to 2^19 products and elements) are compared element by element. Larger ones by
+//  - elements at corners, at the edges of tiles of 8 to 256 and at random places, each against its own
+//    products: 8 to 4,096 of them, 2^20 products together;
+//  - Freivalds' check of rows (conv_row_sums.h): the channels of a pixel, or of a place of a filter, added
+//    up with random weights. One wrong element always shows when it is wrong by more than its
+//    row's tolerance. All rows are checked when that takes at most 2^28 products, else as many as these pay,
+//    drawn at random. An element that was never written (operands begin as NaN) shows in any row.
+//
+// Tolerance per element: that of verify.h. The filter's gradient may be added up from parts in its own type:
+// there each stored part may be rounded, which allows 8 round-offs of the size that a sum of products with
+// random signs has.
+
+/// Elements of the operands A and B whose products add up to one element of C.
+struct ConvProducts {
+  std::vector<std::int64_t> a, b;
+};
+
+/// Those of an element, by its index in C. Products with padding are left out.
+ConvProducts conv_products(const ConvProblem& problem, std::int64_t element);
+
+class ConvReference final : public Reference {
+ public:
+  /// Reads A and B, which must live as long as their instruments do.
+  ConvReference(const ConvProblem& problem, const GemmOperands& operands);
+  Verification check(const void* c) const override;
+
+ private:
+  struct Element {
+    double value, tolerance;
+  };
+
+  Instruments& device_;
+  ConvRows rows_;
+  std::vector<std::int64_t> places_;  ///< of elements_, as indices into C
+  std::vector<Element> elements_;
+  std::vector<RowSum> sums_;  ///< none when every element is compared
+};
+
+}  // namespace kscout
