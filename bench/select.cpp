@@ -21,7 +21,6 @@
 #include "core/numbers.h"
 #include "features/schema.h"
 #include "forest/factored.h"
-#include "select_cached.h"
 #include "select_models.h"
 #include "train/lightgbm.h"
 
@@ -259,7 +258,6 @@ int run(bool only_prepare, double seconds, const std::filesystem::path& folder) 
     }
   }
   print_costs(files[0]);
-  results += measure_cached();
   fmt::print("\n{}", results);
   return 0;
 }

@@ -1,7 +1,15 @@
-#include "select_cached.h"
-
+// Measures hits of the decision cache: nanoseconds of a hit on one thread by problems in use, and how the
+// number of hits scales with threads.
+//
+//   select_cached
+//
+// Cyclic: a shuffled list of problems, over and over. Random: each problem drawn uniformly. Scaling of n
+// threads: throughput(n) / (n x throughput(1)). Its last column, "arithmetic", scales a loop without memory
+// accesses the same way: it shows what the host's clock and hardware threads allow.
 #include <algorithm>
+#include <atomic>
 #include <barrier>
+#include <cstdint>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -11,13 +19,19 @@
 
 #include <kscout/selector.h>
 
+#include "core/numbers.h"
 #include "measure/timing.h"
 
-namespace kscout::bench {
 namespace {
 
-constexpr std::size_t kBlock = 64;  ///< calls behind one reading of the clock, which costs 25 ns itself
+using namespace kscout;
+
+constexpr std::size_t kBlock = 64;  ///< calls between two readings of the clock, which costs 25 ns itself
 constexpr std::size_t kBlocks = 10'000;
+constexpr int kRounds = 7;
+constexpr std::int64_t kScalingNs = 100'000'000;
+
+enum class Order { cyclic, random };
 
 std::vector<GemmProblem> problems(std::size_t count) {
   std::vector<GemmProblem> all;
@@ -25,83 +39,172 @@ std::vector<GemmProblem> problems(std::size_t count) {
     all.push_back(make_gemm(static_cast<std::int64_t>(1 + i % 512), 4096,
                             static_cast<std::int64_t>(1024 * (1 + i / 512))));
   }
+  std::ranges::shuffle(all, std::mt19937(1));  // no prefetcher knows the order in the cache's memory
   return all;
 }
 
-/// Nanoseconds of a call in each block; sorted.
-std::vector<double> hit_ns(const Selector& selector, std::vector<GemmProblem> of, unsigned seed) {
-  std::ranges::shuffle(of, std::mt19937(seed));  // an order that no prefetcher knows in the cache's memory
-  std::vector<double> ns;
-  ns.reserve(kBlocks);
-  Choice choice;
-  std::size_t next = 0, checked = 0;
-  for (std::size_t block = 0; block < kBlocks; ++block) {
-    const auto begin = now_ns();
+/// Asks for problems in an order.
+class Asker {
+ public:
+  Asker(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
+      : selector_(selector),
+        of_(of),
+        order_(order),
+        state_(seed * 2654435761U + 1),
+        next_(seed % of.size()) {}
+
+  void ask_block() {
+    std::size_t ok = 0;
     for (std::size_t i = 0; i < kBlock; ++i) {
-      checked += selector.try_select(of[next], choice) == SelectStatus::ok ? 1 : 0;
-      if (++next == of.size()) next = 0;
+      ok += selector_.try_select(of_[next_], choice_) == SelectStatus::ok ? 1 : 0;
+      if (order_ == Order::cyclic) {
+        if (++next_ == of_.size()) next_ = 0;
+      } else {
+        state_ = state_ * 6364136223846793005ULL + 1442695040888963407ULL;
+        next_ = (state_ >> 32) * of_.size() >> 32;
+      }
     }
-    ns.push_back(static_cast<double>(now_ns() - begin) / kBlock);
+    if (ok != kBlock) throw std::runtime_error("a choice failed");
   }
-  if (checked != kBlock * kBlocks) throw std::runtime_error("a choice failed");
-  std::ranges::sort(ns);
-  return ns;
-}
 
-double at(const std::vector<double>& sorted, double share) {
-  return sorted[static_cast<std::size_t>(share * static_cast<double>(sorted.size() - 1))];
-}
-
-struct Hits {
-  double p50 = 0, p99 = 0, choices_per_us = 0;
+ private:
+  const Selector& selector_;
+  const std::vector<GemmProblem>& of_;
+  const Order order_;
+  std::uint64_t state_;
+  std::size_t next_;
+  Choice choice_;
 };
 
-Hits measure_threads(const Selector& selector, const std::vector<GemmProblem>& of, unsigned threads) {
-  std::vector<std::vector<double>> ns(threads);
+/// Multiplies for as long as a block of hits takes, about.
+void arithmetic_block() {
+  std::uint64_t product = 1;
+  for (int i = 0; i < 1500; ++i) {
+    product = product * 6364136223846793005ULL + 1442695040888963407ULL;
+    asm volatile("" : "+r"(product));
+  }
+}
+
+/// Blocks a nanosecond of all threads together; `make` gives each thread what does a block.
+double throughput(unsigned threads, const auto& make) {
   std::barrier together(threads);
+  std::vector<double> rate(threads);
   std::vector<std::thread> pool;
   for (unsigned t = 0; t < threads; ++t) {
     pool.emplace_back([&, t] {
+      auto block = make(t);
+      for (int i = 0; i < 200; ++i) block();
       together.arrive_and_wait();
-      ns[t] = hit_ns(selector, of, t);
+      const auto begin = now_ns();
+      auto now = begin;
+      std::int64_t blocks = 0;
+      for (; now < begin + kScalingNs; now = now_ns(), ++blocks) block();
+      rate[t] = static_cast<double>(blocks) / static_cast<double>(now - begin);
     });
   }
   for (auto& thread : pool) thread.join();
-  Hits hits;
-  std::vector<double> all;
-  for (const auto& one : ns) {
-    all.insert(all.end(), one.begin(), one.end());
-    hits.choices_per_us += 1e3 / at(one, 0.5);
-  }
-  std::ranges::sort(all);
-  hits.p50 = at(all, 0.5);
-  hits.p99 = at(all, 0.99);
-  return hits;
+  double sum = 0;
+  for (const double one : rate) sum += one;
+  return sum;
 }
 
-}  // namespace
+struct Hit {
+  double p50 = 0, p99 = 0;
+};
 
-std::string measure_cached() {
-  const Selector selector = Selector::find(Op::gemm, DType::fp32, {.device = detect_cpu()});
-  fmt::print("\nchoices of before, ns of a call in blocks of {}\n{:>9} {:>8} {:>8} {:>8} {:>12} {:>8}\n",
-             kBlock, "problems", "threads", "p50", "p99", "M choices/s", "misses");
+Hit hit_ns(Asker asker) {
+  std::vector<double> ns;
+  for (std::size_t block = 0; block < kBlocks; ++block) {
+    const auto begin = now_ns();
+    asker.ask_block();
+    ns.push_back(static_cast<double>(now_ns() - begin) / kBlock);
+  }
+  return {quantile(ns, 0.5), quantile(ns, 0.99)};
+}
+
+/// A selector that has decided each problem.
+void warm(const Selector& selector, const std::vector<GemmProblem>& of) {
+  Choice choice;
+  for (const GemmProblem& problem : of) {
+    if (selector.try_select(problem, choice) != SelectStatus::ok) throw std::runtime_error("a choice failed");
+  }
+}
+
+std::string measure_one_thread(const Selector& selector) {
   std::string results;
-  for (const std::size_t count : {1u, 64u, 1024u, 4096u}) {
+  fmt::print("one thread, ns of a hit, means of {} calls\n{:>9} {:>8} {:>8} {:>8} {:>8}\n", kBlock,
+             "problems", "order", "p50", "p99", "misses");
+  for (const std::size_t count : {1U, 64U, 1024U, 4096U}) {
     const auto of = problems(count);
-    Choice choice;
-    for (const GemmProblem& problem : of) {
-      if (selector.try_select(problem, choice) != SelectStatus::ok)
-        throw std::runtime_error("a choice failed");
-    }
-    for (const unsigned threads : {1u, 2u}) {
+    warm(selector, of);
+    for (const Order order : {Order::cyclic, Order::random}) {
       const auto before = selector.cache_statistics().misses;
-      const Hits hits = measure_threads(selector, of, threads);
-      fmt::print("{:>9} {:>8} {:>8.1f} {:>8.1f} {:>12.1f} {:>8}\n", count, threads, hits.p50, hits.p99,
-                 hits.choices_per_us, selector.cache_statistics().misses - before);
-      if (count == 64 && threads == 1) results = fmt::format("RESULT select.cached_ns {:.1f} ns\n", hits.p50);
+      const Hit hit = hit_ns({selector, of, order, 1});
+      fmt::print("{:>9} {:>8} {:>8.1f} {:>8.1f} {:>8}\n", count, order == Order::cyclic ? "cyclic" : "random",
+                 hit.p50, hit.p99, selector.cache_statistics().misses - before);
+      if (order == Order::cyclic && count == 64) {
+        results += fmt::format("RESULT select.cached_ns {:.1f} ns\n", hit.p50);
+      }
+      if (order == Order::random && count == 4096) {
+        results += fmt::format("RESULT select.cached_ns_4096 {:.1f} ns\n", hit.p50);
+      }
     }
   }
   return results;
 }
 
-}  // namespace kscout::bench
+std::string measure_scaling(const Selector& selector) {
+  const auto few = problems(64), many = problems(4096);
+  warm(selector, few);
+  warm(selector, many);
+  std::vector<unsigned> threads = {1};
+  while (2 * threads.back() <= std::min(16U, std::thread::hardware_concurrency())) {
+    threads.push_back(2 * threads.back());
+  }
+  const auto asks = [&](const std::vector<GemmProblem>& of) {
+    return [&](unsigned seed) {
+      return [asker = Asker(selector, of, Order::random, seed)]() mutable { asker.ask_block(); };
+    };
+  };
+  // Side by side: each round measures all numbers of threads.
+  struct Rates {
+    std::vector<double> few, many, arithmetic;
+  };
+  std::vector<Rates> rates(threads.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < threads.size(); ++i) {
+      rates[i].few.push_back(throughput(threads[i], asks(few)));
+      rates[i].many.push_back(throughput(threads[i], asks(many)));
+      rates[i].arithmetic.push_back(throughput(threads[i], [](unsigned) { return arithmetic_block; }));
+    }
+  }
+  fmt::print("\nscaling, random order, medians of {} rounds\n{:>8} {:>10} {:>10} {:>10} {:>10} {:>11}\n",
+             kRounds, "threads", "M hits/s", "scaling", "M hits/s", "scaling", "arithmetic");
+  fmt::print("{:>8} {:>10} {:>10} {:>10} {:>10}\n", "", "64", "64", "4096", "4096");
+  double last = 1;
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    const auto scaling = [&](std::vector<double> Rates::*of) {
+      return quantile(rates[i].*of, 0.5) / (threads[i] * quantile(rates[0].*of, 0.5));
+    };
+    last = scaling(&Rates::many);
+    fmt::print("{:>8} {:>10.1f} {:>10.2f} {:>10.1f} {:>10.2f} {:>11.2f}\n", threads[i],
+               1e3 * kBlock * quantile(rates[i].few, 0.5), scaling(&Rates::few),
+               1e3 * kBlock * quantile(rates[i].many, 0.5), last, scaling(&Rates::arithmetic));
+  }
+  return fmt::format("RESULT select.cached_scaling_{} {:.2f} x\n", threads.back(), last);
+}
+
+}  // namespace
+
+int main() {
+  try {
+    const Selector selector = Selector::find(Op::gemm, DType::fp32, {.device = detect_cpu()});
+    std::string results = measure_one_thread(selector);
+    results += measure_scaling(selector);
+    fmt::print("\n{}", results);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "select_cached: {}\n", error.what());
+    return 4;
+  }
+  return 0;
+}

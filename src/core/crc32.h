@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// CRC-32 as zlib and PNG have it, at memory speed where the processor multiplies without carries.
+/// Computes the CRC-32 of zlib and PNG.
 ///
 ///     std::uint32_t sum = crc32_of(header);
 ///     sum = crc32_of(body, sum);              // that of header and body

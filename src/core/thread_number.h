@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// A small number that no other running thread has: for counters that each thread keeps on its own.
+/// Numbers the running threads: for counters that each thread keeps on its own.
 ///
-///     Counters& mine = counters[std::min(thread_number(), last)];
+///     Counter& mine = counters[thread_number()];     // of kThreadNumbers + 1
 #include <cstddef>
 #include <cstdint>
 
 namespace kscout {
 
-/// Numbers below this are of one thread at a time; threads for which none is left all get this one.
-inline constexpr std::size_t kThreadNumbers = 63;
+/// Each number below this belongs to one thread at a time; threads for which none is left all get this one.
+inline constexpr std::size_t kThreadNumbers = 255;
 
 namespace detail {
 /// One more than the thread's number; 0 before it asked. Read without a call in code that is part of a

@@ -18,7 +18,7 @@
 
 #include <kscout/backend.h>
 
-#include "measure/matrix_view.h"
+#include "measure/elements.h"
 
 namespace kscout {
 

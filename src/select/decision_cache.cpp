@@ -1,112 +1,65 @@
 #include "select/decision_cache.h"
 
-#include <initializer_list>
-#include <utility>
+#include <new>
+
+#include <sys/mman.h>
 
 namespace kscout {
-DecisionCache::DecisionCache(const Tables& tables) : places_(tables) {
-  table_[0] = std::make_unique<DecisionSets>(places_[0]);
-  made_ = 1;
-}
-DecisionCache::~DecisionCache() = default;
+namespace {
 
-DecisionKey DecisionCache::key(const ConvProblem& p, By by) const noexcept {
-  bool fits = true;
-  const auto packed = [&fits](std::initializer_list<std::pair<std::int64_t, int>> numbers) {
-    std::uint64_t word = 0;
-    for (const auto& [number, bits] : numbers) {
-      const auto value = static_cast<std::uint64_t>(number);
-      fits = fits && value >> bits == 0;
-      word = word << bits | value;
-    }
-    return word;
-  };
-  const auto number = [](auto value) { return static_cast<std::int64_t>(value); };
-  std::array<std::uint64_t, 6> word = {packed({{p.n, 24}, {p.c, 20}, {p.k, 20}}),
-                                       packed({{p.g, 20}, {p.d, 12}, {p.h, 16}, {p.w, 16}}),
-                                       packed({{p.z, 8},
-                                               {p.y, 8},
-                                               {p.x, 8},
-                                               {p.stride_d, 6},
-                                               {p.stride_h, 6},
-                                               {p.stride_w, 6},
-                                               {p.dilation_d, 7},
-                                               {p.dilation_h, 7},
-                                               {p.dilation_w, 7}}),
-                                       packed({{p.left_pad_d, 8},
-                                               {p.left_pad_h, 8},
-                                               {p.left_pad_w, 8},
-                                               {p.right_pad_d, 8},
-                                               {p.right_pad_h, 8},
-                                               {p.right_pad_w, 8},
-                                               {p.split_k, 16}}),
-                                       // In a GEMM's key the byte of `op` holds accumulate: 0 or 1.
-                                       packed({{number(by), 8},
-                                               {1 + number(p.op), 8},
-                                               {number(p.layout), 8},
-                                               {number(p.dtype_acc), 8},
-                                               {number(p.dtype_out), 8},
-                                               {number(p.dtype_wei), 8},
-                                               {number(p.dtype_in), 8}})};
-  word.back() = fits ? generation_.load(std::memory_order_acquire) : 0;
-  return {word, words_hash(word)};
+std::shared_ptr<void> map_zeros(std::size_t bytes) {
+  void* const at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) throw std::bad_alloc();
+  return {at, [bytes](void* memory) { munmap(memory, bytes); }};
 }
+
+}  // namespace
+
+DecisionCache::DecisionCache(std::size_t places)
+    : mask_(places - 1),
+      memory_(map_zeros(places * sizeof(Place) + kConfigs * sizeof(Kept))),
+      places_(static_cast<Place*>(memory_.get())),
+      kept_(reinterpret_cast<Kept*>(places_ + places)) {}
 
 void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
-  if (key.generation() == 0) return;  // too large a problem for a key
-  const KernelConfig* const config = configs_.keep(choice.config);
+  const KernelConfig* const config = key.generation() == 0 ? nullptr : keep(choice.config);
   if (!config) return;
-  KeptDecision decision{config, {}, static_cast<std::uint64_t>(choice.decided_by)};
-  for (std::size_t i = 0; i < kNumbers; ++i) {
-    decision.number[i] = std::bit_cast<std::uint64_t>(choice.*kNumberOf[i]);
-  }
-  const std::size_t made = made_.load(std::memory_order_acquire);
-  for (std::size_t t = 0; t < made; ++t) {
-    if (table_[t]->update(key, decision)) return;
-  }
-  for (std::size_t t = 0; t < made; ++t) {
-    if (table_[t]->add(key, decision)) return;
-  }
-  if (add_table()) {
-    table_[made_.load(std::memory_order_acquire) - 1]->add(key, decision);
-    return;
-  }
-  count(&Counters::evictions);
-  // Each table gives up as many as its share of all places.
-  std::size_t t = 0, place = (key.hash >> 8) % places();
-  for (; t + 1 < made && place >= table_[t]->places(); ++t) place -= table_[t]->places();
-  table_[t]->replace_one(key, decision);
+  const std::uint64_t hash = words_hash(key.word);
+  const auto usable = [&key](const Place& at) {  // never written, of an earlier generation, or the key's
+    return at.key.back().load(std::memory_order_relaxed) != key.generation() || holds(at, key);
+  };
+  std::size_t probe = 0;
+  while (probe < kProbes && !usable(place(hash, probe))) ++probe;
+  if (probe == kProbes) probe = evictions_.fetch_add(1, std::memory_order_relaxed) % kProbes;
+
+  Place& to = place(hash, probe);
+  std::uint64_t version = to.version.load(std::memory_order_relaxed);
+  if ((version & 1) != 0 || !to.version.compare_exchange_strong(version, version + 1)) return;
+  std::array<std::uint64_t, std::tuple_size_v<decltype(Place::rest)>> rest;
+  std::memcpy(rest.data(), reinterpret_cast<const std::byte*>(&choice) + sizeof(KernelConfig), sizeof(rest));
+  for (std::size_t i = 0; i < key.word.size(); ++i) to.key[i].store(key.word[i], std::memory_order_release);
+  to.config.store(config, std::memory_order_release);
+  for (std::size_t i = 0; i < rest.size(); ++i) to.rest[i].store(rest[i], std::memory_order_release);
+  to.version.store(version + 2, std::memory_order_release);
 }
 
-/// False when all are made, when another thread is making one, or without memory.
-bool DecisionCache::add_table() noexcept {
-  if (adding_.exchange(true, std::memory_order_acquire)) return false;
-  const std::size_t made = made_.load(std::memory_order_relaxed);
-  try {
-    if (made < table_.size() && places_[made] > 0) {
-      table_[made] = std::make_unique<DecisionSets>(places_[made]);
-      made_.store(made + 1, std::memory_order_release);
+/// Null when the places of a config are taken by others.
+const KernelConfig* DecisionCache::keep(const KernelConfig& config) noexcept {
+  const std::size_t hash = std::hash<KernelConfig>()(config);
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    Kept& at = kept_[(hash + probe) % kConfigs];
+    if (!at.taken.load(std::memory_order_relaxed) && !at.taken.exchange(true)) {
+      at.config = config;
+      at.ready.store(true, std::memory_order_release);
     }
-  } catch (const std::bad_alloc&) {  // it goes on with what it has
+    if (at.ready.load(std::memory_order_acquire) && at.config == config) return &at.config;
   }
-  const bool added = made_.load(std::memory_order_relaxed) > made;
-  adding_.store(false, std::memory_order_release);
-  return added;
-}
-
-std::size_t DecisionCache::places() const noexcept {
-  std::size_t sum = 0;
-  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) sum += table_[t]->places();
-  return sum;
+  return nullptr;
 }
 
 CacheStatistics DecisionCache::statistics() const noexcept {
-  CacheStatistics sum;
-  for (const Counters& of : counters_) {
-    sum.hits += of.hits.load(std::memory_order_relaxed);
-    sum.misses += of.misses.load(std::memory_order_relaxed);
-    sum.evictions += of.evictions.load(std::memory_order_relaxed);
-  }
+  CacheStatistics sum{.misses = misses_, .evictions = evictions_};
+  for (const Hits& of : hits_) sum.hits += of.count.load(std::memory_order_relaxed);
   return sum;
 }
 

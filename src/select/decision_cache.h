@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Decisions of before, in bounded memory: many threads look up and add at once, none waits for another.
+/// Keeps earlier decisions in a hash table of fixed size that threads share.
 ///
 ///     DecisionCache cache;
 ///     const DecisionKey key = cache.key(problem, By::best);
@@ -10,128 +10,170 @@
 ///       cache.add(key, choice);
 ///     }
 ///
-/// A small table first; when it is full a larger one beside it, up to 5,120 places in three tables, which
-/// hold 4,096 problems without loss (decision_sets.h). clear() starts a new generation, which is part of the
-/// key: it costs nothing, and what a thread adds that began before is not found any more. Memory: 67 kB, at
-/// most 670 kB, and each distinct config once (config_pool.h).
-#include <algorithm>
+/// A hit takes no lock and writes no memory that threads share. Why it reads whole decisions:
+/// docs/design/0004-decision-cache.md.
 #include <array>
 #include <atomic>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 
 #include <kscout/selector.h>
 
 #include "core/hash.h"
 #include "core/thread_number.h"
-#include "select/config_pool.h"
-#include "select/decision_sets.h"
 
 namespace kscout {
 
+/// Holds every field of a problem's identity, the order asked for, and the cache's generation, which stands
+/// for model, device and environment. The weight of a problem changes nothing.
+struct DecisionKey {
+  std::array<std::uint64_t, 7> word;
+  std::uint64_t generation() const noexcept { return word.back(); }  ///< 0: never kept
+  bool operator==(const DecisionKey&) const = default;
+};
+
 class DecisionCache {
  public:
-  /// Places of the tables, in the order in which they are made.
-  using Tables = std::array<std::size_t, 3>;
+  /// `places`: a power of two.
+  explicit DecisionCache(std::size_t places = 8192);
 
-  explicit DecisionCache(const Tables& tables = {512, 1024, 3584});
-  DecisionCache(const DecisionCache&) = delete;
-  DecisionCache& operator=(const DecisionCache&) = delete;
-  ~DecisionCache();
-
-  /// All fields of the problem's identity, the order asked for, and the generation, which stands for model,
-  /// device and environment. The weight of a problem changes nothing. Sizes share words: a GEMM with one of
-  /// 2^32 or more is never kept (its generation is 0), nor is a convolution of 2^24 images, 2^20 channels or
-  /// groups, 2^16 elements a side (depth: 2^12), or with filter or pads from 2^8, dilation 2^7, stride 2^6.
-  DecisionKey key(const ProblemRef& problem, By by) const noexcept {
-    return problem.gemm() ? key(*problem.gemm(), by) : key(*problem.conv(), by);
-  }
-  DecisionKey key(const GemmProblem& problem, By by) const noexcept;
-  DecisionKey key(const ConvProblem& problem, By by) const noexcept;
+  /// Sizes share words, and a problem whose sizes do not fit is never kept: those of a GEMM have 32 bits; a
+  /// convolution's images, channels and groups 32, its sides and split_k 16, the rest 8.
+  DecisionKey key(const ProblemRef& problem, By by) const noexcept;
 
   /// Writes `choice`, whose source becomes `cache`, when the key is there.
   bool find(const DecisionKey& key, Choice& choice) noexcept;
-  /// Keeps a decision; does nothing when another thread writes to the place at the same time. Allocates when
-  /// a table is full.
+  /// Keeps a decision; replaces another when all places of the key are taken. Does nothing when another
+  /// thread writes to the place at the same time.
   void add(const DecisionKey& key, const Choice& choice) noexcept;
+  /// Starts a new generation: a thread that began before adds what nobody finds any more.
   void clear() noexcept { generation_.fetch_add(1); }
 
-  /// Those of the tables made so far.
-  std::size_t places() const noexcept;
+  std::size_t places() const noexcept { return mask_ + 1; }
   /// Exact once the threads that call find() and add() have finished.
   CacheStatistics statistics() const noexcept;
 
  private:
   using Word = std::atomic<std::uint64_t>;
-  static constexpr std::size_t kCounters = 64;
 
-  /// Counters of one thread; the last, of all threads for which there are no others.
-  struct alignas(64) Counters {
-    Word hits = 0, misses = 0, evictions = 0;
+  /// One decision under a sequence lock.
+  struct alignas(128) Place {
+    Word version;  ///< odd while somebody writes; 0: never written
+    std::array<Word, std::tuple_size_v<decltype(DecisionKey::word)>> key;
+    std::atomic<const KernelConfig*> config;                                        ///< kept
+    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)> rest;  ///< of the Choice
+  };
+  static_assert(sizeof(Place) == 128);
+
+  /// A config that decisions name by its address: it never changes and stays until the cache goes.
+  struct Kept {
+    std::atomic<bool> taken, ready;
+    KernelConfig config;
+  };
+  static constexpr std::size_t kConfigs = 4096, kProbes = 16;
+
+  struct alignas(64) Hits {
+    Word count = 0;
   };
 
-  bool add_table() noexcept;
-  void count(Word Counters::*counter) noexcept;
+  /// Numbers side by side in a word; `rest` collects the bits for which there is no room.
+  template <int kBits>
+  static std::uint64_t packed(std::uint64_t& rest, auto... numbers) noexcept {
+    static_assert(kBits * sizeof...(numbers) <= 64);
+    std::uint64_t word = 0;
+    ((word = word << kBits | static_cast<std::uint64_t>(numbers)), ...);
+    ((rest |= static_cast<std::uint64_t>(numbers) >> kBits), ...);
+    return word;
+  }
+  Place& place(std::uint64_t hash, std::size_t probe) const noexcept {
+    return places_[(hash + probe * (hash >> 32 | 1)) & mask_];  // double hashing
+  }
+  static bool holds(const Place& place, const DecisionKey& key) noexcept;
+  const KernelConfig* keep(const KernelConfig& config) noexcept;
+  void count_hit() noexcept;
 
-  std::atomic<std::uint64_t> generation_ = 1;
-  std::atomic<std::size_t> made_ = 0;                                           ///< tables
-  std::array<std::unique_ptr<DecisionSets>, std::tuple_size_v<Tables>> table_;  ///< read below `made_`
-  const Tables places_;
-  std::atomic<bool> adding_ = false;  ///< who has it may write table_
-  ConfigPool configs_;
-  std::array<Counters, kCounters> counters_;
-
-  /// Where a choice has the numbers of a kept decision.
-  static constexpr double Choice::*kNumberOf[] = {&Choice::time_us, &Choice::tflops,     &Choice::gb_s,
-                                                  &Choice::margin,  &Choice::confidence, &Choice::score};
-  static constexpr std::size_t kNumbers = std::tuple_size_v<decltype(KeptDecision::number)>;
-  static_assert(std::size(kNumberOf) == kNumbers);
+  const std::size_t mask_;
+  const std::shared_ptr<void> memory_;  ///< zeros, in pages that take memory once they are written
+  Place* const places_;
+  Kept* const kept_;
+  Word generation_ = 1;
+  std::array<Hits, kThreadNumbers + 1> hits_;  ///< by thread; the last, of all that have no number
+  Word misses_ = 0, evictions_ = 0;            ///< in no line that a hit reads
 };
 
-inline DecisionKey DecisionCache::key(const GemmProblem& p, By by) const noexcept {
-  const auto bits = [](auto value) { return static_cast<std::uint64_t>(value); };
-  const std::uint64_t all = bits(p.m | p.n | p.k | p.batch | p.split_k | p.lda | p.ldb | p.ldc);
-  const std::uint64_t types = bits(p.dtype_a) | bits(p.dtype_b) << 8 | bits(p.dtype_c) << 16 |
-                              bits(p.dtype_acc) << 24 | bits(p.layout) << 32 | bits(p.epilogue) << 40 |
-                              bits(p.accumulate) << 48 | bits(by) << 56;
-  const std::uint64_t generation = generation_.load(std::memory_order_acquire);
-  DecisionKey key;  // where it stays: a copy would be read in vectors before its words are stored
-  key.word = {bits(p.m) | bits(p.n) << 32,
-              bits(p.k) | bits(p.batch) << 32,
-              bits(p.lda) | bits(p.ldb) << 32,
-              bits(p.ldc) | bits(p.split_k) << 32,
-              types,
-              all >> 32 == 0 ? generation : 0};
-  key.hash = words_hash(key.word);
+inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const noexcept {
+  std::uint64_t rest = 0;
+  DecisionKey key;
+  if (const GemmProblem* const p = problem.gemm()) {
+    key.word = {packed<32>(rest, p->m, p->n),
+                packed<32>(rest, p->k, p->batch),
+                packed<32>(rest, p->lda, p->ldb),
+                packed<32>(rest, p->ldc, p->split_k),
+                packed<8>(rest, p->dtype_a, p->dtype_b, p->dtype_c, p->dtype_acc, p->layout, p->epilogue,
+                          p->accumulate, by),
+                0,
+                0};
+  } else {
+    const ConvProblem& c = *problem.conv();
+    const int kind = 1;  // a GEMM's word is 0 there
+    key.word = {
+        packed<32>(rest, c.n, c.c),
+        packed<32>(rest, c.k, c.g),
+        packed<16>(rest, c.d, c.h, c.w, c.split_k),
+        packed<8>(rest, c.z, c.y, c.x, c.stride_d, c.stride_h, c.stride_w, c.dilation_d, c.dilation_h),
+        packed<8>(rest, c.dtype_in, c.dtype_wei, c.dtype_out, c.dtype_acc, c.layout, c.op, by),
+        packed<8>(rest, kind, c.dilation_w, c.left_pad_d, c.left_pad_h, c.left_pad_w, c.right_pad_d,
+                  c.right_pad_h, c.right_pad_w),
+        0};
+  }
+  key.word.back() = rest == 0 ? generation_.load(std::memory_order_acquire) : 0;
   return key;
 }
 
+// Loads of a place are acquire, so that the second look at the version comes after all of them; stores are
+// release, so that whoever sees one of them sees the odd version, too. The loops are unrolled to stay in
+// registers.
+
+inline bool DecisionCache::holds(const Place& place, const DecisionKey& key) noexcept {
+  std::uint64_t differs = 0;
+#pragma GCC unroll 8
+  for (std::size_t i = 0; i < key.word.size(); ++i) {
+    differs |= place.key[i].load(std::memory_order_acquire) ^ key.word[i];
+  }
+  return differs == 0;
+}
+
 inline bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept {
-  KeptDecision decision;
-  for (std::size_t t = made_.load(std::memory_order_acquire); t-- > 0;) {  // the largest first
-    if (!table_[t]->find(key, decision)) continue;
-    choice.config = *decision.config;
-    for (std::size_t i = 0; i < kNumbers; ++i) {
-      choice.*kNumberOf[i] = std::bit_cast<double>(decision.number[i]);
-    }
+  const std::uint64_t hash = words_hash(key.word);
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    const Place& at = place(hash, probe);
+    const std::uint64_t version = at.version.load(std::memory_order_acquire);
+    if (version == 0) break;  // add() would have taken it
+    if (!holds(at, key)) continue;
+    const KernelConfig* const config = at.config.load(std::memory_order_acquire);
+    std::array<std::uint64_t, std::tuple_size_v<decltype(Place::rest)>> rest;
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < rest.size(); ++i) rest[i] = at.rest[i].load(std::memory_order_acquire);
+    if ((version & 1) != 0 || at.version.load(std::memory_order_relaxed) != version) break;
+    choice.config = *config;
+    std::memcpy(reinterpret_cast<std::byte*>(&choice) + sizeof(KernelConfig), rest.data(), sizeof(rest));
     choice.source = ChoiceSource::cache;
-    choice.decided_by = static_cast<ChoiceSource>(decision.link);
-    count(&Counters::hits);
+    count_hit();
     return true;
   }
-  count(&Counters::misses);
+  misses_.fetch_add(1, std::memory_order_relaxed);
   return false;
 }
 
-inline void DecisionCache::count(Word Counters::*counter) noexcept {
-  const std::size_t number = std::min(thread_number(), kCounters - 1);
-  Word& word = counters_[number].*counter;
-  if (number == kCounters - 1) {
-    word.fetch_add(1, std::memory_order_relaxed);
+inline void DecisionCache::count_hit() noexcept {
+  const std::size_t number = thread_number();
+  Word& count = hits_[number].count;
+  if (number == kThreadNumbers) {
+    count.fetch_add(1, std::memory_order_relaxed);
   } else {  // nobody else writes it
-    word.store(word.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 }
 

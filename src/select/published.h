@@ -23,37 +23,28 @@ namespace kscout {
 template <class T, class Scratch>
 class Published {
   struct alignas(64) Seat {
-    std::atomic<bool> taken = true;
-    std::atomic<const T*> reads = nullptr;
-    Scratch scratch;
+    std::atomic<const T*> reads;  ///< null: the seat is free
+    Scratch scratch = {};
     Seat* next = nullptr;
   };
 
  public:
   class Reader {
    public:
-    explicit Reader(const Published& from) : seat_(from.take_seat()) {
-      // What was written on the seat before the value was seen current cannot be freed any more.
-      value_ = from.value_.load();
-      for (const T* seen = nullptr; seen != value_;) {
-        seen = value_;
-        seat_->reads.store(seen);
-        value_ = from.value_.load();
-      }
+    explicit Reader(const Published& from) : value_(from.value_.load()), seat_(from.take_seat(value_)) {
+      // Nobody frees a value that was still current when a seat named it.
+      for (const T* now = nullptr; (now = from.value_.load()) != value_; value_ = now) seat_->reads = now;
     }
     Reader(const Reader&) = delete;
     Reader& operator=(const Reader&) = delete;
-    ~Reader() {
-      seat_->reads.store(nullptr, std::memory_order_release);
-      seat_->taken.store(false, std::memory_order_release);
-    }
+    ~Reader() { seat_->reads.store(nullptr, std::memory_order_release); }
     const T& operator*() const noexcept { return *value_; }
     const T* operator->() const noexcept { return value_; }
     Scratch& scratch() const noexcept { return seat_->scratch; }
 
    private:
-    Seat* seat_;
     const T* value_;
+    Seat* seat_;
   };
 
   explicit Published(std::unique_ptr<const T> value) : value_(value.release()) {}
@@ -77,15 +68,16 @@ class Published {
   }
 
  private:
-  Seat* take_seat() const {
-    for (Seat* seat = first_.load(std::memory_order_acquire); seat; seat = seat->next) {
-      if (!seat->taken.load(std::memory_order_relaxed) &&
-          !seat->taken.exchange(true, std::memory_order_acquire)) {
+  Seat* take_seat(const T* to_read) const {
+    for (Seat* seat = first_.load(); seat; seat = seat->next) {
+      const T* nothing = nullptr;
+      if (!seat->reads.load(std::memory_order_relaxed) &&
+          seat->reads.compare_exchange_strong(nothing, to_read)) {
         return seat;
       }
     }
-    auto* const seat = new Seat;  // lives as long as this
-    seat->next = first_.load(std::memory_order_relaxed);
+    auto* const seat = new Seat{.reads = to_read};  // lives as long as this
+    seat->next = first_.load();
     while (!first_.compare_exchange_weak(seat->next, seat)) {
     }
     return seat;
