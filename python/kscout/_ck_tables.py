@@ -204,3 +204,10 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
     flags = "_".join(str(values[key]) for key in _FLAGS)
     dims = "_".join(_dims(values, names) for names in (_TILE, _WARPS, _WARP_TILE))
     return Config(f"gemm_universal_{problem.dtype_a}_{problem.layout}_{words}_{flags}_{dims}")
+
+
+def configs_from(kernels: Iterable[Kernel], problem: Gemm | Conv, *, absent: Row | None = None) -> list[Config]:
+    """config_from of each. TypeError for one kernel in place of several."""
+    if isinstance(kernels, (str, Mapping, Config)):
+        raise TypeError(f"kernels is one {type(kernels).__name__}, not several kernels: put it into a list")
+    return [config_from(kernel, problem, absent=absent) for kernel in kernels]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from ._ck_tables import Kernel, Problem, config_from, problem_from
+from ._ck_tables import Kernel, Problem, configs_from, problem_from
 from ._core import Choice, Device, FolderPredictor
 from .errors import InvalidArgument, NotFound
 
@@ -43,7 +43,7 @@ class Predictor:
         if target not in self._targets:
             raise NotFound(f"no model of target '{target}'; the folder has {', '.join(self.targets)}")
         asked = problem_from(problem)
-        return self._of.predict(asked, [config_from(kernel, asked) for kernel in kernels], self._targets[target])
+        return self._of.predict(asked, configs_from(kernels, asked), self._targets[target])
 
     def predict_tflops(self, problem: Problem, kernel: Kernel) -> float:
         """10^12 operations per second."""
@@ -67,7 +67,7 @@ class Predictor:
         `time_us` and `gb_s` of a choice follow from its `tflops`.
         """
         asked = problem_from(problem)
-        return self._of.rank(asked, [config_from(kernel, asked) for kernel in kernels])
+        return self._of.rank(asked, configs_from(kernels, asked))
 
     def select_best(self, problem: Problem, kernels: Iterable[Kernel]) -> Choice:
         """The first of rank_kernels; InvalidArgument without kernels."""

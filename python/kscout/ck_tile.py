@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import Any
 
-from ._ck_tables import CONV_2D, CONV_3D, CONV_KERNEL, GEMM, Kernel, Problem, Row, config_from, problem_from
-from ._core import Config, Device
+from ._ck_tables import CONV_2D, CONV_3D, CONV_KERNEL, GEMM, Kernel, Problem, Row, config_from, configs_from, problem_from
+from ._core import Config, Conv, Device, Gemm
 from ._predictor import Predictor as _Predictor
 from .errors import InvalidArgument
 
@@ -57,15 +56,12 @@ class Predictor:
         self._of = _Predictor(folder, schema, device)
         self._absent_problem, self._absent_kernel = absent_problem, absent_kernel
 
-    def _problem(self, problem: Problem) -> Any:
+    def _problem(self, problem: Problem) -> Gemm | Conv:
         return problem_from(problem, absent=self._absent_problem)
-
-    def _config(self, kernel: Kernel, problem: Any) -> Config:
-        return config_from(kernel, problem, absent=self._absent_kernel)
 
     def _predict(self, problem: Problem, kernel: Kernel, target: str) -> float:
         asked = self._problem(problem)
-        return self._of.predict(asked, [self._config(kernel, asked)], target)[0]
+        return self._of.predict(asked, configs_from([kernel], asked, absent=self._absent_kernel), target)[0]
 
     def predict_tflops(self, problem: Problem, kernel: Kernel) -> float:
         """TFLOPS."""
@@ -87,8 +83,8 @@ class Predictor:
     def rank_kernels(self, problem: Problem, kernels: Iterable[Kernel]) -> list[tuple[str, float]]:
         """(name, predicted TFLOPS) of each kernel, best first; equal ones keep their order. Names are as the caller wrote them."""
         asked = self._problem(problem)
-        kernels = list(kernels)
-        configs = [self._config(kernel, asked) for kernel in kernels]
+        kernels = kernels if isinstance(kernels, (str, Mapping, Config)) else list(kernels)
+        configs = configs_from(kernels, asked, absent=self._absent_kernel)
         names = [_name(kernel, config) for kernel, config in zip(kernels, configs)]
         return sorted(zip(names, self._of.predict(asked, configs)), key=lambda pair: -pair[1])
 

@@ -142,6 +142,8 @@ def test_the_adapter_has_ck_tiles_methods_and_milliseconds():
     ranked = theirs.rank_kernels(ROW, [{"kernel_name": name} for name in NAMES])
     assert ranked == [(choice.name, choice.tflops) for choice in ours.rank_kernels(PROBLEM, NAMES)]
     assert theirs.select_best(ROW, NAMES) == ranked[0][0] and theirs.rank_kernels(ROW, []) == []
+    with pytest.raises(TypeError, match="kernels is one dict, .* list"):
+        theirs.rank_kernels(ROW, kernel)
     with pytest.raises(ValueError, match="no kernels"):
         theirs.select_best(ROW, [])
 

@@ -91,6 +91,8 @@ def test_a_kernel_never_changes_the_problem():
         predictor.rank_kernels(PROBLEM, [{"kernel_name": NAMES[0], "N": 1}])
     with pytest.raises(kscout.InvalidArgument, match="no kernels"):
         predictor.select_best(PROBLEM, [])
+    with pytest.raises(TypeError, match="kernels is one str, .* list"):
+        predictor.predict(PROBLEM, NAMES[0])
     with pytest.raises(kscout.NotFound, match="no model"):
         name = "gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_16x16x128"
         kscout.rank_kernels(Gemm(16, 16, 16, "fp8"), kernels=[name], device="gfx950")
