@@ -7,7 +7,9 @@
 Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, Solution, ConvSolution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs that came with the package).
-Errors: kscout.errors, one class per code.
+CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
+
+Times are in microseconds (`*_us`), except in kscout.ck_tile.
 """
 
 from ._core import (
@@ -32,6 +34,7 @@ from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound
 
 TYPE_CHECKING = False  # that of typing, whose import would cost more than the rest together
 if TYPE_CHECKING:
+    from . import ck_tile
     from ._lab import Dataset, evaluate, train, tune
     from ._predictor import Predictor
     from ._tuning import search_parameters
@@ -70,6 +73,7 @@ __all__ = [
     "Solution",
     "Unsupported",
     "__version__",
+    "ck_tile",
     "device_names",
     "evaluate",
     "kernels",
@@ -82,13 +86,15 @@ __all__ = [
 
 
 def __getattr__(name):
-    if name not in _LATER:
-        raise AttributeError(f"module 'kscout' has no attribute '{name}'")
     import importlib
 
+    if name == "ck_tile":
+        return importlib.import_module(".ck_tile", __name__)
+    if name not in _LATER:
+        raise AttributeError(f"module 'kscout' has no attribute '{name}'")
     value = globals()[name] = getattr(importlib.import_module("." + _LATER[name], __name__), name)
     return value
 
 
 def __dir__():
-    return [*globals(), *_LATER]
+    return [*globals(), *_LATER, "ck_tile"]

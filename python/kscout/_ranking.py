@@ -1,50 +1,89 @@
 from __future__ import annotations
 
 import functools
+import operator
+import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ._core import Choice, Conv, Device, Gemm, Selector
+from .errors import InvalidArgument, NotFound
 
 if TYPE_CHECKING:
-    from ._predictor import Kernel, Problem
+    from ._predictor import Kernel, Predictor, Problem
 
 
 @functools.lru_cache(maxsize=16)
-def _selector(model: str | None, op: str, dtype: str, device: Device | str) -> Selector:
-    return Selector.find(dtype, op=op, device=device) if model is None else Selector.load(model)
+def _loaded(model: str, device: Device | str | None) -> Selector:
+    return Selector.load(model, device=device)
 
 
-def _found(problem: Gemm | Conv, device: Device | str) -> Any:
+@functools.lru_cache(maxsize=16)
+def _found(op: str, dtype: str, device: Device | str) -> Selector:
+    return Selector.find(dtype, op=op, device=device)
+
+
+def _selector(problem: Gemm | Conv, model: str | None, device: Device | str | None) -> Selector:
+    if model is not None:
+        return _loaded(model, device)
     op, dtype = (problem.op, problem.dtype_in) if isinstance(problem, Conv) else ("gemm", problem.dtype_a)
-    return _selector(None, op, dtype, device).model_path
+    return _found(op, dtype, "auto" if device is None else device)
+
+
+def _predictor(problem: Gemm | Conv, model: str | None, device: Device | str | None) -> Predictor:
+    from ._predictor import Predictor
+
+    if model is not None:
+        return Predictor(model, device=device)
+    path = _selector(problem, None, device).model_path
+    if path is None:
+        raise NotFound(f"no model for {problem}: name one with model=, or another device with device=")
+    return Predictor(path)
+
+
+def _count(top: int) -> int:
+    try:
+        count = operator.index(top)
+    except TypeError:
+        raise TypeError(f"top must be an int, not {type(top).__name__}; name the kernels to rank with kernels=") from None
+    if count < 0:
+        raise InvalidArgument(f"top={count} must be at least 0")
+    return count
 
 
 def rank_kernels(
     problem: Problem,
-    top: int | Iterable[Kernel] = 5,
+    top: int = 5,
     *,
+    kernels: Iterable[Kernel] | None = None,
     by: str = "best",
-    model: str | None = None,
-    device: Device | str = "auto",
-) -> list[Choice] | list[tuple[str, float]]:
-    """The best configs for a problem, best first. Nothing is run.
+    model: str | os.PathLike[str] | None = None,
+    device: Device | str | None = None,
+) -> list[Choice]:
+    """The `top` best configs for a problem, best first: always a list of Choice, also for top=1. Nothing is run.
 
         for choice in kscout.rank_kernels("gemm:16x4096x4096", top=3):
             print(choice.name, choice.time_us)
         kscout.rank_kernels("conv_fwd:8x256x28x28:128x3x3:bf16:nhwgc:pad=1", device="gfx950")
+        kscout.rank_kernels(problem, top=len(names), kernels=names, model="models/conv_fwd_bf16_gfx950")
 
-    With kernels in place of `top` (names, Config, or dicts of CK Tile's tables) these are ranked, as (name, predicted TFLOPS):
+    The list is shorter than `top` when fewer configs can take the problem. `kernels` (names, Config, or dicts of CK Tile's tables)
+    are ranked in place of the model's configs, by predicted TFLOPS; whether a kernel can take the problem is not asked.
+    `problem` may be such a dict, too (`kscout.ck_tile.problem_from`). `by`: best, tflops, latency or bandwidth, as the model was
+    trained for.
 
-        kscout.rank_kernels({"N": 8, "C": 64, "K": 128, "Hi": 28, "Wi": 28, "Y": 3, "X": 3}, names, model="models/conv_fwd_bf16_gfx950")
-
-    Problems may be such dicts, too. `model` is a folder; without it the first one for the problem's type and the device on the search path answers.
-    Selectors stay loaded for the life of the process; an application keeps a `Selector` of its own.
+    `model` is a folder or `.ksf` file; without it the first model on the search path for the problem's type and the device
+    answers, or analytic costs when there is none (with `kernels`: NotFound). `device`: without it the device that `model` was
+    trained on; without both, this machine's CPU. Selectors stay loaded for the life of the process; an application keeps a
+    `Selector` of its own.
     """
-    from ._predictor import problem_from, ranked_of
+    from ._ck_tables import problem_from
 
-    problem = problem_from(problem)
-    if not isinstance(top, int):
-        return ranked_of(problem, top, model, lambda _: _found(problem, device))
-    op, dtype = (problem.op, problem.dtype_in) if isinstance(problem, Conv) else ("gemm", problem.dtype_a)
-    return _selector(model and str(model), op, dtype, device).rank(problem, top, by)
+    count = _count(top)
+    asked = problem_from(problem)
+    path = None if model is None else os.fspath(model)
+    if kernels is None:
+        return _selector(asked, path, device).rank(asked, count, by)
+    if by not in ("best", "tflops"):
+        raise InvalidArgument(f"by='{by}' with kernels=: named kernels are ranked by predicted TFLOPS; leave `by` out")
+    return _predictor(asked, path, device).rank_kernels(asked, kernels)[:count]

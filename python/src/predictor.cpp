@@ -12,6 +12,7 @@
 #include "device.h"
 #include "problem.h"
 #include "select/predictor.h"
+#include "selector.h"
 
 namespace kscout::python {
 
@@ -26,6 +27,15 @@ void check_same_types(const NamedConfig& config, const Problem& problem) {
   if (config.signature == wanted) return;
   throw Error(Errc::invalid_argument, config_name(config.signature, config.config) +
                                           " computes other types or another layout than " + print(problem));
+}
+
+ConfigTable table_of(const std::vector<NamedConfig>& configs, const Problem& problem) {
+  ConfigTable table(*configs.front().config.space);
+  for (const NamedConfig& one : configs) {
+    check_same_types(one, problem);
+    table.push_back(one.config);
+  }
+  return table;
 }
 
 }  // namespace
@@ -49,16 +59,25 @@ void bind_predictor(nb::module_& module) {
          const std::string& target) {
         const Problem problem = any_problem_of(argument);
         if (configs.empty()) return std::vector<double>();
-        ConfigTable table(*configs.front().config.space);
-        for (const NamedConfig& one : configs) {
-          check_same_types(one, problem);
-          table.push_back(one.config);
-        }
+        const ConfigTable table = table_of(configs, problem);
         const nb::gil_scoped_release unlocked;
         return self.predict(problem, table, target);
       },
       nb::arg("problem"), nb::arg("configs"), nb::arg("target") = "tflops",
-      "One value per config, in TFLOPS, milliseconds or GB/s.");
+      "One value per config, in TFLOPS, microseconds or GB/s.");
+  predictor.def(
+      "rank",
+      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs) {
+        const Problem problem = any_problem_of(argument);
+        std::vector<NamedChoice> named;
+        if (configs.empty()) return named;
+        const ConfigTable table = table_of(configs, problem);
+        const nb::gil_scoped_release unlocked;
+        for (const Choice& choice : self.rank(problem, table))
+          named.push_back({choice, signature_of(problem)});
+        return named;
+      },
+      nb::arg("problem"), nb::arg("configs"), "All configs by predicted TFLOPS, best first.");
 }
 
 }  // namespace kscout::python

@@ -6,11 +6,13 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <kscout/family.h>
 #include <kscout/provider.h>
 
 #include "device.h"
 #include "fields.h"
 #include "problem.h"
+#include "select/model.h"
 
 namespace kscout::python {
 
@@ -23,6 +25,20 @@ SelectorRequest request_of(std::string provider, const DeviceArgument& device, s
           .rules = std::move(rules),
           .devices = parse<DevicePolicy>(devices),
           .db = db.value_or(std::filesystem::path())};
+}
+
+/// What the call leaves out is the model's: provider, device and rule set.
+Selector load(const std::filesystem::path& path, const std::optional<DeviceArgument>& device,
+              const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db) {
+  const auto policy = parse<DevicePolicy>(devices);
+  if (!device && !rules && !db) return Selector::load(path);
+  const Model model = Model::load(path);
+  const Family& trained = model.data().families.front();
+  return Selector::load(path, {.provider = trained.provider,
+                               .device = device ? device_of(*device) : trained.device,
+                               .rules = rules.value_or(trained.rules),
+                               .devices = policy,
+                               .db = db.value_or(std::filesystem::path())});
 }
 
 NamedChoice select(const Selector& selector, const AnyProblemArgument& argument, std::string_view order) {
@@ -106,17 +122,10 @@ void bind_selector(nb::module_& module) {
       "    choice = selector.select(Gemm(16, 4096, 4096))\n"
       "    choice.name, choice.time_us");
   selector.def_static(
-      "load",
-      [](const std::filesystem::path& model, const std::optional<DeviceArgument>& device, std::string rules,
-         std::string_view devices, const FileArgument& db) {
-        if (!device && !db) return Selector::load(model);
-        const DeviceArgument target = device ? *device : Selector::load(model).device();  // trained on
-        return Selector::load(model, request_of("native", target, std::move(rules), devices, db));
-      },
-      nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(), nb::arg("rules") = "default",
-      nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
-      "From a model folder or `.ksf` file; without `device` for the one that it was trained on. `devices` "
-      "says "
+      "load", &load, nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(),
+      nb::arg("rules") = nb::none(), nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
+      "From a model folder or `.ksf` file. `device`: without it the one that the model was trained on. "
+      "`rules`: rule set for problems that the model cannot answer; without it the model's own. `devices`: "
       "which other devices' models may answer, with a warning: exact (none), same_arch or any. `db`: file of "
       "decisions that were found by timing.");
   selector.def_static(

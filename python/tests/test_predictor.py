@@ -8,42 +8,94 @@ import kscout
 from kscout import Conv, Gemm, Predictor
 
 FOLDER = Path(kscout.__file__).parent / "models" / "conv_fwd_bf16_gfx950"
-PROBLEM = {"N": 8, "C": 256, "K": 128, "G": 1, "Hi": 28, "Wi": 28, "Y": 3, "X": 3, "stride_h": 1, "stride_w": 1, "pad_h": 1, "pad_w": 1}
+PROBLEM = Conv(8, 256, 128, 28, 28, 3, 3, "bf16", pad=1)
 NAMES = [f"grouped_conv_forward_bf16_2d_{tile}_{pipeline}" for tile in ("16x64x64", "64x64x128") for pipeline in ("compv3", "compv5")]
+ROW = {"N": 8, "C": 256, "K": 128, "G": 1, "Hi": 28, "Wi": 28, "Y": 3, "X": 3, "stride_h": 1, "stride_w": 1, "pad_h": 1, "pad_w": 1}
+WHOLE_ROW = {**ROW, "dilation_h": 1, "dilation_w": 1, "layout": "nhwgc", "dtype": "bf16", "variant": "forward"}
 
 
-def test_named_kernels_are_ranked_for_a_problem_in_a_dict():
+def fields(choice):
+    return choice.name, choice.time_us, choice.tflops, choice.gb_s, choice.margin, choice.score, choice.source
+
+
+def test_named_kernels_are_ranked_by_predicted_speed():
     predictor = Predictor(FOLDER)
     ranked = predictor.rank_kernels(PROBLEM, NAMES)
-    assert {name for name, _ in ranked} == set(NAMES)
-    assert [value for _, value in ranked] == sorted((value for _, value in ranked), reverse=True)
-    assert kscout.rank_kernels(PROBLEM, NAMES, model=str(FOLDER)) == ranked
-    assert kscout.rank_kernels(PROBLEM, NAMES, device="gfx950") == ranked
-    assert predictor.select_best(PROBLEM, NAMES) == ranked[0][0] and predictor.rank_kernels(PROBLEM, []) == []
+    assert {choice.name for choice in ranked} == set(NAMES)
+    assert [c.tflops for c in ranked] == sorted(predictor.predict(PROBLEM, NAMES), reverse=True)
+    for choice, after in zip(ranked, ranked[1:]):
+        assert choice.time_us == pytest.approx(PROBLEM.flops / choice.tflops * 1e-6)
+        assert choice.gb_s == pytest.approx(PROBLEM.least_bytes / choice.time_us * 1e-3)
+        assert choice.margin == pytest.approx(after.time_us / choice.time_us - 1)
+    assert ranked[-1].margin is None and ranked[0].source == "model" and ranked[0].confidence is None
+    assert fields(predictor.select_best(PROBLEM, NAMES)) == fields(ranked[0]) and predictor.rank_kernels(PROBLEM, []) == []
+    assert [fields(c) for c in predictor.rank_kernels(WHOLE_ROW, NAMES)] == [fields(c) for c in ranked]
     # The ranking of the selector, where both know the kernels.
-    choices = kscout.rank_kernels(PROBLEM, 20, device="gfx950")
-    speed = {choice.name: choice.tflops for choice in choices}
-    assert all(speed[name] == pytest.approx(value) for name, value in ranked if "compv3" in name)
+    speed = {choice.name: choice.tflops for choice in kscout.rank_kernels(PROBLEM, 20, device="gfx950")}
+    assert all(speed[c.name] == pytest.approx(c.tflops) for c in ranked if "compv3" in c.name)
 
 
-def test_all_values_of_a_kernel_agree():
-    problem = Conv(8, 256, 128, 28, 28, 3, 3, "bf16", pad=1)
-    values = Predictor(FOLDER).predict_all(PROBLEM, {"kernel_name": NAMES[0]})
-    assert values["tflops"] == pytest.approx(problem.flops / values["latency_ms"] * 1e-9)
-    assert values["bandwidth"] == pytest.approx(problem.least_bytes / values["latency_ms"] * 1e-6)
-    fields = {"tile_m": 16, "tile_n": 64, "tile_k": 64, "pipeline": "compv3"}
-    assert Predictor(FOLDER).predict_tflops(problem, fields) == pytest.approx(values["tflops"], rel=0.5)
+@pytest.mark.parametrize("top", [0, 1, 3, 4, 9])
+@pytest.mark.parametrize("kernels", [None, NAMES])
+def test_rank_kernels_gives_a_list_of_choices_whatever_is_asked(top, kernels):
+    for more in {"device": "gfx950"}, {"model": FOLDER}, {"model": str(FOLDER), "device": "gfx950"}:
+        ranked = kscout.rank_kernels(PROBLEM, top, kernels=kernels, **more)
+        assert type(ranked) is list and {type(choice) for choice in ranked} <= {kscout.Choice}
+        assert len(ranked) == (top if kernels is None else min(top, len(NAMES)))
+    if kernels:
+        assert [fields(c) for c in ranked] == [fields(c) for c in Predictor(FOLDER).rank_kernels(PROBLEM, NAMES)[:top]]
+
+
+def test_rank_kernels_refuses_what_it_would_have_to_ignore():
+    with pytest.raises(TypeError, match="top must be an int, not list; .*kernels="):
+        kscout.rank_kernels(PROBLEM, NAMES)
+    with pytest.raises(kscout.InvalidArgument, match="top=-1 must be at least 0"):
+        kscout.rank_kernels(PROBLEM, -1)
+    with pytest.raises(kscout.InvalidArgument, match="by='latency' with kernels="):
+        kscout.rank_kernels(PROBLEM, kernels=NAMES, by="latency", model=FOLDER)
+    for kernels in None, NAMES:
+        with pytest.raises(kscout.Unsupported, match="cannot answer for 'gfx942'"):
+            kscout.rank_kernels(PROBLEM, kernels=kernels, model=FOLDER, device="gfx942")
+
+
+def test_all_quantities_of_a_kernel_agree_and_times_are_microseconds():
+    predictor = Predictor(FOLDER)
+    values = predictor.predict_all(PROBLEM, {"kernel_name": NAMES[0]})
+    assert list(values) == predictor.targets == ["tflops", "latency_us", "bandwidth_gb_s"]
+    assert values["latency_us"] == pytest.approx(PROBLEM.flops / (values["tflops"] * 1e12) * 1e6)
+    assert values["bandwidth_gb_s"] == pytest.approx(PROBLEM.least_bytes / (values["latency_us"] * 1e-6) / 1e9)
+    assert values["latency_us"] == predictor.select_best(PROBLEM, NAMES[:1]).time_us
+    assert predictor.predict_tflops(PROBLEM, NAMES[0]) == values["tflops"]
+    assert predictor.predict_latency_us(PROBLEM, NAMES[0]) == values["latency_us"]
+    assert predictor.predict_bandwidth_gb_s(PROBLEM, NAMES[0]) == values["bandwidth_gb_s"]
+    with pytest.raises(kscout.NotFound, match="'latency'; the folder has tflops, latency_us, bandwidth_gb_s"):
+        predictor.predict(PROBLEM, NAMES, "latency")
+
+
+@pytest.mark.parametrize("op_type, microseconds", [("grouped_conv", 250), ("conv_fwd", 0.25)])
+def test_folders_of_ck_tile_hold_milliseconds_and_ours_microseconds(latency_folder, op_type, microseconds):
+    predictor = Predictor(latency_folder(op_type))
+    assert predictor.targets == ["latency_us"]
+    assert predictor.predict_latency_us(PROBLEM, NAMES[0]) == pytest.approx(microseconds)
+    assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_us": pytest.approx(microseconds)}
+    with pytest.raises(kscout.NotFound, match="no model of target 'tflops'; the folder has latency_us"):
+        predictor.predict_tflops(PROBLEM, NAMES[0])
 
 
 def test_a_kernel_never_changes_the_problem():
-    with pytest.raises(kscout.InvalidArgument, match="other types"):
-        Predictor(FOLDER).rank_kernels(PROBLEM, ["grouped_conv_forward_fp16_2d_16x64x64_compv3"])
-    with pytest.raises(kscout.InvalidArgument, match="no 'Ho'"):
-        Predictor(FOLDER).rank_kernels({**PROBLEM, "Ho": 3}, NAMES)
+    predictor = Predictor(FOLDER)
+    for ask in predictor.predict, predictor.rank_kernels:
+        with pytest.raises(kscout.InvalidArgument, match="other types"):
+            ask(PROBLEM, ["grouped_conv_forward_fp16_2d_16x64x64_compv3"])
+    with pytest.raises(kscout.InvalidArgument, match="'kernel_name' names the whole kernel: leave out 'N'"):
+        predictor.rank_kernels(PROBLEM, [{"kernel_name": NAMES[0], "N": 1}])
     with pytest.raises(kscout.InvalidArgument, match="no kernels"):
-        Predictor(FOLDER).select_best(PROBLEM, [])
+        predictor.select_best(PROBLEM, [])
+    with pytest.raises(TypeError, match="kernels is one str, .* list"):
+        predictor.predict(PROBLEM, NAMES[0])
     with pytest.raises(kscout.NotFound, match="no model"):
-        kscout.rank_kernels(Gemm(16, 16, 16, "fp8"), ["gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_16x16x128"], device="gfx950")
+        name = "gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_False_False_False_False_128x128x128_1x4x1_16x16x128"
+        kscout.rank_kernels(Gemm(16, 16, 16, "fp8"), kernels=[name], device="gfx950")
 
 
 def test_parameters_are_searched_with_optuna(monkeypatch, tmp_path):

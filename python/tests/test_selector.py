@@ -103,3 +103,17 @@ def test_threads_share_a_selector():
     for t in threads:
         t.join()
     assert all(results[i] == expected for i in range(4))
+
+
+def test_load_keeps_the_models_provider_and_obeys_rules_and_devices(model, tmp_path):
+    conv = model.parent / "conv_fwd_bf16_gfx950"
+    other = kscout.Conv(8, 64, 64, 28, 28, 3, 3, "fp16", pad=1)  # of another type than the model's: analytic costs answer
+    for rules in "default", "tiny":
+        expected = Selector.analytic(provider="ck_tile", device="gfx950", rules=rules).select(other)
+        for more in {}, {"device": "gfx950"}, {"db": tmp_path / "decisions.db"}:
+            choice = Selector.load(conv, rules=rules, **more).select(other)
+            assert (choice.decided_by, choice.config) == ("analytic", expected.config)
+    with pytest.raises(kscout.InvalidArgument, match="unknown rule set 'tyni'"):
+        Selector.load(conv, rules="tyni").select(other)
+    with pytest.raises(kscout.InvalidArgument, match="unknown device policy 'all'"):
+        Selector.load(model, devices="all")

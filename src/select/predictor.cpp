@@ -1,6 +1,7 @@
 #include "select/predictor.h"
 
 #include <algorithm>
+#include <numeric>
 #include <variant>
 
 #include <kscout/provider.h>
@@ -66,6 +67,21 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
   return traits;
 }
 
+/// Our trainer learns latencies in microseconds, CK Tile's in milliseconds. They call operations by other
+/// words.
+double microseconds_per_latency(const LightgbmFolder& folder) {
+  return find_word(folder.op, EnumWords<Op>::words) ? 1 : 1e3;
+}
+
+Model load_for(const std::filesystem::path& folder, const std::optional<Device>& device) {
+  Model model = Model::load(folder);
+  const std::string refusal =
+      device ? device_refusal(model.device(), *device, DevicePolicy::exact) : std::string();
+  if (refusal.empty()) return model;
+  fail(Errc::unsupported, "model {} cannot answer for '{}': {}; leave the device out", folder.string(),
+       device->name, refusal);
+}
+
 }  // namespace
 
 struct Predictor::Impl {
@@ -76,7 +92,7 @@ Predictor::Predictor(const std::filesystem::path& folder, std::string_view schem
                      std::optional<Device> device) {
   const bool ours = std::filesystem::exists(folder / "model.ksf") || folder.extension() == ".ksf";
   if (ours && schema.empty()) {
-    impl_ = std::make_shared<Impl>(Impl{Model::load(folder)});
+    impl_ = std::make_shared<Impl>(Impl{load_for(folder, device)});
   } else {
     impl_ = std::make_shared<Impl>(Impl{read_theirs(folder, schema, device)});
   }
@@ -104,7 +120,7 @@ std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& co
     const std::size_t asked = index_of_word("target", target, kTargets);
     for (double& value : values) {
       const double us = asked == 0 ? 0 : time_us_of(problem, value);
-      if (asked == 1) value = us * 1e-3;
+      if (asked == 1) value = us;
       if (asked == 2) value = least_bytes(problem) / us * 1e-3;
     }
     return values;
@@ -116,8 +132,29 @@ std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& co
   std::vector<double> matrix(configs.size() * schema.size()), values(configs.size());
   schema.evaluate(problem, theirs.device, configs, traits, matrix);
   of.model.forest.predict(matrix.data(), schema.size(), 1, values);
-  for (double& value : values) value = of.value(value);
+  const double unit = target == "latency" ? microseconds_per_latency(theirs.folder) : 1;
+  for (double& value : values) value = of.value(value) * unit;
   return values;
+}
+
+std::vector<Choice> Predictor::rank(ProblemRef problem, const ConfigTable& configs) const {
+  const std::vector<double> tflops = predict(problem, configs, "tflops");
+  std::vector<std::size_t> order(configs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return tflops[i]; });
+  std::vector<Choice> ranked;
+  for (const std::size_t i : order) {
+    const double us = time_us_of(problem, tflops[i]);
+    if (!ranked.empty()) ranked.back().margin = us / ranked.back().time_us - 1;
+    ranked.push_back({.config = configs[i],
+                      .time_us = us,
+                      .tflops = tflops[i],
+                      .gb_s = least_bytes(problem) / us * 1e-3,
+                      .score = tflops[i],
+                      .source = ChoiceSource::model,
+                      .decided_by = ChoiceSource::model});
+  }
+  return ranked;
 }
 
 }  // namespace kscout

@@ -4,8 +4,9 @@
 ///
 ///     const Predictor predictor("models/grouped_conv_forward_bf16_gfx950");
 ///     const std::vector<double> tflops = predictor.predict(problem, configs, "tflops");
+///     const std::vector<Choice> ranked = predictor.rank(problem, configs);
 ///
-/// Nothing is chosen and no serve rule is asked: that is a selector's work.
+/// No applicability rule is asked: a selector does that.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/selector.h>
 
 namespace kscout {
 
@@ -24,7 +26,8 @@ class Predictor {
   /// A folder with model.ksf is ours. Another is read as CK Tile's (feature_spec.json, model_<target>.lgbm or
   /// .lgbm.gz): its features are looked up by name in `schema`, empty: the smallest ck_ schema that has them
   /// all. `device`: whose facts features read; without it that of the model, or the preset of the folder's
-  /// arch. Throws not_found, corrupt_data, invalid_argument when no schema has a feature.
+  /// arch. Throws not_found, corrupt_data, invalid_argument when no schema has a feature, unsupported when a
+  /// model.ksf was trained on another device than `device`.
   explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
                      std::optional<Device> device = {});
 
@@ -33,10 +36,13 @@ class Predictor {
   /// The schema that rows are made by.
   std::string schema() const;
 
-  /// One value per config, in TFLOPS, milliseconds or GB/s. Throws not_found for a target that the folder
+  /// One value per config, in TFLOPS, microseconds or GB/s. Throws not_found for a target that the folder
   /// lacks.
   std::vector<double> predict(ProblemRef problem, const ConfigTable& configs,
                               std::string_view target = "tflops") const;
+  /// All configs by predicted TFLOPS, best first; ties keep their order. Time and bandwidth follow from the
+  /// TFLOPS. Throws as predict does.
+  std::vector<Choice> rank(ProblemRef problem, const ConfigTable& configs) const;
 
  private:
   struct Impl;

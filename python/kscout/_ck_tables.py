@@ -1,0 +1,213 @@
+"""Converts rows of CK Tile's tables to problems and kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, NoReturn, Union
+
+from ._core import Config, Conv, Gemm
+from .errors import InvalidArgument
+
+Problem = Union[Gemm, Conv, str, Mapping[str, Any]]
+Kernel = Union[Config, str, Mapping[str, Any]]
+Row = Mapping[str, Any]
+
+#: What the GEMM tables mean where they have no such column. `split_k`: K is not split on request.
+GEMM = MappingProxyType({"split_k": 1})
+#: What the 2-D convolution tables mean where they have no such column: dense filters, images in nhwgc.
+CONV_2D = MappingProxyType({"dilation_h": 1, "dilation_w": 1, "layout": "nhwgc"})
+#: The same for the tables of 3-D convolutions, which write depth and dilation only where they differ from 1.
+CONV_3D = MappingProxyType(
+    {"Di": 1, "Z": 1, "stride_d": 1, "pad_d": 0, "dilation_d": 1, "dilation_h": 1, "dilation_w": 1, "layout": "ndhwgc"}
+)
+#: What the convolution tables mean by a kernel without such columns: scheduler intrawave, no suffix in its name.
+CONV_KERNEL = MappingProxyType({"wave_mode": "intrawave", "has_dsb": False, "has_si": False})
+
+_GEMM_KEYS = dict.fromkeys(("m", "n", "k", "split_k"), int) | dict.fromkeys(("dtype", "layout"), str)
+_GEMM_ALIASES = {"M": "m", "N": "n", "K": "k"}
+_CONV_SIZES = {"N": "n", "C": "c", "K": "k", "G": "g", "Hi": "h", "Wi": "w", "Y": "y", "X": "x"}
+_CONV_KEYS = dict.fromkeys(
+    (*_CONV_SIZES, "stride_h", "stride_w", "dilation_h", "dilation_w", "pad_h", "pad_w"), int
+) | dict.fromkeys(("dtype", "layout", "variant"), str)
+_DEPTH_SIZES = {"Di": "d", "Z": "z"}
+_DEPTH_KEYS = dict.fromkeys((*_DEPTH_SIZES, "stride_d", "dilation_d", "pad_d"), int)
+_CONV_ALIASES = {"direction": "variant"}
+_DIRECTIONS = {"forward": "conv_fwd", "fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"}
+_VARIANTS = {"conv_fwd": "forward", "conv_bwd_data": "bwd_data", "conv_bwd_weight": "bwd_weight"}
+
+_TILE = ("tile_m", "tile_n", "tile_k")
+_WARPS = ("warp_m", "warp_n", "warp_k")
+_WARP_TILE = ("warp_tile_m", "warp_tile_n", "warp_tile_k")
+_FLAGS = ("pad_m", "pad_n", "pad_k", "persistent")
+_GEMM_KERNEL_KEYS = (
+    dict.fromkeys((*_TILE, *_WARPS, *_WARP_TILE), int)
+    | dict.fromkeys(("pipeline", "scheduler", "epilogue"), str)
+    | dict.fromkeys(_FLAGS, bool)
+)
+_CONV_KERNEL_KEYS = dict.fromkeys(_TILE, int) | dict.fromkeys(("pipeline", "scheduler"), str) | dict.fromkeys(("has_dsb", "has_si"), bool)
+_CONV_KERNEL_ALIASES = {"wave_mode": "scheduler"}
+_NAME_KEYS = ("kernel_name", "name")
+
+_EXPECTED = {int: "an int", bool: "a bool, or 0 or 1", str: "a str"}
+
+
+def _listed(names: Iterable[str], aliases: Mapping[str, str]) -> str:
+    other = {name: alias for alias, name in aliases.items()}
+    return ", ".join(f"{name} (or {other[name]})" if name in other else name for name in names)
+
+
+def _refuse_key(key: Any, what: str, known: Iterable[str], aliases: Mapping[str, str]) -> NoReturn:
+    import difflib
+
+    near = difflib.get_close_matches(str(key), [*known, *aliases], 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    raise InvalidArgument(f"{what} has no key {key!r}{hint} (allowed: {_listed(known, aliases)})")
+
+
+def _checked(key: str, value: Any, kind: type, what: str) -> Any:
+    """The value as `kind`. A number of NumPy counts as the Python number that it holds."""
+    plain = value.item() if type(value).__module__ == "numpy" else value
+    if kind is bool and type(plain) is int and plain in (0, 1):
+        return bool(plain)
+    if type(plain) is not kind and not (kind is str and isinstance(plain, str)):
+        raise InvalidArgument(f"{what}: {key}={value!r} must be {_EXPECTED[kind]}, not {type(value).__name__}")
+    return plain
+
+
+class _Table:
+    """The values of one row by key, with aliases resolved and `absent` filled in."""
+
+    def __init__(self, row: Row, absent: Row | None, known: Mapping[str, type], aliases: Mapping[str, str], what: str):
+        self.known, self.aliases, self.what = known, aliases, what
+        self.values = self._resolved(row, what)
+        self.values = {**self._resolved(absent or {}, f"{what} (absent=)"), **self.values}
+
+    def _resolved(self, row: Row, what: str) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for key, value in row.items():
+            name = self.aliases.get(key, key)
+            if name not in self.known:
+                _refuse_key(key, what, self.known, self.aliases)
+            if name in values:
+                other = next(alias for alias, of in self.aliases.items() if of == name)
+                raise InvalidArgument(f"{what} has both '{name}' and '{other}', two words for one key; give one of them")
+            values[name] = _checked(key, value, self.known[name], what)
+        return values
+
+    def need(self, names: Iterable[str]) -> None:
+        names = list(names)
+        missing = [name for name in names if name not in self.values]
+        if missing:
+            raise InvalidArgument(
+                f"{self.what} lacks the required {_listed(missing, self.aliases)} (required: "
+                f"{_listed(names, self.aliases)}); absent= gives the values of keys that a table leaves out"
+            )
+
+    def take(self, names: Mapping[str, str]) -> dict[str, Any]:
+        return {to: self.values[name] for name, to in names.items() if name in self.values}
+
+
+def _gemm_from(row: Row, absent: Row | None) -> Gemm:
+    table = _Table(row, absent, _GEMM_KEYS, _GEMM_ALIASES, "a GEMM")
+    table.need(_GEMM_KEYS)
+    values = table.values
+    if values["split_k"] < 1:
+        raise InvalidArgument(f"a GEMM: split_k={values['split_k']} must be at least 1; 1 asks for no split")
+    split = values["split_k"] if values["split_k"] > 1 else 0  # their 1 is our free choice, as in imported tables
+    return Gemm(values["m"], values["n"], values["k"], values["dtype"], values["layout"], split_k=split)
+
+
+def _conv_from(row: Row, absent: Row | None) -> Conv:
+    table = _Table(row, absent, _CONV_KEYS | _DEPTH_KEYS, _CONV_ALIASES, "a convolution")
+    table.need(_CONV_KEYS)
+    values = table.values
+    if "d" in values["layout"]:
+        table.need({**_CONV_KEYS, **_DEPTH_KEYS})
+    if values["variant"] not in _DIRECTIONS:
+        raise InvalidArgument(f"a convolution: variant '{values['variant']}' must be one of {', '.join(_DIRECTIONS)}")
+    same = {name: name for name in table.known if name.startswith(("stride_", "dilation_", "pad_"))}
+    return Conv(
+        **table.take({**_CONV_SIZES, **_DEPTH_SIZES, **same}),
+        dtype=values["dtype"],
+        layout=values["layout"],
+        op=_DIRECTIONS[values["variant"]],
+    )
+
+
+def problem_from(problem: Problem, *, absent: Row | None = None) -> Gemm | Conv:
+    """A problem of any form: Gemm, Conv, one-line text, or a row of CK Tile's tables as a dict.
+
+        problem_from({"m": 16, "n": 4096, "k": 4096, "dtype": "fp8", "layout": "rcr", "split_k": 1})
+        row = {"N": 8, "C": 64, "K": 128, "G": 1, "Hi": 28, "Wi": 28, "Y": 3, "X": 3,
+               "stride_h": 1, "stride_w": 1, "pad_h": 1, "pad_w": 1}
+        problem_from(row, absent={**ck_tile.CONV_2D, "dtype": "bf16", "variant": "forward"})
+
+    A GEMM has the keys m, n, k (or M, N, K), split_k, dtype, layout. A convolution has N, C, K, G, Hi, Wi, Y, X, stride_h,
+    stride_w, dilation_h, dilation_w, pad_h, pad_w, dtype, layout and variant (or direction: forward, fwd, bwd_data, bwd_weight),
+    in a 3-D layout also Di, Z, stride_d, dilation_d, pad_d. Sizes count elements. split_k 1 leaves the split to the selector.
+
+    Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: GEMM, CONV_2D and
+    CONV_3D hold what CK Tile's tables mean by them. A key of the dict wins over `absent`. Raises InvalidArgument for a missing
+    or unknown key and for a value of the wrong type.
+    """
+    if isinstance(problem, (Gemm, Conv)):
+        return problem
+    if isinstance(problem, str):
+        return Conv(problem) if problem.startswith("conv_") else Gemm(problem)
+    if not isinstance(problem, Mapping):
+        raise TypeError(f"a problem is a Gemm, a Conv, a str or a dict, not {type(problem).__name__}")
+    only_conv = {*_CONV_KEYS, *_DEPTH_KEYS, *_CONV_ALIASES} - {*_GEMM_KEYS, *_GEMM_ALIASES}
+    return _conv_from(problem, absent) if any(key in only_conv for key in problem) else _gemm_from(problem, absent)
+
+
+def _dims(values: Row, names: Iterable[str]) -> str:
+    return "x".join(str(values[name]) for name in names)
+
+
+def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = None) -> Config:
+    """A kernel of any form: Config, name, {"kernel_name": name}, or the kernel columns of CK Tile's tables as a dict.
+
+        config_from({"tile_m": 64, "tile_n": 64, "tile_k": 64, "pipeline": "compv3"}, problem, absent=ck_tile.CONV_KERNEL)
+
+    A GEMM's kernel has the keys tile_m, tile_n, tile_k, warp_m, warp_n, warp_k, warp_tile_m, warp_tile_n, warp_tile_k, pipeline,
+    scheduler, epilogue, pad_m, pad_n, pad_k, persistent. A convolution's kernel has tile_m, tile_n, tile_k, pipeline, scheduler
+    (or wave_mode), has_dsb, has_si. Types, layout and direction are the problem's. `kernel_name` (or `name`) stands alone.
+
+    Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: CONV_KERNEL holds
+    what CK Tile's tables of convolutions mean by them. Raises InvalidArgument as problem_from does.
+    """
+    if isinstance(kernel, Config):
+        return kernel
+    if isinstance(kernel, str):
+        return Config(kernel)
+    if not isinstance(kernel, Mapping):
+        raise TypeError(f"a kernel is a Config, a str or a dict, not {type(kernel).__name__}")
+    named = [key for key in _NAME_KEYS if key in kernel]
+    if named:
+        more = [key for key in kernel if key != named[0]]
+        if more:
+            raise InvalidArgument(f"'{named[0]}' names the whole kernel: leave out {', '.join(map(repr, more))}")
+        return Config(_checked(named[0], kernel[named[0]], str, "a kernel"))
+    if isinstance(problem, Conv):
+        table = _Table(kernel, absent, _CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES, "a convolution's kernel")
+        table.need(_CONV_KERNEL_KEYS)
+        values = table.values
+        flags = "".join(f"_{word}" for word, key in (("dsb", "has_dsb"), ("si", "has_si")) if values[key])
+        rank = 3 if "d" in problem.layout else 2
+        types = f"{_VARIANTS[problem.op]}_{problem.dtype_in}_{rank}d"
+        return Config(f"grouped_conv_{types}_{_dims(values, _TILE)}_{values['pipeline']}_{values['scheduler']}{flags}")
+    table = _Table(kernel, absent, _GEMM_KERNEL_KEYS, {}, "a GEMM's kernel")
+    table.need(_GEMM_KERNEL_KEYS)
+    values = table.values
+    words = "_".join(values[key] for key in ("pipeline", "epilogue", "scheduler"))
+    flags = "_".join(str(values[key]) for key in _FLAGS)
+    dims = "_".join(_dims(values, names) for names in (_TILE, _WARPS, _WARP_TILE))
+    return Config(f"gemm_universal_{problem.dtype_a}_{problem.layout}_{words}_{flags}_{dims}")
+
+
+def configs_from(kernels: Iterable[Kernel], problem: Gemm | Conv, *, absent: Row | None = None) -> list[Config]:
+    """config_from of each. TypeError for one kernel in place of several."""
+    if isinstance(kernels, (str, Mapping, Config)):
+        raise TypeError(f"kernels is one {type(kernels).__name__}, not several kernels: put it into a list")
+    return [config_from(kernel, problem, absent=absent) for kernel in kernels]

@@ -1,0 +1,170 @@
+"""Rows of CK Tile's tables, and its Predictor with its units."""
+
+import numpy as np
+import pytest
+
+import kscout
+from kscout import Conv, Gemm, ck_tile
+from kscout.ck_tile import config_from, problem_from
+from test_predictor import FOLDER, NAMES, PROBLEM, ROW, WHOLE_ROW
+
+GEMM_ROW = {"m": 16, "n": 4096, "k": 512, "split_k": 1, "dtype": "fp8", "layout": "rcr"}
+DEEP_ROW = {**WHOLE_ROW, "layout": "ndhwgc", "Di": 8, "Z": 3, "stride_d": 1, "dilation_d": 1, "pad_d": 1}
+GEMM_NAME = "gemm_universal_fp8_rcr_compv3_cshuffle_intrawave_False_True_False_False_128x64x256_1x4x1_16x16x128"
+GEMM_KERNEL = {
+    **{"tile_m": 128, "tile_n": 64, "tile_k": 256, "warp_m": 1, "warp_n": 4, "warp_k": 1},
+    **{"warp_tile_m": 16, "warp_tile_n": 16, "warp_tile_k": 128},
+    **{"pipeline": "compv3", "scheduler": "intrawave", "epilogue": "cshuffle"},
+    **{"pad_m": False, "pad_n": True, "pad_k": False, "persistent": False},
+}
+CONV_KERNEL = {"tile_m": 16, "tile_n": 64, "tile_k": 32, "pipeline": "compv3", "scheduler": "interwave", "has_dsb": True, "has_si": False}
+CONV_NAME = "grouped_conv_forward_bf16_2d_16x64x32_compv3_interwave_dsb"
+
+
+def without(row, *keys):
+    return {key: value for key, value in row.items() if key not in keys}
+
+
+def test_whole_rows_are_problems():
+    assert problem_from(GEMM_ROW) == Gemm(16, 4096, 512, "fp8", "rcr")
+    assert problem_from({**GEMM_ROW, "split_k": 4}) == Gemm(16, 4096, 512, "fp8", "rcr", split_k=4)
+    assert problem_from({**without(GEMM_ROW, "m", "n", "k"), "M": 16, "N": 4096, "K": 512}) == problem_from(GEMM_ROW)
+    assert problem_from(WHOLE_ROW) == PROBLEM
+    assert problem_from(DEEP_ROW) == Conv(8, 256, 128, 28, 28, 3, 3, "bf16", "ndhwgc", d=8, z=3, pad=1)
+    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"}.items():
+        assert problem_from({**without(WHOLE_ROW, "variant"), "direction": word}) == PROBLEM.replace(op=op)
+    of_numpy = {key: np.int64(value) if isinstance(value, int) else np.str_(value) for key, value in WHOLE_ROW.items()}
+    assert problem_from(of_numpy) == PROBLEM
+    for whole in PROBLEM, problem_from(GEMM_ROW):
+        assert problem_from(whole) == problem_from(str(whole)) == whole
+
+
+@pytest.mark.parametrize("row", [GEMM_ROW, WHOLE_ROW, DEEP_ROW])
+def test_every_key_of_a_problem_is_required(row):
+    for key in row:
+        with pytest.raises(kscout.InvalidArgument, match=rf"lacks the required {key}\b.*required: .*absent="):
+            problem_from(without(row, key))
+
+
+@pytest.mark.parametrize("kernel, problem", [(GEMM_KERNEL, Gemm("gemm:1x2x3:fp8")), (CONV_KERNEL, PROBLEM)])
+def test_every_key_of_a_kernel_is_required(kernel, problem):
+    for key in kernel:
+        with pytest.raises(kscout.InvalidArgument, match=rf"kernel lacks the required {key}\b.*required: .*absent="):
+            config_from(without(kernel, key), problem)
+
+
+def test_what_a_table_means_by_absent_keys_is_asked_for():
+    assert problem_from(without(GEMM_ROW, "split_k"), absent=ck_tile.GEMM) == problem_from(GEMM_ROW)
+    assert problem_from(ROW, absent={**ck_tile.CONV_2D, "dtype": "bf16", "variant": "forward"}) == PROBLEM
+    flat = problem_from(ROW, absent={**ck_tile.CONV_3D, "dtype": "bf16", "direction": "fwd"})
+    assert flat == Conv(8, 256, 128, 28, 28, 3, 3, "bf16", "ndhwgc", pad_h=1, pad_w=1)
+    assert problem_from(WHOLE_ROW, absent={"dtype": "fp16", "dilation_h": 2}) == PROBLEM, "the row's own values win"
+    short = {"tile_m": 16, "tile_n": 64, "tile_k": 32, "pipeline": "compv3"}
+    assert config_from(short, PROBLEM, absent=ck_tile.CONV_KERNEL).name == "grouped_conv_forward_bf16_2d_16x64x32_compv3_intrawave"
+    with pytest.raises(kscout.InvalidArgument, match=r"absent=\) has no key 'Di'"):
+        problem_from(GEMM_ROW, absent=ck_tile.CONV_3D)
+    with pytest.raises(TypeError):
+        ck_tile.GEMM["split_k"] = 2
+
+
+@pytest.mark.parametrize(
+    "row, words",
+    [
+        ({**GEMM_ROW, "lyout": "rcr"}, r"a GEMM has no key 'lyout'; did you mean 'layout'\? \(allowed: m \(or M\)"),
+        ({**GEMM_ROW, "batch": 2}, "a GEMM has no key 'batch'"),
+        ({**GEMM_ROW, "M": 16}, "both 'm' and 'M'"),
+        ({**WHOLE_ROW, "Ho": 28}, "a convolution has no key 'Ho'"),
+        ({**WHOLE_ROW, "m": 28}, "a convolution has no key 'm'"),
+        ({**WHOLE_ROW, "direction": "fwd"}, "both 'variant' and 'direction'"),
+        ({**WHOLE_ROW, "variant": "backward"}, "variant 'backward' must be one of forward, fwd, bwd_data, bwd_weight"),
+        ({**WHOLE_ROW, "Di": 8}, "has no axis d"),
+        ({**GEMM_ROW, "m": "16"}, "m='16' must be an int, not str"),
+        ({**GEMM_ROW, "m": 16.0}, "m=16.0 must be an int, not float"),
+        ({**GEMM_ROW, "k": True}, "k=True must be an int, not bool"),
+        ({**GEMM_ROW, "n": None}, "n=None must be an int, not NoneType"),
+        ({**GEMM_ROW, "dtype": 8}, "dtype=8 must be a str, not int"),
+        ({**GEMM_ROW, "dtype": "fp9"}, "did you mean 'fp"),
+        ({**GEMM_ROW, "split_k": 0}, "split_k=0 must be at least 1"),
+        ({}, "a GEMM lacks the required m"),
+    ],
+)
+def test_a_wrong_row_is_refused_with_its_reason(row, words):
+    with pytest.raises(kscout.InvalidArgument, match=words):
+        problem_from(row)
+
+
+def test_what_is_no_problem_or_kernel_is_a_type_error():
+    with pytest.raises(TypeError, match="a problem is .*, not int"):
+        problem_from(16)
+    with pytest.raises(TypeError, match="a kernel is .*, not NoneType"):
+        config_from(None, PROBLEM)
+
+
+def test_whole_rows_are_kernels():
+    gemm = problem_from(GEMM_ROW)
+    assert config_from(GEMM_KERNEL, gemm).name == GEMM_NAME
+    assert config_from(CONV_KERNEL, PROBLEM).name == CONV_NAME
+    assert config_from({**without(CONV_KERNEL, "scheduler"), "wave_mode": "interwave"}, PROBLEM).name == CONV_NAME
+    assert config_from({**CONV_KERNEL, "has_dsb": np.int64(0), "has_si": np.True_}, PROBLEM).name == CONV_NAME.replace("dsb", "si")
+    for form in CONV_NAME, {"kernel_name": CONV_NAME}, {"name": CONV_NAME}, kscout.Config(CONV_NAME):
+        assert config_from(form, PROBLEM) == kscout.Config(CONV_NAME)
+
+
+@pytest.mark.parametrize(
+    "kernel, words",
+    [
+        ({**CONV_KERNEL, "has_dsb": "False"}, "has_dsb='False' must be a bool, or 0 or 1, not str"),
+        ({**CONV_KERNEL, "has_si": 2}, "has_si=2 must be a bool"),
+        ({**CONV_KERNEL, "tile_m": "16"}, "tile_m='16' must be an int"),
+        ({**CONV_KERNEL, "block_size": 256}, "a convolution's kernel has no key 'block_size'"),
+        ({**CONV_KERNEL, "wave_mode": "interwave"}, "both 'scheduler' and 'wave_mode'"),
+        ({**CONV_KERNEL, "pipeline": "compv"}, "compv"),
+        ({"kernel_name": CONV_NAME, "tile_m": 16}, "leave out 'tile_m'"),
+        ({"kernel_name": None}, "kernel_name=None must be a str"),
+        ({}, "lacks the required tile_m"),
+    ],
+)
+def test_a_wrong_kernel_is_refused_with_its_reason(kernel, words):
+    with pytest.raises(kscout.InvalidArgument, match=words):
+        config_from(kernel, PROBLEM)
+
+
+def test_the_adapter_has_ck_tiles_methods_and_milliseconds():
+    theirs = ck_tile.Predictor(FOLDER, absent_problem={**ck_tile.CONV_2D, "dtype": "bf16", "variant": "forward"})
+    ours = kscout.Predictor(FOLDER)
+    kernel = {"kernel_name": NAMES[0]}
+    assert theirs.predict_tflops(ROW, kernel) == ours.predict_tflops(PROBLEM, NAMES[0])
+    assert theirs.predict_latency(ROW, kernel) == pytest.approx(ours.predict_latency_us(PROBLEM, NAMES[0]) / 1000)
+    assert theirs.predict_bandwidth(ROW, kernel) == ours.predict_bandwidth_gb_s(PROBLEM, NAMES[0])
+    values = theirs.predict_all(ROW, kernel)
+    assert list(values) == ["tflops", "latency_ms", "bandwidth_gb_s"]
+    assert values["latency_ms"] == theirs.predict_latency(ROW, kernel)
+    ranked = theirs.rank_kernels(ROW, [{"kernel_name": name} for name in NAMES])
+    assert ranked == [(choice.name, choice.tflops) for choice in ours.rank_kernels(PROBLEM, NAMES)]
+    assert theirs.select_best(ROW, NAMES) == ranked[0][0] and theirs.rank_kernels(ROW, []) == []
+    with pytest.raises(TypeError, match="kernels is one dict, .* list"):
+        theirs.rank_kernels(ROW, kernel)
+    with pytest.raises(ValueError, match="no kernels"):
+        theirs.select_best(ROW, [])
+
+
+def test_the_adapter_returns_names_as_they_were_written_and_keeps_ties_in_order():
+    twice = ["benchmark_" + NAMES[0], NAMES[0]]
+    assert [name for name, _ in ck_tile.Predictor(FOLDER).rank_kernels(PROBLEM, twice)] == twice
+    assert [name for name, _ in ck_tile.Predictor(FOLDER).rank_kernels(PROBLEM, twice[::-1])] == twice[::-1]
+
+
+def test_the_adapter_has_no_defaults_of_its_own():
+    with pytest.raises(kscout.InvalidArgument, match="lacks the required dilation_h, dilation_w, dtype, layout, variant"):
+        ck_tile.Predictor(FOLDER).predict_tflops(ROW, NAMES[0])
+    short = {"tile_m": 16, "tile_n": 64, "tile_k": 64, "pipeline": "compv3"}
+    with pytest.raises(kscout.InvalidArgument, match="lacks the required scheduler"):
+        ck_tile.Predictor(FOLDER).predict_tflops(PROBLEM, short)
+    asked = ck_tile.Predictor(FOLDER, absent_kernel=ck_tile.CONV_KERNEL)
+    assert asked.predict_tflops(PROBLEM, short) == asked.predict_tflops(PROBLEM, NAMES[0] + "_intrawave")
+
+
+def test_milliseconds_of_a_ck_tile_folder_come_back_as_they_are(latency_folder):
+    predictor = ck_tile.Predictor(latency_folder("grouped_conv"))
+    assert predictor.predict_latency(PROBLEM, NAMES[0]) == pytest.approx(0.25)
+    assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_ms": pytest.approx(0.25)}
