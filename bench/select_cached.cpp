@@ -16,7 +16,7 @@
 namespace kscout::bench {
 namespace {
 
-constexpr std::size_t kBlock = 64;  ///< calls behind one reading of the clock, which costs 25 ns itself
+constexpr std::size_t kBlock = 64;  ///< calls behind one reading of the clock, which costs more than a hit
 constexpr std::size_t kBlocks = 10'000;
 
 std::vector<GemmProblem> problems(std::size_t count) {

@@ -136,7 +136,7 @@ class KSCOUT_API Selector {
   /// unsupported when no config can take the problem. Thread-safe.
   Choice select(ProblemRef problem, By by = By::best) const;
   /// The same without exceptions; writes `choice` only when it returns ok. Takes no lock; allocates only when
-  /// a signature is new, more threads ask at once than ever before, or the cache grows. A hit: 30 to 70 ns.
+  /// a signature is new, more threads ask at once than ever before, or the cache grows.
   SelectStatus try_select(ProblemRef problem, Choice& choice, By by = By::best) const noexcept;
 
   /// Fills `best` with configs, best first; ties keep family order. Returns how many: fewer than asked when

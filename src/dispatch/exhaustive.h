@@ -14,7 +14,7 @@
 namespace kscout {
 
 /// Every candidate runs once and is verified against float64; the right ones that may win
-/// are timed in turn (both passes are those of a sweep, with a smaller budget: 80 ms for the rounds).
+/// are timed in turn (both passes are those of a sweep, with a smaller budget for the rounds).
 /// Candidates that refuse, fail or compute something wrong are left out; nothing when none is left, or when
 /// the results of such a problem cannot be verified (epilogues, element types), and never an unverified
 /// winner. A crash of a kernel is a crash of the caller: sweeps measure in worker processes, this does not.

@@ -8,7 +8,7 @@
 
 namespace kscout {
 
-/// The first rule that refuses; nothing when all admit. Compiles the rules: tens of microseconds each. Throws
+/// The first rule that refuses; nothing when all admit. Compiles the rules on each call. Throws
 /// invalid_argument when one does not compile.
 std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef problem, const KernelConfig& config,
                                   const Device& device);

@@ -5,7 +5,7 @@
 ///     flush_from_caches(a, bytes); flush_from_caches(b, bytes); finish_flushes();
 ///
 /// Flushes the lines of the operands themselves (x86 `clflush`, which reaches every level and every core)
-/// instead of walking a buffer larger than the last level: the cost follows the operands, about 5 ns a line,
+/// instead of walking a buffer larger than the last level: the cost follows the operands,
 /// and nothing of the kernel's code or of the program is lost with them.
 #include <cstddef>
 

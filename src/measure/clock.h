@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one clock of all timings: steady, in nanoseconds. A reading costs about 25 ns.
+/// The one clock of all timings: steady, in nanoseconds.
 #include <chrono>
 #include <cstdint>
 

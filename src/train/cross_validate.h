@@ -15,7 +15,7 @@
 
 namespace kscout {
 
-/// How trees are grown. Defaults: measured in docs/training.md.
+/// How trees are grown.
 struct TrainParameters {
   int leaves = 31;
   double learning_rate = 0.1;
