@@ -85,12 +85,6 @@ bool parse_only() {
   return asked && std::string_view(asked) == "1";
 }
 
-/// Removes what the verbs do, so that parsing alone is left of them.
-void remove_callbacks(CLI::App& app) {
-  app.callback(nullptr);
-  for (CLI::App* part : app.get_subcommands({})) remove_callbacks(*part);
-}
-
 int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
@@ -102,7 +96,8 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
     if (found != verbs.end()) found->setup(*verb);
   }
-  if (parse_only()) remove_callbacks(app);
+  // Called when all of the line is parsed and checked, before the verb's own callback.
+  if (parse_only()) app.parse_complete_callback([] { throw CLI::Success(); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
