@@ -26,7 +26,7 @@ namespace {
 
 using namespace kscout;
 
-constexpr std::size_t kBlock = 64;  ///< calls between two readings of the clock, which costs 25 ns itself
+constexpr std::size_t kBlock = 64;  ///< calls between two readings of the clock, which costs more than a hit
 constexpr std::size_t kBlocks = 10'000;
 constexpr int kRounds = 7;
 constexpr std::int64_t kScalingNs = 100'000'000;

@@ -257,11 +257,13 @@ void setup_evaluate(CLI::App& verb) {
   verb.add_option("--data", options->data, "dataset to judge on; several are merged")->required();
   verb.add_option("--train-data", options->train_data,
                   "datasets on which the static baselines are chosen (default: other folds of --data)");
-  verb.add_option("--layout", options->layouts, "judge problems of these layouts only, parted by commas")
-      ->delimiter(',');
+  check_words<Layout>(
+      verb.add_option("--layout", options->layouts, "judge problems of these layouts only, parted by commas")
+          ->delimiter(','));
   add_word_option(verb, "--pool", options->how.pool, "where picks come from");
-  verb.add_option("--target", options->target,
-                  "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)");
+  check_words<Target>(
+      verb.add_option("--target", options->target,
+                      "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
   verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent");
   verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent");

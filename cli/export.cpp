@@ -98,8 +98,9 @@ void setup_export(CLI::App& verb) {
       "--shapes", options->shapes,
       "write a lookup table for the problems of this file (lines gemm:MxNxK..., or CSV) instead of the "
       "model; without --model the one that `predict` would find");
-  verb.add_option("--target", options->target,
-                  "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)");
+  check_words<Target>(
+      verb.add_option("--target", options->target,
+                      "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
   verb.add_option("--provider", options->family.provider, "for --shapes without a model")
       ->capture_default_str();

@@ -44,10 +44,14 @@ void import_verb(const Options& options) {
 void setup_import(CLI::App& verb) {
   const auto options = std::make_shared<Options>();
   verb.add_option("file", options->file, "what another tool wrote")->required();
-  verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required();
-  verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")->capture_default_str();
-  verb.add_option("--dtype", options->dtype, "element type where the file does not tell (default fp16)");
-  verb.add_option("--layout", options->layout, "layout where the file does not tell (default rcr, nhwgc)");
+  check_words<ImportFormat>(
+      verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required());
+  check_words<Op>(verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")
+                      ->capture_default_str());
+  check_words<DType>(
+      verb.add_option("--dtype", options->dtype, "element type where the file does not tell (default fp16)"));
+  check_words<Layout>(verb.add_option("--layout", options->layout,
+                                      "layout where the file does not tell (default rcr, nhwgc)"));
   verb.add_option("--device", options->device, "preset of the device that was measured, e.g. gfx950")
       ->required();
   verb.add_option("--problem", options->problem, "ck-profiler: the problem of lines before any problem line");

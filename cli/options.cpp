@@ -32,6 +32,13 @@ CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std
   return option;
 }
 
+CLI::Option* check_text(CLI::Option* option, std::function<void(const std::string&)> check) {
+  return option->check([check = std::move(check)](const std::string& text) {
+    check(text);
+    return std::string();
+  });
+}
+
 void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std::string& help) {
   std::string flag = "--" + name;
   std::ranges::replace(flag, '_', '-');
@@ -41,7 +48,7 @@ void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std
 
 void ProblemOptions::add_to(CLI::App& verb) {
   verb.add_option("problem", one_line, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
-  verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)");
+  check_words<DType>(verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)"));
   for_each_field<GemmProblem>(
       [&](const auto& field) { add_flag(verb, std::string(field.name), std::string(field.help)); });
 }
@@ -50,8 +57,9 @@ void ProblemOptions::add_all_to(CLI::App& verb) {
   verb.add_option("problem", one_line,
                   "one-line form gemm:MxNxK[:dtype][:layout][:name=value...] or "
                   "conv_fwd:NxCxHxW:KxYxX[:dtype][:layout][:name=value...]");
-  verb.add_option("--op", op, "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)");
-  verb.add_option("--dtype", dtype, "element type of all operands (fp32)");
+  check_words<Op>(
+      verb.add_option("--op", op, "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)"));
+  check_words<DType>(verb.add_option("--dtype", dtype, "element type of all operands (fp32)"));
   std::vector<std::pair<std::string, std::string>> flags;  // name, help: one flag where both kinds have it
   for_each_field<GemmProblem>(
       [&](const auto& field) { flags.emplace_back(std::string(field.name), std::string(field.help)); });
@@ -154,8 +162,8 @@ void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
   add_word_option(verb, "--dtype", dtype, "element type");
   std::string words;
   for (const auto one : EnumWords<Layout>::words) words += (words.empty() ? "" : "|") + std::string(one);
-  verb.add_option("--layout", layout,
-                  "storage of A, B, C (rcr), or of the images of a convolution (nhwgc): " + words);
+  check_words<Layout>(verb.add_option(
+      "--layout", layout, "storage of A, B, C (rcr), or of the images of a convolution (nhwgc): " + words));
 }
 
 Signature FamilyOptions::signature() const {

@@ -30,6 +30,15 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 
+/// Passes what an option is given to `check`, which throws invalid_argument for a wrong value.
+CLI::Option* check_text(CLI::Option* option, std::function<void(const std::string&)> check);
+/// For options that keep the words of an enum as text: unknown ones are wrong arguments before any work
+/// begins.
+template <WordEnum E>
+CLI::Option* check_words(CLI::Option* option) {
+  return check_text(option, [](const std::string& text) { parse<E>(text); });
+}
+
 template <WordEnum E>
 CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help) {
   std::string words;

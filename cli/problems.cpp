@@ -318,7 +318,8 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                   "keep so many sizes, drawn by --seed (random: how many to make, 200)");
   const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
                                ->default_str("1; of convolutions 42");
-  verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is");
+  check_words<Op>(
+      verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is"));
   verb.add_option("--from-miopen", options->miopen,
                   "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
   verb.add_option("--merge", options->merge,

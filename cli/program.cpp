@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -78,6 +79,12 @@ bool refuse_unknown_verb(int argc, char** argv) {
   return true;
 }
 
+/// Whether the command line is only checked. The test of the documented commands asks for it.
+bool parse_only() {
+  const char* const asked = std::getenv("KSCOUT_PARSE_ONLY");
+  return asked && std::string_view(asked) == "1";
+}
+
 int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
@@ -89,6 +96,8 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
     if (found != verbs.end()) found->setup(*verb);
   }
+  // Called when all of the line is parsed and checked, before the verb's own callback.
+  if (parse_only()) app.parse_complete_callback([] { throw CLI::Success(); });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -240,8 +240,9 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--problems", options->problems,
                   "a problem set (kscout problems) or a file of problems; repeatable");
   add_word_option(verb, "--dtype", options->dtype, "element type, for sets");
-  verb.add_option("--layout", options->layouts, "layouts of each size, for sets: rcr, rrr, crr, ccr (rcr)")
-      ->delimiter(',');
+  check_words<Layout>(verb.add_option("--layout", options->layouts,
+                                      "layouts of each size, for sets: rcr, rrr, crr, ccr (rcr)")
+                          ->delimiter(','));
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
   CLI::Option* const again = verb.add_option(

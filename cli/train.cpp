@@ -140,11 +140,13 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--data", options->data, "dataset: Parquet files of one device")->required();
   verb.add_option("--out", options->out, "model folder to write, usually models/<op>_<dtype>_<device>")
       ->required();
-  verb.add_option("--targets", options->targets,
-                  "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
-      ->delimiter(',')
-      ->default_str("relative,rank,tflops");
-  verb.add_option("--op", options->op, "operation that the datasets must be of (default: theirs)");
+  check_words<Target>(
+      verb.add_option("--targets", options->targets,
+                      "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
+          ->delimiter(',')
+          ->default_str("relative,rank,tflops"));
+  check_words<Op>(
+      verb.add_option("--op", options->op, "operation that the datasets must be of (default: theirs)"));
   verb.add_option("--variant", options->variant,
                   "direction that datasets of convolutions must be of, as CK Tile's trainer names it: "
                   "forward|bwd_data|bwd_weight (the same as --op conv_fwd, ...)")

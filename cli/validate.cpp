@@ -347,11 +347,13 @@ void setup_validate(CLI::App& verb) {
   verb.add_option("--model", options->model, "model folder or .ksf file");
   verb.add_option("--data", options->data,
                   "oracle, training-shapes: a dataset, or with --from a file of the CK Tile tools");
-  verb.add_option("--from", options->from,
-                  "what --data is: ck-csv|ck-log|ck-json|ck-profiler|parquet (default: a dataset)");
+  check_words<ImportFormat>(
+      verb.add_option("--from", options->from,
+                      "what --data is: ck-csv|ck-log|ck-json|ck-profiler|parquet (default: a dataset)"));
   add_word_option(verb, "--op", options->op, "with --from: the operation");
-  verb.add_option("--dtype", options->dtype,
-                  "element type, where --from does not tell (fp16) or for sets of --problems (the model's)");
+  check_words<DType>(verb.add_option(
+      "--dtype", options->dtype,
+      "element type, where --from does not tell (fp16) or for sets of --problems (the model's)"));
   verb.add_option("--device", options->device, "with --from, or CSV: the device that was measured");
   verb.add_option(
       "--predictions", options->predictions,
@@ -366,8 +368,9 @@ void setup_validate(CLI::App& verb) {
       "hardware, training-shapes: execute the kernels of a library, by its index file; convolutions "
       "run in libraries only");
   verb.add_option("--problems", options->problems, "hardware: sets or files");
-  verb.add_option("--layout", options->layouts, "hardware: layouts of each size, parted by commas")
-      ->delimiter(',');
+  check_words<Layout>(
+      verb.add_option("--layout", options->layouts, "hardware: layouts of each size, parted by commas")
+          ->delimiter(','));
   verb.add_option("--max-problems", options->max_problems,
                   "hardware: first so many of the seeded order; 0 = all")
       ->capture_default_str();

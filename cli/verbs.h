@@ -54,6 +54,8 @@ struct VerbSetup {
 
 /// Parses the command line, runs the verb, turns exceptions into messages and exit codes
 /// (0 done, 1 check failed, 2 wrong arguments, 3 nothing can run this, 4 file or device failure).
+/// With KSCOUT_PARSE_ONLY=1 in the environment the verb does nothing: exit code 0 or 2 tells whether the
+/// command line is right.
 int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv);
 
 /// Thrown by a verb whose check or criterion failed: exit code 1. The results are already on stdout.

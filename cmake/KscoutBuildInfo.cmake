@@ -1,5 +1,5 @@
 # kscout_build_info(TARGET): core/build_info.h's functions for TARGET. Call it in the directory that creates TARGET.
-# Git is asked at every build, in tens of milliseconds; only when its answer changed is one small file compiled again.
+# Git is asked at every build; only when its answer changed is one small file compiled again.
 function(kscout_build_info target)
   string(TOUPPER "${CMAKE_BUILD_TYPE}" config)
   set(KSCOUT_FLAGS "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${config}}")

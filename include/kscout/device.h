@@ -84,8 +84,8 @@ struct Fields<Device> {
 
 inline bool Device::operator==(const Device& other) const { return fields_equal(*this, other); }
 
-/// Facts of this machine's CPU, from cpuid, /proc and /sys; what they do not tell stays unknown. Costs about
-/// a millisecond. The name is "<arch>-<cores>c". Sees the cores this process may run on (affinity), not those
+/// Facts of this machine's CPU, from cpuid, /proc and /sys; what they do not tell stays unknown. The
+/// name is "<arch>-<cores>c". Sees the cores this process may run on (affinity), not those
 /// of the host.
 KSCOUT_API Device detect_cpu();
 

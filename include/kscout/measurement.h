@@ -64,8 +64,8 @@ struct Fields<Measurement> {
 
 inline bool Measurement::operator==(const Measurement& other) const { return fields_equal(*this, other); }
 
-/// Measurements of one op by any number of providers' configs on one device, each problem and config stored
-/// once. This is what journals, Parquet files, training and evaluation exchange.
+/// Measurements of one op by configs of one provider (which may be a joint one) on one device, each problem
+/// and config stored once. Journals and datasets are read into it; training and evaluation take it.
 struct MeasurementTable {
   struct Row {
     std::uint32_t problem;  ///< index into problems
@@ -79,7 +79,7 @@ struct MeasurementTable {
   std::vector<KernelConfig> configs;  ///< distinct, in family order
   std::vector<Row> rows;              ///< at most one per (problem, config, pass)
   std::map<std::string, std::string>
-      metadata;  ///< provenance: rule_set, compiler, version, host facts, times, ...
+      metadata;  ///< provenance: rules, filter, protocol, compiler, version, host facts, ...
 };
 
 }  // namespace kscout

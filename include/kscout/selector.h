@@ -8,10 +8,9 @@
 ///     const kscout::Choice choice = selector.select(problem);
 ///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
 ///
-/// Who answers: a decision of before (cache); what was timed for the problem (db); the model; the analytic
-/// cost of the family's configs when there is no model for the problem's signature; the family's default
-/// config when costs cannot be computed. Choice::source tells. docs/selecting.md: the chain, the environment
-/// variables, replacing a model.
+/// Who answers: ChoiceSource lists the links, Choice::source says which one did. docs/selecting.md: when each
+/// of them answers, the environment variables, replacing a model. The family is that of the model, or the one
+/// that the rules admit where there is no model for the problem's signature.
 #include <filesystem>
 #include <functional>
 #include <limits>

@@ -2,7 +2,8 @@
 /// \file
 /// Numbers that say how a config behaves, comparable over providers: what our own features read.
 ///
-/// Computed once per family by the provider. NaN = unknown or without meaning there.
+/// Computed once per family by the provider. NaN = unknown or without meaning there. Fields<Traits> below
+/// says what each number is.
 #include <cstddef>
 #include <limits>
 #include <string_view>
@@ -15,37 +16,36 @@ namespace kscout {
 struct Traits {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-  double tile_m = unknown;  ///< part of C that one worker finishes before it takes the next
+  double tile_m = unknown;
   double tile_n = unknown;
-  double tile_k = unknown;   ///< K that is staged at once
-  double inner_m = unknown;  ///< register tile of one instruction stream
+  double tile_k = unknown;
+  double inner_m = unknown;
   double inner_n = unknown;
   double inner_k = unknown;
-  double workers = unknown;    ///< cores or blocks that can run at once; 0 = all of the device
-  double workers_m = unknown;  ///< fixed grid of workers, 0 = dynamic
+  double workers = unknown;
+  double workers_m = unknown;
   double workers_n = unknown;
   double threads_per_worker = unknown;
-  double workers_per_core = unknown;  ///< resident at once
-  double stages = unknown;            ///< copies of the staged tiles
-  double split_k = unknown;           ///< parts of K summed at the end
-  double shared_bytes = unknown;      ///< staged bytes of one worker
+  double workers_per_core = unknown;
+  double stages = unknown;
+  double split_k = unknown;
+  double shared_bytes = unknown;
   double register_elements = unknown;
-  double vector_elements = unknown;  ///< lanes of one load of A or B
-  double alignment = unknown;        ///< elements that m, n, k must be multiples of; 1 = none
-  double packs_a = unknown;          ///< 1 when A is copied into tiles first
+  double vector_elements = unknown;
+  double alignment = unknown;
+  double packs_a = unknown;
   double packs_b = unknown;
-  double kind = unknown;      ///< 0 tiled, 1 skinny (streams one operand), 2 small (no blocking)
-  double order = unknown;     ///< which loop is outermost: 0 = m, 1 = n, 2 = k
-  double prefetch = unknown;  ///< distance in elements, 0 = none
+  double kind = unknown;
+  double order = unknown;
+  double prefetch = unknown;
   double persistent = unknown;
-  double cluster = unknown;    ///< workers that share staged tiles
-  double cluster_m = unknown;  ///< rows of such a group, in workers
+  double cluster = unknown;
+  double cluster_m = unknown;
   double cluster_n = unknown;
-  double swizzle = unknown;  ///< tiles of C walked together for cache reuse
-  double algorithm =
-      unknown;               ///< which of its library's ways of working; numbers mean nothing but "the same"
-  double variant = unknown;  ///< an option within the algorithm
-  double suggestion = unknown;  ///< n: whatever the library names n-th for the problem; 0 = always the same
+  double swizzle = unknown;
+  double algorithm = unknown;
+  double variant = unknown;
+  double suggestion = unknown;
 };
 
 template <>
@@ -67,19 +67,20 @@ struct Fields<Traits> {
       Field{"split_k", &T::split_k, "1", "parts of K summed at the end"},
       Field{"shared_bytes", &T::shared_bytes, "bytes", "staged bytes of one worker"},
       Field{"register_elements", &T::register_elements, "elements", "accumulators of one register tile"},
-      Field{"vector_elements", &T::vector_elements, "elements", "lanes of one load"},
-      Field{"alignment", &T::alignment, "elements", "sizes must be multiples of this; 1 = any"},
+      Field{"vector_elements", &T::vector_elements, "elements", "lanes of one load of A or B"},
+      Field{"alignment", &T::alignment, "elements", "m, n and k must be multiples of this; 1 = any"},
       Field{"packs_a", &T::packs_a, "1", "1 when A is copied into tiles first"},
       Field{"packs_b", &T::packs_b, "1", "1 when B is copied into tiles first"},
-      Field{"kind", &T::kind, "1", "0 tiled, 1 skinny, 2 small"},
+      Field{"kind", &T::kind, "1", "0 tiled, 1 skinny (streams one operand), 2 small (no blocking)"},
       Field{"order", &T::order, "1", "outermost loop: 0 = m, 1 = n, 2 = k"},
       Field{"prefetch", &T::prefetch, "elements", "prefetch distance, 0 = none"},
       Field{"persistent", &T::persistent, "1", "1 when workers stay and take tiles"},
       Field{"cluster", &T::cluster, "1", "workers that share staged tiles"},
-      Field{"swizzle", &T::swizzle, "1", "tiles of C walked together"},
+      Field{"swizzle", &T::swizzle, "1", "tiles of C walked together, for reuse in caches"},
       Field{"cluster_m", &T::cluster_m, "1", "rows of workers in a cluster"},
       Field{"cluster_n", &T::cluster_n, "1", "columns of workers in a cluster"},
-      Field{"algorithm", &T::algorithm, "1", "which of its library's ways of working"},
+      Field{"algorithm", &T::algorithm, "1",
+            "which of its library's algorithms; numbers mean only \"the same\""},
       Field{"variant", &T::variant, "1", "an option within the algorithm"},
       Field{"suggestion", &T::suggestion, "1", "n: what the library names n-th for the problem; 0 = fixed"},
   };

@@ -29,7 +29,7 @@ constexpr std::uint64_t folded_product(std::uint64_t a, std::uint64_t b) noexcep
 }
 
 /// Hash of a fixed number of words, all bits usable; same within one build, not over versions. Two words go
-/// into each product and the products do not wait for each other: about 4 ns for 10 words. The method is that
+/// into each product and the products do not wait for each other. The method is that
 /// of wyhash (public domain), the constants are digits of pi and e.
 template <std::size_t N>
 constexpr std::uint64_t words_hash(const std::array<std::uint64_t, N>& words) noexcept {

@@ -12,7 +12,7 @@ namespace kscout {
 /// VNNI (their carry-less products and AES are left unused: isa-inl.h).
 enum class InstructionSet : std::uint8_t { scalar, avx2, avx512, avx512_dl };
 
-/// Asks the processor once: in virtual machines the question costs tens of microseconds.
+/// Asks the processor once: in virtual machines the question is expensive.
 InstructionSet best_instruction_set() noexcept;
 
 }  // namespace kscout

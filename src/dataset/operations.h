@@ -26,7 +26,7 @@ struct CountedRow {
 /// Per problem its rows, ordered by config; a config measured in both passes stands with the second.
 std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table);
 
-/// The table with only those rows: a third smaller, and equal to whatever asks counted_rows.
+/// The table with only those rows, equal to whatever asks counted_rows.
 MeasurementTable counted_table(const MeasurementTable& table);
 
 /// The fastest of some rows with status ok, the first of equals; nothing when none is ok.

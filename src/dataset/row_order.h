@@ -4,8 +4,8 @@
 ///
 ///     write(rows_in_file_order(table, provider));
 ///
-/// Columns of one kernel then change a few hundred times in a file, and sizes come in ascending order: of
-/// 700,000 rows of the H200 a third less is left by zstd than in the order of measuring. And equal rows give
+/// Columns of one kernel then change a few hundred times in a file, and sizes come in ascending order, which
+/// zstd shortens further than the order of measuring (docs/formats/dataset.md). And equal rows give
 /// equal files, whatever order they came in.
 #include <kscout/measurement.h>
 #include <kscout/provider.h>

@@ -71,7 +71,7 @@ class Solver {
   std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
   /// Those of one backend for a signature, in the order in which they are asked.
   Selectors& selectors(Backend& backend, const Signature& signature);
-  /// Whether any config of a backend's family serves the problem. Microseconds, where selecting costs tens.
+  /// Whether any config of a backend's family serves the problem: far cheaper than selecting.
   bool serves(Backend& backend, ProblemRef problem);
   /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
   std::optional<Solution> measured(const Form& form);

@@ -31,7 +31,7 @@ StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& confi
 //     if (best) candidates[best->index] ran in best->time_us
 
 /// Every candidate runs once and is verified against float64; the right ones that may win
-/// are timed in turn (both passes are those of a sweep, with a smaller budget: 80 ms for the rounds).
+/// are timed in turn (both passes are those of a sweep, with a smaller budget for the rounds).
 /// Candidates that refuse, fail or compute something wrong are left out; nothing when none is left, or when
 /// the results of such a problem cannot be verified (epilogues, element types), and never an unverified
 /// winner. A crash of a kernel is a crash of the caller: sweeps measure in worker processes, this does not.
@@ -44,11 +44,11 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
 //     if (refined) use(contenders[refined->index]);      // nothing: the budget did not tell, keep the first
 //
 // **What it costs.** Once per problem: each contender is made ready and runs once untimed (on a GPU twice:
-// the first call loads a kernel), then all run in turn (A B C A B C ...) until the first is known to 1 %,
-// all others are surely slower, or the budget ends. A round starts only when the one before fits in what is
-// left, so that the time is at most budget + two runs of every contender (three on a GPU); up to half of the
-// budget is spent on waiting for a machine that something else slows down. Those that take over three times
-// as long as the first contender in the untimed round are left out of the rounds.
+// the first call loads a kernel). The first contender runs untimed once more, and so does each that took
+// over three times as long; what still does is left out. The others are timed in rounds of random order
+// (measure/rounds.h) until the budget ends or their medians have samples enough. A round starts only while
+// the longest one so far fits in what is left of the budget, so the total is at most the budget, the untimed
+// runs and one round.
 //
 // **What it risks.** The first contender is what would have run anyway. Another is taken only when its
 // interval of the median (95 %) ends below the first one's begin: noise changes nothing, and the choice is

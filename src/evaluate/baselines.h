@@ -43,7 +43,7 @@ struct PrunedConfigs {
 /// A small set of configs that keeps what is asked, on the problems of the table: greedy set cover (at most
 /// 1 + ln(problems) times the least number), then every config whose work the others do is taken out again.
 /// Throws invalid_argument: no problem with a usable row, shares outside [0, 1].
-/// Cost: problems x configs x configs kept; 0.1 s for 200 x 750.
+/// Cost: problems x configs x configs kept.
 PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request);
 
 struct Baseline {

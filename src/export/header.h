@@ -7,7 +7,7 @@
 ///     write_file_atomically("my_gemm.h", model_header(Model::load("models/gemm_fp32_zen3-2c"), options));
 ///
 /// Compiled without fused multiply-add (-ffp-contract=off) it gives the scores and choices of Model::score
-/// bit for bit. It is the plain walk over all trees and configs: milliseconds a choice, not microseconds. The
+/// bit for bit. It is the plain walk over all trees and configs, slower than the library. The
 /// guide is docs/exporting.md.
 #include <optional>
 #include <string>

@@ -52,7 +52,7 @@ class ServeRules {
 
 // ---- Which serves rule keeps one config from one problem.
 
-/// The first rule that refuses; nothing when all admit. Compiles the rules: tens of microseconds each. Throws
+/// The first rule that refuses; nothing when all admit. Compiles the rules on each call. Throws
 /// invalid_argument when one does not compile.
 std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef problem, const KernelConfig& config,
                                   const Device& device);

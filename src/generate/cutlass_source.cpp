@@ -91,8 +91,7 @@ std::string kernel_source(const NamedConfig& kernel) {
       name, symbol, to.text(), symbol, symbol, name, made, made);
 }
 
-/// Kernels of CUTLASS 3 cost 25 s alone and 7 s among eight, those of CUTLASS 2 7 s and 1 s: what they share
-/// is the headers.
+/// Several kernels share a source: most of a compiler's work is their common headers.
 std::string group(const NamedConfig& kernel) {
   const std::string name = kernel_name(kernel);
   return fmt::format("{}_{}", name.substr(0, name.find("__")), is_mma80(kernel) ? "mma80" : "wgmma");

@@ -76,7 +76,7 @@ void multiply_item(const MatrixView& view, const typename E::stored* base, const
 }
 
 /// Zeroed pages. Large ones are huge where the system has them: which physical pages a process happens to get
-/// decides which lines meet in a cache, so that the same call takes up to 1.5 times as long in one process as
+/// decides which lines meet in a cache, so that the same call may take longer in one process than
 /// in another. Null when there is no memory.
 std::byte* map_pages(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;

@@ -80,8 +80,7 @@ class GemmOperands {
   /// the seed only, and makes them read-only; what lies between lines (leading dimension > packed) is NaN.
   /// So are a bias and the initial C, when the problem has them.
   /// Throws unsupported for element types that cannot be made, and when the operands
-  /// would take more than Instruments::memory_bytes(). On the CPU about 0.5 ns per element, more where memory
-  /// is touched for the first time.
+  /// would take more than Instruments::memory_bytes().
   void make(ProblemRef problem, std::uint64_t seed);
   /// Before a run that is verified: every element of C becomes NaN, or its initial value when the problem
   /// accumulates.

@@ -14,7 +14,7 @@ struct Protocol {
   std::int32_t warmup = 1;  ///< calls before the first timed one, besides the verified call
   std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no races, no contenders
   double hopeless = 6;      ///< slower than this times the best of pass 1 and slack_us: not looked at again
-  double slack_us = 5000;   ///< a thread that loses its CPU gets it back after 1 to 4 ms; 0 on a GPU's clock
+  double slack_us = 5000;   ///< what a lost time slice may cost; 0 on a GPU's clock
   std::int32_t contenders = 100;  ///< pass 2: most configs in its rounds; 0 = no pass 2
   std::int32_t rounds = 24;       ///< pass 2: samples of each contender
   double rounds_budget_us = 3e5;  ///< pass 2: time for the rounds of one problem; decides how many contend

@@ -42,13 +42,13 @@ std::size_t lower_rank(std::size_t count);
 //       for (std::size_t rival : shuffled) samples.push_back({rival, time_us(rival)});
 //     const std::vector<SampleSummary> summaries = without_drift(samples, rivals);
 //
-// A neighbour on the other hardware thread of a core, which a virtual machine cannot see, halves the speed
-// of some instructions for milliseconds to seconds at a time. Medians do not average that out: one rival's
+// A neighbour on the other hardware thread of a core, which a virtual machine cannot see, slows some
+// instructions down for a while and nobody tells. Medians do not average that out: one rival's
 // samples fall into more bad moments than another's. Samples taken shortly one after the other are hit
 // alike, though, so that a common factor of neighbours in time can be told from the rivals' own speeds.
 
 /// Samples on either side that tell how fast the machine was at one sample. Few follow fast changes, many
-/// average out what single rivals suffer; 4 to 15 give the same choices (docs/measuring.md).
+/// average out what single rivals suffer; 4 to 15 give the same choices.
 inline constexpr std::size_t kDriftReach = 7;
 
 /// One sample of one rival.
@@ -62,7 +62,7 @@ struct TurnSample {
 ///
 /// Method: log time = rival + moment + rest, fitted by alternating medians (J. W. Tukey, "Exploratory Data
 /// Analysis", 1977: median polish), the moment's term by a running median over 2 kDriftReach + 1 samples.
-/// Cost: about 1 us per sample.
+/// Cost: linear in the samples.
 std::vector<SampleSummary> without_drift(std::span<const TurnSample> samples, std::size_t rivals);
 
 // ---- Times several things in turn, each round in another order, and takes out what the machine's speed did

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one clock of all timings: steady, in nanoseconds. A reading costs about 25 ns.
+/// The one clock of all timings: steady, in nanoseconds.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -85,7 +85,7 @@ std::vector<int> parse_ranges(std::string_view text, int limit);
 //     flush_from_caches(a, bytes); flush_from_caches(b, bytes); finish_flushes();
 //
 // Flushes the lines of the operands themselves (x86 `clflush`, which reaches every level and every core)
-// instead of walking a buffer larger than the last level: the cost follows the operands, about 5 ns a line,
+// instead of walking a buffer larger than the last level: the cost follows the operands,
 // and nothing of the kernel's code or of the program is lost with them.
 
 void flush_from_caches(const void* data, std::size_t bytes) noexcept;

@@ -55,8 +55,8 @@ std::unique_ptr<Reference> make_reference(ProblemRef problem, const GemmOperands
 
 class GemmReference final : public Reference {
  public:
-  /// Reads A, B, the initial C and the bias, which must live as long as their instruments do. On the CPU at
-  /// most about 1 ns per product a*b for small problems, 1 ns per element of A and B for large ones.
+  /// Reads A, B, the initial C and the bias, which must live as long as their instruments do. Cost:
+  /// every product a*b of a small problem, a pass over A and B of a large one.
   GemmReference(const GemmProblem& problem, const GemmOperands& operands);
 
   Verification check(const void* c) const override;

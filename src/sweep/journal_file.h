@@ -6,7 +6,7 @@
 ///     journal.intent('a', problem, 1, configs);  journal.flush();
 ///     journal.row('a', config, measured, "");    journal.flush();   // on disk (page cache) when it returns
 ///
-/// A row costs about 25 bytes: its problem and pass stand in the intent before it (one per lane = worker).
+/// A row is short: its problem and pass stand in the intent before it (one per lane = worker).
 #include <cstdint>
 #include <filesystem>
 #include <map>

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
                                         std::span<const std::uint32_t> rows, std::uint32_t folds,
                                         SplitBy by = SplitBy::sizes);
 
-/// How trees are grown. Defaults: measured in docs/training.md.
+/// How trees are grown.
 struct TrainParameters {
   int leaves = 31;
   double learning_rate = 0.1;

@@ -30,7 +30,7 @@ using test::TemporaryFolder;
 constexpr int kProblems = 4, kConfigs = 8;
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr int kMoments = 40;  // a process under AddressSanitizer takes 20 times as long to start
+constexpr int kMoments = 40;  // a process under AddressSanitizer starts slowly
 #else
 constexpr int kMoments = 200;
 #endif

@@ -1,4 +1,4 @@
-// Container, tables and forests of a .ksf file, without the texts: thousands of times faster than a whole
+// Container, tables and forests of a .ksf file, without the texts: far faster than a whole
 // model, so that the search goes deep where offsets and indices are. What is accepted is walked and kept.
 #include <array>
 #include <cstdlib>

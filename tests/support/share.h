@@ -11,7 +11,7 @@
 
 namespace kscout::test {
 
-/// All of them; under a sanitizer, where each is ten times slower and only memory and threads are watched, a
+/// All of them; under a sanitizer, where each is much slower and only memory and threads are watched, a
 /// quarter.
 constexpr std::uint64_t share_of(std::uint64_t count) {
   return (count + KSCOUT_TEST_SHARE - 1) / KSCOUT_TEST_SHARE;

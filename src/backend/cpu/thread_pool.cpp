@@ -16,8 +16,7 @@ namespace kscout::cpu {
 
 namespace {
 
-/// About 50 us on a 3 GHz core: longer than the pause between two calls of a layer, shorter than a time
-/// slice.
+/// Longer than the pause between two calls of a layer, shorter than a time slice.
 constexpr int kSpins = 2000;
 
 void relax() noexcept {

@@ -5,7 +5,7 @@
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///
 /// Workers spin for a short while after their last part, then sleep, so that calls that follow each other
-/// start in under a microsecond and an idle program costs nothing. Threads do not survive fork(): a child
+/// start at once and an idle program costs nothing. Threads do not survive fork(): a child
 /// process starts its own when it first needs them, and what it was given before the fork goes on to work.
 #include <atomic>
 #include <cstdint>

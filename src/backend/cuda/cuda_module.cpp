@@ -267,8 +267,7 @@ class GpuInstruments final : public Instruments {
   }
 
   double batch_us() const noexcept override { return 100; }
-  /// CUDA loads a kernel when it is first launched: 2 to 4 ms for one of cuBLASLt's on an H200's host, 22 ms
-  /// for the first of a library's part.
+  /// CUDA loads a kernel when it is first launched, and with the first of a library's part that part.
   double loading_us() const noexcept override { return 200'000; }
 
   bool slowed() override {

@@ -21,7 +21,7 @@ namespace kscout {
 /// Before anything of it runs here, the file's checksum is compared and a forked child loads it first: a
 /// constructor that crashes, exits or hangs (longer than 30 s, or KSCOUT_LIBRARY_SECONDS) ends the child, and
 /// here becomes an error. The child does what dlopen does and calls kscout_kernel_library_get, nothing else.
-/// A fork costs about a millisecond for each GiB that the process uses. Errors: not_found (no such file),
+/// The fork costs the more, the more memory the process uses. Errors: not_found (no such file),
 /// corrupt_data (checksum, no shared object, missing symbol, another ABI or backend than the index says),
 /// device_failure (crash or hang while loading, `open` failed).
 const kscout_kernel_library& open_library_file(const LibraryIndex& index);
