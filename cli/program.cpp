@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -12,6 +11,7 @@
 
 #include "core/build_info.h"
 #include "core/names.h"
+#include "core/own_files.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -56,8 +56,7 @@ void report(Errc code, std::string_view message, bool json) {
 
 /// Replaces this process by the sibling program that holds the verb; returns only when that fails.
 int start_sibling(char** argv) {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe");
-  const auto sibling = here.parent_path() / "kscout-lab";
+  const auto sibling = program_file().parent_path() / "kscout-lab";
   execv(sibling.c_str(), argv);
   fmt::print(stderr, "kscout: verb '{}' needs {} ({}); build with -DKSCOUT_LAB=ON\n", argv[1],
              sibling.string(), std::strerror(errno));
