@@ -254,7 +254,7 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "who describes the kernels")
       ->default_str("the backend's");
-  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout kernels --harvest)")
+  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout harvest)")
       ->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,
