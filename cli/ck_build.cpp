@@ -40,7 +40,8 @@ void sweep_build(CkBuildVerb options) {
   options.how.device = find_device(options.build.device);
   ProgressLine line("sweep");
   options.how.progress = [&](std::size_t done, std::size_t all) {
-    line(fmt::format("{} of {} runs", done, all));
+    if (line.due())
+      line(fmt::format("{} of {} runs", done, all), static_cast<double>(done) / static_cast<double>(all));
   };
   const CkSweepReport report = sweep_ck_build(kernels, problems, options.how);
   const auto file = options.how.out / "measurements.parquet";

@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/cut.h"
 #include "dataset/operations.h"
@@ -21,11 +21,9 @@ namespace kscout::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kShownBest = 20;  ///< lines of the best-config table in text
 
-struct Options {
+struct DatasetArguments {
   std::vector<std::string> files;
   std::string out, held_out_out, device;
   Format format = Format::text;
@@ -42,14 +40,14 @@ struct Options {
   std::uint64_t seed = 1;
 };
 
-DatasetOptions reading(const Options& options) {
+DatasetOptions reading(const DatasetArguments& options) {
   DatasetOptions how;
   if (!options.device.empty()) how.device = find_device(options.device);
   return how;
 }
 
 /// A dataset file, or a sweep's folder.
-MeasurementTable read_any(const std::string& path, const Options& options) {
+MeasurementTable read_any(const std::string& path, const DatasetArguments& options) {
   if (fs::is_directory(path)) return read_sweep(path);
   return read_dataset(path, reading(options));
 }
@@ -116,7 +114,7 @@ void print_description(const MeasurementTable& table, const Description& d) {
     fmt::print("... and {} more (all with --format json)\n", d.best.size() - kShownBest);
 }
 
-void describe_verb(const Options& options) {
+void describe_verb(const DatasetArguments& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
   const Description d = describe(table);
   if (options.format == Format::json) {
@@ -126,7 +124,7 @@ void describe_verb(const Options& options) {
   }
 }
 
-void check_verb(const Options& options) {
+void check_verb(const DatasetArguments& options) {
   bool failed = false;
   Table table({"file", "severity", "finding"});
   for (const auto& file : options.files) {
@@ -147,7 +145,7 @@ void check_verb(const Options& options) {
              options.files.size() == 1 ? "" : "s");
 }
 
-void write_table(const std::string& file, const Options& options, const MeasurementTable& table) {
+void write_table(const std::string& file, const DatasetArguments& options, const MeasurementTable& table) {
   DatasetOptions how = reading(options);
   how.derived = !options.without_derived;
   write_dataset(file, table, how);
@@ -155,7 +153,7 @@ void write_table(const std::string& file, const Options& options, const Measurem
              table.configs.size());
 }
 
-void split_verb(const Options& options) {
+void split_verb(const DatasetArguments& options) {
   const TableParts parts =
       split_table(read_any(options.files.front(), options), options.held_out, options.seed, options.by);
   if (parts.training.rows.empty() || parts.held_out.rows.empty()) {
@@ -168,7 +166,7 @@ void split_verb(const Options& options) {
 }
 
 /// What the options leave of a table.
-MeasurementTable cut(MeasurementTable table, const Options& options) {
+MeasurementTable cut(MeasurementTable table, const DatasetArguments& options) {
   if (options.counted) table = counted_table(table);
   if (!options.rules.empty()) {
     RuleSetRows rows = rows_of_rule_set(table, options.rules);
@@ -182,7 +180,7 @@ MeasurementTable cut(MeasurementTable table, const Options& options) {
   return table;
 }
 
-void merge_verb(const Options& options) {
+void merge_verb(const DatasetArguments& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
   write_table(options.out, options, cut(merge(tables, options.keep), options));
@@ -238,13 +236,13 @@ Table short_table(const MeasurementTable& table, std::size_t limit) {
   return shown;
 }
 
-void head_verb(const Options& options) {
+void head_verb(const DatasetArguments& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
   const auto rows = static_cast<std::size_t>(options.rows);
   (options.format == Format::text ? short_table(table, rows) : rows_table(table, rows)).print(options.format);
 }
 
-void export_verb(const Options& options) {
+void export_verb(const DatasetArguments& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
   if (!options.out.empty() && fs::path(options.out).extension() != ".json")
     return write_table(options.out, options, table);
@@ -258,7 +256,7 @@ void export_verb(const Options& options) {
   }
 }
 
-void diff_verb(const Options& options) {
+void diff_verb(const DatasetArguments& options) {
   const MeasurementTable a = read_any(options.files[0], options), b = read_any(options.files[1], options);
   const Comparison c = compare(a, b);
   const auto shown = std::min(c.differences.size(), static_cast<std::size_t>(options.rows));
@@ -279,8 +277,8 @@ void diff_verb(const Options& options) {
   if (shown || options.format != Format::text) table.print(options.format);
 }
 
-CLI::App* add_part(CLI::App& verb, const std::shared_ptr<Options>& options, const char* name,
-                   const char* help, void (*work)(const Options&)) {
+CLI::App* add_part(CLI::App& verb, const std::shared_ptr<DatasetArguments>& options, const char* name,
+                   const char* help, void (*work)(const DatasetArguments&)) {
   CLI::App* const part = verb.add_subcommand(name, help);
   part->add_option("--device", options->device,
                    "facts for files that carry none, such as CSV: a preset's name, or auto for this machine");
@@ -289,7 +287,7 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<Options>& options, cons
 }
 
 /// What is left out of the file.
-void add_cut(CLI::App& part, Options& options) {
+void add_cut(CLI::App& part, DatasetArguments& options) {
   part.add_option("--rules", options.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
                   "name it");
@@ -308,7 +306,7 @@ void add_cut(CLI::App& part, Options& options) {
 }  // namespace
 
 void setup_dataset(CLI::App& verb) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DatasetArguments>();
   verb.require_subcommand(1);
   const auto one_file = [&](CLI::App* part) {
     part->add_option("file", options->files, "dataset (.parquet, .csv) or folder of a sweep")

@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/provider.h>
 #include <kscout/version.h>
@@ -54,7 +53,7 @@ void list(const DbOptions& options) {
 }
 
 void export_decisions(const DbOptions& options) {
-  auto json = nlohmann::ordered_json::array();
+  auto json = Json::array();
   for (const StoredDecision& one : options.db().read()) json.push_back(record_json(one));
   const std::string text = json.dump(1) + "\n";
   options.out.empty() ? void(std::cout << text) : write_file_atomically(options.out, text);
@@ -73,12 +72,12 @@ void check(const StoredDecision& one) {
 void import_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
-    for (nlohmann::ordered_json json : nlohmann::ordered_json::parse(read_file(options.in))) {
+    for (Json json : Json::parse(read_file(options.in))) {
       if (json.is_object()) json.emplace("backend", "");  // files that export wrote before backends were kept
       decisions.push_back(record_from_json<StoredDecision>(json, options.in));
       check(decisions.back());
     }
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", options.in, error.what());
   }
   options.db().put(decisions);

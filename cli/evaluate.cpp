@@ -1,4 +1,5 @@
 #include <cmath>
+#include <filesystem>
 #include <memory>
 #include <set>
 
@@ -17,6 +18,8 @@ namespace kscout::cli {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t kShownWorst = 5;
 
 /// What is asked for at least, percent.
@@ -24,7 +27,7 @@ struct Goals {
   double mean = 0, p10 = 0, worst = 0, top3 = 0;
 };
 
-struct Options {
+struct EvaluateOptions {
   std::string model, out, predictions_out, target;
   std::vector<std::string> data, train_data, layouts;
   ModelEvaluationOptions how;
@@ -209,10 +212,27 @@ std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) 
   return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
 }
 
-void evaluate_verb(Options& options) {
+/// Reads what `tune` kept. The sizes that the model was trained on choose the static baselines.
+MeasurementTable read_kept(EvaluateOptions& options) {
+  const fs::path file = fs::path(options.model) / kKeptMeasurements;
+  if (!fs::is_regular_file(file)) {
+    fail(Errc::invalid_argument, "evaluate on what? {} has no {} (kscout tune keeps it there); give --data",
+         options.model, kKeptMeasurements);
+  }
+  MeasurementTable kept = read_dataset(file);
+  const auto trained = training_sizes(options.model);
+  if (!trained || options.how.training) return kept;
+  MeasurementTable training =
+      table_of_problems(kept, [&](const Problem& problem) { return trained->contains(sizes_of(problem)); });
+  if (!training.problems.empty()) options.how.training = std::move(training);
+  return kept;
+}
+
+void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
-  const MeasurementTable judged = of_layouts(*read_all(options.data), options.layouts);
+  const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
+  const MeasurementTable judged = of_layouts(data, options.layouts);
   const ModelEvaluation e = evaluate_model(options.model, judged, options.how);
   if (!e.training_known) {
     fmt::print(stderr,
@@ -252,11 +272,14 @@ void print_evaluation(const ModelEvaluation& evaluation, Format format) {
 }
 
 void setup_evaluate(CLI::App& verb) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<EvaluateOptions>();
   verb.add_option("--model", options->model, "model folder or .ksf file")->required();
-  verb.add_option("--data", options->data, "dataset to judge on; several are merged")->required();
-  verb.add_option("--train-data", options->train_data,
-                  "datasets on which the static baselines are chosen (default: other folds of --data)");
+  verb.add_option("--data", options->data,
+                  "dataset to judge on; several are merged (default: what tune kept in the model's folder)");
+  verb.add_option(
+      "--train-data", options->train_data,
+      "datasets on which the static baselines are chosen (default: other folds of --data; without "
+      "--data what the model was trained on)");
   check_words<Layout>(
       verb.add_option("--layout", options->layouts, "judge problems of these layouts only, parted by commas")
           ->delimiter(','));
@@ -283,6 +306,7 @@ void setup_evaluate(CLI::App& verb) {
       "that the model was trained on are left out unless --in-sample is given.\n\n"
       "examples\n"
       "  kscout evaluate --model models/gemm_fp32_zen3-2c --data held_out.parquet\n"
+      "  kscout evaluate --model m                                      # after kscout tune --out m\n"
       "  kscout evaluate --model m --data d.parquet --train-data t.parquet --format json --out eval.json\n\n"
       "exit status: 0 done, 1 below a --min-... or off by --check-confidence, 2 wrong arguments "
       "or nothing to judge, 4 file "

@@ -1,10 +1,15 @@
 #pragma once
 /// \file
-/// An evaluation for people: what `evaluate` and `tune` print.
+/// Prints an evaluation, and names the measurements that `tune` keeps for one.
+#include <string_view>
+
 #include "evaluate/evaluate_model.h"
 #include "table.h"
 
 namespace kscout::cli {
+
+/// The dataset that `tune` writes into a model's folder and `evaluate` reads when none is named.
+inline constexpr std::string_view kKeptMeasurements = "measurements.parquet";
 
 /// Text, JSON or CSV on stdout.
 void print_evaluation(const ModelEvaluation& evaluation, Format format);

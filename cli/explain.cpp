@@ -6,19 +6,16 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/provider.h>
 
+#include "core/json_fields.h"
 #include "features/schema.h"
 #include "select/explain.h"
 
 namespace kscout::cli {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kShownMoves = 10;
 
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }

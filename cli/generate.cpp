@@ -3,10 +3,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "family/family_file.h"
 #include "generate/build.h"
 #include "generate/emitter.h"
@@ -32,7 +32,7 @@ std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(cou
 /// What an earlier run asked for, from its index of sources.
 GenerateRequest request_again(const GenerateOptions& options) {
   const std::filesystem::path folder = options.again;
-  const auto json = nlohmann::json::parse(read_file(folder / "sources.json"), nullptr, false);
+  const auto json = Json::parse(read_file(folder / "sources.json"), nullptr, false);
   read_project(folder);  // says what is wrong with another file
   GenerateRequest request{.family = options.family.request({}),
                           .signatures = {},

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/backend.h>
 #include <kscout/device.h>
@@ -10,6 +9,7 @@
 
 #include "core/device_facts.h"
 #include "core/field_text.h"
+#include "core/json_fields.h"
 #include "options.h"
 #include "table.h"
 #include "verbs.h"
@@ -19,14 +19,14 @@ namespace kscout::cli {
 namespace {
 
 /// Whole numbers without ".0": counts and bytes are most of the facts.
-nlohmann::ordered_json number_json(double value) {
+Json number_json(double value) {
   if (value == std::floor(value) && std::fabs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
 }
 
 /// All facts of a device, unknown ones as null.
-nlohmann::ordered_json device_json(const Device& device) {
-  nlohmann::ordered_json facts;
+Json device_json(const Device& device) {
+  Json facts;
   for_each_field<Device>([&](const auto& field) {
     const auto& value = device.*field.member;
     auto& fact = facts[std::string(field.name)];
@@ -38,7 +38,7 @@ nlohmann::ordered_json device_json(const Device& device) {
     }
   });
   const double peak = peak_fp32_gflops(device);
-  facts["peak_fp32_gflops"] = std::isfinite(peak) ? nlohmann::ordered_json(peak) : nlohmann::ordered_json();
+  facts["peak_fp32_gflops"] = std::isfinite(peak) ? Json(peak) : Json();
   return facts;
 }
 
@@ -81,12 +81,12 @@ void print_all(Format format) {
   std::string no_gpu;
   Backend* const cuda = gpu(no_gpu);
   if (format == Format::json) {
-    nlohmann::ordered_json out{{"detected", device_json(here)}};
-    out["gpu"] = cuda ? device_json(cuda->device()) : nlohmann::ordered_json();
-    out["versions"] = cuda ? nlohmann::ordered_json(cuda->versions()) : nlohmann::ordered_json::object();
-    out["gpus"] = nlohmann::ordered_json::array();
+    Json out{{"detected", device_json(here)}};
+    out["gpu"] = cuda ? device_json(cuda->device()) : Json();
+    out["versions"] = cuda ? Json(cuda->versions()) : Json::object();
+    out["gpus"] = Json::array();
     for (const Device& amd : gpus) out["gpus"].push_back(device_json(amd));
-    out["presets"] = nlohmann::ordered_json::array();
+    out["presets"] = Json::array();
     for (const auto& name : device_preset_names()) out["presets"].push_back(device_json(device_preset(name)));
     fmt::print("{}\n", out.dump(2));
     return;

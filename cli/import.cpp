@@ -14,12 +14,12 @@ namespace kscout::cli {
 
 namespace {
 
-struct Options {
+struct ImportOptions {
   std::string file, from, op = "gemm", dtype, layout, device, problem, out;
   std::size_t show = 5;
 };
 
-void import_verb(const Options& options) {
+void import_verb(const ImportOptions& options) {
   ImportRequest request{.from = parse<ImportFormat>(options.from),
                         .op = parse<Op>(options.op),
                         .device = find_device(options.device)};
@@ -42,7 +42,7 @@ void import_verb(const Options& options) {
 }  // namespace
 
 void setup_import(CLI::App& verb) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ImportOptions>();
   verb.add_option("file", options->file, "what another tool wrote")->required();
   check_words<ImportFormat>(
       verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required());

@@ -6,12 +6,12 @@
 #include <unordered_set>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "family/ck_builder.h"
 #include "family/family_file.h"
 #include "verbs.h"
@@ -19,7 +19,7 @@
 namespace kscout::cli {
 namespace {
 
-std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
+std::int64_t as_json_count(std::size_t count) { return static_cast<std::int64_t>(count); }
 
 /// Names from a file: the `kernels` of a JSON document, else one a line.
 std::vector<NamedConfig> read_names(const std::string& path) {
@@ -28,7 +28,7 @@ std::vector<NamedConfig> read_names(const std::string& path) {
   std::vector<NamedConfig> named;
   const int first = file.peek();
   if (first == '{') {
-    const auto json = nlohmann::json::parse(file, nullptr, false);
+    const auto json = Json::parse(file, nullptr, false);
     if (json.is_discarded() || !json.contains("kernels"))
       fail(Errc::corrupt_data, "{}: is no JSON with 'kernels'", path);
     for (const auto& kernel : json["kernels"]) named.push_back(parse_config_name(kernel.value("name", "")));
@@ -105,10 +105,9 @@ class Holder {
 };
 
 /// Names, their count, or a JSON file with `metadata` and every axis.
-void print_configs(const std::vector<SignatureConfigs>& all, nlohmann::ordered_json metadata,
-                   const ListOptions& options) {
+void print_configs(const std::vector<SignatureConfigs>& all, Json metadata, const ListOptions& options) {
   Table names({"config"});
-  nlohmann::ordered_json kernels = nlohmann::ordered_json::array();
+  Json kernels = Json::array();
   for (const auto& [signature, configs] : all) {
     const auto& axes = configs.space().axes;
     for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -116,7 +115,7 @@ void print_configs(const std::vector<SignatureConfigs>& all, nlohmann::ordered_j
       const std::string name = config_name(signature, config);
       names.add_row({text(name)});
       if (options.export_json.empty()) continue;
-      nlohmann::ordered_json kernel{{"name", name}};
+      Json kernel{{"name", name}};
       for (std::size_t axis = 0; axis < axes.size(); ++axis)
         kernel[std::string(axes[axis].name)] = axis_value_text(axes[axis], config[axis]);
       kernels.push_back(std::move(kernel));
@@ -124,7 +123,7 @@ void print_configs(const std::vector<SignatureConfigs>& all, nlohmann::ordered_j
   }
   if (!options.export_json.empty()) {
     metadata["count"] = names.size();
-    const nlohmann::ordered_json out{{"metadata", std::move(metadata)}, {"kernels", std::move(kernels)}};
+    const Json out{{"metadata", std::move(metadata)}, {"kernels", std::move(kernels)}};
     write_file_atomically(options.export_json, out.dump(1) + '\n');
     fmt::print(stderr, "{} kernels written to {}\n", names.size(), options.export_json);
     if (!options.count) return;
@@ -155,9 +154,9 @@ void print_signature_counts(const SetRequest& request, Format format) {
     if (configs.empty()) continue;
     total += configs.size();
     table.add_row({text(word(signature.op)), text(word(signature.layout)), text(word(signature.dtype_a)),
-                   number(as_number(configs.size()))});
+                   number(as_json_count(configs.size()))});
   }
-  table.add_row({text("all"), text(""), text(""), number(as_number(total))});
+  table.add_row({text("all"), text(""), text(""), number(as_json_count(total))});
   table.print(format);
 }
 

@@ -5,16 +5,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/family.h>
 #include <kscout/provider.h>
 #include <kscout/version.h>
 
-#include "backend/cuda/harvest.h"
 #include "backend/library/library_backend.h"
 #include "core/fail.h"
-#include "core/files.h"
+#include "core/json_fields.h"
 #include "family/family_file.h"
 #include "kernel_sets.h"
 #include "options.h"
@@ -31,15 +29,7 @@ struct KernelsOptions {
   std::string filter_file;
   std::string why;
   std::string export_json;
-  std::vector<std::string> harvest;
-  PruneOptions pruning;
-  std::string out;
-  HarvestOptions harvesting;
-  const CLI::Option *provider = nullptr, *layout = nullptr;
-  /// The one that was asked for, if any was.
-  std::vector<Layout> layouts() const {
-    return layout->count() > 0 ? std::vector{family.signature().layout} : std::vector<Layout>{};
-  }
+  const CLI::Option* provider = nullptr;
   std::string backend;
   std::string covers, trait_config, builder_configs;
   TraitMode trait_mode = TraitMode::strict;
@@ -71,7 +61,7 @@ FamilyRequest request_of(const KernelsOptions& options) {
   return request;
 }
 
-nlohmann::ordered_json axis_json(const Axis& axis, std::int32_t value) {
+Json axis_json(const Axis& axis, std::int32_t value) {
   if (value == KernelConfig::unknown) return nullptr;
   if (axis.words.empty()) return value;
   return axis_value_text(axis, value);
@@ -206,10 +196,9 @@ void print_why(const KernelsOptions& options) {
   if (!refusing.empty()) throw CheckFailed();
 }
 
-nlohmann::ordered_json export_of(const Family& family, const FamilyRequest& request,
-                                 const EnumerationReport& report) {
+Json export_of(const Family& family, const FamilyRequest& request, const EnumerationReport& report) {
   const ConfigSpace& space = family.configs.space();
-  nlohmann::ordered_json out;
+  Json out;
   auto& metadata = out["metadata"];
   metadata["kscout_version"] = KSCOUT_VERSION;
   metadata["created"] = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)));
@@ -229,9 +218,9 @@ nlohmann::ordered_json export_of(const Family& family, const FamilyRequest& requ
   metadata["count"] = family.configs.size();
   metadata["candidates"] = report.candidates;
   metadata["default_config"] = family.name(family.default_config);
-  out["kernels"] = nlohmann::ordered_json::array();
+  out["kernels"] = Json::array();
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    nlohmann::ordered_json kernel{{"name", family.name(i)}};
+    Json kernel{{"name", family.name(i)}};
     const KernelConfig config = family.configs[i];
     for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
       kernel[std::string(space.axes[axis].name)] = axis_json(space.axes[axis], config[axis]);
@@ -241,7 +230,7 @@ nlohmann::ordered_json export_of(const Family& family, const FamilyRequest& requ
   return out;
 }
 
-void write_export(const std::string& path, const nlohmann::ordered_json& document) {
+void write_export(const std::string& path, const Json& document) {
   std::ofstream file(path, std::ios::trunc);
   file << document.dump(1) << '\n';
   file.close();
@@ -268,26 +257,7 @@ Family library_family(const KernelsOptions& options) {
   return registry.backend(options.backend).family(options.family.signature(), options.family.rules);
 }
 
-/// Asks the library on this machine's GPU which algorithms it has, and writes them as rule sets.
-void print_harvest(const KernelsOptions& options) {
-  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
-  const std::vector<GemmProblem> problems =
-      problems_of(options.harvest, options.family.dtype, options.layouts());
-  const std::vector<Harvest> found = harvest(problems, options.harvesting);
-  write_file_atomically(options.out, rule_set_text(found));
-  Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
-  const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
-  for (const Harvest& one : found) {
-    table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
-                   text(word(one.signature.epilogue)), count(one.problems), count(one.suggested.size()),
-                   count(one.widened.size()), count(one.refused)});
-  }
-  table.print(options.format);
-}
-
 void run_kernels(const KernelsOptions& options) {
-  if (!options.pruning.data.empty()) throw NeedsLab();
-  if (!options.harvest.empty()) return print_harvest(options);
   if (options.list_libraries) return print_libraries(options);
   if (!options.backend.empty()) {
     const Family family = library_family(options);
@@ -327,13 +297,20 @@ void run_kernels(const KernelsOptions& options) {
   }
 }
 
+/// Refuses `kernels --NAME`, a flag of earlier versions, and names the verb that took its place.
+void add_former_flag(CLI::App& verb, const std::string& name) {
+  const auto refuse = [name](const std::vector<std::string>& /*values*/) {
+    fail(Errc::invalid_argument, "kernels --{0}: use the verb {0} (kscout {0} --help)", name);
+  };
+  verb.add_option_function<std::vector<std::string>>("--" + name, refuse)->expected(0, -1)->group("");
+}
+
 }  // namespace
 
 void setup_kernels(CLI::App& verb) {
   const auto options = std::make_shared<KernelsOptions>();
   options->family.add_to(verb);
   options->provider = verb.get_option("--provider");
-  options->layout = verb.get_option("--layout");
   verb.add_option("--filter-file", options->filter_file,
                   "a file with such a formula; both given: both must hold");
   auto* list = verb.add_flag("--list", options->list,
@@ -367,23 +344,7 @@ void setup_kernels(CLI::App& verb) {
       verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");
   auto* backend = verb.add_option("--backend", options->backend,
                                   "what this backend can execute: cpu or a kernel library's name");
-  auto* harvested = verb.add_option(
-      "--harvest", options->harvest,
-      "ask cuBLASLt on this machine's GPU which algorithms it has for these problems (sets or "
-      "files), and write them to --out as rule sets");
-  verb.add_option("--out", options->out, "file for --harvest or --prune; then --rules FILE.toml takes it");
-  verb.add_option("--suggestions", options->harvesting.suggestions,
-                  "--harvest: algorithms that the heuristic is asked to name for each problem")
-      ->needs(harvested)
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1000));
-  verb.add_option("--widen", options->harvesting.widen,
-                  "--harvest: most algorithms beside the suggested ones, per signature")
-      ->needs(harvested)
-      ->capture_default_str();
-  auto* pruned = options->pruning.add_to(verb)->excludes(harvested);
-  for (CLI::Option* alone : {list, count, why, refusals, sets, file, libraries, backend})
-    harvested->excludes(alone), pruned->excludes(alone);
+  for (const char* moved : {"harvest", "prune"}) add_former_flag(verb, moved);
   for (CLI::Option* alone : {why, refusals, sets, file, by_signature, covers})
     libraries->excludes(alone), backend->excludes(alone);
   libraries->excludes(list)->excludes(count)->excludes(backend);
@@ -403,8 +364,6 @@ void setup_kernels(CLI::App& verb) {
       "  kscout kernels --provider ck_tile --device gfx942 --dtype bf16 --count \\\n"
       "    --filter \"c.tile_n >= 128 and c.pipeline == 'compv4'\"\n"
       "  kscout kernels --provider ck_tile --device gfx950 --dtype fp8 --refusals\n"
-      "  kscout kernels --harvest llm --dtype bf16 --out h200.toml\n"
-      "  kscout kernels --prune pilot.parquet --keep 99.5 --out pruned.toml\n"
       "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --by-signature\n"
       "  kscout kernels --provider ck_tile --device gfx942 --op conv_fwd --rules full --covers full-tests\n"
       "  kscout kernels --library kernels/toy.kscout-library.json --backend toy --layout rrr\n\n"

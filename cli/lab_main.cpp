@@ -14,7 +14,7 @@ void setup_evaluate(CLI::App& verb);
 void setup_validate(CLI::App& verb);
 void setup_compare(CLI::App& verb);
 void setup_sweep_ck_build(CLI::App& verb);
-void setup_kernels_prune(CLI::App& verb);
+void setup_prune(CLI::App& verb);
 
 namespace {
 
@@ -35,7 +35,7 @@ constexpr VerbSetup kSetups[] = {
     {"compare", setup_compare},
     {"predict", setup_predict_with_data},
     {"problems", setup_problems_with_data},
-    {"kernels", setup_kernels_prune},
+    {"prune", setup_prune},
 };
 }  // namespace
 

@@ -5,6 +5,7 @@ namespace kscout::cli {
 
 // One line per verb here and below, in the order of kVerbs.
 void setup_kernels(CLI::App& verb);
+void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);
 void setup_sweep(CLI::App& verb);
 void setup_features(CLI::App& verb);
@@ -23,6 +24,7 @@ void setup_predict_without_data(CLI::App& verb) { setup_predict(verb, nullptr); 
 // clang-format off
 constexpr VerbSetup kSetups[] = {
     {"kernels", setup_kernels},
+    {"harvest", setup_harvest},
     {"problems", setup_problems},
     {"sweep", setup_sweep},
     {"features", setup_features},

@@ -203,30 +203,6 @@ Registry LibraryOptions::registry() const {
   return registry;
 }
 
-CLI::Option* PruneOptions::add_to(CLI::App& verb) {
-  auto* const prune = verb.add_option(
-      "--prune", data,
-      "a dataset: write the fewest of its configs that keep --keep percent of the best speed to --out, as a "
-      "rule set per signature");
-  const CLI::Range percent(0.0, 100.0);
-  verb.add_option("--keep", keep,
-                  "--prune: least mean share of the best, over problems and over their calls, %")
-      ->check(percent)
-      ->capture_default_str()
-      ->needs(prune);
-  verb.add_option("--keep-each", keep_each, "--prune: least share of the best on every problem, %")
-      ->check(percent)
-      ->capture_default_str()
-      ->needs(prune);
-  verb.add_option("--name", name, "--prune: name of the rule set")->capture_default_str()->needs(prune);
-  verb.add_option(
-          "--extends", extends,
-          "--prune: a rule set whose configs are there anyway (so that every problem has one), or none")
-      ->capture_default_str()
-      ->needs(prune);
-  return prune;
-}
-
 std::vector<Problem> any_problems_of(const std::filesystem::path& file) {
   std::vector<Problem> problems;
   const auto add = [&](const auto& read) { problems.assign(read.begin(), read.end()); };

@@ -95,15 +95,6 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
-/// What `kernels --prune` is told; kscout hands the command on to kscout-lab, which reads data.
-struct PruneOptions {
-  /// Returns --prune itself.
-  CLI::Option* add_to(CLI::App& verb);
-
-  std::string data, name = "pruned", extends = "tiny", filter;
-  double keep = 99, keep_each = 0;  ///< percent
-};
-
 /// The problems of a file, GEMMs or convolutions, as written.
 std::vector<Problem> any_problems_of(const std::filesystem::path& file);
 

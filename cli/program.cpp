@@ -2,17 +2,17 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <kscout/error.h>
 
 #include "core/build_info.h"
+#include "core/json_fields.h"
 #include "core/names.h"
+#include "core/own_files.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -51,14 +51,13 @@ void report(Errc code, std::string_view message, bool json) {
     fmt::print(stderr, "kscout: {}\n", message);
     return;
   }
-  const nlohmann::ordered_json object = {{"error", word(code)}, {"message", message}};
-  fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const Json object = {{"error", word(code)}, {"message", message}};
+  fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 /// Replaces this process by the sibling program that holds the verb; returns only when that fails.
 int start_sibling(char** argv) {
-  const auto here = std::filesystem::read_symlink("/proc/self/exe");
-  const auto sibling = here.parent_path() / "kscout-lab";
+  const auto sibling = program_file().parent_path() / "kscout-lab";
   execv(sibling.c_str(), argv);
   fmt::print(stderr, "kscout: verb '{}' needs {} ({}); build with -DKSCOUT_LAB=ON\n", argv[1],
              sibling.string(), std::strerror(errno));

@@ -1,44 +1,35 @@
 #pragma once
 /// \file
-/// What long work is doing, on stderr: lines on a terminal overwrite each other; elsewhere every tenth one is
-/// kept.
+/// Shows on stderr how far long work has come. A terminal shows one line that is overwritten, at most ten
+/// times a second; anything else gets a plain line every ten seconds.
 ///
 ///     ProgressLine line("train");
 ///     train(..., [&line](const std::string& text) { line(text); });
-#include <cstdio>
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
-
-#include <fmt/format.h>
-#include <unistd.h>
 
 namespace kscout::cli {
 
 class ProgressLine {
  public:
-  /// `verb` opens each line.
-  explicit ProgressLine(std::string_view verb) : verb_(verb), terminal_(isatty(STDERR_FILENO) != 0) {}
-  ~ProgressLine() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
+  /// `verb` opens each plain line.
+  explicit ProgressLine(std::string_view verb);
+  /// Erases the line on a terminal.
+  ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  void operator()(const std::string& text) {
-    if (!terminal_) {
-      if (said_++ % kKeptOutOf == 0) fmt::print(stderr, "kscout {}: {}\n", verb_, text);
-      return;
-    }
-    fmt::print(stderr, "\r\x1b[K{}", text);
-    std::fflush(stderr);
-    drawn_ = true;
-  }
+  /// Whether the next text would be shown: who is called often asks before formatting one.
+  bool due() const;
+  /// Shows the text if it is due. `share` of the work done, 0 to 1, adds a bar on a terminal.
+  void operator()(const std::string& text, double share = std::numeric_limits<double>::quiet_NaN());
 
  private:
-  static constexpr std::size_t kKeptOutOf = 10;
   std::string_view verb_;
   bool terminal_, drawn_ = false;
-  std::size_t said_ = 0;
+  std::int64_t next_ns_;
 };
 
 }  // namespace kscout::cli

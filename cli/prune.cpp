@@ -1,5 +1,4 @@
-// `kscout kernels --prune`: the fewest configs of a dataset that lose little, as a rule set. Needs Arrow, so
-// only kscout-lab has it.
+// `kscout prune`: finds the fewest configs of a dataset that lose little and writes them as a rule set.
 #include <algorithm>
 #include <memory>
 
@@ -10,6 +9,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/signatures.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/baselines.h"
@@ -23,15 +23,11 @@ namespace kscout::cli {
 
 namespace {
 
-/// The signatures of a table's problems, in the order in which they come.
-std::vector<Signature> signatures_of(const MeasurementTable& table) {
-  std::vector<Signature> out;
-  for (const Problem& problem : table.problems) {
-    const Signature signature = signature_of(problem);
-    if (std::ranges::find(out, signature) == out.end()) out.push_back(signature);
-  }
-  return out;
-}
+struct PruneOptions {
+  std::string data, out, filter, name = "pruned", extends = "tiny";
+  double keep = 99, keep_each = 0;  ///< percent
+  Format format = Format::text;
+};
 
 std::vector<KernelConfig> configs_of(const Family& family) {
   std::vector<KernelConfig> out;
@@ -50,8 +46,8 @@ MeasurementTable candidates_of(const MeasurementTable& table, const Signature& s
   return part;
 }
 
-void run_prune(const PruneOptions& options, const std::string& out, Format format) {
-  if (out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
+void prune_verb(const PruneOptions& options) {
+  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
   const MeasurementTable table = read_dataset(options.data);
   if (table.configs.empty()) fail(Errc::invalid_argument, "{} holds no configs", options.data);
   const ConfigSpace& space = *table.configs.front().space;
@@ -64,7 +60,7 @@ void run_prune(const PruneOptions& options, const std::string& out, Format forma
       .blocks = {}};
   Table report(
       {"dtype", "layout", "epilogue", "problems", "configs", "given", "kept", "mean", "of_calls", "worst"});
-  for (const Signature& signature : signatures_of(table)) {
+  for (const Signature& signature : signatures_of(table.problems)) {
     PruneRequest request{.keep = options.keep / 100, .keep_each = options.keep_each / 100};
     if (!set.extends.empty()) {
       request.given = configs_of(enumerate({.provider = std::string(space.provider),
@@ -81,24 +77,36 @@ void run_prune(const PruneOptions& options, const std::string& out, Format forma
                     number(100 * pruned.mean_of_calls, 4), number(100 * pruned.least, 4)});
     set.blocks.push_back({signature, pruned.configs});
   }
-  write_file_atomically(out, rule_sets_text(space.provider, space.op, {set}));
-  report.print(format);
+  write_file_atomically(options.out, rule_sets_text(space.provider, space.op, {set}));
+  report.print(options.format);
 }
 
 }  // namespace
 
-void setup_kernels_prune(CLI::App& verb) {
-  struct Options {
-    PruneOptions prune;
-    std::string out;
-    Format format = Format::text;
-  };
-  const auto options = std::make_shared<Options>();
-  options->prune.add_to(verb)->required();
-  verb.add_option("--filter", options->prune.filter, "keep only configs for which this formula holds");
-  verb.add_option("--out", options->out, "file of the rule set");
+void setup_prune(CLI::App& verb) {
+  const auto options = std::make_shared<PruneOptions>();
+  verb.add_option("--data", options->data, "dataset of measurements")->required();
+  verb.add_option("--out", options->out, "file of the rule set; then --rules FILE.toml takes it");
+  const CLI::Range percent(0.0, 100.0);
+  verb.add_option("--keep", options->keep,
+                  "least mean share of the best speed, over problems and over their calls, %")
+      ->check(percent)
+      ->capture_default_str();
+  verb.add_option("--keep-each", options->keep_each, "least share of the best speed on every problem, %")
+      ->check(percent)
+      ->capture_default_str();
+  verb.add_option("--filter", options->filter, "choose among configs for which this formula holds");
+  verb.add_option("--name", options->name, "name of the rule set")->capture_default_str();
+  verb.add_option("--extends", options->extends,
+                  "a rule set whose configs are there anyway (so that every problem has one), or none")
+      ->capture_default_str();
   add_format_option(verb, options->format);
-  verb.callback([options] { run_prune(options->prune, options->out, options->format); });
+  verb.footer(
+      "Chooses greedily, per signature. The table shows how many configs are kept, and the share of the\n"
+      "best measured speed that they reach.\n\n"
+      "Example:\n  kscout prune --data pilot.parquet --keep 99.5 --out pruned.toml\n\n"
+      "exit status: 0 done, 2 wrong arguments, 4 file failure");
+  verb.callback([options] { prune_verb(*options); });
 }
 
 }  // namespace kscout::cli

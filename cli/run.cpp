@@ -220,15 +220,16 @@ Times time_candidates(Candidates& candidates, GemmOperands& operands, double sec
 }
 
 Table table_of(const Problem& problem, const Candidates& candidates, const Times& times) {
-  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "predicted_us", "backend", "padded",
-               "as_run", "copies_us"});
+  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "speedup", "predicted_us", "backend",
+               "padded", "as_run", "copies_us"});
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const ReadyConfig& one = *candidates[i];
     const Problem as_run = one.as_run(problem);
     table.add_row({text(Selector::name(as_run, one.choice)), text(one.source),
                    text(one.verified.error <= 1 ? "ok" : "wrong"), number(times.run_us[i], 5),
-                   number(flop_count(problem) / times.run_us[i] / 1e3, 5), number(one.choice.time_us, 5),
-                   text(one.backend->name()), flag(one.padded()),
+                   number(flop_count(problem) / times.run_us[i] / 1e3, 5),
+                   number(candidates.size() > 1 ? times.run_us.back() / times.run_us[i] : Choice::unknown, 3),
+                   number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
                    text(as_run == problem ? "as asked" : print(as_run)), number(times.copies_us[i], 4)});
   }
   return table;
@@ -265,9 +266,10 @@ void run_verb(const RunOptions& options) {
 void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
-  verb.add_option("--config", options->configs,
-                  "run this config instead of the selector's, unpadded; repeat to compare ('auto': the "
-                  "selector's choice, 'default': the rule set's default config)");
+  verb.add_option(
+      "--config", options->configs,
+      "run this config instead of the selector's, unpadded; repeat to compare with the last ('auto': "
+      "the selector's choice, 'default': the rule set's default config)");
   verb.add_option("--backend", options->backend,
                   "what executes: cpu, cuda or a kernel library's name (default: any that can, but cuda)");
   options->libraries.add_to(verb);
@@ -285,9 +287,10 @@ void setup_run(CLI::App& verb) {
   add_format_option(verb, options->format);
   verb.footer(
       "Selects (model, else analytic cost or a search, else the default config; column chosen_by tells),\n"
-      "executes, verifies against float64 and times. A problem that no kernel takes directly is padded: "
-      "then\n"
-      "as_run tells the sizes that the kernel saw and copies_us what the copies cost (part of time_us).\n"
+      "executes, verifies against float64 and times. Column speedup compares with the last --config.\n"
+      "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
+      "and\n"
+      "copies_us what the copies cost (part of time_us).\n"
       "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel library fails.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"

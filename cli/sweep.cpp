@@ -6,12 +6,12 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
 #include "backend/library/library_backend.h"
 #include "core/fail.h"
+#include "core/json_fields.h"
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
@@ -142,13 +142,13 @@ std::string spent_text(const TimeSpent& spent) {
 void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
   const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   if (format == Format::json) {
-    nlohmann::ordered_json out{{"problems", status.problems},
-                               {"problems_done", status.problems_done},
-                               {"pairs", status.pairs},
-                               {"rows", status.rows},
-                               {"contender_rows", status.contender_rows},
-                               {"noisy", status.noisy},
-                               {"ended", report ? report->ended : status.last_end}};
+    Json out{{"problems", status.problems},
+             {"problems_done", status.problems_done},
+             {"pairs", status.pairs},
+             {"rows", status.rows},
+             {"contender_rows", status.contender_rows},
+             {"noisy", status.noisy},
+             {"ended", report ? report->ended : status.last_end}};
     for (std::size_t s = 0; s < status.by_status.size(); ++s) {
       out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
     }
@@ -255,7 +255,7 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--provider", options->plan.provider, "who describes the kernels")
       ->default_str("the backend's");
-  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout kernels --harvest)")
+  verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout harvest)")
       ->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,

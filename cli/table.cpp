@@ -5,23 +5,19 @@
 #include <cstdio>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include "core/csv.h"
 #include "core/fail.h"
+#include "core/json_fields.h"
 
 namespace kscout::cli {
 
 namespace {
 
-/// RFC 4180: quoted when the text holds a comma, a quote or a line break.
-std::string csv_text(const std::string& value) {
-  if (value.find_first_of(",\"\r\n") == std::string::npos) return value;
-  std::string quoted = "\"";
-  for (const char c : value) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
+/// Appends a cell of a CSV line.
+void append_cell(std::string& out, std::size_t column, std::string_view value) {
+  if (column) out += ',';
+  append_csv(out, value);
 }
 
 /// JSON and CSV carry the whole number; people read the short one.
@@ -58,20 +54,20 @@ std::string Table::to_string(Format format) const {
       out += r ? ",\n {" : "\n {";
       for (std::size_t c = 0; c < columns_.size(); ++c) {
         const Cell& cell = rows_[r][c];
-        out += fmt::format("{}{}: {}", c ? ", " : "", nlohmann::json(columns_[c]).dump(),
-                           cell.quoted ? nlohmann::json(cell.text).dump() : split_number(cell.text).exact);
+        out += fmt::format("{}{}: {}", c ? ", " : "", Json(columns_[c]).dump(),
+                           cell.quoted ? Json(cell.text).dump() : split_number(cell.text).exact);
       }
       out += "}";
     }
     return out + "\n]\n";
   }
   if (format == Format::csv) {
-    for (std::size_t c = 0; c < columns_.size(); ++c) out += (c ? "," : "") + csv_text(columns_[c]);
+    for (std::size_t c = 0; c < columns_.size(); ++c) append_cell(out, c, columns_[c]);
     out += '\n';
     for (const auto& row : rows_) {
       for (std::size_t c = 0; c < row.size(); ++c) {
         const std::string exact = row[c].quoted ? row[c].text : split_number(row[c].text).exact;
-        out += (c ? "," : "") + (exact == "null" && !row[c].quoted ? "" : csv_text(exact));
+        append_cell(out, c, exact == "null" && !row[c].quoted ? "" : exact);
       }
       out += '\n';
     }

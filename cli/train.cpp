@@ -23,7 +23,7 @@ namespace kscout::cli {
 
 namespace {
 
-struct Options {
+struct TrainArguments {
   std::vector<std::string> data;
   std::string out, schema, rules, op, variant;
   std::vector<std::string> features, exclude;
@@ -48,7 +48,7 @@ void print_summary(const TrainingResult& result, Format format) {
 
 /// The schema with the features asked for, and those of the problem alone, which tell how fast its best
 /// config is.
-std::shared_ptr<const Schema> chosen_schema(Options& options, Op op, DeviceKind kind) {
+std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, DeviceKind kind) {
   const std::string name = !options.schema.empty() ? options.schema : std::string(default_schema(op, kind));
   const Schema whole = Schema::find(name).for_op(op);
   if (options.features.empty()) return std::make_shared<Schema>(whole);
@@ -92,7 +92,7 @@ std::vector<std::string> usual_exclusions(Op op) {
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
-void train_verb(Options& options) {
+void train_verb(TrainArguments& options) {
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
     auto& targets = options.train.targets;
@@ -134,7 +134,7 @@ void train_verb(Options& options) {
 }  // namespace
 
 void setup_train(CLI::App& verb) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TrainArguments>();
   TrainParameters& p = options->train.parameters;
   options->train.targets.clear();
   verb.add_option("--data", options->data, "dataset: Parquet files of one device")->required();

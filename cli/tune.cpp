@@ -1,7 +1,10 @@
 /// \file
-/// `kscout tune`: everything for this machine in one go. Family, sweep within a time budget, training,
-/// evaluation on problems that were kept away from training, installation of the model.
-#include <cstdio>
+/// `kscout tune`: everything for this machine in one go. Sweeps a family within a time budget, trains a
+/// model, installs it and evaluates it on held-out problems.
+#include <algorithm>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 
@@ -97,6 +100,47 @@ TrainingResult train_on(const MeasurementTable& training, const TuneOptions& opt
                [&line](const std::string& text) { line(text); });
 }
 
+/// A word of a command line that a shell takes as it is.
+std::string shell_word(const std::string& text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+=:,@", c); };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + '\'';
+}
+
+/// The model beside what it must beat.
+Table results_table(const ModelEvaluation& evaluation) {
+  Table table({"% of the fastest measured config", "mean", "p10", "worst"});
+  const auto add = [&](std::string_view who, const Summary& s) {
+    const auto percent = [](double share) { return Cell{fmt::format("{:.1f}", 100 * share), false}; };
+    table.add_row({text(who), percent(s.mean), percent(s.p10), percent(s.min)});
+  };
+  add("model", evaluation.evaluation.overall);
+  for (const Baseline& baseline : evaluation.baselines) {
+    if (baseline.name == "best static") add("best fixed config", baseline.summary);
+    if (baseline.name == "analytic model") add(baseline.name, baseline.summary);
+  }
+  return table;
+}
+
+/// What people read: a dozen lines, the last of them the command that prints the rest.
+void print_summary(const TuneOptions& options, const SweepReport& report, const MeasurementTable& measured,
+                   const TableParts& parts, const ModelEvaluation& evaluation) {
+  const std::size_t training = parts.training.problems.size(), held_out = parts.held_out.problems.size();
+  fmt::print("measured   {} problems, {} configs of rule set '{}', {} rows in {:.0f} s{}, on {}\n",
+             training + held_out, measured.configs.size(), options.rules, measured.rows.size(),
+             report.progress.elapsed_s, report.progress.rows < measured.rows.size() ? " and before" : "",
+             measured.device.name);
+  fmt::print("trained    on {} problems (target {}), evaluated on {} held-out problems\n\n", training,
+             evaluation.target, held_out);
+  results_table(evaluation).print(Format::text);
+  fmt::print("\ninstalled  {}{}\n", evaluation.model,
+             options.out.empty() ? "" : " (name it to run and predict with --model)");
+  fmt::print("evaluate   {} evaluate --model {}\n", shell_word(program_invocation_name),
+             shell_word(evaluation.model));
+}
+
 void tune_verb(const TuneOptions& options) {
   const Device device = detect_cpu();
   const fs::path model_folder = options.out.empty()
@@ -111,24 +155,21 @@ void tune_verb(const TuneOptions& options) {
     end_by_signal();
   }
   const MeasurementTable measured = read_sweep(sweep_folder);
-  fmt::print(stderr, "kscout tune: {} measurements of {} problems, {:.0f} a second\n", report.progress.rows,
-             report.progress.problems_done, report.rows_per_s);
 
   const TableParts parts = split_table(measured, options.held_out, options.seed);
   const TrainingResult trained = train_on(parts.training, options);
   write_model_folder(model_folder, trained,
-                     {.data_files = {"measurements.parquet"},
+                     {.data_files = {std::string(kKeptMeasurements)},
                       .metadata = measured.metadata,
                       .data_rows = parts.training.rows.size()});
-  write_dataset(model_folder / "measurements.parquet", measured);
+  write_dataset(model_folder / kKeptMeasurements, measured);
   fs::remove_all(sweep_folder);
 
-  ModelEvaluationOptions judge;
-  judge.training = parts.training;
-  const auto evaluation = evaluate_model(model_folder, parts.held_out, judge);
-  print_evaluation(evaluation, options.format);
-  std::fflush(stdout);
-  fmt::print(stderr, "kscout tune: model and measurements are in {}\n", model_folder.string());
+  ModelEvaluationOptions how;
+  how.training = parts.training;
+  const ModelEvaluation evaluation = evaluate_model(model_folder, parts.held_out, how);
+  if (options.format != Format::text) return print_evaluation(evaluation, options.format);
+  print_summary(options, report, measured, parts, evaluation);
 }
 
 }  // namespace
@@ -161,7 +202,8 @@ void setup_tune(CLI::App& verb) {
   add_format_option(verb, options->format, false);
   verb.footer(
       "Ctrl-C keeps what was measured; the same command goes on. The model is installed where run and "
-      "predict find it.\n\n"
+      "predict find it.\nThe measurements stay in its folder, so that kscout evaluate --model FOLDER prints "
+      "the full evaluation.\n\n"
       "Example:\n  kscout tune --budget 60");
   verb.callback([options] { tune_verb(*options); });
 }

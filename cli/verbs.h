@@ -28,10 +28,12 @@ struct VerbInfo {
 inline constexpr VerbInfo kVerbs[] = {
     {"tune", "everything for this machine: family, sweep, train, evaluate, install the model", Program::lab},
     {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
+    {"harvest", "ask a vendor library which algorithms it has; write them as rule sets", Program::kscout},
     {"problems", "list, generate, describe problem sets", Program::kscout},
     {"sweep", "measure configs on problems", Program::kscout},
     {"import", "measurements of other tools into a dataset", Program::lab},
     {"dataset", "describe, check, merge, diff, export measurements in Parquet", Program::lab},
+    {"prune", "the smallest rule set that keeps a share of the best measured speed", Program::lab},
     {"features", "the feature catalogue; the row of one (problem, config)", Program::kscout},
     {"train", "a model from datasets", Program::lab},
     {"evaluate", "a model against the oracle of a dataset", Program::lab},

@@ -4,9 +4,9 @@
 #include <csignal>
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "measure/timing.h"
+#include "progress_line.h"
 
 namespace kscout::cli {
 
@@ -37,47 +37,22 @@ std::string duration(double seconds) {
   return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
 }
 
-/// A bar on a terminal, a plain line now and then elsewhere. To standard error.
-class ProgressPrinter {
- public:
-  explicit ProgressPrinter(std::string_view verb)
-      : verb_(verb), terminal_(isatty(STDERR_FILENO)), next_ns_(now_ns() + every_ns()) {}
-  ~ProgressPrinter() {
-    if (drawn_) fmt::print(stderr, "\r\x1b[K");
-  }
-
-  void show(const SweepProgress& p) {
-    if (now_ns() < next_ns_) return;
-    next_ns_ = now_ns() + every_ns();
-    const double rate = static_cast<double>(p.rows) / p.elapsed_s;
-    const std::string facts = fmt::format(
-        "{:.0f} %  {}/{} problems  {:.0f} measurements/s  {} left{}", 100 * p.share_done, p.problems_done,
-        p.problems, rate, duration(p.left_s), p.failed ? fmt::format("  {} failed", p.failed) : "");
-    if (!terminal_) {
-      fmt::print(stderr, "kscout {}: {}\n", verb_, facts);
-      return;
-    }
-    constexpr int kWidth = 24;
-    const int full = static_cast<int>(p.share_done * kWidth);
-    fmt::print(stderr, "\r\x1b[K[{:#<{}}{:.<{}}] {}", "", full, "", kWidth - full, facts);
-    std::fflush(stderr);
-    drawn_ = true;
-  }
-
- private:
-  std::int64_t every_ns() const { return terminal_ ? 100'000'000 : 10'000'000'000; }
-  std::string_view verb_;
-  bool terminal_, drawn_ = false;
-  std::int64_t next_ns_;
-};
+void show(const SweepProgress& p, ProgressLine& line) {
+  if (!line.due()) return;
+  const double rate = static_cast<double>(p.rows) / p.elapsed_s;
+  line(fmt::format("{:.0f} %  {}/{} problems  {:.0f} measurements/s  {} left{}", 100 * p.share_done,
+                   p.problems_done, p.problems, rate, duration(p.left_s),
+                   p.failed ? fmt::format("  {} failed", p.failed) : ""),
+       p.share_done);
+}
 
 }  // namespace
 
 SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
   watch_signals();
-  ProgressPrinter printer(verb);
+  ProgressLine line(verb);
   options.stop = &stop_asked;
-  options.progress = [&printer](const SweepProgress& progress) { printer.show(progress); };
+  options.progress = [&line](const SweepProgress& progress) { show(progress, line); };
   return run_sweep(plan, options);
 }
 

@@ -91,11 +91,8 @@ function(kscout_unite target name)
   endforeach()
 endfunction()
 
-# kscout_unite_target(TARGET [COUNT]): the same for all C++ sources of TARGET, COUNT to a call.
+# kscout_unite_target(TARGET): the same for all C++ sources of TARGET.
 function(kscout_unite_target target)
-  set(count 4)
-  if(ARGC GREATER 1)
-    set(count ${ARGV1})
-  endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${KSCOUT_UNITY} UNITY_BUILD_BATCH_SIZE ${count})
+  get_target_property(sources ${target} SOURCES)
+  kscout_unite(${target} part ${sources})
 endfunction()

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Rule sets that list their configs, as text: what `kscout kernels --harvest` and `--prune` write, and
+/// Rule sets that list their configs, as text: what `kscout harvest` and `kscout prune` write, and
 /// `--rules FILE.toml` reads (docs/formats/family.md).
 ///
 ///     const std::string text = rule_sets_text("cublaslt", Op::gemm, {{"pruned", "help", "tiny", {block}}});

@@ -18,7 +18,7 @@
 
 #include <kscout/backend.h>
 
-#include "measure/elements.h"
+#include "measure/matrix_view.h"
 
 namespace kscout {
 

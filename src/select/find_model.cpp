@@ -2,13 +2,13 @@
 #include <cmath>
 #include <system_error>
 
-#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
 #include "core/log.h"
+#include "core/own_files.h"
 #include "select/model.h"
 
 // Where the build leaves models and where an installation puts them; set by CMake.
@@ -36,15 +36,6 @@ void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
   folders.push_back(file.parent_path().parent_path() / "share" / "kscout" / "models");
 }
 
-/// The file that this code was loaded from: a shared library, or the program.
-fs::path loaded_library() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<const void*>(&loaded_library), &info) || !info.dli_fname) return {};
-  std::error_code error;
-  const fs::path file = fs::canonical(info.dli_fname, error);
-  return error ? fs::path() : file;
-}
-
 bool is_model_folder(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_regular_file(folder / "model.ksf", ignored);
@@ -68,8 +59,7 @@ std::vector<fs::path> model_search_path() {
   folders.push_back(user_model_folder());
   // Beside the program, and beside the library that a program elsewhere loaded (Python, an application): an
   // installation that was moved finds its models all the same.
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error), library = loaded_library();
+  const fs::path program = program_file(), library = library_file();
   if (!program.empty()) append_neighbours(program, folders);
   if (!library.empty() && library != program) append_neighbours(library, folders);
   append_parts(KSCOUT_MODEL_FOLDERS, folders);

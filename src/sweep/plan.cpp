@@ -18,6 +18,7 @@
 #include "core/build_info.h"
 #include "core/fail.h"
 #include "core/hash.h"
+#include "core/signatures.h"
 
 namespace kscout {
 
@@ -161,12 +162,8 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
 
   // One family per signature; what they share stands once in the plan.
   std::unordered_map<KernelConfig, std::uint32_t> known;
-  std::vector<Signature> done;
   std::vector<std::uint8_t> serves;
-  for (const auto& problem : plan.problems) {
-    const Signature signature = signature_of(problem);
-    if (std::ranges::find(done, signature) != done.end()) continue;
-    done.push_back(signature);
+  for (const Signature& signature : signatures_of(plan.problems)) {
     const Family family =
         request.library ? request.library->family(signature, request.rules)
                         : enumerate({request.provider, signature, device, request.rules, request.filter});

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/own_files.h"
 #include "measure/timing.h"
 #include "sweep/journal.h"
 #include "sweep/messages.h"
@@ -405,8 +406,7 @@ SweepReport run_sweep(const SweepPlan& plan, const SweepOptions& options) {
 }
 
 std::filesystem::path default_worker() {
-  std::error_code error;
-  const auto here = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto here = program_file().parent_path();
   for (const auto& place : {here / "kscout-worker", here.parent_path() / "libexec/kscout/kscout-worker",
                             here.parent_path() / "kscout-worker"}) {
     if (std::filesystem::exists(place)) return place;

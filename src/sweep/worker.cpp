@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/names.h"
 #include "measure/timing.h"
 #include "sweep/messages.h"
 
@@ -21,7 +22,8 @@ namespace kscout {
 
 namespace {
 
-constexpr int kDeviceLost = 5;  // exit code
+// Exit codes.
+constexpr int kWrongArguments = 2, kFailed = 4, kDeviceLost = 5;
 
 struct Arguments {
   std::string folder, cpus;
@@ -29,14 +31,26 @@ struct Arguments {
   pid_t parent = 0;
 };
 
+constexpr std::string_view kFlags[] = {"--sweep", "--cpus", "--device", "--parent"};
+
+int parse_count(std::string_view flag, std::string_view text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0)
+    fail(Errc::invalid_argument, "{} {}: must be a whole number from 0", flag, text);
+  return value;
+}
+
 Arguments parse_arguments(int argc, char** argv) {
   Arguments out;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view flag = argv[i];
-    if (flag == "--sweep") out.folder = argv[i + 1];
-    if (flag == "--cpus") out.cpus = argv[i + 1];
-    if (flag == "--device") out.device = std::atoi(argv[i + 1]);
-    if (flag == "--parent") out.parent = std::atoi(argv[i + 1]);
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view flag = kFlags[index_of_word("flag", argv[i], kFlags)];
+    if (i + 1 == argc) fail(Errc::invalid_argument, "{} needs a value", flag);
+    const char* const value = argv[i + 1];
+    if (flag == "--sweep") out.folder = value;
+    if (flag == "--cpus") out.cpus = value;
+    if (flag == "--device") out.device = parse_count(flag, value);
+    if (flag == "--parent") out.parent = parse_count(flag, value);
   }
   if (out.folder.empty())
     fail(Errc::invalid_argument, "this program is started by kscout sweep; it needs --sweep DIR");
@@ -172,9 +186,15 @@ class Worker {
 }  // namespace
 
 int run_worker(int argc, char** argv, const WorkerParts& parts) {
+  Arguments arguments;
+  try {
+    arguments = parse_arguments(argc, argv);
+  } catch (const Error& error) {
+    fmt::print(stderr, "kscout-worker: {}\n", error.what());
+    return kWrongArguments;
+  }
   Conversation talk;
   try {
-    const Arguments arguments = parse_arguments(argc, argv);
     tie_to_parent(arguments.parent);
     // Before any thread exists: a backend's threads inherit it.
     if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus, kMaxCpus));
@@ -189,7 +209,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
   } catch (const std::exception& error) {
     talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}});
   }
-  return 4;
+  return kFailed;
 }
 
 }  // namespace kscout

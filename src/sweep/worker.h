@@ -21,7 +21,8 @@ struct WorkerParts {
   SpaceLookup space;
 };
 
-/// The whole program; returns its exit code.
+/// The whole program; returns its exit code: 0 done, 2 wrong arguments, 4 failed (the sweep is told why), 5
+/// the device was lost.
 int run_worker(int argc, char** argv, const WorkerParts& parts);
 
 }  // namespace kscout

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <unordered_set>
 
 #include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "core/hash.h"
+#include "core/signatures.h"
 #include "dataset/merged_metadata.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
@@ -149,6 +151,11 @@ std::vector<Family> measured_families(std::vector<Family> families, const Traini
 
 namespace {
 
+/// The problems of all tables, one after another.
+auto problems_of(std::span<const MeasurementTable> tables) {
+  return tables | std::views::transform(&MeasurementTable::problems) | std::views::join;
+}
+
 /// Without a rule set: the configs of the tables, under each signature that has a problem.
 std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
   std::vector<Family> families;
@@ -161,23 +168,19 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
     }
   }
   const KernelConfig usual = best_static(first);
-  for (const MeasurementTable& table : tables) {
-    for (const Problem& problem : table.problems) {
-      const Signature signature = signature_of(problem);
-      if (std::ranges::find(families, signature, &Family::signature) != families.end()) continue;
-      Family family{.provider = std::string(configs.space().provider),
-                    .signature = signature,
-                    .device = first.device,
-                    .rules = std::string(kMeasuredRules),
-                    .configs = configs,
-                    .traits = {},
-                    .serves = {}};
-      for (std::size_t i = 0; i < configs.size(); ++i) {
-        family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
-        if (configs[i] == usual) family.default_config = i;
-      }
-      families.push_back(std::move(family));
+  for (const Signature& signature : signatures_of(problems_of(tables))) {
+    Family family{.provider = std::string(configs.space().provider),
+                  .signature = signature,
+                  .device = first.device,
+                  .rules = std::string(kMeasuredRules),
+                  .configs = configs,
+                  .traits = {},
+                  .serves = {}};
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
+      if (configs[i] == usual) family.default_config = i;
     }
+    families.push_back(std::move(family));
   }
   return families;
 }
@@ -220,18 +223,12 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
   if (rules == kMeasuredRules) return measured_configs(tables);
   const std::string filter = filter_of(metadata);
   std::vector<Family> families;
-  for (const MeasurementTable& table : tables) {
-    for (const Problem& problem : table.problems) {
-      const Signature signature = signature_of(problem);
-      const bool have =
-          std::ranges::any_of(families, [&](const Family& f) { return f.signature == signature; });
-      if (have) continue;
-      families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
-                                    .signature = signature,
-                                    .device = first.device,
-                                    .rules = rules,
-                                    .filter = filter}));
-    }
+  for (const Signature& signature : signatures_of(problems_of(tables))) {
+    families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
+                                  .signature = signature,
+                                  .device = first.device,
+                                  .rules = rules,
+                                  .filter = filter}));
   }
   return families;
 }

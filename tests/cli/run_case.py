@@ -17,6 +17,7 @@ is also HOME, so it sees nothing of the user and leaves nothing behind. `$TESTS`
     stdout has TEXT         TEXT stands somewhere in it
     stdout lacks TEXT       TEXT stands nowhere in it
     stdout matches REGEX    the regular expression is found; ^ and $ match at line ends
+    stdout lines N          it has at most N lines
     stdout json             it is one JSON document
     stdout json PATH VALUE  the value at PATH, e.g. `detected.cores` or `0.name`, equals the JSON VALUE
     exists PATH             the run left this file or folder
@@ -55,6 +56,8 @@ def check_stream(name, text, rest):
         raise Mismatch(f"{name} has '{wanted}'")
     if kind == "matches" and not re.search(wanted, text, re.MULTILINE):
         raise Mismatch(f"{name} does not match /{wanted}/")
+    if kind == "lines" and len(text.splitlines()) > int(wanted):
+        raise Mismatch(f"{name} has {len(text.splitlines())} lines, more than {wanted}")
     if kind == "json":
         path, _, value = wanted.partition(" ")
         try:
@@ -63,7 +66,7 @@ def check_stream(name, text, rest):
             raise Mismatch(f"{name}: no JSON value at '{path}': {error!r}") from error
         if value and found != json.loads(value):
             raise Mismatch(f"{name}: {path} is {json.dumps(found)}, not {value}")
-    if kind not in ("empty", "is", "has", "lacks", "matches", "json"):
+    if kind not in ("empty", "is", "has", "lacks", "matches", "lines", "json"):
         raise ValueError(f"unknown expectation '{name} {rest}'")
 
 

@@ -166,7 +166,7 @@ class CudaBackend final : public Backend {
     return fmt::format(
         "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
         "with "
-        "kscout kernels --harvest",
+        "kscout harvest",
         wanted, here);
   }
 

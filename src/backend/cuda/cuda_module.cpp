@@ -8,6 +8,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
+#include "core/own_files.h"
 #include "measure/timing.h"
 
 namespace kscout {
@@ -16,17 +17,6 @@ namespace {
 
 constexpr const char* kModuleName = "libkscout_cuda.so";
 constexpr const char* kDriverFiles[] = {"/dev/nvidiactl", "/dev/dxg"};
-
-/// Folder of the program, and of the library that this code is in.
-std::vector<std::filesystem::path> own_folders() {
-  std::vector<std::filesystem::path> folders;
-  std::error_code error;
-  folders.push_back(std::filesystem::read_symlink("/proc/self/exe", error).parent_path());
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_folders), &info) != 0 && info.dli_fname)
-    folders.push_back(std::filesystem::path(info.dli_fname).parent_path());
-  return folders;
-}
 
 /// "NVIDIA H200 NVL" -> "h200-nvl".
 std::string short_name(std::string_view model) {
@@ -88,7 +78,9 @@ namespace cuda {
 std::filesystem::path module_file() {
   if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) return named;
   std::error_code error;
-  for (const auto& folder : own_folders()) {
+  for (const auto& file : {program_file(), library_file()}) {
+    if (file.empty()) continue;
+    const std::filesystem::path folder = file.parent_path();
     for (const auto& place :
          {folder / kModuleName, folder.parent_path() / "lib/kscout" / kModuleName,
           folder / "kscout" / kModuleName, folder.parent_path() / "kscout" / kModuleName}) {

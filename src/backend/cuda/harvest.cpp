@@ -7,6 +7,7 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "core/hash.h"
+#include "core/signatures.h"
 #include "family/rule_set_text.h"
 
 namespace kscout {
@@ -166,12 +167,8 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
   if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
   Module& module = open_module();
   const std::int32_t version = std::stoi(cuda_backend().versions().at("cublaslt_version"));
-  std::vector<Signature> signatures;
   std::vector<Harvest> harvests;
-  for (const GemmProblem& first : problems) {
-    const Signature signature = signature_of(first);
-    if (std::ranges::find(signatures, signature) != signatures.end()) continue;
-    signatures.push_back(signature);
+  for (const Signature& signature : signatures_of(problems)) {
     if (const std::string why = cublaslt_unsupported(signature); !why.empty())
       fail(Errc::unsupported, "{}", why);
     std::vector<GemmProblem> alike;

@@ -7,7 +7,7 @@
 ///     KernelConfig same = config.kernel_config();
 ///
 /// The library numbers its algorithms anew with every release, so a config is bound to one (axis `version`).
-/// Which algorithms exist is found on a GPU (`kscout kernels --harvest`), and kept as lists in
+/// Which algorithms exist is found on a GPU (`kscout harvest`), and kept as lists in
 /// families/cublaslt_gemm.toml; whether one takes a problem is the library's own last word.
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):

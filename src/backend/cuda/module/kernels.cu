@@ -1,4 +1,4 @@
-#include "backend/cuda/module/device.h"
+#include "backend/cuda/module/kernels.h"
 
 #include <algorithm>
 

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/module/cublaslt.h"
 #include "backend/cuda/module/device.h"
+#include "backend/cuda/module/kernels.h"
 
 namespace kscout::cuda {
 

@@ -1,0 +1,71 @@
+// `kscout harvest`: asks cuBLASLt on this machine's GPU which algorithms it has and writes them as rule sets.
+#include "backend/cuda/harvest.h"
+
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "options.h"
+#include "table.h"
+#include "verbs.h"
+
+namespace kscout::cli {
+
+namespace {
+
+struct HarvestVerb {
+  std::vector<std::string> problems;
+  DType dtype = DType::fp32;
+  std::string layout, out;
+  HarvestOptions how;
+  Format format = Format::text;
+
+  /// The layout that was asked for, if any.
+  std::vector<Layout> layouts() const {
+    return layout.empty() ? std::vector<Layout>{} : std::vector{parse<Layout>(layout)};
+  }
+};
+
+void harvest_verb(const HarvestVerb& options) {
+  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
+  const std::vector<Harvest> found =
+      harvest(problems_of(options.problems, options.dtype, options.layouts()), options.how);
+  write_file_atomically(options.out, rule_set_text(found));
+  Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
+  const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
+  for (const Harvest& one : found) {
+    table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
+                   text(word(one.signature.epilogue)), count(one.problems), count(one.suggested.size()),
+                   count(one.widened.size()), count(one.refused)});
+  }
+  table.print(options.format);
+}
+
+}  // namespace
+
+void setup_harvest(CLI::App& verb) {
+  const auto options = std::make_shared<HarvestVerb>();
+  verb.add_option("--problems", options->problems, "problem sets or files to ask the library about")
+      ->required();
+  add_word_option(verb, "--dtype", options->dtype, "element type of the problems of sets");
+  verb.add_option("--layout", options->layout,
+                  "storage of A, B, C (default: rcr for sets, for files what stands there)");
+  verb.add_option("--out", options->out, "file of the rule sets; then --rules FILE.toml takes it");
+  verb.add_option("--suggestions", options->how.suggestions,
+                  "algorithms that the library's heuristic is asked to name for each problem")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  verb.add_option("--widen", options->how.widen, "most algorithms beside the suggested ones, per signature")
+      ->capture_default_str();
+  add_format_option(verb, options->format);
+  verb.footer(
+      "Writes two rule sets of provider cublaslt: harvested holds the algorithms that the heuristic named,\n"
+      "widened also others around them that the library takes. Needs an NVIDIA GPU.\n\n"
+      "Example:\n  kscout harvest --problems llm --dtype bf16 --out h200.toml\n\n"
+      "exit status: 0 done, 2 wrong arguments, 3 no GPU or types that the library lacks, 4 file failure");
+  verb.callback([options] { harvest_verb(*options); });
+}
+
+}  // namespace kscout::cli
