@@ -1,0 +1,49 @@
+"""Fails on an include that points up: each folder of src/ may use those before it, never those after it.
+
+    python3 tests/layout/includes.py SOURCE_FOLDER
+"""
+
+import pathlib
+import re
+import sys
+
+# Folders in the order of the data flow; those in one line may use each other.
+ORDER = [
+    ["core"],
+    ["expr"],
+    ["provider", "measure", "problems"],
+    ["family"],
+    ["features"],
+    ["dataset", "backend", "generate"],
+    ["forest"],
+    ["select"],
+    ["dispatch", "search", "export", "evaluate"],
+    ["sweep", "capi"],
+    ["train", "import", "report"],
+]
+# Code that is not compiled into the library: sources for generated projects.
+NOT_OURS = re.compile(r"generate/(ck_tile|cutlass)/")
+LEVEL = {folder: level for level, folders in enumerate(ORDER) for folder in folders}
+
+
+def pointing_up(source: pathlib.Path) -> list[str]:
+    found = []
+    for file in sorted(source.rglob("*")):
+        name = file.relative_to(source).as_posix()
+        if file.suffix not in {".h", ".cpp", ".cu", ".hpp"} or NOT_OURS.match(name):
+            continue
+        folder = name.split("/")[0]
+        if folder not in LEVEL:
+            found.append(f"{name}: folder '{folder}' has no place in the order of {__file__}")
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            include = re.match(r'#include "([^"/]+)/', line)
+            if include and LEVEL.get(include[1], len(ORDER)) > LEVEL[folder]:
+                found.append(f"{name}:{number}: {line.strip()} points up: {include[1]} comes after {folder}")
+    return found
+
+
+if __name__ == "__main__":
+    problems = pointing_up(pathlib.Path(sys.argv[1]))
+    print("\n".join(problems) if problems else "no include points up")
+    sys.exit(1 if problems else 0)
