@@ -9,7 +9,6 @@
 #include "core/json_fields.h"
 #include "family/family_file.h"
 #include "generate/build.h"
-#include "generate/emitter.h"
 #include "generate/project.h"
 #include "options.h"
 #include "table.h"

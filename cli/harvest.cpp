@@ -1,5 +1,5 @@
 // `kscout harvest`: asks cuBLASLt on this machine's GPU which algorithms it has and writes them as rule sets.
-#include "backend/cuda/harvest.h"
+#include "backend/cuda/cuda_backend.h"
 
 #include <memory>
 

@@ -11,7 +11,6 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "options.h"
-#include "problems/conv_sampling.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "verbs.h"

@@ -12,7 +12,7 @@
 #include "core/build_info.h"
 #include "core/json_fields.h"
 #include "core/names.h"
-#include "core/own_files.h"
+#include "core/files.h"
 #include "verbs.h"
 
 namespace kscout::cli {

@@ -9,11 +9,11 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/signatures.h"
+#include "core/indexing.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/baselines.h"
-#include "family/rule_set_text.h"
+#include "family/family_file.h"
 #include "family/rules.h"
 #include "options.h"
 #include "table.h"

@@ -8,7 +8,6 @@
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
-#include "dataset/merged_metadata.h"
 #include "dataset/operations.h"
 #include "features/schema.h"
 #include "options.h"

@@ -1,4 +1,3 @@
-
 #include "core/device_facts.h"
 
 #include <algorithm>
@@ -387,5 +386,30 @@ std::vector<Device> read_rocminfo(std::string_view text) {
 }
 
 std::string amd_gpu_name(std::string_view arch, double units) { return fmt::format("{}-{}cu", arch, units); }
+
+namespace {
+
+InstructionSet detect() noexcept {
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+  const bool dl = __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2") &&
+                  __builtin_cpu_supports("avx512vpopcntdq") && __builtin_cpu_supports("avx512bitalg") &&
+                  __builtin_cpu_supports("avx512vnni");
+  if (avx2 && avx512) return dl ? InstructionSet::avx512_dl : InstructionSet::avx512;
+  if (avx2) return InstructionSet::avx2;
+#endif
+  return InstructionSet::scalar;
+}
+
+}  // namespace
+
+InstructionSet best_instruction_set() noexcept {
+  static const InstructionSet best = detect();
+  return best;
+}
 
 }  // namespace kscout

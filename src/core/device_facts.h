@@ -4,6 +4,7 @@
 /// are as good as live ones.
 ///
 ///     const Device cpu = describe_cpu(read_from_filesystem, {0, 1});
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -68,5 +69,17 @@ std::string amd_gpu_name(std::string_view arch, double units);
 /// Presets in the order of their names. Throws corrupt_data with file and line: no TOML, a fact that Device
 /// does not have (names the nearest), a value of the wrong type or below zero, `kind` missing.
 std::vector<Device> parse_device_presets(std::string_view toml, std::string_view file);
+
+// ---- Which of the instruction sets that code is compiled for this processor has.
+//
+//     if (best_instruction_set() >= InstructionSet::avx2) ...
+
+/// Each contains those before it. avx2 means FMA and bit manipulation (BMI 1 and 2) as well; avx512 the
+/// parts F, BW, CD, DQ and VL; avx512_dl what Ice Lake and Zen 4 added: VBMI 1 and 2, VPOPCNTDQ, BITALG and
+/// VNNI (their carry-less products and AES are left unused: isa-inl.h).
+enum class InstructionSet : std::uint8_t { scalar, avx2, avx512, avx512_dl };
+
+/// Asks the processor once: in virtual machines the question is expensive.
+InstructionSet best_instruction_set() noexcept;
 
 }  // namespace kscout

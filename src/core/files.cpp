@@ -1,11 +1,12 @@
-
 #include "core/files.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <span>
+#include <system_error>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -122,6 +123,19 @@ std::vector<std::string_view> embedded_file_names(std::string_view prefix) {
     if (file.name.starts_with(prefix)) names.push_back(file.name);
   }
   return names;
+}
+
+std::filesystem::path program_file() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error);
+}
+
+std::filesystem::path library_file() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&library_file), &info) == 0 || !info.dli_fname) return {};
+  std::error_code error;
+  const std::filesystem::path file = std::filesystem::canonical(info.dli_fname, error);
+  return error ? std::filesystem::path() : file;
 }
 
 }  // namespace kscout

@@ -46,4 +46,12 @@ constexpr std::uint64_t words_hash(const std::array<std::uint64_t, N>& words) no
 /// 16 hexadecimal digits.
 inline std::string hash_digits(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
+// ---- Computes the CRC-32 of zlib and PNG.
+//
+//     std::uint32_t sum = crc32_of(header);
+//     sum = crc32_of(body, sum);              // that of header and body
+
+/// `before`: the CRC of what stands before the bytes.
+std::uint32_t crc32_of(std::string_view bytes, std::uint32_t before = 0) noexcept;
+
 }  // namespace kscout

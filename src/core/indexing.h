@@ -8,12 +8,16 @@
 ///       const std::uint32_t number = numbers.of(hash_of(value), same);
 ///       if (number == distinct.size()) distinct.push_back(value);
 ///     }
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <ranges>
 #include <span>
 #include <vector>
+
+#include <kscout/any_problem.h>
 
 namespace kscout {
 
@@ -93,5 +97,20 @@ class Spread {
   std::vector<std::uint16_t> narrow_;
   std::vector<std::uint32_t> wide_;
 };
+
+// ---- Lists the distinct signatures of problems.
+//
+//     for (const Signature& signature : signatures_of(table.problems)) use(enumerate({... signature ...}));
+
+/// Each signature once, in the order in which it first occurs. Takes a range of any kind of problem.
+template <std::ranges::input_range Problems>
+std::vector<Signature> signatures_of(Problems&& problems) {
+  std::vector<Signature> out;
+  for (const auto& problem : problems) {
+    const Signature signature = signature_of(problem);
+    if (std::ranges::find(out, signature) == out.end()) out.push_back(signature);
+  }
+  return out;
+}
 
 }  // namespace kscout

@@ -7,9 +7,9 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
-#include "core/crc32.h"
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/hash.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
 #include "family/family_file.h"

@@ -10,9 +10,12 @@
 /// is an Error (corrupt_data) that names file, row, column, value and remedy. Rows count from 1.
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kscout/measurement.h>
 #include <kscout/provider.h>
@@ -44,5 +47,20 @@ void write_dataset(const std::filesystem::path& file, const MeasurementTable& ta
 std::string dataset_csv(const MeasurementTable& table, const DatasetOptions& options = {});
 MeasurementTable parse_dataset_csv(std::string_view text, const std::string& source,
                                    const DatasetOptions& options);
+
+// ---- The metadata of several tables together: under each key what the tables say, each value once, as one
+// text.
+//
+//     merge_metadata(tables).at("rules");   // "default; full"
+//     split_list("default; full");          // {"default", "full"}
+//
+// An empty value is one: a sweep without a filter measured more than its neighbours in the list. For
+// `filter` a table without the key says the same. Of clocks the least and the largest are kept, of `created`
+// the first and the last time.
+
+std::vector<std::string_view> split_list(std::string_view list);
+
+/// Values may be lists already: of tables that were merged before.
+std::map<std::string, std::string> merge_metadata(std::span<const MeasurementTable> tables);
 
 }  // namespace kscout

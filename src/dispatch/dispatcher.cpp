@@ -4,8 +4,8 @@
 #include <kscout/dispatcher.h>
 
 #include "core/fail.h"
+#include "dispatch/padding.h"
 #include "dispatch/solver.h"
-#include "dispatch/workspace.h"
 
 namespace kscout {
 

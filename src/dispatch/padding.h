@@ -4,9 +4,12 @@
 ///
 ///     for (const Form& form : padded_forms(problem)) ...          // cheapest first
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
+#include <cstddef>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
+#include <kscout/backend.h>
 #include <kscout/dispatcher.h>
 
 namespace kscout {
@@ -51,5 +54,46 @@ class PaddedLaunch final : public Launch {
 /// inner itself for a direct form.
 std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const Form& form,
                                       std::unique_ptr<Launch> inner, Memory& memory);
+
+// ---- Workspaces that the dispatcher owns: grown and reused, never shrunk.
+
+/// Bytes of one kind of memory, given back when they go.
+class Workspace {
+ public:
+  Workspace() = default;
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+  ~Workspace() { grow(nullptr, 0); }
+
+  /// At least `bytes` of unspecified contents; earlier pointers may become invalid. Throws device_failure.
+  void* at_least(Memory& memory, std::size_t bytes) {
+    if (bytes > size_) grow(&memory, bytes);
+    return bytes_;
+  }
+
+ private:
+  void grow(Memory* memory, std::size_t bytes) {
+    if (bytes_) memory_->release(bytes_);
+    bytes_ = nullptr;
+    size_ = 0;
+    memory_ = memory;
+    if (!memory) return;
+    bytes_ = memory->allocate(bytes);
+    size_ = bytes;
+  }
+
+  Memory* memory_ = nullptr;
+  void* bytes_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// One workspace per kind of memory.
+class Workspaces {
+ public:
+  void* at_least(Memory& memory, std::size_t bytes) { return by_memory_[&memory].at_least(memory, bytes); }
+
+ private:
+  std::unordered_map<Memory*, Workspace> by_memory_;
+};
 
 }  // namespace kscout

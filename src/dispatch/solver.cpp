@@ -9,7 +9,7 @@
 #include "core/log.h"
 #include "dispatch/padding.h"
 #include "dispatch/timed_choice.h"
-#include "select/decision_table.h"
+#include "select/decision_db.h"
 
 namespace kscout {
 

@@ -1,7 +1,7 @@
 // Operations over columns value by value; and which instruction set to take.
 #include <utility>
 
-#include "core/instruction_set.h"
+#include "core/device_facts.h"
 #include "expr/column_kernels.h"
 #include "expr/operations.h"
 

@@ -9,8 +9,8 @@
 #include <unordered_set>
 
 #include "core/fail.h"
-#include "family/bound_program.h"
 #include "family/family_file.h"
+#include "family/rules.h"
 
 namespace kscout {
 namespace {

@@ -6,6 +6,7 @@
 ///     ServeRules::Scratch scratch;                                   // one per thread
 ///     std::vector<std::uint8_t> serves(family.configs.size());
 ///     rules.ask(problem, serves, scratch);
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -18,6 +19,7 @@
 #include <kscout/family.h>
 
 #include "expr/expr.h"
+#include "family/family_file.h"
 
 namespace kscout {
 
@@ -65,5 +67,84 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
 /// (the signature), and what it cannot compute does not hold. Throws what compiling a formula throws.
 std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
+
+// ---- Formulas over c., d., s. made ready for one request: what enumeration and its explanations evaluate.
+// For the sources of this folder.
+
+/// Candidates with some axes bound.
+struct CandidateBatch {
+  std::size_t rows = 1;
+  std::vector<std::vector<double>> values;            ///< by axis; unbound ones are empty
+  std::vector<std::vector<std::uint32_t>> positions;  ///< the same, as positions in the block's lists
+};
+
+/// Formulas over c., d., s. with device and signature filled in.
+class BoundProgram {
+ public:
+  BoundProgram(const std::vector<expr::Formula>& formulas, const expr::Scope& scope,
+               const FamilyRequest& request)
+      : program_(expr::Program::compile(formulas, scope)), inputs_(program_) {
+    inputs_.set("d", request.device);
+    inputs_.set("s", request.signature);
+  }
+  BoundProgram(const BoundProgram&) = delete;  // inputs_ points to program_
+  BoundProgram& operator=(const BoundProgram&) = delete;
+
+  std::size_t size() const { return program_.size(); }
+  const expr::Program& program() const { return program_; }
+
+  /// Formula f of row r at [f * rows + r].
+  std::span<const double> evaluate(const CandidateBatch& batch) {
+    columns_.assign(inputs_.columns().begin(), inputs_.columns().end());
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const expr::Input& input = program_.inputs()[i];
+      if (program_.groups()[input.group].space) columns_[i] = {batch.values[input.field].data(), 1};
+    }
+    out_.resize(size() * batch.rows);
+    program_.evaluate(columns_, batch.rows, out_, scratch_);
+    return out_;
+  }
+
+  std::span<const double> evaluate(const KernelConfig& config) {
+    inputs_.set("c", config);
+    out_.resize(size());
+    program_.evaluate(inputs_.columns(), 1, out_, scratch_);
+    return out_;
+  }
+
+ private:
+  expr::Program program_;
+  expr::Inputs inputs_;
+  std::vector<expr::Column> columns_;
+  std::vector<double> out_;
+  expr::Scratch scratch_;
+};
+
+/// NaN does not admit: what a device is not known to allow is left out.
+inline bool admits(double value) { return value != 0 && value == value; }
+
+/// The rules that decide membership, the request's filter last.
+inline std::vector<Rule> membership_rules(const FamilyFile& file, const FamilyRequest& request) {
+  const std::vector<std::string>& without = file.rule_set(request.rules).without;
+  std::vector<Rule> rules;
+  for (const Rule& rule : file.rules) {
+    if (rule.kind != RuleKind::serves && std::ranges::find(without, rule.name) == without.end())
+      rules.push_back(rule);
+  }
+  if (!request.filter.empty())
+    rules.push_back({"filter", RuleKind::worth, request.filter, "asked for by the filter"});
+  return rules;
+}
+
+/// With a name that no formula can refer to.
+inline expr::Formula formula_of(const Rule& rule) {
+  return {rule.name == "filter" ? "filter" : "rule " + rule.name, rule.admits};
+}
+
+inline std::vector<expr::Formula> formulas_of(std::span<const Rule> rules) {
+  std::vector<expr::Formula> formulas;
+  for (const Rule& rule : rules) formulas.push_back(formula_of(rule));
+  return formulas;
+}
 
 }  // namespace kscout

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "core/fail.h"
-#include "family/bound_program.h"
 #include "family/family_file.h"
+#include "family/rules.h"
 
 namespace kscout {
 namespace {

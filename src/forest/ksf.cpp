@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/crc32.h"
 #include "core/fail.h"
+#include "core/hash.h"
 
 namespace kscout {
 

@@ -1,5 +1,5 @@
 // A call of a SlicedForest, one 64-bit word at a time; and which instruction set to take.
-#include "core/instruction_set.h"
+#include "core/device_facts.h"
 #include "forest/sliced_call-inl.h"
 
 namespace kscout {

@@ -1,4 +1,3 @@
-
 #include "generate/build.h"
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include "core/files.h"
 #include "core/log.h"
 #include "core/process.h"
-#include "generate/emitter.h"
 #include "generate/project.h"
 
 namespace kscout {

@@ -5,7 +5,7 @@
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
-#include "generate/emitter.h"
+#include "generate/project.h"
 #include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "core/fail.h"
-#include "generate/emitter.h"
+#include "generate/project.h"
 #include "provider/cutlass/cutlass.h"
 
 namespace kscout {

@@ -1,4 +1,3 @@
-
 #include "generate/project.h"
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include "core/hash.h"
 #include "core/json_fields.h"
 #include "family/family_file.h"
-#include "generate/emitter.h"
 
 namespace kscout {
 

@@ -11,7 +11,7 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/names.h"
-#include "import/gather.h"
+#include "import/import.h"
 
 namespace kscout {
 

@@ -8,7 +8,7 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "dataset/parquet.h"
-#include "import/gather.h"
+#include "import/import.h"
 #include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {

@@ -1,5 +1,3 @@
-#include "import/gather.h"
-
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -8,6 +6,7 @@
 
 #include "core/fail.h"
 #include "family/family_file.h"
+#include "import/import.h"
 #include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {

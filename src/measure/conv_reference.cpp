@@ -4,7 +4,6 @@
 #include <numeric>
 #include <set>
 
-#include "measure/conv_geometry.h"
 #include "measure/conv_verify.h"
 #include "measure/freivalds.h"
 

@@ -1,5 +1,3 @@
-#include "problems/conv_sampling.h"
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -9,6 +7,7 @@
 #include <unordered_set>
 
 #include "core/fail.h"
+#include "problems/conv_sets.h"
 #include "problems/generator.h"
 #include "problems/problem_sets.h"
 

@@ -19,7 +19,7 @@
 
 #include "core/log.h"
 #include "select/analytic.h"
-#include "select/decision_table.h"
+#include "select/decision_db.h"
 #include "select/model.h"
 #include "select/switches.h"
 

@@ -7,8 +7,8 @@
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
+#include "core/files.h"
 #include "core/log.h"
-#include "core/own_files.h"
 #include "select/model.h"
 
 // Where the build leaves models and where an installation puts them; set by CMake.

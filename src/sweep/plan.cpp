@@ -1,4 +1,3 @@
-
 #include "sweep/plan.h"
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 #include "core/build_info.h"
 #include "core/fail.h"
 #include "core/hash.h"
-#include "core/signatures.h"
+#include "core/indexing.h"
 
 namespace kscout {
 

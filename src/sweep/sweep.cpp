@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "core/own_files.h"
+#include "core/files.h"
 #include "measure/timing.h"
 #include "sweep/journal.h"
 #include "sweep/messages.h"

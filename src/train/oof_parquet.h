@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "problems/conv_sampling.h"
+#include "problems/conv_sets.h"
 #include "train/train.h"
 
 namespace kscout {

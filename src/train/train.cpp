@@ -12,8 +12,8 @@
 
 #include "core/fail.h"
 #include "core/hash.h"
-#include "core/signatures.h"
-#include "dataset/merged_metadata.h"
+#include "core/indexing.h"
+#include "dataset/dataset.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
 #include "forest/lightgbm_text.h"

@@ -11,7 +11,6 @@
 #include <kscout/provider.h>
 
 #include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/harvest.h"
 #include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"

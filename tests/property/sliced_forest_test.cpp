@@ -13,7 +13,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-#include "core/instruction_set.h"
+#include "core/device_facts.h"
 #include "forest/sliced.h"
 #include "forest/sliced_kernels.h"
 #include "support/random_forest.h"

@@ -1,4 +1,4 @@
-#include "problems/conv_sampling.h"
+#include "problems/conv_sets.h"
 
 #include <algorithm>
 #include <set>
@@ -7,7 +7,6 @@
 
 #include <kscout/any_problem.h>
 
-#include "problems/conv_sets.h"
 #include "support/expect_error.h"
 
 namespace kscout {

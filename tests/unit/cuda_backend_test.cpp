@@ -14,7 +14,6 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
-#include "backend/cuda/harvest.h"
 #include "core/files.h"
 #include "core/hash.h"
 #include "family/family_file.h"

@@ -15,7 +15,6 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "generate/build.h"
-#include "generate/emitter.h"
 #include "generate/project.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/nvidia/nvidia.h"

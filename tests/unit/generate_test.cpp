@@ -13,7 +13,6 @@
 #include "backend/library/library_index.h"
 #include "core/files.h"
 #include "generate/build.h"
-#include "generate/emitter.h"
 #include "generate/project.h"
 #include "support/temporary_folder.h"
 

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/crc32.h"
 
 namespace kscout {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "backend/cpu/plan.h"
 #include "backend/cpu/thread_pool.h"
+#include "core/device_facts.h"
 #include "core/fail.h"
-#include "core/instruction_set.h"
 
 namespace kscout {
 

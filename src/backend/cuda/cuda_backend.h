@@ -6,6 +6,7 @@
 /// Nothing of CUDA is loaded into a process before it makes the first config ready: device() and versions()
 /// ask the driver in a forked child, so that a program that lists, selects or forks workers has no GPU
 /// context.
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include <kscout/backend.h>
+#include <kscout/problem.h>
 
 #include "backend/cuda/module.h"
 #include "backend/library/library_backend.h"
@@ -92,5 +94,36 @@ class CudaLibraries {
   CudaLibraries();
   std::vector<std::unique_ptr<LibraryBackend>> libraries_;
 };
+
+// ---- Which algorithms cuBLASLt has for a signature: those that its heuristic names over many problems, and
+// what lies around them.
+//
+//     const auto found = harvest(problems, {});
+//     std::string rules = rule_set_text(found);      // a file for --rules
+//
+// Opens the GPU in this process. Launches nothing: the library says what it takes.
+
+struct HarvestOptions {
+  int suggestions = 64;     ///< asked of the heuristic for each problem
+  std::size_t widen = 256;  ///< most algorithms beside the suggested ones, per signature
+  std::uint64_t seed = 1;   ///< decides which, when there are more
+};
+
+/// Algorithms of one signature, in the order in which they were found.
+struct Harvest {
+  Signature signature;
+  std::size_t problems = 0;
+  std::vector<CublasLtConfig> suggested;  ///< named by the heuristic for some problem
+  std::vector<CublasLtConfig> widened;  ///< one attribute away from a suggested one, or of an algorithm that
+                                        ///< was never suggested; taken by the library for some problem
+  std::size_t refused = 0;              ///< neighbours that the library took for none of the problems asked
+};
+
+/// One entry per signature of the problems. Throws unsupported (no GPU, or signatures that the library does
+/// not compute), device_failure.
+std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options);
+
+/// Rule sets `harvested` (what was suggested) and `widened` (both), as docs/formats/family.md describes them.
+std::string rule_set_text(const std::vector<Harvest>& harvests);
 
 }  // namespace kscout

@@ -8,7 +8,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
-#include "core/own_files.h"
+#include "core/files.h"
 #include "measure/timing.h"
 
 namespace kscout {

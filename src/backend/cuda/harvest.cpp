@@ -1,5 +1,3 @@
-#include "backend/cuda/harvest.h"
-
 #include <algorithm>
 #include <span>
 #include <unordered_set>
@@ -7,8 +5,8 @@
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "core/hash.h"
-#include "core/signatures.h"
-#include "family/rule_set_text.h"
+#include "core/indexing.h"
+#include "family/family_file.h"
 
 namespace kscout {
 

@@ -8,11 +8,93 @@
 ///     library.prepare(problem, config)->run(buffers, workspace);  // buffers in backend("hip").memory()
 ///
 /// Nothing of HIP is loaded into a process before it first touches the memory or makes a kernel ready.
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include <kscout/backend.h>
 
 #include "measure/instruments.h"
+
+namespace kscout::hip {
+
+// ---- The functions of AMD's HIP runtime that backend `hip` calls, loaded when they are first needed.
+// Nothing is linked and no header of HIP is used: the few types are declared here as the runtime's public C
+// interface has them.
+//
+//     const HipApi& hip = hip_api();                 // loads libamdhip64.so once
+//     hip_check(hip.SetDevice(0), "opening the GPU");
+//
+// Facts are from ROCm's public header hip/hip_runtime_api.h, of 6.0 and later: names, the order of
+// parameters, the numbers of hipError_t and hipMemcpyKind, and the layout of hipDeviceProp_tR0600. That
+// struct changed in 6.0, and the function that fills the new one has the version in its name, so that an
+// older runtime is refused by a missing symbol and never misread.
+
+using Status = int;  ///< hipError_t
+inline constexpr Status kSuccess = 0, kNotReady = 600;
+
+enum class CopyKind : int { host_to_device = 1, device_to_host = 2, device_to_device = 3 };
+
+/// hipDeviceProp_tR0600: the fields that are read, at their places; the rest is room.
+struct Properties {
+  char name[256];
+  char uuid_and_luid[32];
+  std::size_t total_memory;
+  std::size_t shared_per_block;
+  int registers_per_block;
+  int wave_lanes;
+  char between_1[36];
+  int clock_khz;
+  char between_2[36];
+  int units;
+  char between_3[224];
+  int l2_bytes;
+  char between_4[4];
+  int threads_per_unit;
+  char between_5[532];
+  char arch[256];  ///< gcnArchName: "gfx942:sramecc+:xnack-"
+  char behind[4096];
+};
+static_assert(offsetof(Properties, total_memory) == 288 && offsetof(Properties, wave_lanes) == 308 &&
+              offsetof(Properties, clock_khz) == 348 && offsetof(Properties, units) == 388 &&
+              offsetof(Properties, l2_bytes) == 616 && offsetof(Properties, threads_per_unit) == 624 &&
+              offsetof(Properties, arch) == 1160);
+
+/// Each is hip<Name> of the runtime. Streams and events are opaque pointers.
+struct Functions {
+  Status (*Init)(unsigned flags);
+  Status (*RuntimeGetVersion)(int* version);
+  Status (*DriverGetVersion)(int* version);
+  Status (*GetDeviceCount)(int* count);
+  Status (*GetDevicePropertiesR0600)(Properties* properties, int device);
+  Status (*SetDevice)(int device);
+  Status (*Malloc)(void** memory, std::size_t bytes);
+  Status (*Free)(void* memory);
+  Status (*MemcpyAsync)(void* to, const void* from, std::size_t bytes, CopyKind kind, void* stream);
+  Status (*Memcpy2DAsync)(void* to, std::size_t to_pitch, const void* from, std::size_t from_pitch,
+                          std::size_t width, std::size_t height, CopyKind kind, void* stream);
+  Status (*MemsetAsync)(void* to, int value, std::size_t bytes, void* stream);
+  Status (*Memset2DAsync)(void* to, std::size_t pitch, int value, std::size_t width, std::size_t height,
+                          void* stream);
+  Status (*EventCreate)(void** event);
+  Status (*EventRecord)(void* event, void* stream);
+  Status (*EventSynchronize)(void* event);
+  Status (*EventElapsedTime)(float* ms, void* start, void* stop);
+  Status (*StreamSynchronize)(void* stream);
+  Status (*StreamQuery)(void* stream);
+  Status (*GetLastError)();
+  const char* (*GetErrorString)(Status status);
+};
+
+/// KSCOUT_HIP_LIBRARY, else libamdhip64.so as the loader and /opt/rocm have it.
+std::filesystem::path named_library();
+/// Loaded once and for good. Throws unsupported: no library, a symbol that it lacks.
+const Functions& api();
+/// Throws device_failure with the runtime's words.
+void check(Status status, const char* what);
+
+}  // namespace kscout::hip
 
 namespace kscout {
 

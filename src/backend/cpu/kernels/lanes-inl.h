@@ -1,3 +1,4 @@
+#pragma once
 // Loads and stores of the first lanes of a vector. Include inside no namespace.
 #include <cstring>
 

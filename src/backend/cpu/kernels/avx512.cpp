@@ -1,6 +1,7 @@
-// Outer-product kernels, avx512.
+// Outer-product, dot-product and row-update kernels, and packing: avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
 #include "backend/cpu/kernels/outer-inl.h"
+#include "backend/cpu/kernels/stream-inl.h"
 
 namespace kscout::cpu {
 
@@ -10,5 +11,7 @@ void fill_outer_avx512(KernelSet& set) {
   HWY_NAMESPACE::fill_outer_rows<9, 3>(set);
   HWY_NAMESPACE::fill_outer_rows<6, 4>(set);
 }
+
+void fill_stream_avx512(KernelSet& set) { HWY_NAMESPACE::fill_stream<24>(set); }
 
 }  // namespace kscout::cpu
