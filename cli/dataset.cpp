@@ -36,7 +36,8 @@ struct DatasetArguments {
   bool without_derived = false;
   std::string rules;
   std::uint32_t raced_one_in = 1;
-  int digits = 0;  ///< of times; 0: as they are
+  int digits = 0;        ///< of times; 0: as they are
+  int raced_digits = 0;  ///< of times of raced rows, which keep little else; 0: as they are
   std::uint64_t seed = 1;
 };
 
@@ -177,6 +178,7 @@ MeasurementTable cut(MeasurementTable table, const DatasetArguments& options) {
   if (options.timed) table = timed_rows(table);
   if (options.raced_one_in > 1) table = thin_raced(table, options.raced_one_in);
   if (options.digits > 0) table = with_time_digits(table, options.digits);
+  if (options.raced_digits > 0) table = coarse_raced(table, options.raced_digits);
   return table;
 }
 
@@ -299,6 +301,10 @@ void add_cut(CLI::App& part, DatasetArguments& options) {
   part.add_option("--digits", options.digits,
                   "round times to so many digits, one less where status is raced; spread and error to 2")
       ->check(CLI::Range(2, 17));
+  part.add_option("--raced-digits", options.raced_digits,
+                  "of rows with status raced keep the time, rounded to so many digits, and the number of "
+                  "samples; drop spread and error")
+      ->check(CLI::Range(1, 17));
   part.add_flag("--without-derived", options.without_derived,
                 "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
 }

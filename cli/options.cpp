@@ -224,10 +224,6 @@ bool is_file(const std::string& source) {
   return std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos;
 }
 
-bool is_conv_set(const std::string& source) {
-  return std::ranges::any_of(conv_sets(), [&](const ProblemSetInfo& set) { return set.name == source; });
-}
-
 }  // namespace
 
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,

@@ -216,10 +216,6 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
-bool is_conv_set(std::string_view name) {
-  return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
-}
-
 Op direction_of(const ProblemsOptions& options) {
   const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
   if (!is_conv(op)) fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);

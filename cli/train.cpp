@@ -161,7 +161,8 @@ void setup_train(CLI::App& verb) {
                   "(default for convolutions: the public validation sets)")
       ->delimiter(',');
   verb.add_option("--warm-start", options->train.warm_start,
-                  "a model folder, of ours or of CK Tile's trainer: its trees stay, --rounds more are added");
+                  "a model of ours (folder or .ksf file) or a folder of CK Tile's trainer: its trees stay, "
+                  "--rounds more are added");
   verb.add_option("--hard-rounds", options->train.hard_rounds,
                   "times that problems with bad choices get more weight; what chooses best out of fold stays")
       ->capture_default_str()

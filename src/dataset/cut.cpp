@@ -132,6 +132,19 @@ MeasurementTable with_time_digits(const MeasurementTable& table, int digits) {
   return out;
 }
 
+MeasurementTable coarse_raced(const MeasurementTable& table, int digits) {
+  if (digits < 1) fail(Errc::invalid_argument, "raced times with {} digits: give at least 1", digits);
+  MeasurementTable out = table;
+  for (auto& row : out.rows) {
+    Measurement& m = row.measured;
+    if (m.status != Status::raced) continue;
+    m.time_us = with_digits(m.time_us, digits);
+    m.spread = m.error = Measurement::unknown;
+    m.noisy = false;
+  }
+  return out;
+}
+
 void shorten(Measurement& measured, int time_digits) {
   measured.time_us = with_digits(measured.time_us, time_digits);
   measured.spread = with_digits(measured.spread, kDoubtDigits);

@@ -35,7 +35,12 @@ MeasurementTable thin_raced(const MeasurementTable& table, std::uint32_t one_in)
 /// spreads and errors with the two that mean something.
 MeasurementTable with_time_digits(const MeasurementTable& table, int digits);
 
-/// The same of one row.
+/// Rows with status raced keep status, pass, repeats and the time with so many significant digits: what
+/// evaluation, replays and further merging read of them. Spread, error and the mark `noisy` of a config that
+/// cannot win are dropped. Throws invalid_argument for less than one digit.
+MeasurementTable coarse_raced(const MeasurementTable& table, int digits);
+
+/// with_time_digits of one row.
 void shorten(Measurement& measured, int time_digits);
 
 }  // namespace kscout

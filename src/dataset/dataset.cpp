@@ -53,9 +53,9 @@ struct Opened {
   Opened(const std::string& source, const ParquetHeader& header, const DatasetOptions& options)
       : source_(source), header_(header) {
     const std::string version = get(kVersionKey);
-    if (version != std::to_string(kDatasetVersion)) {
-      fail(Errc::unsupported, "{}: dataset version {} but this program reads {}; use a newer program", source,
-           version, kDatasetVersion);
+    if (version != "1" && version != std::to_string(kDatasetVersion)) {
+      fail(Errc::unsupported, "{}: dataset version {} but this program reads 1 to {}; use a newer program",
+           source, version, kDatasetVersion);
     }
     provider = &options.providers(get(kProviderKey));
     space = &provider->space(parse<Op>(get(kOpKey)));

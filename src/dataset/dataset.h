@@ -22,7 +22,8 @@
 
 namespace kscout {
 
-inline constexpr int kDatasetVersion = 1;
+/// What is written. Version 1, which is read too, has long texts of the file's metadata as they are.
+inline constexpr int kDatasetVersion = 2;
 
 struct DatasetOptions {
   /// Finds the provider that a file names.

@@ -1,16 +1,20 @@
 #include "dataset/parquet.h"
 
 #include <algorithm>
+#include <bit>
+#include <unordered_set>
 
 #include <arrow/api.h>
 #include <arrow/io/file.h>
 #include <arrow/io/memory.h>
+#include <arrow/util/base64.h>
 #include <arrow/util/key_value_metadata.h>
 #include <parquet/arrow/reader.h>
 #include <parquet/arrow/writer.h>
 #include <parquet/exception.h>
 
 #include "core/fail.h"
+#include "forest/gzip.h"
 
 namespace kscout {
 
@@ -153,11 +157,33 @@ class ColumnReader {
   std::int32_t last_ = -1;
 };
 
-ParquetHeader header_of(const arrow::Schema& schema) {
+/// Texts longer than this are stored as base64 of gzip, under their key with kPackedEnding: Parquet does not
+/// compress its footer, and Arrow stores these texts twice there.
+constexpr std::size_t kLongText = 2000;
+constexpr std::string_view kPackedEnding = ".gz";
+
+void add_text(arrow::KeyValueMetadata& to, const std::string& key, const std::string& text) {
+  if (text.size() <= kLongText) return to.Append(key, text);
+  to.Append(key + std::string(kPackedEnding), arrow::util::base64_encode(gzip(text)));
+}
+
+std::string unpacked(const std::string& key, const std::string& packed, const std::string& source) {
+  const std::string what = fmt::format("{}: {}", source, key);
+  auto bytes = arrow::util::base64_decode(packed);
+  if (!bytes.ok()) fail(Errc::corrupt_data, "{}: no base64; restore the file", what);
+  return gunzip(*bytes, what);
+}
+
+ParquetHeader header_of(const arrow::Schema& schema, const std::string& source) {
   ParquetHeader header;
   if (schema.metadata()) {
     for (std::int64_t i = 0; i < schema.metadata()->size(); ++i) {
-      header.metadata[schema.metadata()->key(i)] = schema.metadata()->value(i);
+      const std::string &key = schema.metadata()->key(i), &text = schema.metadata()->value(i);
+      if (key.ends_with(kPackedEnding)) {
+        header.metadata[key.substr(0, key.size() - kPackedEnding.size())] = unpacked(key, text, source);
+      } else {
+        header.metadata[key] = text;
+      }
     }
   }
   header.names = schema.field_names();
@@ -196,7 +222,7 @@ void with_reader(const std::string& path, const std::string& source, Use&& use) 
     if (const auto status = reader->GetSchema(&schema); !status.ok()) {
       fail(Errc::corrupt_data, "{}: {}", source, status.message());
     }
-    use(*reader, header_of(*schema));
+    use(*reader, header_of(*schema, source));
   } catch (const parquet::ParquetException& error) {
     fail(Errc::corrupt_data, "{}: no readable Parquet file: {}; restore it or measure again", source,
          error.what());
@@ -222,18 +248,31 @@ std::vector<std::string> texts_of(const arrow::ChunkedArray& column) {
   return texts;
 }
 
+/// Whether more than half of a column's numbers differ: a dictionary would hold them all, and the column
+/// would hold places in it besides. Times of fp32 datasets take a quarter less without one.
+bool mostly_distinct(const std::vector<double>& numbers) {
+  std::unordered_set<std::uint64_t> bits;
+  for (const double number : numbers) bits.insert(std::bit_cast<std::uint64_t>(number));
+  return 2 * bits.size() > numbers.size();
+}
+
 /// Zstandard at its best, and no column parted: neither into groups of rows nor into pages, which Arrow would
 /// begin anew after 20,000 rows: files are smaller so, for more time to write (docs/formats/dataset.md).
-std::shared_ptr<parquet::WriterProperties> small_file(std::int64_t rows) {
+std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSpec>& specs,
+                                                      const Block& block) {
   constexpr int kBestLevel = 22;
   constexpr std::int64_t kPageBytes = 1 << 30;  // sizes of pages are 32-bit integers
-  return parquet::WriterProperties::Builder()
-      .compression(arrow::Compression::ZSTD)
+  const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(block.rows, 1));
+  parquet::WriterProperties::Builder builder;
+  builder.compression(arrow::Compression::ZSTD)
       ->compression_level(kBestLevel)
       ->max_row_group_length(rows)
       ->max_rows_per_page(rows)
-      ->data_pagesize(kPageBytes)
-      ->build();
+      ->data_pagesize(kPageBytes);
+  for (std::size_t c = 0; c < specs.size(); ++c) {
+    if (mostly_distinct(block.columns[c].number)) builder.disable_dictionary(specs[c].name);
+  }
+  return builder.build();
 }
 
 }  // namespace
@@ -249,10 +288,10 @@ std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& blo
                      arrow::key_value_metadata({{"unit", specs[c].unit}, {"meaning", specs[c].help}})));
   }
   auto about = std::make_shared<arrow::KeyValueMetadata>();
-  for (const auto& [key, value] : metadata) about->Append(key, value);
+  for (const auto& [key, value] : metadata) add_text(*about, key, value);
   const auto table = arrow::Table::Make(arrow::schema(std::move(fields), std::move(about)), std::move(arrays),
                                         static_cast<std::int64_t>(block.rows));
-  const auto properties = small_file(std::max<std::int64_t>(table->num_rows(), 1));
+  const auto properties = small_file(specs, block);
   const auto arrow_properties = parquet::ArrowWriterProperties::Builder().store_schema()->build();
   auto sink = arrow::io::BufferOutputStream::Create();
   require(sink.status(), "Parquet writer");

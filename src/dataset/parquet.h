@@ -12,12 +12,12 @@ namespace kscout {
 
 /// What a Parquet file tells before its rows.
 struct ParquetHeader {
-  std::map<std::string, std::string> metadata;  ///< of the file
+  std::map<std::string, std::string> metadata;  ///< of the file; what is stored compressed is text again
   std::vector<std::string> names;               ///< of its columns
 };
 
 /// The bytes of a Parquet file that is as small as zstd makes it; units and meanings go into the columns'
-/// metadata.
+/// metadata. Texts of `metadata` above 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "dataset/operations.h"
+#include "dataset/problem_sizes.h"
 
 namespace kscout {
 
@@ -17,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "train_manifest.json";
-constexpr const char* kSizesKey = "training_sizes";
+constexpr const char* kSizesKey = "training_sizes";  // of older manifests
 const std::size_t kGemmSizes = sizes_of(GemmProblem{}).size(), kConvSizes = sizes_of(ConvProblem{}).size();
 
 /// Predicted speeds of the best configs, best first.
@@ -91,13 +92,18 @@ void require_same_space(const Model& model, const MeasurementTable& table) {
 }  // namespace
 
 std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
-  const fs::path file = (fs::is_directory(model) ? model : model.parent_path()) / kManifest;
+  const fs::path folder = fs::is_directory(model) ? model : model.parent_path();
+  if (const fs::path sizes = folder / kTrainingSizesFile; !is_absent(sizes)) return read_problem_sizes(sizes);
+  const fs::path file = folder / kManifest;
   if (!fs::is_regular_file(file)) return std::nullopt;
   const auto json = Json::parse(read_file(file), nullptr, /*allow_exceptions=*/false);
   const auto found = json.is_object() ? json.find(kSizesKey) : json.end();
   if (!json.is_object() || found == json.end() || !found->is_array()) {
-    fail(Errc::corrupt_data, "{}: '{}' is missing or no list; train the model again", file.string(),
-         kSizesKey);
+    fail(
+        Errc::corrupt_data,
+        "{}: the sizes that the model was trained on are missing: neither {} is there nor '{}' in this file; "
+        "restore the folder or train the model again",
+        file.string(), kTrainingSizesFile, kSizesKey);
   }
   std::set<ProblemSizes> sizes;
   for (const auto& entry : *found) {

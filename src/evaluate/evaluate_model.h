@@ -15,8 +15,12 @@
 
 namespace kscout {
 
-/// The sizes that a model was trained on (train_manifest.json, training_sizes); nothing when the folder has
-/// no manifest or `model` is a bare .ksf file. Throws corrupt_data.
+/// File of a model folder that holds them (dataset/problem_sizes.h).
+inline constexpr const char* kTrainingSizesFile = "training_sizes.parquet";
+
+/// The sizes that a model was trained on: kTrainingSizesFile, or `training_sizes` of an older
+/// train_manifest.json; nothing when the folder has neither file or `model` is a bare .ksf file. Throws
+/// corrupt_data.
 std::optional<std::set<ProblemSizes>> training_sizes(const std::filesystem::path& model);
 
 struct ModelEvaluationOptions {

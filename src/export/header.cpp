@@ -373,13 +373,17 @@ std::string model_header(const Model& model, const HeaderOptions& options) {
   return HeaderWriter(model, wanted_target(model, options.target)).run(name_space);
 }
 
-std::string model_lightgbm(const Model& model, std::optional<Target> target) {
+LightgbmModel lightgbm_model(const Model& model, std::optional<Target> target) {
   const TargetForest& wanted = wanted_target(model, target);
-  LightgbmModel text;
-  text.forest = wanted.forest;
-  text.objective = wanted.target == Target::rank ? "lambdarank" : "regression";
-  for (const Feature& feature : model.data().schema->features()) text.feature_names.push_back(feature.id);
-  return lightgbm_text(text);
+  LightgbmModel lightgbm;
+  lightgbm.forest = wanted.forest;
+  lightgbm.objective = wanted.target == Target::rank ? "lambdarank" : "regression";
+  for (const Feature& feature : model.data().schema->features()) lightgbm.feature_names.push_back(feature.id);
+  return lightgbm;
+}
+
+std::string model_lightgbm(const Model& model, std::optional<Target> target) {
+  return lightgbm_text(lightgbm_model(model, target));
 }
 
 }  // namespace kscout

@@ -15,6 +15,7 @@
 
 #include <kscout/selector.h>
 
+#include "forest/lightgbm_text.h"
 #include "select/model.h"
 
 namespace kscout {
@@ -42,6 +43,9 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
 /// One target's forest as a LightGBM text model with the schema's feature names. Its predictions are the
 /// target's raw scores: latency is better when lower, and nothing is calibrated. Throws as model_header.
 std::string model_lightgbm(const Model& model, std::optional<Target> target);
+
+/// The same forest before it is text.
+LightgbmModel lightgbm_model(const Model& model, std::optional<Target> target);
 
 /// Everything that the `.ksf` file holds as one JSON text (docs/exporting.md).
 std::string model_json(const Model& model);

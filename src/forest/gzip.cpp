@@ -10,9 +10,7 @@
 
 namespace kscout {
 
-namespace {
-
-std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
+std::string gunzip(std::string_view bytes, std::string_view source) {
   z_stream stream{};
   if (inflateInit2(&stream, 15 + 16) != Z_OK) fail(Errc::device_failure, "zlib cannot start");
   const std::unique_ptr<z_stream, int (*)(z_stream*)> guard(&stream, inflateEnd);
@@ -22,8 +20,7 @@ std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
   int status = Z_OK;
   while (status == Z_OK) {
     const std::size_t filled = out.size();
-    if (filled >= kMostFileBytes)
-      fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", file.string());
+    if (filled >= kMostFileBytes) fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", source);
     out.resize(std::min(kMostFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(out.size() - filled);
@@ -32,16 +29,14 @@ std::string gunzip(std::string_view bytes, const std::filesystem::path& file) {
     if (status == Z_BUF_ERROR) break;  // the input ended early
   }
   if (status != Z_STREAM_END || stream.avail_in != 0) {
-    fail(Errc::corrupt_data, "{}: damaged or cut gzip data", file.string());
+    fail(Errc::corrupt_data, "{}: damaged or cut gzip data", source);
   }
   return out;
 }
 
-}  // namespace
-
 std::string read_maybe_gzip(const std::filesystem::path& file) {
   std::string bytes = read_file(file);
-  return bytes.starts_with("\x1f\x8b") ? gunzip(bytes, file) : bytes;
+  return bytes.starts_with("\x1f\x8b") ? gunzip(bytes, file.string()) : bytes;
 }
 
 std::string gzip(std::string_view bytes) {

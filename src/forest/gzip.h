@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// gzip undone and made.
+/// Compresses and decompresses gzip.
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -10,6 +10,10 @@ namespace kscout {
 /// read_file, then gunzip when the bytes start with the gzip mark. Throws corrupt_data for damaged gzip and
 /// for more than kMostFileBytes of output.
 std::string read_maybe_gzip(const std::filesystem::path& file);
+
+/// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data and for more than
+/// kMostFileBytes of output.
+std::string gunzip(std::string_view bytes, std::string_view source);
 
 /// gzip with level 9 and no time stamp: equal input gives equal bytes.
 std::string gzip(std::string_view bytes);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A folder of LightGBM models in the layout of CK Tile's trainer, which ours keeps too: feature_spec.json,
-/// and per target a model as text, plain or gzip.
+/// Reads a folder of LightGBM models in the layout of CK Tile's trainer: feature_spec.json, and per target a
+/// model as text, plain or gzip.
 ///
 ///     const LightgbmFolder folder = read_lightgbm_folder("models/gemm_universal_fp8_gfx950");
 ///     const LightgbmTarget& tflops = folder.target("tflops");

@@ -2,6 +2,7 @@
 
 #include "problems/conv_sets.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/names.h"
@@ -142,6 +143,10 @@ std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype) {
   std::vector<std::string_view> names;
   for (const NamedSet& set : kSets) names.push_back(set.info.name);
   return kSets[index_of_word("problem set", name, names)].make(dtype);
+}
+
+bool is_conv_set(std::string_view name) noexcept {
+  return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
 }
 
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {

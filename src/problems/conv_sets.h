@@ -18,6 +18,7 @@ namespace kscout {
 
 /// The sets that make_conv_set knows.
 std::span<const ProblemSetInfo> conv_sets() noexcept;
+bool is_conv_set(std::string_view name) noexcept;
 
 /// Distinct problems in the order of the set's definition. Throws invalid_argument naming the nearest set.
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype);

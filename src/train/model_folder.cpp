@@ -1,4 +1,4 @@
-// Writes the model folder: the decision (.ksf), the same forests for other tools, and where they come from.
+// Writes the model folder: the decision (.ksf) and where it comes from.
 #include <cmath>
 #include <ctime>
 #include <set>
@@ -10,8 +10,9 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "dataset/problem_sizes.h"
+#include "evaluate/evaluate_model.h"
 #include "features/schema.h"
-#include "forest/gzip.h"
 #include "train/oof_parquet.h"
 #include "train/train.h"
 
@@ -119,9 +120,13 @@ Json confidence_json(const TrainingResult& result) {
           {"families", families_confidence_json(result)}};
 }
 
-Json manifest(const TrainingResult& result, const Origin& origin) {
+std::set<ProblemSizes> training_sizes(const TrainingResult& result) {
   std::set<ProblemSizes> sizes;
   for (const Problem& p : result.set.problems) sizes.insert(sizes_of(p));
+  return sizes;
+}
+
+Json manifest(const TrainingResult& result, const Origin& origin) {
   int trees = 0, earlier = 0;
   for (const TrainedTarget& target : result.targets) {
     trees = std::max(trees, target.validation.rounds);
@@ -140,7 +145,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   json["data_rows"] = origin.data_rows;
   json["valid_rows"] = result.set.row_count();
   json["problems"] = result.set.problems.size();
-  json["unique_shapes"] = sizes.size();
+  json["unique_shapes"] = training_sizes(result).size();
   json["data_fingerprint"] = result.model.data().fingerprint;
   json["data_metadata"] = origin.metadata;
   json["device"] = record_json(result.model.device());
@@ -164,8 +169,6 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   }
   json["best_tflops_r2"] = number_or_null(result.best_tflops_r2);
   json["confidence"] = confidence_json(result);
-  // Evaluation refuses problems of these sizes unless told otherwise: sizes_of in kscout/any_problem.h.
-  json["training_sizes"] = sizes;
   return json;
 }
 
@@ -240,11 +243,11 @@ void write_model_folder(const fs::path& given, const TrainingResult& result, con
     write_json(to / "train_manifest.json", manifest(result, origin));
     for (const TrainedTarget& target : result.targets) {
       const std::string name(word(target.target));
-      write_file_atomically(to / ("model_" + name + ".lgbm.gz"), gzip(target.text));
       write_json(to / ("cv_metrics_" + name + ".json"), cv_metrics(target.validation));
       write_json(to / ("feature_importances_" + name + ".json"),
                  importances(target, *result.model.data().schema));
     }
+    write_problem_sizes(to / kTrainingSizesFile, training_sizes(result));
     write_oof_parquet(to / "oof_predictions.parquet", result);
     staging.replace(folder);
   } catch (const fs::filesystem_error& error) {

@@ -78,7 +78,7 @@ struct Origin {
   std::size_t data_rows = 0;                    ///< before filtering
 };
 
-/// Writes model.ksf, model_<target>.lgbm.gz, feature_spec.json, train_manifest.json,
+/// Writes model.ksf, feature_spec.json, train_manifest.json, training_sizes.parquet,
 /// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
 /// (docs/formats/model-folder.md) into a folder beside `folder`, then renames: an old model stays until the
 /// new one is complete. Throws device_failure.

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "core/fail.h"
+#include "core/files.h"
+#include "export/header.h"
 
 namespace kscout {
 namespace {
@@ -21,6 +23,12 @@ std::vector<std::string> without(const std::vector<std::string>& all, const std:
     if (std::ranges::find(other, one) == other.end()) rest.push_back(one);
   }
   return rest;
+}
+
+std::vector<std::string> categorical_of(const Schema& schema) {
+  std::vector<std::string> ids;
+  for (const auto index : schema.categorical()) ids.push_back(schema.features()[index].id);
+  return ids;
 }
 
 void check_features(const std::string& folder, const std::vector<std::string>& earlier,
@@ -53,6 +61,28 @@ bool is_log(Target target) {
   return target == Target::tflops || target == Target::latency || target == Target::bandwidth;
 }
 
+/// What the folder of another trainer would say of the same model.
+LightgbmFolder folder_of(const Model& model) {
+  const Schema& schema = *model.data().schema;
+  const Signature& signature = model.data().families.front().signature;
+  LightgbmFolder folder;
+  folder.op = word(signature.op);
+  folder.dtype = word(signature.dtype_a);
+  folder.arch = model.device().arch;
+  folder.feature_names = ids_of(schema);
+  folder.categorical = categorical_of(schema);
+  for (const TargetForest& of : model.data().targets)
+    folder.targets.push_back(
+        {std::string(word(of.target)), is_log(of.target), lightgbm_model(model, of.target)});
+  return folder;
+}
+
+/// Ours where there is a model.ksf, or `path` is one.
+LightgbmFolder read_earlier(const std::filesystem::path& path) {
+  const bool ours = !std::filesystem::is_directory(path) || !is_absent(path / "model.ksf");
+  return ours && !is_absent(path) ? folder_of(Model::load(path)) : read_lightgbm_folder(path);
+}
+
 }  // namespace
 
 const LightgbmTarget* WarmStart::find(Target target) const noexcept {
@@ -67,12 +97,11 @@ int WarmStart::trees(Target target) const noexcept {
 
 WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
                           const Signature& signature, const Device& device) {
-  WarmStart warm{folder, read_lightgbm_folder(folder)};
+  WarmStart warm{folder, read_earlier(folder)};
   const LightgbmFolder& models = warm.models;
   const std::string name = folder.string();
   check_features(name, models.feature_names, ids_of(schema));
-  std::vector<std::string> categorical;
-  for (const auto index : schema.categorical()) categorical.push_back(schema.features()[index].id);
+  const std::vector<std::string> categorical = categorical_of(schema);
   const std::set<std::string> earlier(models.categorical.begin(), models.categorical.end());
   if (earlier != std::set<std::string>(categorical.begin(), categorical.end())) {
     fail(Errc::invalid_argument, "--warm-start {}: its categorical features are [{}], those of '{}' [{}]",

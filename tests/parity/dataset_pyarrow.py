@@ -51,7 +51,7 @@ def check_schema(schema):
         check(schema.field(name).metadata[b"unit"] == unit, f"unit of {name} is {schema.field(name).metadata}")
     for field in schema:
         check(field.metadata[b"meaning"], f"column {field.name} has no meaning")
-    check(schema.metadata[b"kscout.dataset_version"] == b"1", "version")
+    check(schema.metadata[b"kscout.dataset_version"] == b"2", "version")
     check(schema.metadata[b"kscout.provider"] == b"native", "provider")
     device = json.loads(schema.metadata[b"kscout.device"])
     check(device["name"] == "epyc-7763" and device["cores"] > 0, f"device {device}")

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""The LightGBM files of a model folder are readable by stock LightGBM and mean the same there.
+"""Stock LightGBM reads the text that `kscout export --format lightgbm` makes of a model and predicts the same bits.
 
-    stock_lightgbm.py UNIT_TRAIN
+    stock_lightgbm.py UNIT_TRAIN PARITY_FOREST KSCOUT
 
-UNIT_TRAIN writes a model folder, and beside it rows with the scores that our own tree walk gives them (rows.txt: features, then the
-score, one row per line). Exit 77 = skipped: lightgbm or numpy cannot be imported.
+UNIT_TRAIN writes a model folder that it trained, PARITY_FOREST reads the shipped models; both write rows with the scores of our own
+tree walk (features, then the score, one row per line). Exit 77 = skipped: lightgbm or numpy cannot be imported.
 """
-import gzip
 import importlib.util
 import json
 import os
@@ -38,24 +37,44 @@ except ImportError as error:
     sys.exit(77)
 
 
+MODELS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "models")
+
+
+def run(program, test, **env):
+    subprocess.run([program, f"--gtest_filter={test}"], env=dict(os.environ, **env), check=True, stdout=subprocess.DEVNULL)
+
+
+def check(folder, target, rows_file):
+    """The model's exported text gives each row its score."""
+    text = subprocess.run([sys.argv[3], "export", "--model", folder, "--format", "lightgbm", "--target", target],
+                          check=True, capture_output=True, text=True).stdout
+    booster = lightgbm.Booster(model_str=text)
+    with open(f"{folder}/feature_spec.json", encoding="utf-8") as file:
+        assert booster.feature_name() == json.load(file)["feature_names"], booster.feature_name()
+    with open(f"{folder}/train_manifest.json", encoding="utf-8") as file:
+        assert booster.num_trees() == json.load(file)["targets"][target]["trees"], booster.num_trees()
+    rows = numpy.loadtxt(rows_file, ndmin=2)
+    scores = booster.predict(rows[:, :-1])
+    assert len(scores) > 100 and len(set(scores)) > 20
+    assert (scores == rows[:, -1]).all(), abs(scores - rows[:, -1]).max()
+    print(f"{os.path.basename(folder)}, {target}: {booster.num_trees()} trees, {len(scores)} scores equal bit for bit")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        env = dict(os.environ, KSCOUT_KEEP_MODEL=folder)
-        subprocess.run([sys.argv[1], "--gtest_filter=Train.FolderHoldsWhatItShould"], env=env, check=True, stdout=subprocess.DEVNULL)
+        run(sys.argv[1], "Train.FolderHoldsWhatItShould", KSCOUT_KEEP_MODEL=folder)
         with open(f"{folder}/model/feature_spec.json", encoding="utf-8") as file:
-            spec = json.load(file)
-        with open(f"{folder}/model/train_manifest.json", encoding="utf-8") as file:
-            manifest = json.load(file)
-        for target in spec["targets"]:
-            with gzip.open(f"{folder}/model/model_{target}.lgbm.gz", "rt") as file:
-                booster = lightgbm.Booster(model_str=file.read())
-            assert booster.feature_name() == spec["feature_names"], booster.feature_name()
-            assert booster.num_trees() == manifest["targets"][target]["trees"], booster.num_trees()
-            rows = numpy.loadtxt(f"{folder}/rows_{target}.txt", ndmin=2)
-            scores = booster.predict(rows[:, :-1])
-            assert len(scores) > 100 and len(set(scores)) > 20
-            assert (scores == rows[:, -1]).all(), abs(scores - rows[:, -1]).max()
-            print(f"{target}: {booster.num_trees()} trees, {len(scores)} scores equal bit for bit")
+            targets = json.load(file)["targets"]
+        assert len(targets) == 2, targets
+        for target in targets:
+            check(f"{folder}/model", target, f"{folder}/rows_{target}.txt")
+    with tempfile.TemporaryDirectory() as folder:
+        run(sys.argv[2], "ShippedModels.*", KSCOUT_KEEP_ROWS=folder)
+        files = sorted(os.listdir(folder))
+        assert len(files) >= 6, files
+        for name in files:
+            model, target, _ = name.rsplit(".", 2)
+            check(os.path.join(MODELS, model), target, os.path.join(folder, name))
 
 
 main()

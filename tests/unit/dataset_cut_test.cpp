@@ -165,5 +165,28 @@ TEST(DatasetCut, TimesOfRacedRowsHaveADigitLess) {
   EXPECT_EQ(cut.rows[2], table.rows[2]);
 }
 
+TEST(DatasetCut, RacedRowsKeepACoarseTimeAndHowOftenTheyWereTimed) {
+  MeasurementTable table = test::toy_table();
+  for (std::size_t r : {0u, 1u}) {
+    table.rows[r].measured = test::timed(12.3456, r == 0 ? Status::raced : Status::ok, 2);
+    table.rows[r].measured.spread = 0.01;
+    table.rows[r].measured.error = 0.5;
+    table.rows[r].measured.repeats = 7;
+    table.rows[r].measured.noisy = true;
+  }
+  const MeasurementTable cut = coarse_raced(table, 3);
+  ASSERT_EQ(cut.rows.size(), table.rows.size());
+  Measurement wanted = test::timed(12.3, Status::raced, 2);
+  wanted.repeats = 7;
+  wanted.spread = wanted.error = Measurement::unknown;
+  EXPECT_EQ(cut.rows[0].measured, wanted);
+  for (std::size_t r = 1; r < table.rows.size(); ++r) {
+    if (table.rows[r].measured.status == Status::raced) continue;
+    EXPECT_EQ(cut.rows[r], table.rows[r]) << r;
+  }
+  EXPECT_EQ(coarse_raced(cut, 3).rows, cut.rows) << "cut again";
+  EXPECT_THROW(coarse_raced(table, 0), Error);
+}
+
 }  // namespace
 }  // namespace kscout

@@ -8,9 +8,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core/json_fields.h"
 #include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
+#include "dataset/parquet.h"
 #include "dataset_fixture.h"
 #include "support/temporary_folder.h"
 
@@ -106,6 +108,63 @@ TEST_F(DatasetFile, RowsStandByLayoutThenByKernelThenByWeights) {
                                            "rcr tiled,64,1 256 256 1",  "rrr skinny,8,? 4096 1 1",
                                            "rrr tiled,128,4 4096 1 1",  "rrr tiled,64,1 4096 1 1"};
   EXPECT_EQ(rows, wanted);
+}
+
+TEST_F(DatasetFile, LongTextsAreStoredCompressed) {
+  MeasurementTable table = toy_table();
+  write_dataset(file(), table, toy_options());
+  const auto plain = fs::file_size(file());
+  for (int i = 0; i < 3000; ++i) table.metadata["filter"] += fmt::format("c.tile > {}; ", i % 10);
+  ASSERT_GT(table.metadata["filter"].size(), 30'000u);
+  write_dataset(file(), table, toy_options());
+  EXPECT_LT(fs::file_size(file()), plain + 3000);
+  expect_same(read_dataset(file(), toy_options()), table);
+}
+
+/// A file of the toy table with these metadata beside what every file has.
+std::string toy_bytes(const std::map<std::string, std::string>& more) {
+  const MeasurementTable table = toy_table();
+  std::map<std::string, std::string> metadata = {
+      {"kscout.op", "gemm"}, {"kscout.provider", "toy"}, {"kscout.device", record_json(table.device).dump()}};
+  metadata.insert(more.begin(), more.end());
+  return parquet_bytes(dataset_columns(test::kSpace),
+                       make_block(table, test::toy_provider("toy"), test::kSpace), metadata);
+}
+
+TEST_F(DatasetFile, Version1IsReadAndNewerOnesAreNot) {
+  const auto metadata = [](const char* version) {
+    return std::map<std::string, std::string>{{"kscout.dataset_version", version},
+                                              {"kscout.provenance", "{}"},
+                                              {"kscout.config_order", R"(["skinny,8,?"])"}};
+  };
+  write_file_atomically(file(), toy_bytes(metadata("1")));
+  const MeasurementTable again = read_dataset(file(), toy_options());
+  EXPECT_EQ(again.rows.size(), toy_table().rows.size());
+  EXPECT_EQ(config_text(again.configs.front()), "skinny,8,?");
+  write_file_atomically(file(), toy_bytes(metadata("3")));
+  try {
+    read_dataset(file(), toy_options());
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unsupported);
+    EXPECT_NE(std::string_view(error.what()).find("reads 1 to 2"), std::string_view::npos) << error.what();
+  }
+}
+
+TEST_F(DatasetFile, DamagedCompressedTextsAreRefusedByName) {
+  for (const char* const text : {"%%", "bm8gZ3ppcA=="}) {  // no base64, no gzip
+    write_file_atomically(file(), toy_bytes({{"kscout.dataset_version", "2"},
+                                             {"kscout.provenance", "{}"},
+                                             {"kscout.config_order.gz", text}}));
+    try {
+      read_dataset(file(), toy_options());
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::corrupt_data);
+      EXPECT_NE(std::string_view(error.what()).find("kscout.config_order.gz"), std::string_view::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST_F(DatasetFile, EveryTruncationIsRefused) {

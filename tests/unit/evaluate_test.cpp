@@ -11,6 +11,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "dataset/operations.h"
+#include "dataset/problem_sizes.h"
 #include "dataset_fixture.h"
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
@@ -284,7 +285,27 @@ TEST(Prune, WhatIsGivenNeedNotBeReachedAgain) {
   EXPECT_THROW(prune(table, {.keep = 99}), Error);
 }
 
-TEST(TrainingSizes, ComeFromTheManifest) {
+TEST(TrainingSizes, ComeFromTheirParquetFile) {
+  const test::TemporaryFolder folder;
+  std::ofstream(folder / "train_manifest.json") << R"({"training_sizes": [[9, 9, 9, 1]]})";
+  const std::set<ProblemSizes> gemms = {{1, 2, 3, 1}, {4, 5, 6, 2}};
+  write_problem_sizes(folder / kTrainingSizesFile, gemms);
+  EXPECT_EQ(training_sizes(folder.path()), gemms);
+  EXPECT_EQ(training_sizes(folder / "model.ksf"), gemms);
+  ConvProblem conv = make_conv(Op::conv_fwd);
+  conv.n = 8;
+  conv.right_pad_w = 3;
+  write_problem_sizes(folder / kTrainingSizesFile, {sizes_of(conv)});
+  EXPECT_EQ(training_sizes(folder.path()), std::set<ProblemSizes>{sizes_of(conv)});
+  EXPECT_THROW(write_problem_sizes(folder / "x", {{1, 2}}), Error);
+  EXPECT_THROW(write_problem_sizes(folder / "x", {{1, 2, 3, 1}, {1, 2}}), Error);
+  write_problem_sizes(folder / kTrainingSizesFile, {{-1, 2, 3, 1}});
+  EXPECT_THROW(training_sizes(folder.path()), Error);
+  std::ofstream(folder / kTrainingSizesFile) << "no Parquet";
+  EXPECT_THROW(training_sizes(folder.path()), Error);
+}
+
+TEST(TrainingSizes, ComeFromAnOlderManifest) {
   const test::TemporaryFolder folder;
   EXPECT_FALSE(training_sizes(folder.path()).has_value());
   const auto manifest = [&](std::string_view text) { std::ofstream(folder / "train_manifest.json") << text; };

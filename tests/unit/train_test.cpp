@@ -14,6 +14,7 @@
 
 #include "core/files.h"
 #include "dataset/operations.h"
+#include "evaluate/evaluate_model.h"
 #include "forest/lightgbm_text.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
@@ -305,18 +306,19 @@ TEST(Train, FolderHoldsWhatItShould) {
   write_model_folder(folder, trained(), {{"toy.parquet"}, {}, 1440});  // over an old model
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) names.insert(entry.path().filename());
-  EXPECT_EQ(names,
-            (std::set<std::string>{"model.ksf", "feature_spec.json", "train_manifest.json",
-                                   "model_tflops.lgbm.gz", "model_relative.lgbm.gz", "cv_metrics_tflops.json",
-                                   "cv_metrics_relative.json", "feature_importances_tflops.json",
-                                   "feature_importances_relative.json", "oof_predictions.parquet"}));
+  EXPECT_EQ(names, (std::set<std::string>{"model.ksf", "feature_spec.json", "train_manifest.json",
+                                          "training_sizes.parquet", "cv_metrics_tflops.json",
+                                          "cv_metrics_relative.json", "feature_importances_tflops.json",
+                                          "feature_importances_relative.json", "oof_predictions.parquet"}));
   keep_for_stock_lightgbm(folder);
   const Model model = Model::load(folder);
   EXPECT_EQ(model.bytes(), trained().model.bytes());
-  const auto text = read_lightgbm(folder / "model_relative.lgbm.gz");
-  EXPECT_EQ(text.feature_names.front(), "m");
   const auto manifest = nlohmann::json::parse(read_file(folder / "train_manifest.json"));
-  EXPECT_EQ(manifest["training_sizes"].size(), manifest["unique_shapes"]);
+  std::set<ProblemSizes> sizes;
+  for (const Problem& problem : trained().set.problems) sizes.insert(sizes_of(problem));
+  EXPECT_EQ(training_sizes(folder), sizes);
+  EXPECT_EQ(manifest["unique_shapes"], sizes.size());
+  EXPECT_FALSE(manifest.contains("training_sizes"));
   EXPECT_EQ(manifest["data_fingerprint"], model.data().fingerprint);
   ASSERT_TRUE(trained().confidence);
   const auto& families = manifest["confidence"]["families"];
@@ -361,6 +363,36 @@ TEST(Train, GoesOnFromAnEarlierModel) {
     EXPECT_LE(target.validation.folds[0].rmse, 1.1 * before->validation.folds[0].rmse);
   }
 
+  // The .ksf file is what is read: nothing else of the folder is needed.
+  const auto refused_model = [&](const char* words, const auto& change) {
+    ModelData data = trained().model.data();
+    change(data);
+    const auto file = temporary / "other.ksf";
+    write_file_atomically(file, Model(std::move(data)).bytes());
+    TrainOptions from_file = more;
+    from_file.warm_start = file;
+    test::expect_error(Errc::invalid_argument, words, [&] { train_toy(from_file); });
+  };
+  refused_model("architecture gfx950", [](ModelData& data) {
+    for (Family& family : data.families) family.device.arch = "gfx950";
+  });
+  std::filesystem::remove_all(folder);
+  test::expect_error(Errc::not_found, folder.string(), [&] { train_toy(more); });
+}
+
+TEST(Train, GoesOnFromAFolderOfAnotherTrainer) {
+  const test::TemporaryFolder temporary;
+  const auto folder = temporary / "earlier";
+  write_model_folder(folder, trained(), {});
+  const auto before = std::ranges::find(trained().targets, Target::tflops, &TrainedTarget::target);
+  write_file_atomically(folder / "model_tflops.lgbm", before->text);
+  std::filesystem::remove(folder / "model.ksf");
+  TrainOptions more = quick_options();
+  more.targets = {Target::tflops};
+  more.parameters.rounds = 10;
+  more.warm_start = folder;
+  EXPECT_EQ(train_toy(more).targets[0].earlier_trees, before->validation.rounds);
+
   const auto spec_file = folder / "feature_spec.json";
   const auto spec = nlohmann::json::parse(read_file(spec_file));
   const auto refused = [&](const char* key, const nlohmann::json& value, const char* words) {
@@ -380,8 +412,6 @@ TEST(Train, GoesOnFromAnEarlierModel) {
   test::expect_error(Errc::invalid_argument, "removed [", [&] {
     train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)}, part, more, nullptr);
   });
-  std::filesystem::remove_all(folder);
-  test::expect_error(Errc::not_found, folder.string(), [&] { train_toy(more); });
 }
 
 TEST(Train, WeightsOnHardProblemsNeverMakeItWorse) {

@@ -1,0 +1,75 @@
+#include "dataset/problem_sizes.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+#include "core/files.h"
+#include "dataset/parquet.h"
+
+namespace kscout {
+
+namespace {
+
+/// A column for each number that sizes_of() gives of a P, in its order.
+template <Record P>
+std::vector<ColumnSpec> size_columns() {
+  std::vector<ColumnSpec> specs;
+  for_each_field<P>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    if constexpr (std::is_same_v<V, std::int64_t>) {
+      const bool of_conv = std::is_same_v<P, ConvProblem> && field.name != "split_k";
+      const bool of_gemm = std::is_same_v<P, GemmProblem> && specs.size() < sizes_of(GemmProblem{}).size();
+      if (!of_conv && !of_gemm) return;
+      specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
+                       ColumnType::int64, /*nullable=*/false});
+    }
+  });
+  return specs;
+}
+
+bool has_names(const std::vector<ColumnSpec>& specs, const std::vector<std::string>& names) {
+  return std::ranges::equal(specs, names, {}, &ColumnSpec::name);
+}
+
+}  // namespace
+
+void write_problem_sizes(const std::filesystem::path& file, const std::set<ProblemSizes>& sizes) {
+  const bool gemm = sizes.empty() || sizes.begin()->size() == sizes_of(GemmProblem{}).size();
+  const auto specs = gemm ? size_columns<GemmProblem>() : size_columns<ConvProblem>();
+  Block block{sizes.size(), std::vector<ColumnValues>(specs.size())};
+  for (const ProblemSizes& of_problem : sizes) {
+    if (of_problem.size() != specs.size()) {
+      fail(Errc::invalid_argument, "{}: {} sizes of a problem where {} are expected", file.string(),
+           of_problem.size(), specs.size());
+    }
+    for (std::size_t c = 0; c < specs.size(); ++c) block.columns[c].whole.push_back(of_problem[c]);
+  }
+  write_file_atomically(file, parquet_bytes(specs, block, {}));
+}
+
+std::set<ProblemSizes> read_problem_sizes(const std::filesystem::path& file) {
+  std::set<ProblemSizes> sizes;
+  read_parquet(
+      file.string(), file.string(),
+      [&](const ParquetHeader& header) {
+        for (auto specs : {size_columns<GemmProblem>(), size_columns<ConvProblem>()}) {
+          if (has_names(specs, header.names)) return specs;
+        }
+        fail(Errc::corrupt_data, "{}: columns {} are not the sizes of problems (m, n, k, batch of a GEMM)",
+             file.string(), fmt::join(header.names, ", "));
+      },
+      [&](const Block& block) {
+        for (std::size_t r = 0; r < block.rows; ++r) {
+          ProblemSizes of_problem;
+          for (const ColumnValues& column : block.columns) of_problem.push_back(column.whole[r]);
+          if (std::ranges::min(of_problem) < 0) {
+            fail(Errc::corrupt_data, "{}: row {} holds a size that is null or negative", file.string(),
+                 r + 1);
+          }
+          sizes.insert(std::move(of_problem));
+        }
+      });
+  return sizes;
+}
+
+}  // namespace kscout
