@@ -11,7 +11,7 @@
 
 #include <kscout/family.h>
 
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 
 namespace kscout::bench {
 

@@ -1,10 +1,9 @@
 // `kscout harvest`: asks cuBLASLt on this machine's GPU which algorithms it has and writes them as rule sets.
-#include "backend/cuda/cuda_backend.h"
-
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
+#include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "options.h"

@@ -1,6 +1,6 @@
 #include "explain.h"
 #include "problems.h"
-#include "train/oof_parquet.h"
+#include "train/training_set.h"
 #include "verbs.h"
 
 namespace kscout::cli {

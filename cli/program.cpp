@@ -10,9 +10,9 @@
 #include <kscout/error.h>
 
 #include "core/build_info.h"
+#include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
-#include "core/files.h"
 #include "verbs.h"
 
 namespace kscout::cli {

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Reads a CPU's facts out of the texts that Linux shows, apart from how those texts are read: recorded ones
-/// are as good as live ones.
+/// Reads facts of CPUs and AMD GPUs out of the texts that Linux shows; recorded texts do as well as live ones.
 ///
 ///     const Device cpu = describe_cpu(read_from_filesystem, {0, 1});
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Whole files: read into memory, and written so that a reader sees all or nothing.
+/// Reads whole files, writes them so that a reader sees all or nothing, and finds those that this code runs
+/// from.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -51,5 +52,18 @@ std::filesystem::path program_file();
 /// The file that holds this code: a shared library (libkscout.so, the Python extension), else the program.
 /// Links are resolved; empty when the file is gone.
 std::filesystem::path library_file();
+
+// ---- Compresses and decompresses gzip.
+
+/// read_file, then gunzip when the bytes start with the gzip mark. Throws corrupt_data for damaged gzip and
+/// for more than kMostFileBytes of output.
+std::string read_maybe_gzip(const std::filesystem::path& file);
+
+/// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data and for more than
+/// kMostFileBytes of output.
+std::string gunzip(std::string_view bytes, std::string_view source);
+
+/// gzip with level 9 and no time stamp: equal input gives equal bytes.
+std::string gzip(std::string_view bytes);
 
 }  // namespace kscout

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Numbers for things that repeat: 0, 1, ... in the order in which they first come.
+/// Numbers things that repeat: 0, 1, ... in the order in which they first occur.
 ///
 ///     DistinctNumbers numbers(values.size());
 ///     for (const double value : values) {

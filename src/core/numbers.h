@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What lies at a fraction of some values.
+/// Computes quantiles, and rounds measured numbers to the digits that mean something.
 ///
 ///     const double median = quantile(values, 0.5);
 #include <charconv>

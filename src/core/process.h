@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Work in a forked child: what may crash, hang, or leave traces that this process must not have.
+/// Runs work in a forked child, and other programs: both may crash, hang or leave traces without harm here.
 ///
 ///     const ChildResult found = in_child(30, [] { return facts_of_the_driver(); });
 ///     if (!found.failure.empty()) ...   // "crashed: Segmentation fault"

@@ -7,7 +7,6 @@
 #include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
-#include "dataset/row_order.h"
 
 namespace kscout {
 

@@ -6,9 +6,24 @@
 #include <string>
 #include <vector>
 
+#include <kscout/measurement.h>
+#include <kscout/provider.h>
+
 #include "dataset/columns.h"
 
 namespace kscout {
+
+// ---- The order in which files keep rows: by signature, then by kernel, then by problem.
+//
+//     write(rows_in_file_order(table, provider));
+//
+// Columns of one kernel then change a few hundred times in a file, and sizes come in ascending order, which
+// zstd shortens further than the order of measuring (docs/formats/dataset.md). And equal rows give
+// equal files, whatever order they came in.
+
+/// Signatures and kernels by their words and names; problems by the shape of their weights (n, k of a GEMM),
+/// then by their other sizes.
+MeasurementTable rows_in_file_order(const MeasurementTable& table, const Provider& provider);
 
 /// What a Parquet file tells before its rows.
 struct ParquetHeader {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What timing several configs on one problem found out, and what a file of decisions keeps of it.
+/// Chooses among configs by timing them on one problem: all on own operands, or the best predicted on the caller's.
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -46,7 +46,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
 // **What it costs.** Once per problem: each contender is made ready and runs once untimed (on a GPU twice:
 // the first call loads a kernel). The first contender runs untimed once more, and so does each that took
 // over three times as long; what still does is left out. The others are timed in rounds of random order
-// (measure/rounds.h) until the budget ends or their medians have samples enough. A round starts only while
+// (measure/samples.h) until the budget ends or their medians have samples enough. A round starts only while
 // the longest one so far fits in what is left of the budget, so the total is at most the budget, the untimed
 // runs and one round.
 //

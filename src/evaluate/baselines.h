@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a selector must beat: one fixed config, a few fixed ones, chance, a formula.
+/// Computes what a selector must beat: one fixed config, a few fixed ones, chance, a formula.
 ///
 ///     // fixed configs from `training` only
 ///     const auto lines = baselines(test, measured_pool(test), training);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Pieces of C++ source: numbers with all their bits, tables, texts.
+/// Writes C++ source: numbers with all their bits, tables, texts, and formulas as expressions.
 #include <concepts>
 #include <cstdint>
 #include <span>

@@ -11,7 +11,7 @@
 #include "export/cpp_source.h"
 #include "family/rules.h"
 #include "features/schema.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 
 namespace kscout {
 

@@ -15,7 +15,7 @@
 
 #include <kscout/selector.h>
 
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "select/model.h"
 
 namespace kscout {

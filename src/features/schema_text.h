@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The text of a schema: TOML, the same in families/features_*.toml and in model files.
+/// Reads and writes schemas as TOML (families/features_*.toml, model files), and as pages for people.
 ///
 ///     name = "gemm"
 ///     summary = "..."

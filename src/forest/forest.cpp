@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "core/fail.h"
-#include "forest/decide.h"
 
 namespace kscout {
 

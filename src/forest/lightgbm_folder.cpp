@@ -1,5 +1,3 @@
-#include "forest/lightgbm_folder.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,7 +6,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
-#include "forest/gzip.h"
+#include "forest/lightgbm.h"
 
 namespace kscout {
 

@@ -7,8 +7,8 @@
 #include <unordered_map>
 
 #include "core/fail.h"
-#include "forest/gzip.h"
-#include "forest/lightgbm_text.h"
+#include "core/files.h"
+#include "forest/lightgbm.h"
 
 namespace kscout {
 

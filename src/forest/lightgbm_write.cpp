@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 
 namespace kscout {
 

@@ -11,7 +11,7 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
-#include "forest/decide.h"
+#include "forest/forest.h"
 
 namespace kscout {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/fail.h"
-#include "forest/decide.h"
+#include "forest/forest.h"
 #include "forest/sliced_numbers.h"
 
 namespace kscout {

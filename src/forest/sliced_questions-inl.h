@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/read_ahead.h"
-#include "forest/decide.h"
+#include "forest/forest.h"
 #include "forest/sliced_plan.h"
 
 HWY_BEFORE_NAMESPACE();

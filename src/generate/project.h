@@ -1,7 +1,7 @@
 #pragma once
 /// \file
 /// A CMake project of kernels from a rule set: sources, a table, an index of the sources. What is particular
-/// to a provider stands in its emitter (emitter.h).
+/// to a provider stands in its emitter.
 ///
 ///     auto report = generate_project({.family = {.provider = "ck_tile", .device = device_preset("gfx942"),
 ///                                                .rules = "tiny"},

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What a set of timings says: median, spread and how sure the median is.
+/// Summarises timings: median, spread, how sure the median is, with the machine's drift taken out.
 ///
 ///     const SampleSummary s = summarise(samples);
 ///     if (s.relative_half_width() < 0.02) ...   // the median is known to 2 %

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The one clock of all timings: steady, in nanoseconds.
+/// Controls what a timing depends on: the clock, samples long enough for it, CPU affinity, cold caches.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

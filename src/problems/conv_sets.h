@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Sets of convolutions, among them those that the public CK Tile models were trained and validated on.
+/// Makes sets of convolutions, among them those that the public CK Tile models were trained and validated on.
 ///
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
 #include <cstdint>

@@ -9,7 +9,7 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "features/schema.h"
-#include "forest/lightgbm_folder.h"
+#include "forest/lightgbm.h"
 #include "select/model.h"
 
 namespace kscout {

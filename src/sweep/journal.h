@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A sweep folder read back: manifest and journals (several when shards wrote it) -> measurements.
+/// Reads a sweep folder back: manifest and journals (several when shards wrote it) -> measurements and counts.
 ///
 ///     MeasurementTable table = read_sweep("out");
 ///

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/fail.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "train/lightgbm.h"
 
 namespace kscout {

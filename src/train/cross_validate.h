@@ -14,8 +14,8 @@
 #include <kscout/any_problem.h>
 
 #include "problems/problem_sets.h"
-#include "train/labels.h"
 #include "train/lightgbm.h"
+#include "train/training_set.h"
 
 namespace kscout {
 

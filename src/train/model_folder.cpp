@@ -13,8 +13,8 @@
 #include "dataset/problem_sizes.h"
 #include "evaluate/evaluate_model.h"
 #include "features/schema.h"
-#include "train/oof_parquet.h"
 #include "train/train.h"
+#include "train/training_set.h"
 
 namespace kscout {
 

@@ -1,5 +1,3 @@
-#include "train/oof_parquet.h"
-
 #include <algorithm>
 #include <unordered_map>
 
@@ -12,6 +10,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "dataset/parquet.h"
+#include "train/training_set.h"
 
 namespace kscout {
 

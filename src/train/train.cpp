@@ -16,7 +16,7 @@
 #include "dataset/dataset.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "train/best_tflops.h"
 #include "train/cross_validate.h"
 #include "train/warm_start.h"

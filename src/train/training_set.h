@@ -6,6 +6,7 @@
 ///     const TrainingSet set = make_training_set(tables, families, schema);
 ///     // set.matrix holds set.row_count() x set.schema feature values
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@
 #include <kscout/measurement.h>
 
 #include "features/schema.h"
+#include "problems/conv_sets.h"
+#include "select/model.h"
+#include "train/train.h"
 
 namespace kscout {
 
@@ -55,5 +59,32 @@ struct TrainingSet {
 /// is no share.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap = {});
+
+// ---- What a target asks LightGBM to learn: labels, weights, and what a score means in TFLOPS.
+
+/// Relative speeds below this count as equally hopeless: the forest need not tell 1/20 from 1/50.
+inline constexpr double kLeastRelative = 0.05;
+/// Grades of the rank target; grade g means about g / kMostRank of the best speed, squared to stress the top.
+inline constexpr int kMostRank = 30;
+
+/// One label per row. Failed rows get the worst value of the target.
+std::vector<float> labels_of(const TrainingSet& set, Target target);
+
+/// One weight per row. Rows near the best of their problem count more: they decide the choice.
+std::vector<float> weights_of(const TrainingSet& set, double near_best_weight);
+
+/// LightGBM's objective for a target.
+std::string objective_of(Target target);
+
+// ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.
+
+/// Columns: the problem's fields, config (the kernel's name), fold, time_us, tflops, raced,
+/// oof_pred_<target>... (as LightGBM puts it out, before calibration). Throws device_failure.
+void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result);
+
+/// How well the model chose for each problem while it had not seen its sizes, by the first of its targets:
+/// speed of the config that it puts first over that of the fastest. Throws corrupt_data when the file is no
+/// such table or of GEMMs.
+std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -13,7 +13,7 @@
 #include <kscout/device.h>
 
 #include "features/schema.h"
-#include "forest/lightgbm_folder.h"
+#include "forest/lightgbm.h"
 #include "select/model.h"
 
 namespace kscout {

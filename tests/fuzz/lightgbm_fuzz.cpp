@@ -5,7 +5,7 @@
 
 #include <kscout/error.h>
 
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

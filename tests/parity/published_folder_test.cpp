@@ -11,7 +11,6 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "forest/gzip.h"
 #include "golden/golden.h"
 #include "select/predictor.h"
 #include "support/temporary_folder.h"

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "core/json_fields.h"
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "dataset/parquet.h"

@@ -14,7 +14,7 @@
 #include "export/cpp_source.h"
 #include "export/header.h"
 #include "expr/operations.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "support/random_forest.h"
 #include "support/temporary_folder.h"
 #include "support/toy_model.h"

@@ -6,8 +6,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "forest/gzip.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {

@@ -1,6 +1,4 @@
 // Folders of LightGBM models as CK Tile's trainer and ours leave them.
-#include "forest/lightgbm_folder.h"
-
 #include <cmath>
 #include <functional>
 
@@ -10,7 +8,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "forest/gzip.h"
+#include "forest/lightgbm.h"
 #include "support/random_forest.h"
 #include "support/temporary_folder.h"
 

@@ -15,7 +15,7 @@
 #include "core/files.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
-#include "forest/lightgbm_text.h"
+#include "forest/lightgbm.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "support/toy.h"

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Provider `ck_tile`: the kernels of AMD's CK Tile library, described. Pure: needs no GPU. Convolutions
-/// stand in conv.h; here is what GEMMs have.
+/// Provider `ck_tile`: describes the GEMM and convolution kernels of AMD's CK Tile library. Needs no GPU.
 ///
 /// Names are those of CK's own tools, so that their logs and tables can be read:
 ///

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How the module keeps and passes on what went wrong.
+/// Reports errors of CUDA calls, and reads what the driver says of a GPU.
 #include <cstdint>
 #include <cstdio>
 
