@@ -1,6 +1,6 @@
 #include "explain.h"
 #include "problems.h"
-#include "train/training_set.h"
+#include "train/train.h"
 #include "verbs.h"
 
 namespace kscout::cli {

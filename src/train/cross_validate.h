@@ -6,6 +6,7 @@
 ///     const CrossValidation cv = cross_validate(set, dataset, Target::relative, folds, options, progress);
 ///     // train the final model with cv.rounds trees
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <string>

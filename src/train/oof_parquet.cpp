@@ -10,7 +10,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "dataset/parquet.h"
-#include "train/training_set.h"
+#include "train/train.h"
 
 namespace kscout {
 

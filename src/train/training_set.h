@@ -17,7 +17,6 @@
 #include "features/schema.h"
 #include "problems/conv_sets.h"
 #include "select/model.h"
-#include "train/train.h"
 
 namespace kscout {
 
@@ -75,16 +74,5 @@ std::vector<float> weights_of(const TrainingSet& set, double near_best_weight);
 
 /// LightGBM's objective for a target.
 std::string objective_of(Target target);
-
-// ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.
-
-/// Columns: the problem's fields, config (the kernel's name), fold, time_us, tflops, raced,
-/// oof_pred_<target>... (as LightGBM puts it out, before calibration). Throws device_failure.
-void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result);
-
-/// How well the model chose for each problem while it had not seen its sizes, by the first of its targets:
-/// speed of the config that it puts first over that of the fastest. Throws corrupt_data when the file is no
-/// such table or of GEMMs.
-std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file);
 
 }  // namespace kscout
