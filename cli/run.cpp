@@ -136,9 +136,9 @@ Candidates candidates_of(const RunOptions& options, const Problem& problem, Solv
 
 /// The one device on which all of them run.
 Instruments& device_of(const Candidates& candidates) {
-  Instruments& device = candidates.front()->backend->instruments();
+  Instruments& device = instruments_of(*candidates.front()->backend);
   for (const auto& one : candidates) {
-    if (&one->backend->instruments() != &device)
+    if (&instruments_of(*one->backend) != &device)
       fail(Errc::invalid_argument, "--config: {} and {} run on different devices; run them one by one",
            candidates.front()->backend->name(), one->backend->name());
   }

@@ -12,7 +12,7 @@
 
 #include <fmt/format.h>
 
-#include "expr/expr.h"
+#include "expr/operations.h"
 
 namespace kscout::expr_reference {
 
@@ -132,8 +132,8 @@ inline double value_of(const Tree& tree, const double* values) {
   if (w == "ceil") return std::ceil(v[0]);
   if (w == "floor") return std::floor(v[0]);
   if (w == "abs") return std::abs(v[0]);
-  if (w == "log2") return expr::portable_log2(v[0]);
-  if (w == "ln") return expr::portable_ln(v[0]);
+  if (w == "log2") return expr::formula::log2(v[0]);
+  if (w == "ln") return expr::formula::ln(v[0]);
   return std::ceil(v[0] / v[1]);  // ceil_div
 }
 

@@ -24,7 +24,6 @@
 namespace kscout {
 
 struct Family;
-class Instruments;
 
 /// Operands in the memory of the backend's device, of the sizes operand_elements(problem) tells.
 /// C = alpha * A * B + beta * C; beta != 0 only when the problem accumulates. C is not read when beta is 0.
@@ -116,8 +115,6 @@ class KSCOUT_API Backend {
   virtual Family family(const Signature& signature, std::string_view rules) = 0;
   /// Where operands and workspaces are.
   virtual Memory& memory() { return host_memory(); }
-  /// What measuring needs of the device besides (src/measure/instruments.h).
-  virtual Instruments& instruments();
   /// Facts of the device that run() uses.
   virtual const Device& device() = 0;
   /// Versions of driver and libraries behind it, by name: what a measurement's provenance keeps.

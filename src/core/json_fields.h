@@ -7,6 +7,7 @@
 ///     const auto again = record_from_json<Device>(json, "device");
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -23,7 +24,22 @@ namespace kscout {
 /// The one JSON type: members keep their order. A second one would be compiled as often again.
 using Json = nlohmann::ordered_json;
 
-/// Numbers as numbers (unknown = null), words and texts as strings, flags as true and false.
+/// JSON has no NaN and no infinity: an unknown number is null, an infinite one the text "inf" or "-inf".
+inline Json json_from_number(double value) {
+  if (std::isnan(value)) return nullptr;
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  return value;
+}
+
+/// Reads json_from_number back; throws corrupt_data for anything else.
+inline double number_from_json(const Json& json, std::string_view what, std::string_view name) {
+  if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();
+  if (json.is_number()) return json.get<double>();
+  if (json == "inf" || json == "-inf") return json == "inf" ? HUGE_VAL : -HUGE_VAL;
+  fail(Errc::corrupt_data, "{}: '{}' is {}, of the wrong type", what, name, json.dump().substr(0, 40));
+}
+
+/// Numbers as json_from_number writes them, words and texts as strings, flags as true and false.
 template <Record T>
 Json record_json(const T& record) {
   auto json = Json::object();
@@ -34,7 +50,7 @@ Json record_json(const T& record) {
     if constexpr (WordEnum<V>) {
       to = std::string(word(value));
     } else if constexpr (std::is_floating_point_v<V>) {
-      if (std::isfinite(value)) to = value;
+      to = json_from_number(value);
     } else {
       to = value;
     }
@@ -52,8 +68,7 @@ V value_from_json(const Json& json, std::string_view what, std::string_view name
   } else if constexpr (std::is_same_v<V, bool>) {
     if (json.is_boolean()) return json.get<bool>();
   } else if constexpr (std::is_floating_point_v<V>) {
-    if (json.is_null()) return std::numeric_limits<V>::quiet_NaN();
-    if (json.is_number()) return json.get<V>();
+    return static_cast<V>(number_from_json(json, what, name));
   } else {
     if (json.is_number_integer()) return parse_field<V>(name, json.dump());
   }

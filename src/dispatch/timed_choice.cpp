@@ -43,9 +43,9 @@ constexpr Protocol kSearch{.hopeless = 3, .contenders = 16, .rounds = 12, .round
 
 /// The instruments that all candidates share.
 Instruments& instruments_of(std::span<const Candidate> candidates) {
-  Instruments& shared = candidates.front().backend->instruments();
+  Instruments& shared = instruments_of(*candidates.front().backend);
   for (const Candidate& one : candidates) {
-    if (&one.backend->instruments() == &shared) continue;
+    if (&instruments_of(*one.backend) == &shared) continue;
     fail(Errc::unsupported,
          "backends {} and {}: an exhaustive search measures operands in one device's memory; register one",
          candidates.front().backend->name(), one.backend->name());
@@ -193,7 +193,7 @@ std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
   GemmBuffers own = buffers;
   own.c = c.data();
 
-  Instruments& clock = backend.instruments();
+  Instruments& clock = instruments_of(backend);
   const auto time_us = [&](Contender& one, int calls) {
     return clock.time_us(*one.launch, own, workspace.data(), calls);
   };

@@ -254,7 +254,7 @@ void Translation::read_operation(std::uint32_t at, const expr::Inputs& fixed, Op
     const std::uint32_t a = resolved(operation.a), b = resolved(operation.b), c = resolved(operation.c);
     const auto fixed_value = [&](std::uint32_t of) { return steps_[of].reads == 0; };
     if (operation.code == Code::choose && fixed_value(a)) {
-      step.same_as = expr::is_true(steps_[a].value) ? b : c;
+      step.same_as = expr::formula::is_true(steps_[a].value) ? b : c;
       step.reads = steps_[step.same_as].reads;
       step.value = steps_[step.same_as].value;
       return;

@@ -111,6 +111,8 @@ class HeaderWriter {
     std::string families = families_text(features);
     std::string out = head(name_space);
     out += fmt::format("namespace {} {{\n\n", name_space);
+    out += embedded_file("src/expr/formula-inl.h");
+    out += "\n";
     out += fixed_text("runtime");
     out += "\n" + cpp_problem_types();
     std::vector<double> bytes;

@@ -303,11 +303,6 @@ class Inputs {
 /// One formula, one row: convenience for tests and single questions.
 double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
 
-/// Base-2 and natural logarithm with the same bits on every machine; error below 0.6 ulp, powers of two
-/// exact under log2. 0 gives -inf, negative numbers NaN.
-double portable_log2(double x) noexcept;
-double portable_ln(double x) noexcept;
-
 // ---- Inputs of a program of which only the problem changes: the rest is gathered once and shared by
 // threads.
 //

@@ -166,7 +166,7 @@ class TupleCompiler {
     Operation& op = operations_[i];
     const auto constant = [&](std::uint32_t of) { return operations_[of].code == Code::constant; };
     const auto is = [&](std::uint32_t of, bool truth) {
-      return constant(of) && is_true(operations_[of].value) == truth;
+      return constant(of) && formula::is_true(operations_[of].value) == truth;
     };
     const auto is_one = [&](std::uint32_t of) { return constant(of) && operations_[of].value == 1; };
     if (constant(op.a) && constant(op.b) && constant(op.c)) {

@@ -36,7 +36,7 @@ std::int64_t axis(std::string_view name) {
 /// Types, layouts and extents as the kernel sees them: transposed when it computes C transposed, where A' is
 /// B transposed, B' is A transposed and C' is column-major.
 void add_product(Members& to, const Signature& s, const CutlassConfig& c) {
-  const bool swap = c.swap_ab != 0;
+  const bool swap = c.swap_ab;
   const auto layout = [](bool row) { return row ? kRow : kColumn; };
   to.type("A", type_name(swap ? s.dtype_b : s.dtype_a)).type("B", type_name(swap ? s.dtype_a : s.dtype_b));
   to.type("C", type_name(s.dtype_c)).type("Acc", type_name(s.dtype_acc));
@@ -55,7 +55,7 @@ void add_product(Members& to, const Signature& s, const CutlassConfig& c) {
 }
 
 void add_wgmma(Members& to, const CutlassConfig& c) {
-  const bool coop = c.is(CutlassPipeline::wgmma_coop), swap = c.swap_ab != 0;
+  const bool coop = c.is(CutlassPipeline::wgmma_coop), swap = c.swap_ab;
   to.number("cluster_m", swap ? c.cluster_n : c.cluster_m)
       .number("cluster_n", swap ? c.cluster_m : c.cluster_n);
   to.flag("swap_ab", swap);

@@ -166,7 +166,14 @@ Instruments& host_instruments() noexcept {
   return instance;
 }
 
-Instruments& Backend::instruments() { return host_instruments(); }
+Instruments& instruments_of(Backend& backend) {
+  if (auto* measured = dynamic_cast<MeasuredBackend*>(&backend)) return measured->instruments();
+  if (&backend.memory() == &host_memory()) return host_instruments();
+  fail(Errc::unsupported,
+       "backend {} cannot be measured: its operands are in a device's memory, and it has "
+       "no instruments for that device",
+       backend.name());
+}
 
 std::size_t element_bytes(DType dtype) {
   return with_element(dtype, []<class E>() { return sizeof(typename E::stored); });

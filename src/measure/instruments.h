@@ -4,7 +4,7 @@
 /// sums for references, empty caches and a clock. One per backend; protocols, tolerances and stopping rules
 /// are written once, above it.
 ///
-///     Instruments& tools = backend("cuda").instruments();
+///     Instruments& tools = instruments_of(backend("cuda"));
 ///     GemmOperands operands(tools);
 ///     operands.make(problem, seed);
 ///     double us = tools.time_us(*launch, operands.buffers(), workspace, 1);
@@ -84,6 +84,15 @@ class Instruments {
 
 /// Those of the CPU.
 Instruments& host_instruments() noexcept;
+
+/// A backend that brings instruments: one whose memory is not the CPU's.
+class MeasuredBackend : public Backend {
+ public:
+  virtual Instruments& instruments() = 0;
+};
+/// Those of a MeasuredBackend; of another backend in the CPU's memory, the CPU's. Throws unsupported for the
+/// rest.
+Instruments& instruments_of(Backend& backend);
 
 /// How many bytes an element takes in memory; throws unsupported for types that cannot be made.
 std::size_t element_bytes(DType dtype);

@@ -28,29 +28,33 @@ std::vector<std::filesystem::path> journal_files(const std::filesystem::path& fo
   return files;
 }
 
-SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces) {
-  SweepState state;
-  state.plan = read_manifest(folder, spaces, &state.manifest_hash);
-  const JournalLimits limits{state.plan.problems.size(), state.plan.configs.size(),
-                             state.plan.protocol.cache};
+JournalContents merge_journals(const std::filesystem::path& folder, const std::string& manifest_hash,
+                               const JournalLimits& limits) {
+  JournalContents all;
   std::set<SweepKey> seen;
-  std::int64_t newest = -1;
   for (const auto& file : journal_files(folder)) {
-    const JournalContents contents = load_journal(file, state.manifest_hash, limits, boot_id());
-    const auto first_reason = static_cast<std::int32_t>(state.reasons.size());
-    state.reasons.insert(state.reasons.end(), contents.reasons.begin(), contents.reasons.end());
-    for (JournalRow row : contents.rows) {
+    const JournalContents one = load_journal(file, manifest_hash, limits, boot_id());
+    const auto first_reason = static_cast<std::int32_t>(all.reasons.size());
+    all.reasons.insert(all.reasons.end(), one.reasons.begin(), one.reasons.end());
+    for (JournalRow row : one.rows) {
       if (row.reason >= 0) row.reason += first_reason;
-      if (seen.insert(row.key).second) state.rows.push_back(row);
+      if (seen.insert(row.key).second) all.rows.push_back(row);
     }
-    state.clocks_mhz.insert(state.clocks_mhz.end(), contents.clocks_mhz.begin(), contents.clocks_mhz.end());
-    for (const auto& [key, count] : contents.deaths) state.deaths[key] += count;
-    if (contents.last_session > newest) {
-      newest = contents.last_session;
-      state.last_end = contents.last_end;
+    all.clocks_mhz.insert(all.clocks_mhz.end(), one.clocks_mhz.begin(), one.clocks_mhz.end());
+    for (const auto& [key, count] : one.deaths) all.deaths[key] += count;
+    if (one.last_session > all.last_session) {
+      all.last_session = one.last_session;
+      all.last_end = one.last_end;
     }
   }
-  return state;
+  return all;
+}
+
+SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces) {
+  std::string hash;
+  SweepPlan plan = read_manifest(folder, spaces, &hash);
+  const JournalLimits limits{plan.problems.size(), plan.configs.size(), plan.protocol.cache};
+  return {merge_journals(folder, hash, limits), std::move(plan), hash};
 }
 
 MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces) {

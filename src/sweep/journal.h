@@ -18,14 +18,10 @@
 
 namespace kscout {
 
-struct SweepState {
+/// What the journals hold together, with the plan that they belong to.
+struct SweepState : JournalContents {
   SweepPlan plan;
   std::string manifest_hash;
-  std::vector<JournalRow> rows;      ///< at most one per key; of two shards' rows the first file's
-  std::vector<std::string> reasons;  ///< what JournalRow::reason counts
-  std::map<SweepKey, int> deaths;
-  std::vector<double> clocks_mhz;  ///< of the device, whenever a batch was done
-  std::string last_end;  ///< how the newest session ended; empty while it runs or when it was killed
 };
 
 /// Throws not_found (no manifest), corrupt_data (naming file and line), device_failure.
@@ -41,6 +37,11 @@ std::string journal_name(int shard, int shards);
 
 /// Journals in a folder, by name.
 std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder);
+
+/// All journals in a folder as one: at most one row per key, of two shards' rows the first file's; sessions
+/// as in the journal with the newest one. Throws as load_journal.
+JournalContents merge_journals(const std::filesystem::path& folder, const std::string& manifest_hash,
+                               const JournalLimits& limits);
 
 // ---- What a sweep folder holds, counted: `kscout sweep --status` and the summary at a sweep's end.
 //

@@ -288,12 +288,12 @@ JournalWriter::JournalWriter(std::filesystem::path path, const std::string& mani
   try {
     lock();
     const std::string boot = boot_id();
-    contents_ = load_journal(path_, manifest_hash, limits, boot);
-    size_ = static_cast<std::int64_t>(contents_.good_bytes);
+    const JournalContents contents = load_journal(path_, manifest_hash, limits, boot);
+    size_ = static_cast<std::int64_t>(contents.good_bytes);
     if (ftruncate(fd_, size_) != 0) {
       fail(Errc::device_failure, "{}: cannot cut its torn tail: {}", path_.string(), std::strerror(errno));
     }
-    for (std::size_t i = 0; i < contents_.reasons.size(); ++i) reason_ids_.emplace(contents_.reasons[i], i);
+    for (std::size_t i = 0; i < contents.reasons.size(); ++i) reason_ids_.emplace(contents.reasons[i], i);
     if (size_ == 0) append(std::string(kVersion) + manifest_hash);
     append(fmt::format("S{} {}", std::time(nullptr), boot));
     flush();

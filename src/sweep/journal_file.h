@@ -76,9 +76,6 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  /// What stood in the file when it was opened.
-  const JournalContents& contents() const noexcept { return contents_; }
-
   // Lines gather in memory until flush().
   void intent(char lane, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
   void row(char lane, std::uint32_t config, const Measurement& measured, const std::string& reason);
@@ -100,7 +97,6 @@ class JournalWriter {
   int fd_ = -1;
   std::int64_t size_ = 0;
   std::string pending_;
-  JournalContents contents_;
   std::map<std::string, std::size_t> reason_ids_;
 };
 

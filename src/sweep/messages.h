@@ -4,7 +4,7 @@
 ///
 ///     sweep  -> worker  {"problem":12,"pass":1,"configs":[4,0,7],"best_us":81.2}
 ///     worker -> sweep   {"ready":true}                              once, after start
-///                       {"row":4,"status":"ok","time_us":80.9,...}  per config, in the order asked
+///                       {"row":4,"measured":{"status":"ok",...},...}  per config, in the order asked
 ///                       {"done":12,"kernels_ns":...}                after the last one
 ///                       {"failed":"no backend 'cuda' here","code":2}  it cannot work at all
 #include <cstdint>

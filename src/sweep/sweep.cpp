@@ -93,30 +93,16 @@ class Sweep {
 
   /// Rows of every journal in the folder: those of other shards need not be measured again.
   void load() {
-    std::vector<JournalRow> rows;
-    std::map<SweepKey, int> deaths;
-    std::set<SweepKey> seen;
+    JournalContents all = merge_journals(options_.folder, hash_, limits_);
     const std::set<std::uint32_t> mine(order_.begin(), order_.end());
-    const auto take = [&](const JournalContents& contents) {
-      for (const auto& row : contents.rows) {
-        if (!mine.contains(row.key.problem) || !seen.insert(row.key).second) continue;
-        rows.push_back(row);
-        count(row.key, row.measured,
-              row.reason < 0 ? "" : contents.reasons[static_cast<std::size_t>(row.reason)]);
-      }
-      for (const auto& [key, times] : contents.deaths) deaths[key] += times;
-    };
-    const auto own = options_.folder / journal_name(options_.shard, options_.shards);
-    take(journal_.contents());
-    for (const auto& file : journal_files(options_.folder)) {
-      if (file != own) take(load_journal(file, hash_, limits_, boot_id()));
-    }
-    report_.progress.rows = report_.progress.failed = 0;  // those of this session
-    queue_.emplace(plan_, order_, rows, deaths);
-    for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
-    for (const auto& row : rows) {
+    std::erase_if(all.rows, [&](const JournalRow& row) { return !mine.contains(row.key.problem); });
+    for (const auto& row : all.rows) {
+      count(row.key, row.measured, row.reason < 0 ? "" : all.reasons[static_cast<std::size_t>(row.reason)]);
       if (row.key.pass == 1) work_done_ += share_of(row.key.problem);
     }
+    report_.progress.rows = report_.progress.failed = 0;  // those of this session
+    queue_.emplace(plan_, order_, all.rows, all.deaths);
+    for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
     work_at_start_ = work_done_;
   }
 

@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "measure/instruments.h"
 #include "measure/timing.h"
 #include "sweep/messages.h"
 
@@ -109,7 +110,7 @@ class Worker {
   Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
       : plan_(plan),
         backend_(backend),
-        bench_(plan.protocol, plan.seed, backend.instruments()),
+        bench_(plan.protocol, plan.seed, instruments_of(backend)),
         talk_(talk) {}
 
   void work(const Assignment& assignment) {
@@ -129,7 +130,7 @@ class Worker {
     done.kind = Answer::Kind::done;
     done.index = assignment.problem;
     done.spent = minus(bench_.spent(), before);
-    done.clock_mhz = backend_.instruments().clock_mhz();
+    done.clock_mhz = instruments_of(backend_).clock_mhz();
     talk_.say(done);
   }
 
@@ -169,7 +170,7 @@ class Worker {
   /// One config's outcome. A kernel that broke the device for this process ends the process before it is
   /// told: the sweep books a death, as of any crash, and starts another worker.
   void say_row(std::uint32_t config, Outcome outcome) {
-    if (outcome.measured.status == Status::crashed && !backend_.instruments().usable()) {
+    if (outcome.measured.status == Status::crashed && !instruments_of(backend_).usable()) {
       std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());
       std::_Exit(kDeviceLost);
     }

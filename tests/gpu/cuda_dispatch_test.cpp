@@ -27,7 +27,7 @@ class CudaDispatch : public test::OnGpu {
 
 /// Operands of a problem in the GPU's memory, and what C should be.
 struct Work {
-  explicit Work(const GemmProblem& of) : problem(of), operands(backend("cuda").instruments()) {
+  explicit Work(const GemmProblem& of) : problem(of), operands(instruments_of(backend("cuda"))) {
     operands.make(problem, 7);
     reference.emplace(problem, operands);
     operands.reset_c();

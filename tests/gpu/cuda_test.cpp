@@ -29,7 +29,7 @@ KernelConfig suggestion(std::int32_t n) {
 
 /// The error of one run, verified by the instruments of its own device.
 Verification run_and_check(const GemmProblem& problem, const KernelConfig& config) {
-  Instruments& tools = backend("cuda").instruments();
+  Instruments& tools = instruments_of(backend("cuda"));
   GemmOperands operands(tools);
   operands.make(problem, 7);
   const GemmReference reference(problem, operands);
@@ -58,7 +58,7 @@ TEST_F(Cuda, AskingForFactsLoadsNoDriver) {
 }
 
 TEST_F(Cuda, OperandsHaveTheBitsOfTheCpus) {
-  Instruments &there = gpu().instruments(), &here = host_instruments();
+  Instruments &there = instruments_of(gpu()), &here = host_instruments();
   for (const DType dtype : {DType::fp64, DType::fp32, DType::tf32, DType::fp16, DType::bf16, DType::fp8,
                             DType::bf8, DType::int32, DType::int8}) {
     const std::int64_t count = kFillBlock + 1234;
@@ -81,7 +81,7 @@ TEST_F(Cuda, OperandsHaveTheBitsOfTheCpus) {
 }
 
 TEST_F(Cuda, ProductsWithVectorsAgreeWithTheCpus) {
-  Instruments &there = gpu().instruments(), &here = host_instruments();
+  Instruments &there = instruments_of(gpu()), &here = host_instruments();
   for (const bool row_major : {true, false}) {
     for (const auto& [rows, columns] : {std::pair{1, 1000}, std::pair{333, 77}, std::pair{40, 1}}) {
       const std::int64_t length = row_major ? columns : rows, lines = row_major ? rows : columns;
@@ -203,11 +203,11 @@ TEST_F(Cuda, CompiledKernelsComputeWhatWasAsked) {
 
 TEST_F(Cuda, OneWrongElementIsFound) {
   const GemmProblem problem = make_gemm(700, 900, 300, DType::bf16);
-  GemmOperands operands(gpu().instruments());
+  GemmOperands operands(instruments_of(gpu()));
   operands.make(problem, 3);
   const GemmReference reference(problem, operands);
   const auto launch = gpu().prepare(problem, suggestion(1));
-  GuardedBuffer workspace(3, gpu().instruments());
+  GuardedBuffer workspace(3, instruments_of(gpu()));
   workspace.resize(launch->workspace_bytes());
   launch->run(operands.buffers(), workspace.data());
   ASSERT_LE(reference.check(operands.c()).error, 1);
@@ -219,7 +219,7 @@ TEST_F(Cuda, OneWrongElementIsFound) {
 
 TEST_F(Cuda, TimesOfOneCallAndOfReplaysAgree) {
   const GemmProblem problem = make_gemm(4096, 4096, 4096, DType::bf16);
-  Instruments& tools = gpu().instruments();
+  Instruments& tools = instruments_of(gpu());
   GemmOperands operands(tools);
   operands.make(problem, 3);
   const auto launch = gpu().prepare(problem, suggestion(1));

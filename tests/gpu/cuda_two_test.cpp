@@ -42,7 +42,7 @@ bool computes_on(int ordinal) {
     registry.add(backend("cuda"));
     Dispatcher dispatcher(std::move(registry));
     const GemmProblem problem = make_gemm(64, 4096, 1024, DType::bf16);
-    GemmOperands operands(backend("cuda").instruments());
+    GemmOperands operands(instruments_of(backend("cuda")));
     operands.make(problem, 7);
     const GemmReference reference(problem, operands);
     operands.reset_c();

@@ -82,7 +82,7 @@ TEST_F(CudaBackendTest, AKnownGpuHasItsPresetsFactsAndTheDriversWhereThoseAreOpe
 TEST_F(CudaBackendTest, MeasuresVerifiesAndTimesInTheDevicesMemory) {
   for (const CacheState cache : {CacheState::cold, CacheState::warm}) {
     Backend& gpu = backend("cuda");
-    ProblemBench bench({.cache = cache}, 1, gpu.instruments());
+    ProblemBench bench({.cache = cache}, 1, instruments_of(gpu));
     GemmProblem problem = make_gemm(30, 20, 41, DType::bf16);
     problem.epilogue = Epilogue::bias;
     bench.open(problem);
@@ -103,7 +103,7 @@ TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
   Backend& gpu = backend("cuda");
   const KernelConfig compiled = parse_config_name(kCompiled).config;
   EXPECT_EQ(gpu.refusal(make_gemm(30, 20, 40, DType::bf16), compiled), "");
-  ProblemBench bench({.cache = CacheState::cold}, 1, gpu.instruments());
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(gpu));
   bench.open(make_gemm(30, 20, 40, DType::bf16));
   // Each as its own provider's and as one of the joint family.
   for (const KernelConfig& config :
@@ -125,7 +125,7 @@ TEST_F(CudaBackendTest, RunsCompiledKernelsBesideCuBlasLts) {
 
 TEST_F(CudaBackendTest, SuggestionsThatGiveWrongResultsAreRefused) {
   Backend& gpu = backend("cuda");
-  ProblemBench bench({.cache = CacheState::cold}, 1, gpu.instruments());
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(gpu));
   // Nine parts of floor(4616 / 9) = 512, whole tiles, leave out 8 of K; of 4608 none.
   bench.open(make_gemm(12, 8, 4616, DType::bf16));
   const Outcome refused = bench.coarse({&gpu, suggestion(4)}, 1e9);

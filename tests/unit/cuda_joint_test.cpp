@@ -142,7 +142,7 @@ class CudaJointTest : public testing::Test {
   }
   /// Whose kernel computed C rightly; the name otherwise says what went wrong.
   static std::string runs_on(Dispatcher& dispatcher, const GemmProblem& problem) {
-    GemmOperands operands(backend("cuda").instruments());
+    GemmOperands operands(instruments_of(backend("cuda")));
     operands.make(problem, 7);
     const GemmReference reference(problem, operands);
     operands.reset_c();
@@ -168,7 +168,7 @@ TEST_F(CudaJointTest, EitherMemberIsChosenAndRuns) {
   EXPECT_EQ(choice.decided_by, ChoiceSource::model);
   // The library's rule keeps its kernel from odd k: the next one runs.
   EXPECT_TRUE(runs_on(dispatcher, make_gemm(16, 24, 41, DType::bf16)).starts_with("cublaslt_"));
-  GemmOperands operands(backend("cuda").instruments());
+  GemmOperands operands(instruments_of(backend("cuda")));
   operands.make(kSmall, 7);
   dispatcher.run_explicit(kSmall, compiled(4), operands.buffers());
   dispatcher.run_explicit(kSmall, parse_config_name(compiled_name(4)).config, operands.buffers());

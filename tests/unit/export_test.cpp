@@ -21,6 +21,7 @@
 
 namespace exported {
 #include "export/runtime-inl.h"
+#include "expr/formula-inl.h"
 }  // namespace exported
 
 namespace kscout {

@@ -97,10 +97,10 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   bad.align = 2;
   EXPECT_TRUE(refused_by(signature(), bad).contains("loads-of-wgmma"));
   bad = coop;
-  bad.fast_accum = 1;
+  bad.fast_accum = true;
   bad.tile_k = 128;
   EXPECT_TRUE(refused_by(signature(DType::fp8), bad).contains("sums-in-accumulator"));
-  bad.fast_accum = 0;
+  bad.fast_accum = false;
   bad.tile_k = 256;
   EXPECT_TRUE(refused_by(signature(DType::fp8), bad).contains("eight-bits-by-128"));
   CutlassConfig mma80{.pipeline = 2,

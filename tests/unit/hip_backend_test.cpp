@@ -145,13 +145,13 @@ TEST_F(OnStandIn, LibrariesRunAndAreMeasured) {
   EXPECT_EQ(&toys.memory(), &backend("hip").memory());
   const GemmProblem problem = make_gemm(16, 32, 48);
   const Family family = toys.family(signature_of(problem), "");
-  ProblemBench bench({}, 1, toys.instruments());
+  ProblemBench bench({}, 1, instruments_of(toys));
   bench.open(problem);
   const Outcome right = bench.coarse({&toys, family.configs[0]}, 1e9);
   EXPECT_EQ(right.measured.status, Status::ok) << right.reason;
   EXPECT_GT(right.measured.time_us, 0);
   EXPECT_EQ(bench.coarse({&toys, family.configs[1]}, 1e9).measured.status, Status::wrong);
-  GemmOperands operands(toys.instruments());
+  GemmOperands operands(instruments_of(toys));
   operands.make(make_gemm(13, 19, 33), 5);  // odd sizes: padded by copies in the GPU's memory
   const auto reference = make_reference(make_gemm(13, 19, 33), operands);
   Dispatcher dispatcher(registry);

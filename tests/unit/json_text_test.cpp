@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <kscout/measurement.h>
+
 #include "core/json_fields.h"
 
 namespace kscout {
@@ -40,6 +42,20 @@ TEST(JsonText, BytesThatAreNoTextAreReplaced) {
   OrderedJson json;
   json["file \xff"] = "\xfe";
   EXPECT_EQ(readable_json(json), "{\n \"file \xEF\xBF\xBD\": \"\xEF\xBF\xBD\"\n}\n");
+}
+
+TEST(JsonFields, NumbersThatAreNotFiniteReadBack) {
+  const Measurement wrong{.status = Status::wrong, .spread = -HUGE_VAL, .repeats = 3, .error = HUGE_VAL};
+  const std::string text = record_json(wrong).dump();
+  EXPECT_NE(text.find(R"("time_us":null,"spread":"-inf")"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"("error":"inf")"), std::string::npos) << text;
+  EXPECT_EQ(record_from_json<Measurement>(Json::parse(text), "row"), wrong);
+}
+
+TEST(JsonFields, OtherTextsAreNoNumbers) {
+  Json json = record_json(Measurement{});
+  json["error"] = "infinite";
+  EXPECT_THROW(record_from_json<Measurement>(json, "row"), Error);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/error.h>
 #include <kscout/family.h>
 
 #include "measure/timing.h"
@@ -203,6 +204,31 @@ TEST(ProblemBench, LoadingAKernelIsNoReasonToGiveItUp) {
     EXPECT_EQ(outcome.measured.status, Status::ok);
     EXPECT_EQ(outcome.measured.time_us, 10);
   }
+}
+
+class OwnMemory final : public Memory {
+ public:
+  void* allocate(std::size_t) override { return nullptr; }
+  void release(void*) noexcept override {}
+  void copy(const MatrixCopy&, Stream) override {}
+  void set(void*, std::byte, std::size_t, Stream) override {}
+  void read(void*, const void*, std::size_t, Stream) override {}
+  void write(void*, const void*, std::size_t, Stream) override {}
+};
+
+class FarBackend final : public ShakenBackend {
+ public:
+  Memory& memory() override { return memory_; }
+
+ private:
+  OwnMemory memory_;
+};
+
+TEST(ProblemBench, ABackendWithMemoryOfItsOwnNeedsInstrumentsOfItsOwn) {
+  ShakenBackend near;
+  EXPECT_EQ(&instruments_of(near), &host_instruments());
+  FarBackend far;
+  EXPECT_THROW(instruments_of(far), Error);
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ class CudaLaunch final : public Launch {
   std::unique_ptr<Matmul, DestroyMatmul> matmul_;  ///< null: C is empty
 };
 
-class CudaBackend final : public Backend {
+class CudaBackend final : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }

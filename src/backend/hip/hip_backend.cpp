@@ -164,7 +164,7 @@ Device describe(const Facts& f) {
   return live;
 }
 
-class HipBackend final : public Backend {
+class HipBackend final : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "hip"; }
   std::string_view provider() const noexcept override { return "ck_tile"; }

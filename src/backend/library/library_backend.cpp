@@ -212,7 +212,7 @@ Memory& LibraryBackend::memory() {
 }
 
 Instruments& LibraryBackend::instruments() {
-  return index_.backend == "cpu" ? Backend::instruments() : kscout::backend(index_.backend).instruments();
+  return index_.backend == "cpu" ? host_instruments() : instruments_of(kscout::backend(index_.backend));
 }
 
 Family LibraryBackend::family(const Signature& signature, std::string_view) {

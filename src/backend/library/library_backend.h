@@ -13,6 +13,7 @@
 #include <kscout/kernel_library.h>
 
 #include "backend/library/library_index.h"
+#include "measure/instruments.h"
 
 namespace kscout {
 
@@ -30,7 +31,7 @@ const kscout_kernel_library& open_library_file(const LibraryIndex& index);
 // opens the library.
 
 /// Thread-safe.
-class LibraryBackend final : public Backend {
+class LibraryBackend final : public MeasuredBackend {
  public:
   explicit LibraryBackend(LibraryIndex index);
 

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "provider/name_reader.h"
+#include "provider/typed_config.h"
 
 namespace kscout {
 
@@ -31,13 +32,13 @@ constexpr Axis kCublasLtAxes[] = {
     {"cluster_n", "blocks", "blocks of a cluster along N; 0 = the library's choice"},
 };
 
-constexpr std::int32_t CublasLtConfig::*kCublasLtFields[] = {
+constexpr std::tuple kCublasLtFields{
     &CublasLtConfig::version,   &CublasLtConfig::suggestion, &CublasLtConfig::algorithm,
     &CublasLtConfig::tile_m,    &CublasLtConfig::tile_n,     &CublasLtConfig::tile_k,
     &CublasLtConfig::stages,    &CublasLtConfig::split_k,    &CublasLtConfig::reduction,
     &CublasLtConfig::swizzle,   &CublasLtConfig::custom,     &CublasLtConfig::inner,
     &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
-static_assert(std::size(kCublasLtFields) == std::size(kCublasLtAxes));
+static_assert(std::tuple_size_v<decltype(kCublasLtFields)> == std::size(kCublasLtAxes));
 
 void check_cublaslt_signature(const Signature& s) {
   if (const std::string why = cublaslt_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
@@ -154,26 +155,11 @@ const Provider& cublaslt_provider() {
 }
 
 CublasLtConfig CublasLtConfig::from(const KernelConfig& config) {
-  if (config.space != &cublaslt_gemm_space) {
-    fail(Errc::invalid_argument, "a config of {} is not one of cublaslt gemm",
-         config.space ? config.space->provider : "no space");
-  }
-  CublasLtConfig c;
-  for (std::size_t i = 0; i < std::size(kCublasLtAxes); ++i) {
-    if (config[i] < 0) {
-      fail(Errc::invalid_argument, "cublaslt gemm: axis {} is {}; every axis needs a value of at least 0",
-           kCublasLtAxes[i].name, config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]));
-    }
-    axis_value_text(kCublasLtAxes[i], config[i]);  // throws when an enum's value has no word
-    c.*kCublasLtFields[i] = config[i];
-  }
-  return c;
+  return typed_config(config, cublaslt_gemm_space, kCublasLtFields);
 }
 
 KernelConfig CublasLtConfig::kernel_config() const {
-  KernelConfig config(cublaslt_gemm_space);
-  for (std::size_t i = 0; i < std::size(kCublasLtFields); ++i) config[i] = this->*kCublasLtFields[i];
-  return config;
+  return untyped_config(*this, cublaslt_gemm_space, kCublasLtFields);
 }
 
 bool cublaslt_sums_in_accumulator(const Signature& signature, std::int32_t reduction) noexcept {

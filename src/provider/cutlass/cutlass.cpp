@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "provider/name_reader.h"
+#include "provider/typed_config.h"
 
 namespace kscout {
 
@@ -46,14 +47,14 @@ constexpr Axis kCutlassAxes[] = {
     {"split_k", "1", "parts of K summed at the end", {}, true},
 };
 
-constexpr std::int32_t CutlassConfig::*kCutlassFields[] = {
+constexpr std::tuple kCutlassFields{
     &CutlassConfig::pipeline,  &CutlassConfig::tile_m,        &CutlassConfig::tile_n,
     &CutlassConfig::tile_k,    &CutlassConfig::warp_m,        &CutlassConfig::warp_n,
     &CutlassConfig::cluster_m, &CutlassConfig::cluster_n,     &CutlassConfig::scheduler,
     &CutlassConfig::epilogue,  &CutlassConfig::stages,        &CutlassConfig::align,
     &CutlassConfig::swap_ab,   &CutlassConfig::fast_accum,    &CutlassConfig::raster,
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
-static_assert(std::size(kCutlassFields) == std::size(kCutlassAxes));
+static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassAxes));
 
 /// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
 constexpr std::int32_t kFirstAlgorithm = 1000;
@@ -195,29 +196,11 @@ const Provider& cutlass_provider() {
 }
 
 CutlassConfig CutlassConfig::from(const KernelConfig& config) {
-  if (config.space != &cutlass_gemm_space) {
-    fail(Errc::invalid_argument, "a config of {} is not one of cutlass gemm",
-         config.space ? config.space->provider : "no space");
-  }
-  CutlassConfig c;
-  for (std::size_t i = 0; i < std::size(kCutlassAxes); ++i) {
-    const bool flag =
-        kCutlassFields[i] == &CutlassConfig::swap_ab || kCutlassFields[i] == &CutlassConfig::fast_accum;
-    if (config[i] < 0 || (flag && config[i] > 1)) {
-      fail(Errc::invalid_argument, "cutlass gemm: axis {} is {}; {}", kCutlassAxes[i].name,
-           config[i] == KernelConfig::unknown ? "unknown" : std::to_string(config[i]),
-           flag ? "it is 0 or 1" : "every axis needs a value of at least 0");
-    }
-    axis_value_text(kCutlassAxes[i], config[i]);  // throws when an enum's value has no word
-    c.*kCutlassFields[i] = config[i];
-  }
-  return c;
+  return typed_config(config, cutlass_gemm_space, kCutlassFields);
 }
 
 KernelConfig CutlassConfig::kernel_config() const {
-  KernelConfig config(cutlass_gemm_space);
-  for (std::size_t i = 0; i < std::size(kCutlassFields); ++i) config[i] = this->*kCutlassFields[i];
-  return config;
+  return untyped_config(*this, cutlass_gemm_space, kCutlassFields);
 }
 
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {

@@ -31,8 +31,9 @@ enum class CutlassParts : std::int32_t { data_parallel, split_k, stream_k };
 /// One point of the space with typed fields, in the order of the axes; their help is in cutlass.cpp.
 struct CutlassConfig {
   std::int32_t pipeline = 0, tile_m = 0, tile_n = 0, tile_k = 0, warp_m = 0, warp_n = 0, cluster_m = 1,
-               cluster_n = 1, scheduler = 0, epilogue = 0, stages = 0, align = 16, swap_ab = 0,
-               fast_accum = 0, raster = 0, swizzle = 1, decomposition = 0, split_k = 1;
+               cluster_n = 1, scheduler = 0, epilogue = 0, stages = 0, align = 16;
+  bool swap_ab = false, fast_accum = false;
+  std::int32_t raster = 0, swizzle = 1, decomposition = 0, split_k = 1;
 
   bool is(CutlassPipeline what) const { return pipeline == static_cast<std::int32_t>(what); }
   bool is(CutlassScheduler what) const { return scheduler == static_cast<std::int32_t>(what); }

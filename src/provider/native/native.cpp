@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "provider/name_reader.h"
+#include "provider/typed_config.h"
 
 namespace kscout {
 
@@ -33,6 +34,13 @@ constexpr Axis kAxes[] = {
     {"threads_m", "1", "threads that share the rows of C", {}, true},
     {"threads_n", "1", "threads that share the columns of C", {}, true},
 };
+
+constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind,     &NativeConfig::mr,
+                                   &NativeConfig::nr,        &NativeConfig::pack_a,   &NativeConfig::pack_b,
+                                   &NativeConfig::prefetch,  &NativeConfig::mc,       &NativeConfig::kc,
+                                   &NativeConfig::nc,        &NativeConfig::order,    &NativeConfig::split_k,
+                                   &NativeConfig::threads_m, &NativeConfig::threads_n};
+static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
 /// Most rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and one broadcast
 /// of A must fit the registers (16, or 32 with AVX-512).
@@ -192,36 +200,7 @@ const Provider& native_provider() {
 }
 
 NativeConfig NativeConfig::from(const KernelConfig& config) {
-  if (config.space != &native_gemm_space) {
-    fail(Errc::invalid_argument, "a config of {} is not one of native gemm",
-         config.space ? config.space->provider : "no space");
-  }
-  for (std::size_t i = 0; i < std::size(kAxes); ++i) {
-    const std::int32_t value = config[i];
-    if (value < 0) {
-      fail(Errc::invalid_argument, "native gemm: axis {} is {}; every axis needs a value of at least 0",
-           kAxes[i].name, value == KernelConfig::unknown ? "unknown" : std::to_string(value));
-    }
-    const std::size_t words = kAxes[i].words.size();
-    if (words > 0 && static_cast<std::size_t>(value) >= words) axis_value_text(kAxes[i], value);  // throws
-  }
-  std::size_t i = 0;
-  NativeConfig c{};
-  c.isa = static_cast<NativeIsa>(config[i++]);
-  c.kind = static_cast<NativeKind>(config[i++]);
-  c.mr = config[i++];
-  c.nr = config[i++];
-  c.pack_a = config[i++] != 0;
-  c.pack_b = config[i++] != 0;
-  c.prefetch = config[i++];
-  c.mc = config[i++];
-  c.kc = config[i++];
-  c.nc = config[i++];
-  c.order = static_cast<NativeOrder>(config[i++]);
-  c.split_k = config[i++];
-  c.threads_m = config[i++];
-  c.threads_n = config[i++];
-  return c;
+  return typed_config(config, native_gemm_space, kNativeFields);
 }
 
 std::int32_t native_lanes(NativeIsa isa) noexcept {
