@@ -1,9 +1,6 @@
 #include "search/model_objective.h"
 
 #include <algorithm>
-#include <cmath>
-
-#include <kscout/provider.h>
 
 #include "core/fail.h"
 
@@ -29,24 +26,6 @@ Objective model_objective(const Model& model, ProblemRef problem, const SearchSp
     for (const std::uint32_t config : configs) asked.push_back(space.configs()[config]);
     std::ranges::copy(model.score_configs(problem, asked), scores.begin());
   };
-}
-
-std::vector<double> analytic_prior(const Model& model, ProblemRef problem, const ConfigTable& configs) {
-  const Schema& schema = *model.data().schema;
-  const auto features = schema.features();
-  const auto position = [&](std::string_view id) { return std::ranges::find(features, id, &Feature::id); };
-  const bool as_share = position("analytic_time_us") == features.end();
-  const auto found = position(as_share ? "analytic_share" : "analytic_time_us");
-  if (found == features.end()) return {};
-  const auto at = static_cast<std::uint32_t>(found - features.begin());
-  const Provider& of = provider(model.provider());
-  std::vector<Traits> traits;
-  for (std::size_t i = 0; i < configs.size(); ++i)
-    traits.push_back(of.traits(signature_of(problem), configs[i], model.device()));
-  std::vector<double> prior(configs.size());
-  schema.only({&at, 1}).evaluate(problem, model.device(), configs, traits, prior);
-  for (double& value : prior) value = as_share ? std::log(value) : -std::log(value);
-  return prior;
 }
 
 }  // namespace kscout

@@ -5,7 +5,6 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "core/fail.h"
 #include "search/tally.h"
 
 namespace kscout {
@@ -32,12 +31,7 @@ bool Searcher::chance(double probability) {
 
 SearchResult Searcher::search(const SearchSpace& space, const Objective& objective,
                               const SearchRequest& request) {
-  if (!request.prior.empty() && request.prior.size() != space.size()) {
-    fail(Errc::invalid_argument, "a prior of {} numbers for {} configs", request.prior.size(), space.size());
-  }
   switch (request.strategy) {
-    case SearchStrategy::guided:
-      return guide(space, objective, request);
     case SearchStrategy::de:
       return evolve(space, objective, request);
     case SearchStrategy::random:
@@ -56,21 +50,21 @@ SearchResult Searcher::draw(const SearchSpace& space, const Objective& objective
                             const SearchRequest& request) {
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
-  for (std::size_t i = 0; i < request.budget; ++i) drawn.push_back(below(space.size()));
+  for (std::size_t i = 0; i < request.evaluations; ++i) drawn.push_back(below(space.size()));
   tally.ask(drawn);
   return tally.result(request.top);
 }
 
 SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objective,
                               const SearchRequest& request) {
-  const std::size_t count = std::min(kMembers, request.budget);
+  const std::size_t count = std::min(kMembers, request.evaluations);
   if (count < kLeastMembers) return draw(space, objective, request);
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < count; ++i) drawn.push_back(below(space.size()));
   std::vector<FoundConfig> members = tally.ask(drawn);
   SearchPoint child;
-  for (std::size_t left = (request.budget - count) / count; left > 0; --left) {
+  for (std::size_t left = (request.evaluations - count) / count; left > 0; --left) {
     std::vector<std::uint32_t> children;
     for (std::size_t i = 0; i < count; ++i) {
       std::size_t others[3];

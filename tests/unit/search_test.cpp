@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <kscout/provider.h>
+
+#include "search/measured_search.h"
 #include "search/model_objective.h"
 #include "support/expect_error.h"
 #include "support/toy_model.h"
@@ -98,7 +101,7 @@ TEST(Searcher, AllIsTheBruteForceAndSortsStably) {
   const SearchSpace space(with_holes());
   std::vector<std::uint32_t> asked;
   const auto found = Searcher().search(space, counted(space, asked),
-                                       {.strategy = SearchStrategy::all, .budget = 3, .top = 50});
+                                       {.strategy = SearchStrategy::all, .evaluations = 3, .top = 50});
   EXPECT_EQ(found.evaluations, space.size());
   ASSERT_EQ(found.best.size(), 50u);
   EXPECT_EQ(found.best.front().score, best_score(space));
@@ -110,10 +113,10 @@ TEST(Searcher, AllIsTheBruteForceAndSortsStably) {
 
 TEST(Searcher, SameSeedRepeatsAndASecondCallGoesOn) {
   const SearchSpace space(with_holes());
-  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de, SearchStrategy::guided}) {
+  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de}) {
     SCOPED_TRACE(word(strategy));
     std::vector<std::uint32_t> first, again, second, other;
-    const SearchRequest request{.strategy = strategy, .budget = 100};
+    const SearchRequest request{.strategy = strategy, .evaluations = 100};
     Searcher searcher(7), fresh(7), different(8);
     const auto a = searcher.search(space, counted(space, first), request);
     const auto b = fresh.search(space, counted(space, again), request);
@@ -128,59 +131,29 @@ TEST(Searcher, SameSeedRepeatsAndASecondCallGoesOn) {
 
 TEST(Searcher, CountsEveryEvaluationAndNeverExceedsTheBudget) {
   const SearchSpace space(with_holes());
-  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de, SearchStrategy::guided}) {
+  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de}) {
     for (const std::size_t budget : {0u, 1u, 3u, 5u, 19u, 64u, 205u}) {
       SCOPED_TRACE(word(strategy));
       std::vector<std::uint32_t> asked;
-      const auto found =
-          Searcher().search(space, counted(space, asked), {.strategy = strategy, .budget = budget, .top = 4});
+      const auto found = Searcher().search(space, counted(space, asked),
+                                           {.strategy = strategy, .evaluations = budget, .top = 4});
       EXPECT_EQ(found.evaluations, asked.size());
       EXPECT_LE(asked.size(), budget);
       EXPECT_LE(found.best.size(), std::min<std::size_t>(4, budget));
       EXPECT_EQ(found.best.empty(), budget == 0);
       EXPECT_TRUE(std::ranges::is_sorted(found.best, std::ranges::greater{}, &FoundConfig::score));
-      if (strategy != SearchStrategy::guided) continue;
-      EXPECT_EQ(asked.size(), budget);  // exactly
-      EXPECT_EQ(std::set(asked.begin(), asked.end()).size(), asked.size());
     }
   }
-}
-
-TEST(Searcher, GuidedAsksSmallSpacesOnce) {
-  const SearchSpace space(product([](int a, int b, int c, int, int) { return a == b && b == c; }));
-  std::vector<std::uint32_t> asked;
-  const auto found = Searcher().search(space, counted(space, asked), {.budget = 500, .top = 500});
-  EXPECT_EQ(found.evaluations, space.size());
-  EXPECT_EQ(found.best.size(), space.size());
 }
 
 TEST(Searcher, EvolutionIsNoWorseThanNineTenthsOfRandomDraws) {
   const SearchSpace space(with_holes());
   std::vector<std::uint32_t> asked;
   const auto evolved =
-      Searcher().search(space, counted(space, asked), {.strategy = SearchStrategy::de, .budget = 100});
-  const auto drawn =
-      Searcher().search(space, counted(space, asked), {.strategy = SearchStrategy::random, .budget = 100});
+      Searcher().search(space, counted(space, asked), {.strategy = SearchStrategy::de, .evaluations = 100});
+  const auto drawn = Searcher().search(space, counted(space, asked),
+                                       {.strategy = SearchStrategy::random, .evaluations = 100});
   EXPECT_GE(evolved.best.front().score, 0.9 * drawn.best.front().score);
-}
-
-TEST(Searcher, GuidedFindsARuggedTopWithFivePercentOfTheEvaluations) {
-  const SearchSpace space(with_holes());
-  const double best = best_score(space);
-  const std::size_t budget = space.size() * 5 / 100;
-  std::vector<double> misleading(space.size());
-  for (std::uint32_t c = 0; c < space.size(); ++c) misleading[c] = -rugged(space, c);
-  misleading[5] = NAN;
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-    SCOPED_TRACE(seed);
-    std::vector<std::uint32_t> asked;
-    const auto alone = Searcher(seed).search(space, counted(space, asked), {.budget = budget});
-    EXPECT_GE(alone.best.front().score, 0.95 * best);
-    // What was thought before may be wrong: it costs a part of the budget, not the search.
-    const auto misled =
-        Searcher(seed).search(space, counted(space, asked), {.budget = 2 * budget, .prior = misleading});
-    EXPECT_GE(misled.best.front().score, 0.95 * best);
-  }
 }
 
 TEST(Searcher, WhatCannotRunIsNotFound) {
@@ -190,21 +163,18 @@ TEST(Searcher, WhatCannotRunIsNotFound) {
       scores[i] = configs[i] % 3 == 0 ? NAN : configs[i] % 3 == 1 ? -HUGE_VAL : rugged(space, configs[i]);
     }
   };
-  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de, SearchStrategy::guided}) {
-    const auto found = Searcher().search(space, objective, {.strategy = strategy, .budget = 90, .top = 90});
+  for (const auto strategy : {SearchStrategy::random, SearchStrategy::de}) {
+    const auto found =
+        Searcher().search(space, objective, {.strategy = strategy, .evaluations = 90, .top = 90});
     EXPECT_FALSE(found.best.empty());
     for (const FoundConfig& one : found.best) EXPECT_EQ(one.config % 3, 2u);
   }
   const Objective never = [](std::span<const std::uint32_t>, std::span<double>) {};  // leaves -infinity
-  EXPECT_TRUE(Searcher().search(space, never, {.budget = 40}).best.empty());
+  EXPECT_TRUE(Searcher().search(space, never, {}).best.empty());
 }
 
-TEST(Searcher, RefusesAPriorOfAnotherSizeAndUnknownStrategies) {
-  const SearchSpace space(with_holes());
-  const std::vector<double> prior(3);
-  expect_error(Errc::invalid_argument, "a prior of 3",
-               [&] { Searcher().search(space, [](auto, auto) {}, {.prior = prior}); });
-  expect_error(Errc::invalid_argument, "search strategy", [] { parse<SearchStrategy>("annealing"); });
+TEST(Searcher, RefusesUnknownStrategies) {
+  expect_error(Errc::invalid_argument, "search strategy", [] { parse<SearchStrategy>("guided"); });
 }
 
 TEST(ModelObjective, IsTheModelOverConfigsThatServe) {
@@ -220,7 +190,171 @@ TEST(ModelObjective, IsTheModelOverConfigsThatServe) {
   asked.push_back(space.configs()[6]);
   asked.push_back(space.configs()[1]);
   EXPECT_EQ(scores, model.score_configs(narrow, asked));
-  EXPECT_TRUE(analytic_prior(model, narrow, space.configs()).empty());  // its schema has no analytic time
+}
+
+/// Times the rugged ridge: the top takes 10 us. Every `broken`-th config fails.
+class RidgeTimer final : public ConfigTimer {
+ public:
+  explicit RidgeTimer(const SearchSpace& space, std::uint32_t broken = 0) : space_(space), broken_(broken) {}
+
+  double exact_us(std::uint32_t config) const {
+    if (broken_ != 0 && config % broken_ == 0) return NAN;
+    return 10 * std::exp(0.2 * (best_score(space_) - rugged(space_, config)));
+  }
+  double time_us(std::uint32_t config) override {
+    timed.push_back(config);
+    return exact_us(config) * (1 + error * (config % 7 == 0 ? -1 : 1));
+  }
+  std::vector<Retimed> retime(std::span<const std::uint32_t> configs) override {
+    retimed.assign(configs.begin(), configs.end());
+    std::vector<Retimed> out;
+    for (const std::uint32_t config : configs) {
+      const double exact = config == breaks_later ? NAN : exact_us(config);
+      out.push_back({exact, exact < too_slow_us});
+    }
+    return out;
+  }
+
+  std::vector<std::uint32_t> timed, retimed;
+  double error = 0;  ///< of coarse times; one config in seven looks faster than it is
+  std::uint32_t breaks_later = UINT32_MAX;
+  double too_slow_us = HUGE_VAL;  ///< given up before the rounds
+
+ private:
+  const SearchSpace& space_;
+  std::uint32_t broken_;
+};
+
+TEST(MeasuredSearch, FindsARuggedTopByTimingFivePercent) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  const auto found = search_by_measuring(space, timer, {.evaluations = space.size() / 20});
+  EXPECT_LE(found.best.front().time_us, 1.05 * 10);
+  EXPECT_EQ(found.timed, space.size() / 20);
+  EXPECT_EQ(timer.timed.size(), found.timed);
+  EXPECT_EQ(std::set(timer.timed.begin(), timer.timed.end()).size(), found.timed);  // each once
+  EXPECT_EQ(found.failed, 0u);
+}
+
+TEST(MeasuredSearch, MisleadingExpectationsCostAPartOfTheEvaluationsOnly) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  SearchStart start;
+  for (std::uint32_t c = 0; c < space.size(); ++c) start.expected_us.push_back(100 / timer.exact_us(c));
+  start.expected_us[5] = NAN;
+  const auto found = search_by_measuring(space, timer, {.start = start, .evaluations = space.size() / 10});
+  EXPECT_LE(found.best.front().time_us, 1.1 * 10);
+}
+
+TEST(MeasuredSearch, TimesTheFirstThenTheExpectedOrder) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  SearchStart start{.expected_us = {}, .first = {9, 4}, .in_order = 3, .evaluations = 0};
+  start.expected_us.assign(space.size(), 50);
+  start.expected_us[30] = 1, start.expected_us[4] = 2, start.expected_us[20] = 3, start.expected_us[7] = 4;
+  search_by_measuring(space, timer, {.start = start, .evaluations = 5});
+  EXPECT_EQ(timer.timed, (std::vector<std::uint32_t>{9, 4, 30, 20, 7}));
+}
+
+TEST(MeasuredSearch, InterleavedTimesDecideAmongTheFastest) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  timer.error = 0.1;
+  timer.too_slow_us = 12;
+  const auto found = search_by_measuring(space, timer, {.evaluations = 60, .top = 60});
+  ASSERT_EQ(found.best.size(), 60u);
+  ASSERT_EQ(timer.retimed.size(), 16u);
+  for (std::size_t i = 0; i < found.best.size(); ++i) {
+    const TimedConfig& one = found.best[i];
+    const bool again = std::ranges::find(timer.retimed, one.config) != timer.retimed.end();
+    EXPECT_EQ(one.in_rounds, again && timer.exact_us(one.config) < 12);
+    EXPECT_EQ(timer.timed[one.evaluation - 1], one.config);
+    if (again) {
+      EXPECT_EQ(one.time_us, timer.exact_us(one.config));
+    }
+    if (i == 0) continue;
+    const TimedConfig& before = found.best[i - 1];  // rounds count for more than coarse times
+    EXPECT_TRUE(before.in_rounds != one.in_rounds ? before.in_rounds : before.time_us <= one.time_us);
+  }
+  EXPECT_TRUE(found.best.front().in_rounds);
+}
+
+TEST(MeasuredSearch, WhatCannotBeUsedCountsAndIsNotFound) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space, 3);
+  auto found = search_by_measuring(space, timer, {.evaluations = 60, .top = 60});
+  EXPECT_EQ(found.timed, 60u);
+  EXPECT_GT(found.failed, 0u);
+  EXPECT_EQ(found.best.size() + found.failed, 60u);
+  for (const TimedConfig& one : found.best) EXPECT_NE(one.config % 3, 0u);
+
+  // Also one that fails only when it is timed again.
+  RidgeTimer later(space, 3);
+  later.breaks_later = found.best.front().config;
+  found = search_by_measuring(space, later, {.evaluations = 60, .top = 60});
+  EXPECT_EQ(found.best.size() + found.failed, 60u);
+  for (const TimedConfig& one : found.best) EXPECT_NE(one.config, later.breaks_later);
+
+  RidgeTimer never(space, 1);
+  found = search_by_measuring(space, never, {.evaluations = 9});
+  EXPECT_TRUE(found.best.empty());
+  EXPECT_EQ(found.failed, 9u);
+  EXPECT_TRUE(never.retimed.empty());
+}
+
+TEST(MeasuredSearch, StopsWhenToldButTimesOne) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  EXPECT_EQ(search_by_measuring(space, timer, {.evaluations = 60, .stop = [] { return true; }}).timed, 1u);
+  const auto until = [&] { return timer.timed.size() >= 12; };
+  EXPECT_EQ(search_by_measuring(space, timer, {.evaluations = 60, .stop = until}).timed, 11u);
+  EXPECT_EQ(search_by_measuring(space, timer, {.evaluations = 9999}).timed, space.size());  // all there are
+  EXPECT_EQ(search_by_measuring(space, timer, {.evaluations = 0}).timed, 0u);
+}
+
+TEST(MeasuredSearch, RefusesAStartOfAnotherSpace) {
+  const SearchSpace space(with_holes());
+  RidgeTimer timer(space);
+  expect_error(Errc::invalid_argument, "3 expected times", [&] {
+    search_by_measuring(space, timer, {.start = {.expected_us = {1, 2, 3}}});
+  });
+  for (const auto& first : {std::vector<std::uint32_t>{1, 1}, std::vector<std::uint32_t>{99999}}) {
+    expect_error(Errc::invalid_argument, "name each once",
+                 [&] { search_by_measuring(space, timer, {.start = {.first = first}}); });
+  }
+}
+
+TEST(SearchStart, ByCostBeginsWithTheVendorsSuggestionsInTheirOrder) {
+  const GemmProblem problem = make_gemm(512, 512, 512, DType::bf16);
+  const Device device = find_device("h200");
+  const Family family = enumerate({.provider = "nvidia",
+                                   .signature = signature_of(problem),
+                                   .device = device,
+                                   .rules = "default",
+                                   .filter = ""});
+  const ConfigTable configs = servable_configs(family, problem);
+  const SearchStart start = start_by_cost(problem, configs, device);
+  ASSERT_EQ(start.first.size(), 8u);
+  for (std::size_t i = 0; i < start.first.size(); ++i) {
+    EXPECT_EQ(configs[start.first[i]]["suggestion"], static_cast<int>(i) + 1);
+    EXPECT_TRUE(std::isnan(start.expected_us[start.first[i]]));  // another algorithm for every problem
+  }
+  EXPECT_GT(std::ranges::count_if(start.expected_us, [](double us) { return us > 0; }), 8);
+  EXPECT_EQ(start.in_order, 0u);
+  EXPECT_EQ(start.evaluations, std::min<std::size_t>(configs.size(), 24));
+}
+
+TEST(SearchStart, ByModelExpectsItsTimesAndKeepsHalfForItsOrder) {
+  const Model model = toy::model();
+  const GemmProblem problem = make_gemm(64, 64, 32);
+  const ConfigTable configs = servable_configs(toy::family(), problem);
+  const SearchStart start = start_by_model(model, problem, configs);
+  const std::vector<double> tflops = model.predicted_tflops(problem, model.score_configs(problem, configs));
+  ASSERT_EQ(start.expected_us.size(), configs.size());
+  for (std::size_t i = 0; i < configs.size(); ++i)
+    EXPECT_DOUBLE_EQ(start.expected_us[i] * tflops[i] * 1e6, flop_count(problem));
+  EXPECT_EQ(start.evaluations, 12u);  // all: fewer than 16
+  EXPECT_EQ(start.in_order, 6u);
 }
 
 }  // namespace

@@ -1,0 +1,95 @@
+// Configs that misbehave, timed one by one for a search: each costs itself.
+#include "sweep/isolated_timer.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+#include <kscout/error.h>
+
+#include "fault/toy.h"
+#include "support/expect_error.h"
+#include "support/temporary_folder.h"
+
+namespace kscout {
+namespace {
+
+using test::expect_error;
+using toy::Behaviour;
+
+SweepPlan plan_of(const std::vector<Behaviour>& behaviours) {
+  std::vector<KernelConfig> configs;
+  for (const Behaviour one : behaviours)
+    configs.push_back(toy::config(one, static_cast<int>(configs.size())));
+  return toy::plan({make_gemm(9, 5, 7)}, configs, {.hopeless = 1e9, .rounds = 4, .rounds_budget_us = 1e4});
+}
+
+TEST(IsolatedTimer, EveryMisbehaviourIsAnOutcomeAndTheNextConfigIsTimed) {
+  const std::pair<Behaviour, Status> expected[] = {{Behaviour::good, Status::ok},
+                                                   {Behaviour::crash, Status::crashed},
+                                                   {Behaviour::leave, Status::crashed},
+                                                   {Behaviour::crash_in_prepare, Status::crashed},
+                                                   {Behaviour::wrong, Status::wrong},
+                                                   {Behaviour::refuse, Status::unsupported},
+                                                   {Behaviour::fail_to_run, Status::crashed},
+                                                   {Behaviour::chatter, Status::ok},
+                                                   {Behaviour::good, Status::ok}};
+  std::vector<Behaviour> behaviours;
+  for (const auto& [behaviour, status] : expected) behaviours.push_back(behaviour);
+  const SweepPlan plan = plan_of(behaviours);
+  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+  for (std::uint32_t c = 0; c < behaviours.size(); ++c) {
+    SCOPED_TRACE(c);
+    const Outcome outcome = timer.coarse(c);
+    EXPECT_EQ(outcome.measured.status, expected[c].second) << outcome.reason;
+    EXPECT_EQ(std::isfinite(outcome.measured.time_us), expected[c].second == Status::ok);
+    EXPECT_EQ(outcome.reason.empty(), expected[c].second == Status::ok);
+  }
+  EXPECT_NE(timer.coarse(1).reason.find("signal 11"), std::string::npos);
+}
+
+TEST(IsolatedTimer, AKernelThatHangsIsKilled) {
+  const SweepPlan plan = plan_of({Behaviour::good, Behaviour::hang, Behaviour::good});
+  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER, .item_limit_s = 0.3, .open_limit_s = 2});
+  EXPECT_EQ(timer.coarse(0).measured.status, Status::ok);
+  EXPECT_EQ(timer.coarse(1).measured.status, Status::timeout);
+  EXPECT_EQ(timer.coarse(2).measured.status, Status::ok);
+}
+
+TEST(IsolatedTimer, ContendersAreTimedOneByOneWhenTheirWorkerDies) {
+  const SweepPlan plan = plan_of({Behaviour::good, Behaviour::crash_later, Behaviour::slow});
+  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+  const auto good = timer.contenders({2, 0});
+  ASSERT_EQ(good.size(), 2u);
+  for (const Outcome& outcome : good) EXPECT_EQ(outcome.measured.pass, 2);
+  EXPECT_GT(good[0].measured.time_us, good[1].measured.time_us);  // in the order asked
+  const auto mixed = timer.contenders({0, 1, 2});
+  ASSERT_EQ(mixed.size(), 3u);
+  EXPECT_EQ(mixed[0].measured.status, Status::ok);
+  EXPECT_EQ(mixed[1].measured.status, Status::crashed);
+  EXPECT_EQ(mixed[2].measured.status, Status::ok);
+}
+
+TEST(IsolatedTimer, LeavesNoFileAndRefusesOtherPlansAndWorkers) {
+  const test::TemporaryFolder folder;
+  setenv("TMPDIR", folder.path().c_str(), 1);
+  const auto is_empty = [&] { return std::filesystem::is_empty(folder.path()); };
+  const SweepPlan plan = plan_of({Behaviour::good});
+  {
+    IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+    EXPECT_EQ(timer.coarse(0).measured.status, Status::ok);
+    EXPECT_TRUE(is_empty());
+  }
+  const SweepPlan two = toy::plan({make_gemm(9, 5, 7), make_gemm(5, 5, 5)}, plan.configs);
+  expect_error(Errc::invalid_argument, "a plan of 2 problems",
+               [&] { IsolatedTimer(two, {.worker = KSCOUT_TOY_WORKER}); });
+  IsolatedTimer broken(plan, {.worker = "/bin/false"});
+  expect_error(Errc::device_failure, "ended before it was ready", [&] { broken.coarse(0); });
+  EXPECT_TRUE(is_empty());
+  unsetenv("TMPDIR");
+}
+
+}  // namespace
+}  // namespace kscout
