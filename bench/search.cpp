@@ -5,6 +5,8 @@
 //
 // Then what the public CK Tile tools do with a model as objective, random draws and differential evolution,
 // against scoring every config.
+#include "search/search.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -28,8 +30,6 @@
 #include "dataset/operations.h"
 #include "problems/conv_sets.h"
 #include "search/measured_search.h"
-#include "search/model_objective.h"
-#include "search/search_start.h"
 
 namespace {
 

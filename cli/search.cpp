@@ -1,4 +1,6 @@
 // kscout search: the best config of one problem, by timing few configs or by a model's scores.
+#include "search/search.h"
+
 #include <chrono>
 #include <cmath>
 #include <map>
@@ -7,16 +9,15 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/backend.h>
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
 #include "core/fail.h"
+#include "core/json_fields.h"
 #include "options.h"
 #include "search/measured_search.h"
-#include "search/model_objective.h"
 #include "sweep/isolated_timer.h"
 #include "sweep/sweep.h"
 #include "table.h"
@@ -247,12 +248,11 @@ void print_measured(const SearchVerb& options, const Problem& problem, const Dev
                    number(static_cast<std::int64_t>(one.evaluation)), flag(one.in_rounds)});
   }
   if (options.format == Format::json) {
-    nlohmann::ordered_json out{{"problem", print(problem)},  {"device", device.name},
-                               {"backend", options.backend}, {"model", nullptr},
-                               {"configs", space.size()},    {"timed", found.timed},
-                               {"failed", found.failed},     {"seconds", seconds}};
+    Json out{{"problem", print(problem)}, {"device", device.name},   {"backend", options.backend},
+             {"model", nullptr},          {"configs", space.size()}, {"timed", found.timed},
+             {"failed", found.failed},    {"seconds", seconds}};
     if (!model.empty()) out["model"] = model;
-    out["best"] = nlohmann::ordered_json::parse(table.to_string(Format::json));
+    out["best"] = Json::parse(table.to_string(Format::json));
     fmt::print("{}\n", out.dump(2));
     return;
   }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <kscout/backend.h>
-#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "arrays.h"

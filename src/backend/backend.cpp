@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <kscout/backend.h>
-#include <kscout/conv_operands.h>
+#include <kscout/conv_problem.h>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cuda/cuda_backend.h"

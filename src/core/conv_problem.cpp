@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"

@@ -3,8 +3,8 @@
 #include <bit>
 #include <cstring>
 
-#include "core/code_ahead.h"
 #include "core/isa-inl.h"
+#include "core/read_ahead.h"
 #include "forest/sliced_kernels.h"
 
 /// Where the functions of a call stand that are not inlined into others, for each instruction set.

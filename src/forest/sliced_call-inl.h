@@ -3,7 +3,6 @@
 #include <bit>
 #include <numeric>
 
-#include "core/code_ahead.h"
 #include "core/read_ahead.h"
 #include "forest/sliced-inl.h"
 #include "forest/sliced_best-inl.h"

@@ -1,7 +1,6 @@
 // Sources of CK Tile kernels. The parts that kernels share stand in src/generate/ck_tile/.
 #include <algorithm>
 
-#include <kscout/conv_operands.h>
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include <kscout/conv_operands.h>
+#include <kscout/conv_problem.h>
 
 #include "core/fail.h"
 

@@ -19,6 +19,7 @@
 #include <kscout/types.h>
 
 #include "search/space.h"
+#include "select/model.h"
 
 namespace kscout {
 
@@ -72,6 +73,39 @@ class Searcher {
   SearchResult draw(const SearchSpace& space, const Objective& objective, const SearchRequest& request);
   SearchResult evolve(const SearchSpace& space, const Objective& objective, const SearchRequest& request);
   std::mt19937_64 random_;
+};
+
+// ---- A model as the objective of a search.
+//
+//     const SearchSpace space(servable_configs(family, problem));
+//     searcher.search(space, model_objective(model, problem, space), {.top = 5});
+
+/// The configs of a family that can take the problem. Throws unsupported when none can.
+ConfigTable servable_configs(const Family& family, ProblemRef problem);
+
+/// Scores of the model's default target. Model, problem and space must outlive it.
+Objective model_objective(const Model& model, ProblemRef problem, const SearchSpace& space);
+
+// ---- Asks an objective and counts. For the sources of this folder.
+
+/// The usable ones, best first, each config once; of equals the first evaluated. At most `top`.
+std::vector<FoundConfig> best_of(std::vector<FoundConfig> found, std::size_t top);
+
+class Tally {
+ public:
+  explicit Tally(const Objective& objective) : objective_(objective) {}
+
+  /// Scores in the order asked; NaN has become -infinity.
+  std::vector<FoundConfig> ask(std::span<const std::uint32_t> configs);
+  std::size_t evaluations() const noexcept { return found_.size(); }
+  /// All that was asked, in order.
+  std::span<const FoundConfig> found() const noexcept { return found_; }
+  SearchResult result(std::size_t top) const { return {best_of(found_, top), evaluations()}; }
+
+ private:
+  const Objective& objective_;
+  std::vector<FoundConfig> found_;
+  std::vector<double> scores_;
 };
 
 }  // namespace kscout

@@ -17,8 +17,6 @@ namespace kscout {
 
 namespace {
 
-constexpr double kStartLimitS = 30;  // a worker that is not ready by then is broken
-
 std::int64_t deadline_in(double seconds) { return now_ns() + static_cast<std::int64_t>(seconds * 1e9); }
 
 /// A folder for the manifest, which a worker reads before it is ready, and for its log.

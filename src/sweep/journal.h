@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Reads a sweep folder back: manifest and journals (several when shards wrote it) -> measurements and counts.
+/// Reads a sweep folder back: manifest and journals (several when shards wrote it) -> measurements and
+/// counts.
 ///
 ///     MeasurementTable table = read_sweep("out");
 ///

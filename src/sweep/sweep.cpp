@@ -21,7 +21,6 @@ namespace kscout {
 
 namespace {
 
-constexpr double kStartLimitS = 30;          // a worker that is not ready by then is broken
 constexpr double kOperandSecondsPerGb = 10;  // on top of the item limit, for the first config of a problem
 constexpr double kSyncEveryS = 5;            // the journal reaches the disk at least so often
 constexpr int kMostStartFailures = 2;

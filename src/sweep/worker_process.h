@@ -14,6 +14,9 @@
 
 namespace kscout {
 
+/// A worker that is not ready after so many seconds is broken.
+inline constexpr double kStartLimitS = 30;
+
 class WorkerProcess {
  public:
   /// Standard error goes to the end of `log`. Throws device_failure when the program cannot be started.

@@ -1,5 +1,3 @@
-#include "core/code_ahead.h"
-
 #include <functional>
 
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include <kscout/conv_operands.h>
+#include <kscout/conv_problem.h>
 #include <kscout/dispatcher.h>
 #include <kscout/error.h>
 

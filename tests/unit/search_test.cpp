@@ -9,7 +9,6 @@
 #include <kscout/provider.h>
 
 #include "search/measured_search.h"
-#include "search/model_objective.h"
 #include "support/expect_error.h"
 #include "support/toy_model.h"
 
