@@ -45,7 +45,9 @@ SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigT
   SearchStart start;
   start.expected_us = model.predicted_tflops(problem, model.score_configs(problem, configs));
   for (double& value : start.expected_us) value = time_us_of(problem, value);
-  start.first = suggestions(traits_of(problem, configs, model.device()), 1);
+  const std::vector<Traits> traits = traits_of(problem, configs, model.device());
+  for (const std::uint32_t any : suggestions(traits, HUGE_VAL)) start.expected_us[any] = Traits::unknown;
+  start.first = suggestions(traits, 1);
   start.evaluations = evaluations_of(configs.size(), kLeastWithModel);
   start.in_order = start.evaluations / 2;
   return start;

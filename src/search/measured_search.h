@@ -40,7 +40,8 @@ struct SearchStart {
   std::size_t evaluations = 0;  ///< configs that a search times unless it is told
 };
 
-/// Predicted times, for configs outside the model's family too. Begins with the vendor's first suggestion, if
+/// Predicted times, for configs outside the model's family too, but not for a vendor's suggestions, which run
+/// another algorithm on every problem. Begins with the vendor's first suggestion, if
 /// the configs hold it, and keeps half of the evaluations for the model's order. Evaluations: 5 % of the
 /// configs, at least 16.
 SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigTable& configs);
