@@ -2,7 +2,7 @@
 /// \file
 /// An ensemble of decision trees as flat arrays, and its reference evaluation.
 ///
-///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm_text.h
+///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm.h
 ///     const double score = forest.predict(row);                               // row: one double per feature
 ///
 /// The walk is LightGBM's: doubles, trees summed in order, its rules for missing values; the result equals

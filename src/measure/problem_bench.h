@@ -54,7 +54,7 @@ class ProblemBench {
   /// Protocol::repeat, so many samples. Never throws for what the candidate does: the outcome says it.
   Outcome coarse(const Candidate& candidate, double best_us);
   /// Pass 2: a few looks at everybody, apart in time; then rounds over as many of the fastest as the budget
-  /// pays (measure/rounds.h). Who is not in the rounds is `raced`, with the median of the looks.
+  /// pays (measure/samples.h). Who is not in the rounds is `raced`, with the median of the looks.
   /// Calls `answer` once per candidate, in order.
   void contenders(std::span<const Candidate> candidates,
                   const std::function<void(std::size_t, const Outcome&)>& answer);

@@ -31,7 +31,7 @@ struct Explanation {
 };
 
 /// The best `top` configs and those of `also` (positions in the family; ones that a rule keeps from the
-/// problem are left out). Method: forest/contributions.h, against the configs that can take the problem.
+/// problem are left out). Method: forest/forest.h, against the configs that can take the problem.
 /// Throws unsupported when the model has no family for the problem or none of its configs can take it.
 Explanation explain(const Model& model, ProblemRef problem, Target target, std::size_t top,
                     const std::vector<std::size_t>& also = {});

@@ -17,7 +17,7 @@
 ///
 /// for example
 /// cutlass_gemm_bf16_rcr__wgmma_coop_128x256x64_w0x0_c2x1_persistent_tma_s0_a16__along_m_z1_data_parallel_k1.
-/// The signature is that of src/provider/gemm_signature_name.h.
+/// The signature is that of src/provider/name_reader.h.
 #include <kscout/provider.h>
 
 namespace kscout {
