@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Reads facts of CPUs and AMD GPUs out of the texts that Linux shows; recorded texts do as well as live ones.
+/// Reads facts of CPUs and AMD GPUs out of the texts that Linux shows; recorded texts do as well as live
+/// ones.
 ///
 ///     const Device cpu = describe_cpu(read_from_filesystem, {0, 1});
 #include <cstdint>

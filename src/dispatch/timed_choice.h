@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Chooses among configs by timing them on one problem: all on own operands, or the best predicted on the caller's.
+/// Chooses among configs by timing them on one problem: all on own operands, or the best predicted on the
+/// caller's.
 #include <cstddef>
 #include <limits>
 #include <optional>

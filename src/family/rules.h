@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Evaluates a family's rules and filters: which configs can take a problem. Compiled once, asked by many threads.
+/// Evaluates a family's rules and filters: which configs can take a problem. Compiled once, asked by many
+/// threads.
 ///
 ///     const ServeRules rules(family.serves, family.configs, family.traits, family.device);
 ///     ServeRules::Scratch scratch;                                   // one per thread

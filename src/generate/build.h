@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Compiles the sources of a generated project, several at once, and links what compiled; finds CUTLASS's headers.
+/// Compiles the sources of a generated project, several at once, and links what compiled; finds CUTLASS's
+/// headers.
 ///
 ///     const auto result = build_project({.project = "kernels", .compiler = "hipcc", .jobs = 8});
 ///     for (const auto& one : result.kernels) if (!one.ok) puts(one.message.c_str());

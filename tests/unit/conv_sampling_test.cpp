@@ -1,5 +1,3 @@
-#include "problems/conv_sets.h"
-
 #include <algorithm>
 #include <set>
 
@@ -7,6 +5,7 @@
 
 #include <kscout/any_problem.h>
 
+#include "problems/conv_sets.h"
 #include "support/expect_error.h"
 
 namespace kscout {
