@@ -281,7 +281,7 @@ void setup_evaluate(CLI::App& verb) {
       "datasets on which the static baselines are chosen (default: other folds of --data; without "
       "--data what the model was trained on)");
   check_words<Layout>(
-      verb.add_option("--layout", options->layouts, "judge problems of these layouts only, parted by commas")
+      verb.add_option("--layout", options->layouts, "judge problems of these layouts only, comma-separated")
           ->delimiter(','));
   add_word_option(verb, "--pool", options->how.pool, "where picks come from");
   check_words<Target>(

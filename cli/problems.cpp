@@ -298,7 +298,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   verb.add_option("--file", request.file,
                   "problems from a file: one-line forms of GEMMs or convolutions, m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
-  add_text_option(verb, "--layout", "layouts of each size, parted by commas: rcr|rrr|crr|ccr", "rcr",
+  add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {
                     for (std::size_t begin = 0; begin <= words.size();) {
                       const std::size_t end = std::min(words.find(',', begin), words.size());

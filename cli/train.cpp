@@ -141,7 +141,7 @@ void setup_train(CLI::App& verb) {
       ->required();
   check_words<Target>(
       verb.add_option("--targets", options->targets,
-                      "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
+                      "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")
           ->delimiter(',')
           ->default_str("relative,rank,tflops"));
   check_words<Op>(
@@ -152,9 +152,9 @@ void setup_train(CLI::App& verb) {
       ->check(CLI::IsMember({"forward", "bwd_data", "bwd_weight"}));
   verb.add_option("--schema", options->schema,
                   "feature schema (default: gemm, gemm_gpu or conv, by operation and device)");
-  verb.add_option("--features", options->features, "scores read only these features, parted by commas")
+  verb.add_option("--features", options->features, "scores read only these features, comma-separated")
       ->delimiter(',');
-  verb.add_option("--increasing", p.increasing, "features that may only raise a score, parted by commas")
+  verb.add_option("--increasing", p.increasing, "features that may only raise a score, comma-separated")
       ->delimiter(',');
   verb.add_option("--exclude", options->exclude,
                   "problems (a file or a set of convolutions) to leave out, whatever their types; none "

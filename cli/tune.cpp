@@ -180,12 +180,12 @@ void setup_tune(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", options->rules, "rule set to choose from")->capture_default_str();
-  check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, parted by commas")
+  check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
                           ->delimiter(',')
                           ->default_str("rcr,rrr"));
   check_words<Target>(
       verb.add_option("--targets", options->targets,
-                      "what to learn: tflops|latency|bandwidth|relative|rank, parted by commas")
+                      "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")
           ->delimiter(',')
           ->default_str("relative,tflops"));
   verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")

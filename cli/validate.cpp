@@ -369,7 +369,7 @@ void setup_validate(CLI::App& verb) {
       "run in libraries only");
   verb.add_option("--problems", options->problems, "hardware: sets or files");
   check_words<Layout>(
-      verb.add_option("--layout", options->layouts, "hardware: layouts of each size, parted by commas")
+      verb.add_option("--layout", options->layouts, "hardware: layouts of each size, comma-separated")
           ->delimiter(','));
   verb.add_option("--max-problems", options->max_problems,
                   "hardware: first so many of the seeded order; 0 = all")

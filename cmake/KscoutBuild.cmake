@@ -57,12 +57,13 @@ function(kscout_exports target)
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${script})
 endfunction()
 
-# kscout_stages(TARGET FOLDERS...): the sources of these folders (not of folders below them), several to a compiler call: most
-# of a small source's time goes to headers. Sources whose names say an instruction set or an entry point (*_main.cpp) are left
-# to the caller.
 if(NOT KSCOUT_SANITIZE)
   add_compile_definitions(FMT_CONSTEVAL=)  # format strings are checked at compile time in the sanitizers' builds alone: it takes long
 endif()
+
+# kscout_stages(TARGET FOLDERS...): the sources of these folders (not of folders below them), several to a compiler call: most
+# of a small source's time goes to headers. Sources whose names say an instruction set or an entry point (*_main.cpp) are left
+# to the caller.
 option(KSCOUT_UNITY "Compile several sources in one go; OFF rebuilds less after an edit" ON)
 set(KSCOUT_UNITY_BYTES 110000)  # of sources in one compiler call: enough to share headers, few enough for all processors
 function(kscout_stages target)
