@@ -27,9 +27,6 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-con
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options(-Wno-subobject-linkage)  # kscout_unite: an included .cpp file counts as a header there
   add_compile_options(-Wno-restrict)  # false alarms on std::string in GCC 12 (its bug 105651)
-  if(KSCOUT_SANITIZE)
-    add_compile_options(-Wno-maybe-uninitialized)  # GCC's manual: sanitizers make it raise false alarms
-  endif()
 endif()
 if(KSCOUT_WERROR)
   add_compile_options(-Werror)
@@ -40,7 +37,7 @@ if(KSCOUT_SANITIZE)
 endif()
 if(KSCOUT_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
-    message(FATAL_ERROR "KSCOUT_FUZZ needs clang's libFuzzer: configure with --preset fuzz")
+    message(FATAL_ERROR "KSCOUT_FUZZ needs clang's libFuzzer: configure with --preset asan")
   endif()
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

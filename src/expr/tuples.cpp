@@ -466,7 +466,7 @@ Partition TupleProgram::common_partition() const {
 }
 
 void TupleProgram::evaluate(std::span<const double> changing, Scratch& scratch) const noexcept {
-  double* const base = scratch.lines_.data()->values;
+  double* const base = std::data(scratch.lines_.data()->values);
   for (std::size_t i = 0; i < changing_.size(); ++i) {
     if (changing_[i] != one_value) base[changing_[i]] = changing[i];
   }

@@ -56,7 +56,7 @@ class TupleProgram {
   bool fixed(std::size_t formula) const noexcept { return outputs_[formula].fixed; }
   /// Values of a wanted formula, one per class, as the last evaluate() left them; fixed ones always.
   const double* values(std::size_t formula, const Scratch& scratch) const noexcept {
-    return scratch.lines_.data()->values + outputs_[formula].at;
+    return std::data(scratch.lines_.data()->values) + outputs_[formula].at;
   }
   /// The coarsest partition that refines those of all wanted formulas.
   Partition common_partition() const;

@@ -88,7 +88,9 @@ class BestRows {
     read_ahead(std::span<const SlicedPair>(work_.pairs).first(last.first_pair));
   }
 
-  std::uint64_t* plane(std::size_t p) const noexcept { return work_.planes.data()->words + p * work_.words; }
+  std::uint64_t* plane(std::size_t p) const noexcept {
+    return std::data(work_.planes.data()->words) + p * work_.words;
+  }
 
   void add(std::size_t first, std::size_t end) noexcept {
     SlicedJob job;

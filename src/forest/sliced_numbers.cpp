@@ -154,7 +154,7 @@ class Numbering {
   std::uint32_t add_fixed_vector(const std::vector<std::uint8_t>& left,
                                  const std::vector<std::uint32_t>& class_of) {
     plan_.fixed_bits.resize(sliced_lines((plan_.fixed_vectors + 1) * plan_.words));
-    std::uint64_t* const to = plan_.fixed_bits.data()->words + plan_.fixed_vectors * plan_.words;
+    std::uint64_t* const to = std::data(plan_.fixed_bits.data()->words) + plan_.fixed_vectors * plan_.words;
     for (std::size_t row = 0; row < class_of.size(); ++row) {
       to[row / 64] |= std::uint64_t{left[class_of[row]]} << (row % 64);
     }

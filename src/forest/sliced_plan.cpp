@@ -154,7 +154,7 @@ class Planner {
     to.classes = rows_.classes(partition);
     if (to.classes <= kFewClasses && to.classes * plan_.words <= 4 * plan_.rows) {
       to.vectors.resize(sliced_lines(to.classes * plan_.words));
-      std::uint64_t* const words = to.vectors.empty() ? nullptr : to.vectors.data()->words;
+      std::uint64_t* const words = to.vectors.empty() ? nullptr : std::data(to.vectors.data()->words);
       for (std::size_t row = 0; row < class_of.size(); ++row) {
         words[class_of[row] * plan_.words + row / 64] |= std::uint64_t{1} << (row % 64);
       }

@@ -385,7 +385,8 @@ class Questions {
   /// Adds the rows of a class.
   void mark(const SlicedPartition& partition, std::size_t row_class,
             std::uint64_t* HWY_RESTRICT to) noexcept {
-    const std::uint64_t* HWY_RESTRICT rows = partition.vectors.data()->words + row_class * plan_.words;
+    const std::uint64_t* HWY_RESTRICT rows =
+        std::data(partition.vectors.data()->words) + row_class * plan_.words;
     for (std::size_t w = 0; w < plan_.words; w += kLanes) {
       hn::Store(hn::Or(hn::Load(bits, to + w), hn::Load(bits, rows + w)), bits, to + w);
     }

@@ -17,4 +17,7 @@ constexpr std::uint64_t share_of(std::uint64_t count) {
   return (count + KSCOUT_TEST_SHARE - 1) / KSCOUT_TEST_SHARE;
 }
 
+/// Whether the case of this number is among them.
+constexpr bool in_share(std::uint64_t number) { return number % KSCOUT_TEST_SHARE == 0; }
+
 }  // namespace kscout::test

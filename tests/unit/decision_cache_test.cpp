@@ -10,6 +10,7 @@
 
 #include "core/hash.h"
 #include "core/thread_number.h"
+#include "support/share.h"
 #include "support/toy.h"
 
 namespace kscout {
@@ -246,7 +247,7 @@ TEST(WordsHash, EveryBitReachesEveryBit) {
 
 TEST(DecisionCache, ThreadsNeverSeeHalfADecision) {
   DecisionCache cache(8);  // few places: every one is overwritten all the time
-  constexpr int kThreads = 8, kRounds = 20'000, kProblems = 24;
+  constexpr int kThreads = 8, kRounds = test::share_of(20'000), kProblems = 24;
   std::atomic<std::uint64_t> wrong = 0;
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {

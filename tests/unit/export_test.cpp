@@ -16,6 +16,7 @@
 #include "expr/operations.h"
 #include "forest/lightgbm.h"
 #include "support/random_forest.h"
+#include "support/share.h"
 #include "support/temporary_folder.h"
 #include "support/toy_model.h"
 
@@ -279,7 +280,7 @@ TEST(Export, SelectorIsAsSureAsTheModel) {
   const Selector selector = Selector::load(folder / "model.ksf");
   const Confidence& confidence = *model.data().confidence;
   std::array<std::size_t, 2> compared{};
-  for (const GemmProblem& p : problems_of(signatures_of(model), 300)) {
+  for (const GemmProblem& p : problems_of(signatures_of(model), test::share_of(300))) {
     const Family* const family = model.family(signature_of(p));
     if (!family) continue;
     std::vector<double> scores(family->configs.size());
@@ -297,7 +298,7 @@ TEST(Export, SelectorIsAsSureAsTheModel) {
 TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {
   for (const std::uint64_t seed : {1, 2}) {
     const Model model = random_model(seed);
-    const auto problems = problems_of(signatures_of(model), 1000);
+    const auto problems = problems_of(signatures_of(model), test::share_of(1000));
     for (const TargetForest& target : model.data().targets) {
       const std::string header = model_header(model, {"m", target.target});
       expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, target.target,
@@ -333,7 +334,7 @@ TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
       continue;
     }
     ++models;
-    const auto problems = problems_of(signatures_of(model), 300);
+    const auto problems = problems_of(signatures_of(model), test::share_of(300));
     const std::string header = model_header(model, {"m", {}});
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model,
                        model.default_target(), problems);
