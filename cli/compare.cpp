@@ -89,19 +89,19 @@ void setup_compare(CLI::App& verb) {
   const auto limit = [&](const char* name, double& value, const char* help) {
     verb.add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 100.0));
   };
-  limit("--mean", limits.mean_points, "most change of the mean efficiency, points");
-  limit("--median", limits.median_points, "most change of the median, points");
-  limit("--p10", limits.p10_percent, "most change of P10, percent of the old P10");
+  limit("--mean", limits.mean_points, "most loss of the mean efficiency, points");
+  limit("--median", limits.median_points, "most loss of the median, points");
+  limit("--p10", limits.p10_percent, "most loss of P10, percent of the old P10");
   limit("--drop", limits.drop_points, "most that a problem may lose, points");
   limit("--same", limits.same_points, "smaller changes of a problem count as none, points");
-  verb.add_flag("--losses-only", limits.losses_only,
-                "accept any gain; without it, a large gain is a difference, too");
+  verb.add_flag("--both-ways", limits.both_ways,
+                "refuse large gains, too, as the public CK Tile tools do (default: any gain is accepted)");
   add_format_option(verb, options->format);
   verb.footer(
       "Efficiencies are percent of the oracle; points are their differences.\n\n"
       "examples\n"
       "  kscout compare old.csv new.csv\n"
-      "  kscout compare models/old models/new --data held_out.parquet --losses-only\n\n"
+      "  kscout compare models/old models/new --data held_out.parquet\n\n"
       "exit status: 0 accepted, 1 not accepted, 2 wrong arguments or nothing in common, 4 file failure");
   verb.callback([options] { compare(*options); });
 }

@@ -39,6 +39,7 @@ struct DatasetArguments {
   int digits = 0;        ///< of times; 0: as they are
   int raced_digits = 0;  ///< of times of raced rows, which keep little else; 0: as they are
   std::uint64_t seed = 1;
+  bool mixed_devices = false;
 };
 
 DatasetOptions reading(const DatasetArguments& options) {
@@ -49,8 +50,16 @@ DatasetOptions reading(const DatasetArguments& options) {
 
 /// A dataset file, or a sweep's folder.
 MeasurementTable read_any(const std::string& path, const DatasetArguments& options) {
-  if (fs::is_directory(path)) return read_sweep(path);
-  return read_dataset(path, reading(options));
+  if (!fs::is_directory(path)) return read_dataset(path, reading(options));
+  std::size_t unfinished = 0;
+  MeasurementTable table = read_sweep(path, provider_space, &unfinished);
+  if (unfinished > 0)
+    fmt::print(
+        stderr,
+        "note: {}: {} problem{} still being measured left out; the command that made the sweep goes on "
+        "with {}\n",
+        path, unfinished, unfinished == 1 ? "" : "s", unfinished == 1 ? "it" : "them");
+  return table;
 }
 
 /// Name of a config under the signature that most of a report's rows have.
@@ -185,7 +194,7 @@ MeasurementTable cut(MeasurementTable table, const DatasetArguments& options) {
 void merge_verb(const DatasetArguments& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  write_table(options.out, options, cut(merge(tables, options.keep), options));
+  write_table(options.out, options, cut(merge(tables, options.keep, options.mixed_devices), options));
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -333,6 +342,10 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("files", options->files, "datasets")->required();
   part->add_option("--out", options->out, "file to write")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
+  part->add_flag(
+      "--mixed-devices", options->mixed_devices,
+      "accept files whose devices differ by more than the drift of a clock; the facts of the first "
+      "file stand for all");
   add_cut(*part, *options);
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);

@@ -12,6 +12,7 @@
 #include "dataset/operations.h"
 #include "evaluate_report.h"
 #include "options.h"
+#include "train/train.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -107,6 +108,14 @@ void print_details(const ModelEvaluation& e) {
       "regret {:.3g} us mean, {:.3g} median, {:.3g} most; {} picks equal the oracle within noise; "
       "{} picks unmeasured, {} failed (both count as 0)\n",
       s.regret_mean_us, s.regret_p50_us, s.regret_max_us, s.ties, s.unmeasured, s.failed);
+  if (s.coarse > 0) {
+    fmt::print(
+        "{} picks were timed with less care than the oracle, so that their efficiency may be far off{}\n",
+        s.coarse,
+        s.coarse < s.problems ? fmt::format("; mean of the other {} problems {:.2f}", s.problems - s.coarse,
+                                            100 * s.mean_without_coarse)
+                              : "");
+  }
   const Calibration& c = e.evaluation.calibration;
   if (c.rows == 0) return;
   fmt::print("predicted TFLOPS over {} ok rows: R2 {:.4f}, MAPE {:.1f} %\n\n", c.rows, c.r2, 100 * c.mape);
@@ -164,12 +173,16 @@ void print_reliability_by_layout(const ModelEvaluation& e) {
 
 void print_worst(const ModelEvaluation& e) {
   fmt::print("\nworst problems\n\n");
-  Table worst({"efficiency", "pick_us", "oracle_us", "repeat it with"});
+  Table worst({"efficiency", "pick_us", "oracle_us", "pick timed", "repeat it with"});
   for (const ProblemResult* r : worst_first(e.evaluation)) {
     if (worst.size() == kShownWorst) break;
     worst.add_row({percent(r->efficiency()),
                    number(r->picks.empty() ? Measurement::unknown : r->picks[0].measured.time_us, 4),
-                   number(r->oracle_measured.time_us, 4), text(reproduce_command(e, *r))});
+                   number(r->oracle_measured.time_us, 4),
+                   text(r->picks.empty() || r->picks[0].unmeasured ? "not"
+                        : r->picks[0].coarse                       ? "coarsely"
+                                                                   : "as the oracle"),
+                   text(reproduce_command(e, *r))});
   }
   worst.print(Format::text);
 }
@@ -229,6 +242,7 @@ MeasurementTable read_kept(EvaluateOptions& options) {
 }
 
 void evaluate_verb(EvaluateOptions& options) {
+  check_output_folders({options.out, options.predictions_out});
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
   const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);

@@ -1,15 +1,10 @@
 #pragma once
 /// \file
-/// Prints an evaluation, and names the measurements that `tune` keeps for one.
-#include <string_view>
-
+/// Prints an evaluation.
 #include "evaluate/evaluate_model.h"
 #include "table.h"
 
 namespace kscout::cli {
-
-/// The dataset that `tune` writes into a model's folder and `evaluate` reads when none is named.
-inline constexpr std::string_view kKeptMeasurements = "measurements.parquet";
 
 /// Text, JSON or CSV on stdout.
 void print_evaluation(const ModelEvaluation& evaluation, Format format);

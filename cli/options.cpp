@@ -257,6 +257,14 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
   return problems;
 }
 
+void check_output_folders(std::initializer_list<std::string> files) {
+  for (const std::string& file : files) {
+    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder))
+      fail(Errc::not_found, "{}: there is no folder {} to write it to", file, folder.string());
+  }
+}
+
 void check_rules(const std::string& provider, Op op, const std::string& rules) {
   find_rules(provider, op, rules);
 }

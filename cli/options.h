@@ -3,6 +3,7 @@
 /// Options that mean the same in every verb.
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 
@@ -114,6 +115,10 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
 /// The same where sets and files may also be of convolutions (layouts are for GEMMs).
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
+
+/// For a verb that writes files when its work is done: throws not_found, before the work, where the folder of
+/// one of them is absent. Empty names are files that nobody asked for.
+void check_output_folders(std::initializer_list<std::string> files);
 
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);

@@ -1,18 +1,15 @@
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <kscout/error.h>
 
 #include "core/build_info.h"
-#include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "sibling.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -53,15 +50,6 @@ void report(Errc code, std::string_view message, bool json) {
   }
   const Json object = {{"error", word(code)}, {"message", message}};
   fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
-}
-
-/// Replaces this process by the sibling program that holds the verb; returns only when that fails.
-int start_sibling(char** argv) {
-  const auto sibling = program_file().parent_path() / "kscout-lab";
-  execv(sibling.c_str(), argv);
-  fmt::print(stderr, "kscout: verb '{}' needs {} ({}); build with -DKSCOUT_LAB=ON\n", argv[1],
-             sibling.string(), std::strerror(errno));
-  return 4;
 }
 
 const VerbInfo* find_verb(std::string_view name) {

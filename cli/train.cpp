@@ -10,6 +10,7 @@
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "features/schema.h"
+#include "measure/timing.h"
 #include "options.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
@@ -17,6 +18,7 @@
 #include "provider/ck_tile/ck_tile.h"
 #include "table.h"
 #include "verbs.h"
+#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -91,7 +93,35 @@ std::vector<std::string> usual_exclusions(Op op) {
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
+/// What must hold whatever the data are: asked before they are read.
+void check_arguments(const TrainArguments& options) {
+  const std::size_t processors = allowed_cpus().size();
+  if (static_cast<std::size_t>(options.train.parameters.threads) > processors) {
+    fail(Errc::invalid_argument, "--threads {}: this process may use {} processor{}; more threads only wait",
+         options.train.parameters.threads, processors, processors == 1 ? "" : "s");
+  }
+  if (options.train.folds < 2)
+    fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", options.train.folds);
+  if (!options.schema.empty()) Schema::find(options.schema);
+  check_model_folder(options.out);
+}
+
+/// Shows progress, and ends the program when a signal came: finished targets are kept.
+Progress progress_or_end(ProgressLine& line, const std::filesystem::path& kept) {
+  return [&line, kept](const std::string& text) {
+    if (signal_came()) {
+      fmt::print(stderr, "\nkscout train: stopped; {}; the same command {}\n",
+                 std::filesystem::exists(kept) ? "what is finished is kept in " + kept.string()
+                                               : "no target was finished yet",
+                 std::filesystem::exists(kept) ? "goes on from there" : "begins anew");
+      end_by_signal();
+    }
+    line(text);
+  };
+}
+
 void train_verb(TrainArguments& options) {
+  check_arguments(options);
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
     auto& targets = options.train.targets;
@@ -118,11 +148,15 @@ void train_verb(TrainArguments& options) {
   for (const auto& file : options.exclude) {
     if (file != "none") leave_out(file, tables);
   }
+  const std::filesystem::path kept = without_slash(options.out).concat(".train");
+  options.train.checkpoint = kept;
+  const auto schema = chosen_schema(options, op, tables.front().device.kind);
+  watch_signals();
   ProgressLine line("train");
-  const auto result = train(tables, families_of(tables, options.rules),
-                            chosen_schema(options, op, tables.front().device.kind), options.train,
-                            [&line](const std::string& text) { line(text); });
+  const auto result =
+      train(tables, families_of(tables, options.rules), schema, options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
+  std::filesystem::remove_all(kept);
   print_summary(result, options.format);
   fmt::print(
       stderr,
@@ -192,13 +226,16 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--patience", p.patience, "rounds without better choices before training stops")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
-  verb.add_option("--threads", p.threads, "threads; with 1 equal data gives equal bytes")
+  verb.add_option("--threads", p.threads,
+                  "threads, at most as many as processors; with 1 equal data gives equal bytes")
       ->capture_default_str()
-      ->check(CLI::Range(1, 1024));
+      ->check(CLI::PositiveNumber);
   verb.add_option("--seed", p.seed, "seed of every random choice")->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
-      "The target whose out-of-fold choices are fastest becomes the model's default.\n\n"
+      "The target whose out-of-fold choices are fastest becomes the model's default. Ctrl-C keeps the "
+      "targets\n"
+      "that are finished in OUT.train; the same command goes on from them.\n\n"
       "examples\n"
       "  kscout train --data data/gemm_fp32_zen3-2c.parquet --out models/gemm_fp32_zen3-2c\n"
       "  kscout train --data a.parquet b.parquet --out m --targets relative --folds 10\n"

@@ -1,23 +1,34 @@
 /// \file
-/// `kscout tune`: everything for this machine in one go. Sweeps a family within a time budget, trains a
-/// model, installs it and evaluates it on held-out problems.
+/// `kscout tune`: everything for this machine in one go. Sweeps a family within a time budget, trains a model
+/// on all that was ever measured, evaluates it on held-out problems and installs it where it is no worse than
+/// the model before.
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
+#include <set>
+#include <unordered_set>
 
 #include <CLI/CLI.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <kscout/selector.h>
 
+#include "core/device_facts.h"
 #include "core/fail.h"
+#include "core/json_fields.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
 #include "evaluate_report.h"
+#include "family/family_file.h"
 #include "features/schema.h"
 #include "options.h"
 #include "problems/problem_sets.h"
@@ -37,6 +48,12 @@ namespace fs = std::filesystem;
 /// Seconds, not minutes: more problems measured are worth more than each measured without noise.
 constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
+/// Of the hash that holds problems out. It never changes, whatever --seed says: no model of a machine ever
+/// trains on a problem that the next one is compared on.
+constexpr std::uint64_t kHeldOutSeed = 1751477348;
+/// With fewer common problems nobody can tell which of two models is better.
+constexpr std::size_t kLeastCompared = 10;
+
 struct TuneOptions {
   double budget_s = 120, held_out = 0.3, max_gflop = 0;
   std::string rules = "default", out, schema = "gemm";
@@ -44,7 +61,14 @@ struct TuneOptions {
   std::vector<std::string> targets = {"relative", "tflops"};
   std::uint32_t folds = 4;
   std::uint64_t seed = 1;
+  bool replace = false, restart = false;
   Format format = Format::text;
+
+  std::vector<Layout> parsed_layouts() const {
+    std::vector<Layout> parsed;
+    for (const auto& name : layouts) parsed.push_back(parse<Layout>(name));
+    return parsed;
+  }
 };
 
 /// Largest problems that a budget can afford, so that it pays for a hundred problems or more: a config's run
@@ -58,46 +82,232 @@ Affordable affordable(const TuneOptions& options) {
   return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
 }
 
-/// Random sizes and shapes of language models, as many as the budget could ever measure; the sweep takes them
-/// in a seeded order and stops when the time is up.
-std::vector<Problem> problems_to_measure(const TuneOptions& options) {
-  std::vector<Layout> layouts;
-  for (const auto& name : options.layouts) layouts.push_back(parse<Layout>(name));
+/// Random sizes and shapes of language models that are not among those measured before, as many as the budget
+/// could ever measure; the sweep takes them in a seeded order and stops when the time is up.
+std::vector<Problem> problems_to_measure(const TuneOptions& options,
+                                         const std::unordered_set<Problem>& measured) {
   const Affordable largest = affordable(options);
-  const auto count = static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0));
+  const auto count =
+      static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0)) + measured.size();
   std::vector<Problem> problems;
   for (const char* set : {"random", "llm"}) {
     const bool random = std::string_view(set) == "random";
     const auto some = make_problem_set({.set = set,
-                                        .layouts = layouts,
+                                        .layouts = options.parsed_layouts(),
                                         .max_gflop = largest.gflop,
                                         .max_bytes = largest.bytes,
                                         .count = random ? count : count / 3,
                                         .seed = options.seed});
     problems.insert(problems.end(), some.begin(), some.end());
   }
-  return merge_equal(problems);
+  problems = merge_equal(problems);
+  std::erase_if(problems, [&](const Problem& problem) { return measured.contains(problem); });
+  return problems;
 }
 
-SweepReport sweep_for(const TuneOptions& options, const fs::path& folder, const Device& device) {
-  const SweepPlan plan = make_plan(problems_to_measure(options),
-                                   {.rules = options.rules, .seed = options.seed}, device, kThrifty);
+// ---- What is there before: the model that answers for this machine, and measurements.
+
+/// Beside the model's folder: the sweeps whose measurements no installed model holds yet, one folder each,
+/// and the model that was not installed. One tune at a time works on it.
+class Workshop {
+ public:
+  explicit Workshop(const fs::path& model) : path_(fs::path(model).concat(".sweep")) {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error)
+      fail(Errc::device_failure, "{}: cannot create the folder: {}", path_.string(), error.message());
+    lock_ = open((path_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock_ < 0)
+      fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
+    if (flock(lock_, LOCK_EX | LOCK_NB) != 0)
+      fail(Errc::device_failure, "another kscout tune works on {}: wait for it, or give another --out",
+           model.string());
+  }
+  ~Workshop() { close(lock_); }
+  Workshop(const Workshop&) = delete;
+  Workshop& operator=(const Workshop&) = delete;
+
+  const fs::path& path() const { return path_; }
+  fs::path candidate() const { return path_ / "model"; }
+
+  /// Folders of sweeps, in the order of their names. Earlier versions measured into the folder itself.
+  std::vector<fs::path> sweeps() const {
+    std::vector<fs::path> found;
+    if (fs::exists(path_ / kManifestName)) found.push_back(path_);
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (fs::exists(entry.path() / kManifestName)) found.push_back(entry.path());
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+  fs::path new_sweep() const {
+    for (int number = 1;; ++number) {
+      if (const fs::path folder = path_ / std::to_string(number); !fs::exists(folder)) return folder;
+    }
+  }
+  /// Removes all but the lock; whether there was anything.
+  bool clear() const {
+    bool any = false;
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      if (entry.path().filename() != "lock") any = fs::remove_all(entry.path()) > 0;
+    }
+    return any;
+  }
+  void remove() const { fs::remove_all(path_); }
+
+ private:
+  fs::path path_;
+  int lock_ = -1;
+};
+
+/// Why rows of a table cannot be trained on beside new ones; empty when they can.
+std::string foreign(const MeasurementTable& table, const TuneOptions& options, const Device& device) {
+  if (const std::string why = device_difference(table.device, device); !why.empty())
+    return "was measured on another device: " + why;
+  const auto rules = table.metadata.find("rules");
+  const std::string named = rules == table.metadata.end() ? "" : rules->second;
+  if (named != rules_name(options.rules))
+    return fmt::format("is of rule set '{}', not '{}'", named, rules_name(options.rules));
+  return {};
+}
+
+/// What earlier sweeps measured that no model was installed from.
+std::vector<MeasurementTable> read_workshop(const Workshop& workshop, const TuneOptions& options,
+                                            const Device& device) {
+  std::vector<MeasurementTable> tables;
+  for (const fs::path& folder : workshop.sweeps()) {
+    const auto remedy = "give --restart to measure without it, or another --out";
+    try {
+      MeasurementTable table = read_sweep(folder);
+      if (table.rows.empty()) continue;
+      if (const std::string why = foreign(table, options, device); !why.empty())
+        fail(Errc::invalid_argument, "what an interrupted kscout tune left in {} {}; {}", folder.string(),
+             why, remedy);
+      tables.push_back(std::move(table));
+    } catch (const Error& error) {
+      if (error.code() == Errc::invalid_argument) throw;
+      fail(error.code(), "what an interrupted kscout tune left cannot be read: {}; {}", error.what(), remedy);
+    }
+  }
+  return tables;
+}
+
+/// The model that answers for this machine now, and what a new one must know to take its place.
+struct Installed {
+  fs::path model;  ///< empty: none
+  std::optional<MeasurementTable> measurements;
+};
+
+Installed find_installed(const fs::path& target, const TuneOptions& options, const Device& device) {
+  Installed installed;
+  if (fs::exists(target / "model.ksf")) {
+    installed.model = target;
+  } else if (options.out.empty()) {
+    installed.model = find_model(Op::gemm, DType::fp32, device).value_or(fs::path());
+  }
+  if (installed.model.empty()) return installed;
+  if (const fs::path kept = installed.model / kKeptMeasurements; fs::exists(kept)) {
+    MeasurementTable table = read_dataset(kept);
+    if (const std::string why = foreign(table, options, device); why.empty()) {
+      installed.measurements = std::move(table);
+    } else {
+      fmt::print(stderr, "kscout tune: {} is not used: it {}\n", kept.string(), why);
+    }
+  }
+  return installed;
+}
+
+/// Refuses what no measuring could make comparable with the model that is there.
+void check_comparable(const Installed& installed, const TuneOptions& options, const Device& device,
+                      const std::set<Layout>& layouts) {
+  if (installed.model.empty() || options.replace) return;
+  const Model model = Model::load(installed.model);
+  const auto refuse = [&](const std::string& why) {
+    fail(Errc::invalid_argument,
+         "{} {}: whether a new model is better could not be told; give --replace to put the new one in its "
+         "place all the same, or another --out",
+         installed.model.string(), why);
+  };
+  if (model.device().name != device.name)
+    refuse(fmt::format("is of device '{}', not '{}'", model.device().name, device.name));
+  for (const Family& family : model.data().families) {
+    if (rules_name(family.rules) != rules_name(options.rules))
+      refuse(fmt::format("chooses among rule set '{}', not '{}'", family.rules, rules_name(options.rules)));
+    if (!layouts.contains(family.signature.layout))
+      refuse(fmt::format("knows layout {}, which --layout leaves out", word(family.signature.layout)));
+  }
+}
+
+std::unordered_set<Problem> problems_of_all(const std::vector<MeasurementTable>& tables) {
+  std::unordered_set<Problem> problems;
+  for (const MeasurementTable& table : tables) {
+    for (const auto& row : table.rows) problems.insert(table.problems[row.problem]);
+  }
+  return problems;
+}
+
+// ---- The work.
+
+/// What must hold before the first second of measuring.
+void check_tune_arguments(const TuneOptions& options) {
+  if (!(options.budget_s >= 1))
+    fail(Errc::invalid_argument, "--budget {}: seconds, 1 or more", options.budget_s);
+  if (!(options.max_gflop >= 0)) fail(Errc::invalid_argument, "--max-gflop {}: 0 or more", options.max_gflop);
+  if (!(options.held_out >= 0.05))
+    fail(Errc::invalid_argument, "--held-out {}: a share of 0.05 to 0.9", options.held_out);
+  for (const Layout layout : options.parsed_layouts()) {
+    if (is_gemm_layout(layout)) continue;
+    fail(Errc::invalid_argument, "--layout {}: tune measures GEMMs, whose layouts are {}", word(layout),
+         fmt::join(kGemmLayoutWords, ", "));
+  }
+  check_rules("native", Op::gemm, options.rules);
+  const Schema schema = Schema::find(options.schema);
+  if (schema.data().op != Op::gemm ||
+      !(schema.data().provider.empty() || schema.data().provider == "native")) {
+    fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures GEMMs of provider native",
+         options.schema, word(schema.data().op),
+         schema.data().provider.empty() ? "problems" : "kernels of provider " + schema.data().provider);
+  }
+}
+
+SweepReport sweep_for(const TuneOptions& options, const SweepPlan& plan, const fs::path& folder) {
   fmt::print(stderr, "kscout tune: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
              plan.configs.size(), options.rules, plan.problems.size(), options.budget_s);
   return watched_sweep(plan, {.folder = folder, .worker = default_worker(), .budget_s = options.budget_s},
                        "tune");
 }
 
-TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options) {
+std::size_t sizes_in(const MeasurementTable& table) {
+  std::set<ProblemSizes> sizes;
+  for (const Problem& problem : table.problems) sizes.insert(sizes_of(problem));
+  return sizes.size();
+}
+
+[[noreturn]] void end_interrupted(const fs::path& kept) {
+  fmt::print(
+      stderr,
+      "\nkscout tune: what was measured is kept in {}; the next kscout tune goes on from it, whatever its "
+      "options but --rules\n",
+      kept.string());
+  end_by_signal();
+  std::abort();  // a signal that ends this process has just been raised
+}
+
+TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options, const fs::path& kept) {
   TrainOptions train_options;
-  train_options.folds = options.folds;
+  train_options.folds = static_cast<std::uint32_t>(std::min<std::size_t>(options.folds, sizes_in(training)));
+  if (train_options.folds < options.folds)
+    fmt::print(stderr, "kscout tune: {} folds, one for each size that was measured\n", train_options.folds);
   train_options.targets.clear();
   for (const auto& name : options.targets) train_options.targets.push_back(parse<Target>(name));
   ProgressLine line("tune");
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options.rules),
                std::make_shared<Schema>(Schema::find(options.schema)), train_options,
-               [&line](const std::string& text) { line(text); });
+               [&](const std::string& text) {
+                 if (signal_came()) end_interrupted(kept);
+                 line(text);
+               });
 }
 
 /// A word of a command line that a shell takes as it is.
@@ -109,67 +319,180 @@ std::string shell_word(const std::string& text) {
   return quoted + '\'';
 }
 
+/// Both models on the problems that neither was trained on.
+struct Verdict {
+  ModelEvaluation candidate;
+  std::optional<ModelEvaluation>
+      before;           ///< nothing without an installed model, or where it cannot be judged
+  std::string why_not;  ///< why the candidate is not installed; empty when it is
+};
+
+Verdict compare_models(const Workshop& workshop, const Installed& installed, const TableParts& parts,
+                       const TuneOptions& options) {
+  ModelEvaluationOptions how;
+  how.training = parts.training;
+  const auto whole = [&] { return evaluate_model(workshop.candidate(), parts.held_out, how); };
+  if (installed.model.empty()) return {whole(), std::nullopt, ""};
+  const auto trained = training_sizes(installed.model);
+  const Model model = Model::load(installed.model);
+  const MeasurementTable unseen = table_of_problems(parts.held_out, [&](const Problem& problem) {
+    return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
+  });
+  if (unseen.problems.size() < kLeastCompared) {
+    const std::string why = trained ? fmt::format("only {} problems are new to both models, {} would do",
+                                                  unseen.problems.size(), kLeastCompared)
+                                    : "it does not tell which sizes it was trained on";
+    return {whole(), std::nullopt,
+            options.replace ? "" : "whether the new one is better cannot be told: " + why};
+  }
+  Verdict verdict{evaluate_model(workshop.candidate(), unseen, how),
+                  evaluate_model(installed.model, unseen, how), ""};
+  const double is = verdict.candidate.evaluation.overall.mean, was = verdict.before->evaluation.overall.mean;
+  if (is < was && !options.replace)
+    verdict.why_not = fmt::format("it is better than the new one: {:.2f} % against {:.2f} % on {} problems",
+                                  100 * was, 100 * is, unseen.problems.size());
+  return verdict;
+}
+
 /// The model beside what it must beat.
-Table results_table(const ModelEvaluation& evaluation) {
+Table results_table(const Verdict& verdict) {
   Table table({"% of the fastest measured config", "mean", "p10", "worst"});
   const auto add = [&](std::string_view who, const Summary& s) {
     const auto percent = [](double share) { return Cell{fmt::format("{:.1f}", 100 * share), false}; };
     table.add_row({text(who), percent(s.mean), percent(s.p10), percent(s.min)});
   };
-  add("model", evaluation.evaluation.overall);
-  for (const Baseline& baseline : evaluation.baselines) {
+  add("model", verdict.candidate.evaluation.overall);
+  if (verdict.before) add("model before", verdict.before->evaluation.overall);
+  for (const Baseline& baseline : verdict.candidate.baselines) {
     if (baseline.name == "best static") add("best fixed config", baseline.summary);
     if (baseline.name == "analytic model") add(baseline.name, baseline.summary);
   }
   return table;
 }
 
+struct Done {
+  SweepReport report;
+  fs::path target, before;  ///< where the model goes; the model that answered till now
+  std::size_t new_problems = 0;
+  MeasurementTable measured = {};
+  TableParts parts = {};
+  Verdict verdict = {};
+};
+
 /// What people read: a dozen lines, the last of them the command that prints the rest.
-void print_summary(const TuneOptions& options, const SweepReport& report, const MeasurementTable& measured,
-                   const TableParts& parts, const ModelEvaluation& evaluation) {
-  const std::size_t training = parts.training.problems.size(), held_out = parts.held_out.problems.size();
+void print_summary(const TuneOptions& options, const Done& done, const Workshop& workshop) {
+  const std::size_t training = done.parts.training.problems.size(),
+                    held_out = done.parts.held_out.problems.size();
+  const ModelEvaluation& evaluation = done.verdict.candidate;
   fmt::print("measured   {} problems, {} configs of rule set '{}', {} rows in {:.0f} s{}, on {}\n",
-             training + held_out, measured.configs.size(), options.rules, measured.rows.size(),
-             report.progress.elapsed_s, report.progress.rows < measured.rows.size() ? " and before" : "",
-             measured.device.name);
+             training + held_out, done.measured.configs.size(), options.rules, done.measured.rows.size(),
+             done.report.progress.elapsed_s,
+             done.new_problems < training + held_out
+                 ? fmt::format(" and before ({} problems are new)", done.new_problems)
+                 : "",
+             done.measured.device.name);
   fmt::print("trained    on {} problems (target {}), evaluated on {} held-out problems\n\n", training,
-             evaluation.target, held_out);
-  results_table(evaluation).print(Format::text);
-  fmt::print("\ninstalled  {}{}\n", evaluation.model,
-             options.out.empty() ? "" : " (name it to run and predict with --model)");
+             evaluation.target, evaluation.evaluation.results.size());
+  results_table(done.verdict).print(Format::text);
+  fs::path shown = done.target;
+  if (done.verdict.why_not.empty()) {
+    fmt::print("\ninstalled  {}{}\n", done.target.string(),
+               options.out.empty() ? "" : " (name it to run and predict with --model)");
+    if (done.before == done.target) fmt::print("before     {}\n", (done.target / kPreviousModel).string());
+  } else {
+    shown = workshop.candidate();
+    fmt::print("\nkept       {}: {}\n", done.before.string(), done.verdict.why_not);
+    fmt::print("new        {} (--replace installs; a later tune trains on these measurements, too)\n",
+               shown.string());
+  }
   fmt::print("evaluate   {} evaluate --model {}\n", shell_word(program_invocation_name),
-             shell_word(evaluation.model));
+             shell_word(shown.string()));
+}
+
+/// The evaluation, and what became of the model.
+void print_json(const Done& done, const Workshop& workshop) {
+  Json json = Json::parse(evaluation_json(done.verdict.candidate));
+  const bool installed = done.verdict.why_not.empty();
+  json["model"] = (installed ? done.target : workshop.candidate()).string();
+  json["installed"] = installed;
+  json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
+  json["model_before"] = nullptr;
+  if (!done.before.empty()) {
+    const bool moved = installed && done.before == done.target;
+    const auto& evaluation = done.verdict.before;
+    json["model_before"] = {
+        {"model", (moved ? done.target / kPreviousModel : done.before).string()},
+        {"efficiency_mean", evaluation ? Json(100 * evaluation->evaluation.overall.mean) : Json(nullptr)}};
+  }
+  fmt::print("{}\n", json.dump(2));
+}
+
+void check_enough(const TableParts& parts) {
+  const std::size_t training = sizes_in(parts.training), held_out = sizes_in(parts.held_out);
+  if (training >= 2 && held_out >= 1) return;
+  fail(Errc::invalid_argument,
+       "too little was measured: {} sizes to train on and {} to evaluate on, 2 and 1 are the least; what "
+       "there is "
+       "is kept, and the same command measures more",
+       training, held_out);
 }
 
 void tune_verb(const TuneOptions& options) {
+  check_tune_arguments(options);
   const Device device = detect_cpu();
-  const fs::path model_folder = options.out.empty()
-                                    ? user_model_folder() / model_folder_name(Op::gemm, DType::fp32, device)
-                                    : fs::path(options.out);
-  const fs::path sweep_folder = fs::path(model_folder).concat(".sweep");
+  const fs::path target = options.out.empty()
+                              ? user_model_folder() / model_folder_name(Op::gemm, DType::fp32, device)
+                              : without_slash(options.out);
+  check_model_folder(target);
+  default_worker();
+  const Workshop workshop(target);
+  if (options.restart && workshop.clear())
+    fmt::print(stderr, "kscout tune: what was measured in {} is forgotten\n", workshop.path().string());
 
-  const SweepReport report = sweep_for(options, sweep_folder, device);
-  if (report.ended == "interrupted") {
-    fmt::print(stderr, "kscout tune: what was measured is kept in {}; the same command goes on\n",
-               sweep_folder.string());
-    end_by_signal();
-  }
-  const MeasurementTable measured = read_sweep(sweep_folder);
+  std::vector<MeasurementTable> tables = read_workshop(workshop, options, device);
+  const Installed installed = find_installed(target, options, device);
+  if (!tables.empty())
+    fmt::print(stderr, "kscout tune: goes on from {} problems in {} (--restart forgets them)\n",
+               problems_of_all(tables).size(), workshop.path().string());
+  if (installed.measurements) tables.insert(tables.begin(), *installed.measurements);
+  std::set<Layout> layouts;
+  for (const Layout layout : options.parsed_layouts()) layouts.insert(layout);
+  const std::unordered_set<Problem> known = problems_of_all(tables);
+  for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
+  check_comparable(installed, options, device, layouts);
+  const SweepPlan plan = make_plan(problems_to_measure(options, known),
+                                   {.rules = options.rules, .seed = options.seed}, device, kThrifty);
 
-  const TableParts parts = split_table(measured, options.held_out, options.seed);
-  const TrainingResult trained = train_on(parts.training, options);
-  write_model_folder(model_folder, trained,
+  const fs::path sweep_folder = workshop.new_sweep();
+  Done done{.report = sweep_for(options, plan, sweep_folder), .target = target, .before = installed.model};
+  if (done.report.ended == "interrupted") end_interrupted(workshop.path());
+  tables.push_back(read_sweep(sweep_folder));
+  done.new_problems = problems_of_all({tables.back()}).size();
+  // What was installed may also stand in a sweep: a tune that was killed between both.
+  done.measured = merge(tables, Keep::last);
+  done.parts = split_table(done.measured, options.held_out, kHeldOutSeed);
+  check_enough(done.parts);
+
+  const TrainingResult trained = train_on(done.parts.training, options, workshop.path());
+  write_model_folder(workshop.candidate(), trained,
                      {.data_files = {std::string(kKeptMeasurements)},
-                      .metadata = measured.metadata,
-                      .data_rows = parts.training.rows.size()});
-  write_dataset(model_folder / kKeptMeasurements, measured);
-  fs::remove_all(sweep_folder);
-
-  ModelEvaluationOptions how;
-  how.training = parts.training;
-  const ModelEvaluation evaluation = evaluate_model(model_folder, parts.held_out, how);
-  if (options.format != Format::text) return print_evaluation(evaluation, options.format);
-  print_summary(options, report, measured, parts, evaluation);
+                      .metadata = done.measured.metadata,
+                      .data_rows = done.parts.training.rows.size()});
+  write_dataset(workshop.candidate() / kKeptMeasurements, done.measured);
+  done.verdict = compare_models(workshop, installed, done.parts, options);
+  if (done.verdict.why_not.empty()) {
+    install_model_folder(workshop.candidate(), target);
+    workshop.remove();
+    done.verdict.candidate.model = target.string();
+  }
+  switch (options.format) {
+    case Format::text:
+      return print_summary(options, done, workshop);
+    case Format::json:
+      return print_json(done, workshop);
+    case Format::csv:
+      return print_evaluation(done.verdict.candidate, options.format);
+  }
 }
 
 }  // namespace
@@ -189,21 +512,32 @@ void setup_tune(CLI::App& verb) {
           ->delimiter(',')
           ->default_str("relative,tflops"));
   verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(2, 20));
   verb.add_option("--held-out", options->held_out, "share of the sizes kept for the evaluation")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 0.9));
   verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
-  verb.add_option("--seed", options->seed, "of problems, their order and the split")->capture_default_str();
+  verb.add_option("--seed", options->seed, "of problems and their order")->capture_default_str();
+  verb.add_flag("--replace", options->replace,
+                "install the new model whatever the one that is there is worth");
+  verb.add_flag("--restart", options->restart,
+                "forget what was measured since a model was last installed; without it every tune goes on");
   verb.add_option("--out", options->out,
                   "model folder (default: the user's models, where run and predict look)");
   add_format_option(verb, options->format, false);
   verb.footer(
-      "Ctrl-C keeps what was measured; the same command goes on. The model is installed where run and "
-      "predict find it.\nThe measurements stay in its folder, so that kscout evaluate --model FOLDER prints "
-      "the full evaluation.\n\n"
+      "Measurements add up: a later tune measures other problems and trains on all. The new model is "
+      "installed\n"
+      "where run and predict find it, if it is at least as good as the model that answers there now, on "
+      "problems\n"
+      "that neither was trained on; the one before stays in the folder, under previous. Ctrl-C keeps what "
+      "was\n"
+      "measured. The measurements stay in the model's folder, so that kscout evaluate --model FOLDER prints "
+      "the\n"
+      "full evaluation.\n\n"
       "Example:\n  kscout tune --budget 60");
   verb.callback([options] { tune_verb(*options); });
 }

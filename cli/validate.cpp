@@ -324,6 +324,7 @@ void validate_backward(const ValidateOptions& options) {
 }
 
 void validate(const ValidateOptions& options) {
+  check_output_folders({options.out, options.ck_out, options.ck_summary_out});
   if (options.model.empty() && options.predictions.empty())
     fail(Errc::invalid_argument,
          "which model? give --model FOLDER, or --predictions FILE beside an oracle CSV");

@@ -20,15 +20,6 @@ extern "C" void ask_to_stop(int signal) {
   stop_asked = true;
 }
 
-/// Ctrl-C and termination end the sweep in order; a file size limit is an error of write(), not a signal.
-void watch_signals() {
-  struct sigaction action {};
-  action.sa_handler = ask_to_stop;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGXFSZ, SIG_IGN);
-}
-
 std::string duration(double seconds) {
   if (!(seconds >= 0)) return "?";
   const auto whole = static_cast<std::int64_t>(seconds + 0.5);
@@ -48,8 +39,19 @@ void show(const SweepProgress& p, ProgressLine& line) {
 
 }  // namespace
 
+void watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = ask_to_stop;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+bool signal_came() { return stop_asked; }
+
 SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
   watch_signals();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), not a signal
   ProgressLine line(verb);
   options.stop = &stop_asked;
   options.progress = [&line](const SweepProgress& progress) { show(progress, line); };

@@ -15,6 +15,10 @@ namespace kscout::cli {
 /// of a signal. `verb` names the caller in messages.
 SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb);
 
+/// From now on SIGINT and SIGTERM are noted for signal_came(); the second one ends the program at once.
+void watch_signals();
+bool signal_came();
+
 /// Ends as programs do that a signal ended: the shell sees 128 + its number.
 void end_by_signal();
 

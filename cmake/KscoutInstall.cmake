@@ -9,7 +9,7 @@ if(TARGET kscout_cuda)
   install(TARGETS kscout_cuda LIBRARY DESTINATION lib/kscout)  # where backend cuda looks, from bin/ and from the library's folder
 endif()
 if(KSCOUT_LAB)
-  # Arrow and LightGBM are used where they lie, in .venv.
+  # Arrow and LightGBM: those of .venv while it is there, else those of the active Python (cli/sibling.cpp).
   set_target_properties(kscout_lab_cli PROPERTIES INSTALL_RPATH "${KSCOUT_ARROW_FOLDER};${KSCOUT_LIGHTGBM_FOLDER}")
   install(TARGETS kscout_lab_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -94,7 +94,7 @@ def train(data: Data, out: PathLike, **options: Any) -> list[dict[str, Any]]:
         kscout.train("train.parquet", "models/mine", targets=["relative"], folds=4)
 
     `options` are those of `kscout train`, with _ for -: targets, schema, rules, folds, leaves, learning_rate, rounds, patience,
-    threads, seed.
+    threads (at most as many as processors), seed. A training that was interrupted goes on with the same call.
     """
     if isinstance(targets := options.get("targets"), (list, tuple)):
         options["targets"] = ",".join(targets)
@@ -114,6 +114,9 @@ def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
 def tune(budget: float = 120, **options: Any) -> dict[str, Any]:
     """Everything for this machine: measures for `budget` seconds, trains, evaluates on unseen sizes, installs the model.
 
-    `options` are those of `kscout tune`, with _ for -: rules, layout, targets, folds, held_out, max_gflop, schema, seed, out.
+        kscout.tune(budget=600)["installed"]     # False: the model that was there is better, see ["why_not_installed"]
+
+    `options` are those of `kscout tune`, with _ for -: rules, layout, targets, folds, held_out, max_gflop, schema, seed, out, replace,
+    restart.
     """
     return _program.run("tune", *_program.flags(budget=budget, **options))

@@ -16,9 +16,14 @@ PROGRAM = Path(__file__).parent / "kscout"
 _CODES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}  # for a program that could not say it in JSON
 
 
+def _environment():
+    """The program looks for Arrow and LightGBM in this Python, unless KSCOUT_PYTHON names another."""
+    return {"KSCOUT_PYTHON": sys.executable, **os.environ}
+
+
 def main():
     """The command `kscout`: the program takes this process over."""
-    os.execv(PROGRAM, ["kscout", *sys.argv[1:]])
+    os.execve(PROGRAM, ["kscout", *sys.argv[1:]], _environment())
 
 
 def _error(status, messages):
@@ -51,7 +56,11 @@ def run(verb, *words, check_may_fail=False):
     `check_may_fail`: exit status 1 (a criterion was missed) still has a result.
     """
     done = subprocess.run(
-        [PROGRAM, verb, *map(str, words), "--format", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PROGRAM, verb, *map(str, words), "--format", "json"],
+        env=_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     if done.returncode == 0 or (check_may_fail and done.returncode == 1):
         return json.loads(done.stdout)

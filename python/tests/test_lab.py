@@ -77,6 +77,13 @@ def test_other_threads_run_while_a_program_works(data, tmp_path):
     assert len(turns) > 1
 
 
+def test_the_program_looks_for_libraries_in_this_python(monkeypatch):
+    monkeypatch.delenv("KSCOUT_PYTHON", raising=False)
+    assert _program._environment()["KSCOUT_PYTHON"] == sys.executable
+    monkeypatch.setenv("KSCOUT_PYTHON", "another")
+    assert _program._environment()["KSCOUT_PYTHON"] == "another"
+
+
 def test_without_a_package_the_message_says_what_to_install(data):
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"

@@ -140,6 +140,36 @@ Device find_device(std::string_view name_or_auto) {
   return std::move(gpus.front());
 }
 
+namespace {
+
+bool differs(const auto& a, const auto& b, std::string_view unit) {
+  if (same_value(a, b)) return false;
+  if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(a)>>) {
+    const bool counted = unit == "1" || unit == "lanes";
+    return counted || !(std::fabs(a - b) <= kDeviceDrift * std::max(a, b));
+  }
+  return true;
+}
+
+std::string fact_text(const auto& fact, std::string_view unit) {
+  std::string text = field_text(fact);
+  if (text.empty() || text == "nan") return "unknown";
+  return unit == "1" ? text : fmt::format("{} {}", text, unit);
+}
+
+}  // namespace
+
+std::string device_difference(const Device& a, const Device& b) {
+  std::string text;
+  for_each_field<Device>([&](const auto& field) {
+    const auto &of_a = a.*field.member, &of_b = b.*field.member;
+    if (!differs(of_a, of_b, field.unit)) return;
+    text += fmt::format("{}{} is {} and {}", text.empty() ? "" : "; ", field.name,
+                        fact_text(of_a, field.unit), fact_text(of_b, field.unit));
+  });
+  return text;
+}
+
 double peak_fp32_gflops(const Device& device) noexcept {
   if (device.kind != DeviceKind::cpu) return Device::unknown;
   const double lanes = device.vector_bytes / sizeof(float);

@@ -70,6 +70,19 @@ std::string amd_gpu_name(std::string_view arch, double units);
 /// does not have (names the nearest), a value of the wrong type or below zero, `kind` missing.
 std::vector<Device> parse_device_presets(std::string_view toml, std::string_view file);
 
+// ---- Whether two descriptions are of one device.
+//
+//     const std::string why = device_difference(before, now);
+//     if (!why.empty()) ...   // "max_clock_mhz is 2595 MHz and 3100 MHz"
+
+/// Of its larger value: so much may a fact with a unit (clock, bytes, bandwidth) differ, since a machine that
+/// measures them at each start finds others.
+inline constexpr double kDeviceDrift = 0.02;
+
+/// Names the facts that tell two devices apart, with both values; empty when there is none. A fact that only
+/// one of them knows is one.
+std::string device_difference(const Device& a, const Device& b);
+
 // ---- Which of the instruction sets that code is compiled for this processor has.
 //
 //     if (best_instruction_set() >= InstructionSet::avx2) ...

@@ -11,6 +11,7 @@
 
 #include <kscout/provider.h>
 
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
@@ -175,15 +176,19 @@ const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
 /// Merges tables with their indices.
 class Merger {
  public:
-  Merger(const Device& device, const ConfigSpace* space, Keep keep) : keep_(keep), space_(space) {
+  Merger(const Device& device, const ConfigSpace* space, Keep keep, bool mixed_devices)
+      : keep_(keep), mixed_devices_(mixed_devices), space_(space) {
     merged_.device = device;
   }
 
   void add(const MeasurementTable& table) {
-    if (!(table.device == merged_.device)) {
+    if (const std::string why = device_difference(merged_.device, table.device);
+        !why.empty() && !mixed_devices_) {
       fail(Errc::invalid_argument,
-           "devices differ ('{}' and '{}', or their facts): keep one dataset per device", merged_.device.name,
-           table.device.name);
+           "devices differ: {}; keep one dataset per device, or have the facts of the first stand for all "
+           "with "
+           "kscout dataset merge --mixed-devices",
+           why);
     }
     std::vector<std::uint32_t> problem_id, config_id;
     for (const auto& problem : table.problems)
@@ -271,6 +276,7 @@ class Merger {
   }
 
   Keep keep_;
+  bool mixed_devices_;
   const ConfigSpace* space_;
   MeasurementTable merged_;
   std::unordered_map<Problem, std::uint32_t> problems_;
@@ -282,9 +288,9 @@ class Merger {
 
 }  // namespace
 
-MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep) {
+MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to merge");
-  Merger merger(tables.front().device, common_space(tables), keep);
+  Merger merger(tables.front().device, common_space(tables), keep, mixed_devices);
   for (const MeasurementTable& table : tables) merger.add(table);
   MeasurementTable merged = merger.take();
   merged.metadata = merge_metadata(tables);

@@ -95,6 +95,12 @@ double share_of_oracle(const Measurement& measured, const Measurement& oracle) n
   return was_timed(measured) ? std::min(1.0, oracle.time_us / measured.time_us) : 0;
 }
 
+bool measured_with_less_care(const Measurement& measured, const Measurement& oracle) noexcept {
+  if (!was_timed(measured)) return false;
+  return measured.status != Status::ok || measured.pass < oracle.pass ||
+         2 * measured.repeats < oracle.repeats;
+}
+
 bool within_noise(const Measurement& a, const Measurement& b) noexcept {
   const auto spread = [](const Measurement& m) { return std::isnan(m.spread) ? 0.0 : m.spread; };
   const double noise = std::max(kLeastNoise, 2 * std::max(spread(a), spread(b)));

@@ -35,6 +35,11 @@ std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows);
 /// Speed of a row over that of the oracle of its problem, at most 1; 0 when it was not timed.
 double share_of_oracle(const Measurement& measured, const Measurement& oracle) noexcept;
 
+/// True when the time of a row deserves less trust than that of the oracle of its problem: it was given up
+/// early, has no second pass where the oracle has one, or less than half of the oracle's samples. A
+/// disturbance of the machine that the oracle's time does not show may be all of the difference.
+bool measured_with_less_care(const Measurement& measured, const Measurement& oracle) noexcept;
+
 /// True when two times cannot be told apart: they differ by less than twice the larger of both spreads, or by
 /// less than kLeastNoise.
 bool within_noise(const Measurement& a, const Measurement& b) noexcept;
@@ -74,14 +79,15 @@ struct EnumWords<Keep> {
                                                             "last",  "mean", "median"};
 };
 /// All rows of tables of one device, provider and op; beside a table of a joint provider those of its members
-/// become its own. Rows that are equal in every value count once (but for Keep::median). Throws
-/// invalid_argument: different devices, or (Keep::error) a key measured twice, naming it. Keep::best makes
-/// oracles optimistic: repeated luck wins. Keep::mean takes the geometric mean of times, weighted by repeats,
-/// after each later table's times of a problem were brought to the level of the first (median ratio): what
-/// several sweeps agree on, whatever state the machine was in. Keep::median takes the median instead (of an
-/// even number the geometric mean of the middle two): what three and more sweeps agree on although one was
-/// disturbed.
-MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep);
+/// become its own. Rows that are equal in every value count once (but for Keep::median). The device is that
+/// of the first; those of the others may differ from it as device_difference allows, or, with
+/// `mixed_devices`, in anything. Throws invalid_argument: different devices, naming the facts, or
+/// (Keep::error) a key measured twice, naming it. Keep::best makes oracles optimistic: repeated luck wins.
+/// Keep::mean takes the geometric mean of times, weighted by repeats, after each later table's times of a
+/// problem were brought to the level of the first (median ratio): what several sweeps agree on, whatever
+/// state the machine was in. Keep::median takes the median instead (of an even number the geometric mean of
+/// the middle two): what three and more sweeps agree on although one was disturbed.
+MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices = false);
 
 /// The problems of the table that `keep` admits, with their rows.
 MeasurementTable table_of_problems(const MeasurementTable& table,

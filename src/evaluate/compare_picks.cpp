@@ -20,7 +20,7 @@ namespace {
 struct PickColumns {
   std::vector<std::size_t> problem;  ///< together they name it
   std::size_t config = 0, efficiency = 0;
-  double unit = 1;  ///< of the efficiency
+  bool may_be_old = false;  ///< efficiency in fractions where no value is above 1; else in percent
   std::optional<std::size_t> rank;
 };
 
@@ -33,12 +33,13 @@ PickColumns pick_columns(const CsvSheet& sheet, const std::string& source) {
     for (std::size_t c = 0; c < end; ++c) columns.push_back(c);
     return columns;
   };
-  if (problem && pick && efficiency) return {{*problem}, *pick, *efficiency, 1, std::nullopt};
-  if (problem && config && efficiency) return {{*problem}, *config, *efficiency, 1, sheet.column("rank")};
+  const bool ours = sheet.column("pick_coarse") || sheet.column("coarse");
+  if (problem && pick && efficiency) return {{*problem}, *pick, *efficiency, !ours, std::nullopt};
+  if (problem && config && efficiency) return {{*problem}, *config, *efficiency, !ours, sheet.column("rank")};
   if (selected && percent && sheet.column("oracle_best_tflops"))
-    return {all_before(*sheet.column("oracle_best_tflops")), *selected, *percent, 0.01, std::nullopt};
+    return {all_before(*sheet.column("oracle_best_tflops")), *selected, *percent, false, std::nullopt};
   if (ml && efficiency && sheet.column("oracle_kernel"))
-    return {all_before(*sheet.column("oracle_kernel")), *ml, *efficiency, 0.01, std::nullopt};
+    return {all_before(*sheet.column("oracle_kernel")), *ml, *efficiency, false, std::nullopt};
   fail(Errc::corrupt_data,
        "{}: no table of picks: it needs columns problem, pick and efficiency (kscout validate --out), or "
        "those of the "
@@ -56,10 +57,10 @@ std::unordered_map<std::string, const JudgedPick*> by_problem(const std::vector<
   return found;
 }
 
-/// A change that must stay within +-limit, or, where only losses count, above -limit.
-Criterion within(std::string what, double change, double limit, std::string_view unit, bool losses_only) {
-  return {std::move(what), change, fmt::format("{} {} {}", losses_only ? ">= -" : "within +-", limit, unit),
-          change >= -limit && (losses_only || change <= limit)};
+/// A change that must stay above -limit, and where gains are limited, too, within +-limit.
+Criterion within(std::string what, double change, double limit, std::string_view unit, bool both_ways) {
+  return {std::move(what), change, fmt::format("{} {} {}", both_ways ? "within +-" : ">= -", limit, unit),
+          change >= -limit && (!both_ways || change <= limit)};
 }
 
 }  // namespace
@@ -90,8 +91,12 @@ std::vector<JudgedPick> read_picks(const std::filesystem::path& file) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), pick.efficiency);
     if (error != std::errc() || end != text.data() + text.size() || !(pick.efficiency >= 0))
       fail(Errc::corrupt_data, "{}: row {}: '{}' is no efficiency", file.string(), r + 1, text);
-    pick.efficiency *= columns.unit;
     picks.push_back(std::move(pick));
+  }
+  const bool fractions =
+      columns.may_be_old && std::ranges::all_of(picks, [](const JudgedPick& p) { return p.efficiency <= 1; });
+  if (!fractions) {
+    for (JudgedPick& pick : picks) pick.efficiency /= 100;
   }
   return picks;
 }
@@ -134,9 +139,9 @@ PickComparison compare_picks(const std::vector<JudgedPick>& before, const std::v
   c.p10 = {quantile(was, 0.1), quantile(is, 0.1)};
   const double p10_change = c.p10.before > 0 ? 100 * (c.p10.after / c.p10.before - 1) : c.p10.points();
   c.criteria = {
-      within("change of the mean", c.mean.points(), limits.mean_points, "points", limits.losses_only),
-      within("change of the median", c.median.points(), limits.median_points, "points", limits.losses_only),
-      within("change of P10", p10_change, limits.p10_percent, "% of the old P10", limits.losses_only),
+      within("change of the mean", c.mean.points(), limits.mean_points, "points", limits.both_ways),
+      within("change of the median", c.median.points(), limits.median_points, "points", limits.both_ways),
+      within("change of P10", p10_change, limits.p10_percent, "% of the old P10", limits.both_ways),
       {"largest loss of a problem", c.worst_points, fmt::format(">= -{} points", limits.drop_points),
        c.worst_points >= -limits.drop_points}};
   return c;

@@ -24,18 +24,19 @@ struct JudgedPick {
 std::vector<JudgedPick> judged_picks(const Evaluation& evaluation);
 
 /// The first choices of a file: per-problem tables and predictions of `evaluate` and `validate`, or
-/// per-problem tables in the public CK Tile tools' columns (efficiency there in percent). Throws not_found,
-/// corrupt_data.
+/// per-problem tables in the public CK Tile tools' columns. Efficiencies are in percent; fractions, which
+/// earlier versions wrote, are told by the columns `pick_coarse` and `coarse` that these tables lack and by
+/// no value above 1. Throws not_found, corrupt_data.
 std::vector<JudgedPick> read_picks(const std::filesystem::path& file);
 
-/// What the public tools accept. They write "%" without saying of what: here mean, median and single problems
-/// count in points of efficiency, P10 relative to the old one.
+/// What a new model may lose. The numbers are those of the public tools, which write "%" without saying of
+/// what: here mean, median and single problems count in points of efficiency, P10 relative to the old one.
 struct AcceptanceLimits {
   double mean_points = 0.5, median_points = 0.5;
   double p10_percent = 2;
   double drop_points = 10;    ///< most that any problem may lose
   double same_points = 0.01;  ///< smaller changes of a problem count as none
-  bool losses_only = false;   ///< gains of mean, median and P10 are always accepted
+  bool both_ways = false;     ///< as the public tools: gains of mean, median and P10 are limited, too
 };
 
 struct PickComparison {

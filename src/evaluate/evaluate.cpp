@@ -90,6 +90,7 @@ PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, con
   if (!pick.unmeasured) {
     pick.measured = row->second;
     pick.efficiency = share_of_oracle(pick.measured, oracle);
+    pick.coarse = measured_with_less_care(pick.measured, oracle);
   }
   return pick;
 }
@@ -267,9 +268,13 @@ Summary summarise(std::span<const ProblemResult* const> results) {
     s.ties += result->tie;
     const bool unmeasured = result->picks.empty() || result->picks.front().unmeasured;
     s.unmeasured += unmeasured;
+    const bool coarse = !result->picks.empty() && result->picks.front().coarse;
+    s.coarse += coarse;
+    if (!coarse) s.mean_without_coarse += efficiency;
     s.failed += !unmeasured && efficiency == 0;
     if (!std::isnan(result->regret_us)) regrets.push_back(result->regret_us);
   }
+  s.mean_without_coarse /= static_cast<double>(s.problems - s.coarse);  // NaN where all are coarse
   s.weighted_mean = weights > 0 ? s.weighted_mean / weights : s.mean;
   s.p90 = quantile(efficiencies, 0.9);
   s.p50 = quantile(efficiencies, 0.5);

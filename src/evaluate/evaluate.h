@@ -89,6 +89,8 @@ struct PickedConfig {
   double efficiency = 0;  ///< time of the oracle / time of this one; 0 when not usable
   Measurement measured;   ///< its row; a default one when unmeasured
   bool unmeasured = false;
+  /// Timed with less care than the oracle (measured_with_less_care): its efficiency may be far off.
+  bool coarse = false;
   double predicted_tflops = Measurement::unknown;
 };
 
@@ -123,6 +125,8 @@ struct Summary {
   double regret_mean_us = 0, regret_p50_us = 0, regret_max_us = 0;  ///< of usable picks
   std::size_t ties = 0;                    ///< picks that are not the oracle and equal it within noise
   std::size_t unmeasured = 0, failed = 0;  ///< picks that count as 0
+  std::size_t coarse = 0;                  ///< picks that were timed with less care than the oracle
+  double mean_without_coarse = 0;          ///< of the other problems; NaN when there are none
 };
 Summary summarise(std::span<const ProblemResult* const> results);
 

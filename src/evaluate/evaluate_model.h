@@ -49,9 +49,10 @@ ModelEvaluation evaluate_model(const std::filesystem::path& model, const Measure
 
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
 std::string evaluation_json(const ModelEvaluation& evaluation);
-/// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k.
+/// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k; what is a fraction in
+/// ProblemResult is in percent.
 std::string evaluation_csv(const ModelEvaluation& evaluation);
-/// One line per (problem, pick): rank, config, predicted and measured TFLOPS, status.
+/// One line per (problem, pick): rank, config, predicted and measured TFLOPS, efficiency in percent, status.
 std::string predictions_csv(const ModelEvaluation& evaluation);
 
 /// A command that repeats the model's choice on the problem, and one that runs the oracle's config.

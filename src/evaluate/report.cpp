@@ -43,7 +43,9 @@ Json summary_json(const Summary& s) {
             {"max", number(s.regret_max_us)}}},
           {"ties_within_noise", s.ties},
           {"unmeasured_picks", s.unmeasured},
-          {"failed_picks", s.failed}};
+          {"failed_picks", s.failed},
+          {"coarse_picks", s.coarse},
+          {"mean_without_coarse", percent(s.mean_without_coarse)}};
 }
 
 Json calibration_json(const Calibration& c) {
@@ -65,7 +67,7 @@ Json reliability_json(const Reliability& r) {
   for (std::size_t i = 0; i < r.bins.size(); ++i) {
     const Reliability::Bin& bin = r.bins[i];
     if (bin.claims == 0) continue;
-    bins.push_back({{"from", static_cast<double>(i) / 10},
+    bins.push_back({{"from", 10 * i},
                     {"problems", bin.claims},
                     {"claimed", percent(bin.claimed)},
                     {"observed", percent(bin.observed)},
@@ -82,6 +84,16 @@ Json reliability_json(const Reliability& r) {
           {"bins", std::move(bins)}};
 }
 
+/// A cell of numbers that may be unknown.
+std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
+
+/// A fraction in percent, as everywhere outside of the program.
+std::string percent_cell(double fraction) { return cell(100 * fraction); }
+
+std::string status_of(const PickedConfig& pick) {
+  return pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
+}
+
 Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
   Json json = {{"problem", print(r.problem)},
                {"efficiency", percent(r.efficiency())},
@@ -92,17 +104,11 @@ Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
     const PickedConfig& pick = r.picks.front();
     json["pick"] = config_name(r.problem, pick.config);
     json["pick_time_us"] = number(pick.measured.time_us);
-    json["pick_status"] = pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
+    json["pick_status"] = status_of(pick);
+    json["pick_coarse"] = pick.coarse;
   }
   json["reproduce"] = reproduce_command(e, r);
   return json;
-}
-
-/// A cell of numbers that may be unknown.
-std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
-
-std::string status_of(const PickedConfig& pick) {
-  return pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
 }
 
 constexpr std::size_t kWorst = 10;
@@ -152,29 +158,31 @@ std::string evaluation_json(const ModelEvaluation& e) {
 std::string evaluation_csv(const ModelEvaluation& e) {
   std::string out =
       "problem,efficiency,top_3,top_5,top_8,ndcg_at_8,regret_us,tie,pick,pick_status,pick_time_us,"
-      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool,pool_best,confidence\n";
+      "pick_predicted_tflops,oracle,oracle_time_us,oracle_tflops,pool,pool_best,confidence,pick_coarse\n";
   for (const ProblemResult* r : worst_first(e.evaluation)) {
     const PickedConfig none;
     const PickedConfig& pick = r->picks.empty() ? none : r->picks.front();
-    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
-                       r->efficiency(), r->top[1], r->top[2], r->top[3], r->ndcg, cell(r->regret_us), r->tie,
+    out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", print(r->problem),
+                       percent_cell(r->efficiency()), percent_cell(r->top[1]), percent_cell(r->top[2]),
+                       percent_cell(r->top[3]), percent_cell(r->ndcg), cell(r->regret_us), r->tie,
                        r->picks.empty() ? "" : config_name(r->problem, pick.config),
                        r->picks.empty() ? "none" : status_of(pick), cell(pick.measured.time_us),
                        cell(pick.predicted_tflops), config_name(r->problem, r->oracle),
                        r->oracle_measured.time_us, cell(tflops_of(r->problem, r->oracle_measured)), r->pool,
-                       r->pool_best, cell(r->confidence));
+                       percent_cell(r->pool_best), percent_cell(r->confidence), pick.coarse);
   }
   return out;
 }
 
 std::string predictions_csv(const ModelEvaluation& e) {
-  std::string out = "problem,rank,config,predicted_tflops,measured_tflops,efficiency,status\n";
+  std::string out = "problem,rank,config,predicted_tflops,measured_tflops,efficiency,status,coarse\n";
   for (const ProblemResult& r : e.evaluation.results) {
     for (std::size_t i = 0; i < r.picks.size(); ++i) {
       const PickedConfig& pick = r.picks[i];
-      out += fmt::format("{},{},{},{},{},{},{}\n", print(r.problem), i + 1,
+      out += fmt::format("{},{},{},{},{},{},{},{}\n", print(r.problem), i + 1,
                          config_name(r.problem, pick.config), cell(pick.predicted_tflops),
-                         cell(tflops_of(r.problem, pick.measured)), pick.efficiency, status_of(pick));
+                         cell(tflops_of(r.problem, pick.measured)), percent_cell(pick.efficiency),
+                         status_of(pick), pick.coarse);
     }
   }
   return out;

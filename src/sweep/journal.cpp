@@ -57,13 +57,23 @@ SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& sp
   return {merge_journals(folder, hash, limits), std::move(plan), hash};
 }
 
-MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces) {
+MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces,
+                            std::size_t* unfinished) {
   SweepState state = read_state(folder, spaces);
+  const WorkQueue queue(state.plan, measuring_order(state.plan), state.rows, state.deaths);
+  std::set<std::uint32_t> begun;
   MeasurementTable table;
   table.device = state.plan.device;
   table.problems = std::move(state.plan.problems);
   table.configs = std::move(state.plan.configs);
-  for (const auto& row : state.rows) table.rows.push_back({row.key.problem, row.key.config, row.measured});
+  for (const auto& row : state.rows) {
+    if (queue.is_done(row.key.problem)) {
+      table.rows.push_back({row.key.problem, row.key.config, row.measured});
+    } else {
+      begun.insert(row.key.problem);
+    }
+  }
+  if (unfinished) *unfinished = begun.size();
   table.metadata = state.plan.provenance;
   if (!state.clocks_mhz.empty()) {
     const auto [low, high] = std::ranges::minmax(state.clocks_mhz);

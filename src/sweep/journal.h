@@ -28,10 +28,13 @@ struct SweepState : JournalContents {
 /// Throws not_found (no manifest), corrupt_data (naming file and line), device_failure.
 SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
 
-/// Everything measured. Metadata: provider, backend, rules, filter, seed, every protocol field as
-/// protocol.<name>, the provenance of the manifest, and clock_mhz_min and clock_mhz_max where the device
-/// told.
-MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
+/// The problems that were measured to their end. One that is still in its passes, where a sweep was
+/// interrupted or its budget ended, is left out: its times are those of a first look, and its fastest config
+/// may not have had its turn. `unfinished`, where given, is how many those are. Metadata: provider, backend,
+/// rules, filter, seed, every protocol field as protocol.<name>, the provenance of the manifest, and
+/// clock_mhz_min and clock_mhz_max where the device told.
+MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space,
+                            std::size_t* unfinished = nullptr);
 
 /// The journal of a shard: "journal.log", "journal-2of4.log".
 std::string journal_name(int shard, int shards);

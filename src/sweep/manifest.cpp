@@ -1,4 +1,7 @@
 // The manifest of a sweep folder: SweepPlan as JSON and back.
+#include <algorithm>
+
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/hash.h"
@@ -60,6 +63,34 @@ std::string short_text(const Json& value) {
   return text;
 }
 
+/// Where two values of a key first differ: "protocol.rounds is 10, yours 24", "problems has 40 entries, yours
+/// 80". What is long is told apart by its first entry that differs, since its beginnings may be equal.
+std::string difference(const std::string& name, const Json& there, const Json& mine) {
+  if (there.is_object() && mine.is_object()) {
+    for (const auto& [key, value] : mine.items()) {
+      const Json other = there.value(key, Json());
+      if (other != value) return difference(name + "." + key, other, value);
+    }
+  }
+  if (there.is_array() && mine.is_array()) {
+    for (std::size_t i = 0; i < std::min(there.size(), mine.size()); ++i) {
+      if (there[i] != mine[i]) return difference(fmt::format("{}[{}]", name, i), there[i], mine[i]);
+    }
+    return fmt::format("{} has {} entries, yours {}", name, there.size(), mine.size());
+  }
+  return fmt::format("{} is {}, yours {}", name, short_text(there), short_text(mine));
+}
+
+/// Facts that drift (a clock that is calibrated at each start) do not make another sweep: those of the sweep
+/// that is there stay.
+void forgive_drift(const Json& there, Json& mine) {
+  const auto device = there.find("device");
+  if (device == there.end() || *device == mine["device"]) return;
+  const Device before = record_from_json<Device>(*device, "device"),
+               now = record_from_json<Device>(mine["device"], "device");
+  if (device_difference(before, now).empty()) mine["device"] = *device;
+}
+
 Json parse_manifest(const std::filesystem::path& path) {
   if (is_absent(path)) {
     fail(Errc::not_found, "{}: no sweep here; start one with kscout sweep --out {}", path.string(),
@@ -84,7 +115,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   std::filesystem::create_directories(folder, error);
   if (error) fail(Errc::device_failure, "{}: cannot create the folder: {}", folder.string(), error.message());
   const auto path = folder / kManifestName;
-  const Json mine = identity_json(plan);
+  Json mine = identity_json(plan);
   if (!std::filesystem::exists(path)) {
     Json manifest = mine;
     manifest["provenance"] = plan.provenance;
@@ -92,13 +123,12 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   }
   Json there = parse_manifest(path);
   there.erase("provenance");
-  if (there != mine) {
-    for (const auto& [key, value] : mine.items()) {
-      if (there.value(key, Json()) == value) continue;
-      fail(Errc::invalid_argument,
-           "{} holds another sweep: its {} is {}, yours {}; use another folder or the same arguments",
-           folder.string(), key, short_text(there.value(key, Json())), short_text(value));
-    }
+  forgive_drift(there, mine);
+  for (const auto& [key, value] : mine.items()) {
+    const Json other = there.value(key, Json());
+    if (other == value) continue;
+    fail(Errc::invalid_argument, "{} holds another sweep: its {}; use another folder or the same arguments",
+         folder.string(), difference(key, other, value));
   }
   return hash_of(mine);
 }

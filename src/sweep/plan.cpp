@@ -15,6 +15,7 @@
 
 #include "backend/library/library_backend.h"
 #include "core/build_info.h"
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
@@ -189,11 +190,8 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
 
 SweepPlan contenders_again(const SweepState& before, const Device& device) {
   const SweepPlan& whole = before.plan;
-  if (!(whole.device == device)) {
-    fail(Errc::invalid_argument,
-         "this device ('{}') is not the one that was measured ('{}'), or other facts are known of it",
-         device.name, whole.device.name);
-  }
+  if (const std::string why = device_difference(whole.device, device); !why.empty())
+    fail(Errc::invalid_argument, "this device is not the one that was measured: {}", why);
   SweepPlan plan = whole;
   plan.seed = whole.seed + 1;
   plan.provenance = host_provenance();

@@ -52,6 +52,8 @@ class WorkQueue {
 
   /// Fastest ok row of pass 1; infinite without one.
   double best_us(std::uint32_t problem) const;
+  /// Nothing of it is left.
+  bool is_done(std::uint32_t problem) const { return done_.contains(problem); }
   /// Problems of the order with nothing left.
   std::size_t problems_done() const noexcept { return done_.size(); }
 

@@ -199,6 +199,10 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
       grew = grew || !fold.finished;
     }
     const bool last = !grew || round == parameters.rounds;
+    if (progress) {
+      progress(fmt::format("{}: {} trees x {} folds, best selection efficiency {:.2f} % at {}", word(target),
+                           round, count, 100 * std::max(best, 0.0), result.rounds));
+    }
     if (!last && round % parameters.check_every != 0) continue;
     collect_out_of_fold(folds, scores);
     const auto summary = summarise(
@@ -209,10 +213,6 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
       result.rounds = round;
       result.efficiency = summary;
       result.out_of_fold = scores;
-    }
-    if (progress) {
-      progress(fmt::format("{}: {} trees x {} folds, selection efficiency {:.2f} % (best {:.2f} % at {})",
-                           word(target), round, count, 100 * summary.mean, 100 * best, result.rounds));
     }
     if (last || (result.rounds > 0 && round - result.rounds >= parameters.patience)) break;
   }

@@ -199,10 +199,15 @@ Json importances(const TrainedTarget& target, const Schema& schema) {
 
 void write_json(const fs::path& file, const Json& json) { write_file_atomically(file, readable_json(json)); }
 
-/// A new, empty folder beside `folder`; removed with its content unless release() was called.
+/// A folder of this process beside `folder`.
+fs::path beside(const fs::path& folder, std::string_view what) {
+  return folder.string() + fmt::format(".{}.{}", getpid(), what);
+}
+
+/// A new, empty folder beside `folder`; removed with its content unless it was put in its place.
 class Staging {
  public:
-  explicit Staging(const fs::path& folder) : path_(folder.string() + fmt::format(".{}.part", getpid())) {
+  explicit Staging(const fs::path& folder) : path_(beside(folder, "part")) {
     fs::remove_all(path_);
     fs::create_directories(path_);
   }
@@ -215,8 +220,10 @@ class Staging {
 
   /// Puts the finished folder in the place of the old one.
   void replace(const fs::path& folder) {
-    const fs::path old = folder.string() + fmt::format(".{}.old", getpid());
+    const fs::path old = beside(folder, "old");
     const bool had = fs::exists(folder);
+    if (had && fs::exists(folder / kKeptMeasurements))
+      fs::copy_file(folder / kKeptMeasurements, path_ / kKeptMeasurements);
     if (had) fs::rename(folder, old);
     fs::rename(path_, folder);
     if (had) fs::remove_all(old);
@@ -226,16 +233,53 @@ class Staging {
   fs::path path_;
 };
 
+void refuse_foreign_folder(const fs::path& folder) {
+  if (fs::exists(folder) && !fs::is_directory(folder))
+    fail(Errc::invalid_argument, "{} is a file: give a new folder, or an old model's", folder.string());
+  if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(folder / "model.ksf")) {
+    fail(Errc::invalid_argument, "{} holds other files and no model: give a new folder, or an old model's",
+         folder.string());
+  }
+}
+
 }  // namespace
 
-void write_model_folder(const fs::path& given, const TrainingResult& result, const Origin& origin) {
-  fs::path folder = given.lexically_normal();
-  if (!folder.has_filename()) folder = folder.parent_path();  // "models/x/" is "models/x"
+fs::path without_slash(const fs::path& given) {
+  const fs::path folder = given.lexically_normal();
+  return folder.has_filename() ? folder : folder.parent_path();
+}
+
+void check_model_folder(const fs::path& given) {
+  const fs::path folder = without_slash(given);
   try {
-    if (fs::exists(folder) && !fs::is_empty(folder) && !fs::exists(folder / "model.ksf")) {
-      fail(Errc::invalid_argument, "{} holds other files and no model: give a new folder, or an old model's",
-           folder.string());
+    refuse_foreign_folder(folder);
+    const Staging writable(folder);
+  } catch (const fs::filesystem_error& error) {
+    fail(Errc::device_failure, "no model can be written there: {}", error.what());
+  }
+}
+
+void install_model_folder(const fs::path& from, const fs::path& given) {
+  const fs::path to = without_slash(given), old = beside(to, "old");
+  try {
+    const bool had = fs::exists(to / "model.ksf");
+    if (had) {
+      fs::remove_all(to / kPreviousModel);
+      fs::rename(to, old);
+    } else {
+      fs::remove(to);  // an empty folder, if anything
     }
+    fs::rename(from, to);
+    if (had) fs::rename(old, to / kPreviousModel);
+  } catch (const fs::filesystem_error& error) {
+    fail(Errc::device_failure, "{}", error.what());
+  }
+}
+
+void write_model_folder(const fs::path& given, const TrainingResult& result, const Origin& origin) {
+  const fs::path folder = without_slash(given);
+  try {
+    refuse_foreign_folder(folder);
     Staging staging(folder);
     const fs::path& to = staging.path();
     write_file_atomically(to / "model.ksf", result.model.bytes());

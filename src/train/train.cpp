@@ -10,6 +10,7 @@
 
 #include <kscout/provider.h>
 
+#include "core/build_info.h"
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
@@ -18,6 +19,7 @@
 #include "family/family_file.h"
 #include "forest/lightgbm.h"
 #include "train/best_tflops.h"
+#include "train/checkpoint.h"
 #include "train/cross_validate.h"
 #include "train/warm_start.h"
 
@@ -105,9 +107,31 @@ void mine_hard_problems(const TrainingSet& set, lightgbm::Dataset& whole, const 
   whole.set_weights(best);
 }
 
+std::string bits_of(double value) { return fmt::format("{:x}", std::bit_cast<std::uint64_t>(value)); }
+
+/// Changes with whatever decides the trees of a target, but for what the target itself adds.
+std::string identity_of_training(const TrainingSet& set, const Device& device, const Schema& schema,
+                                 const TrainOptions& options) {
+  const TrainParameters& p = options.parameters;
+  return fmt::format("{} {} {:x} {} {} {} {} {} {} {} {} {} {} {} {}", build_info().git,
+                     fingerprint_of(set, device), fields_hash(device), hash_digits(schema.hash()), p.rounds,
+                     p.least_rounds, p.check_every, p.patience, bits_of(p.near_best_weight), options.folds,
+                     word(options.fold_by), options.hard_rounds, bits_of(options.handicap.share),
+                     options.handicap.where, options.warm_start.string());
+}
+
+std::string identity_of_target(const std::string& training, const std::string& parameters,
+                               const std::vector<double>& start, const LightgbmTarget* earlier) {
+  std::uint64_t hash = text_hash(training + parameters);
+  for (const double score : start) hash = mix_hash(hash, std::bit_cast<std::uint64_t>(score));
+  if (earlier) hash = text_hash(lightgbm_text(earlier->model), hash);
+  return hash_digits(hash);
+}
+
 TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, const Schema& schema,
                            Target target, const std::vector<std::uint32_t>& fold_of,
-                           const TrainOptions& options, const WarmStart* warm, const Progress& progress) {
+                           const TrainOptions& options, const WarmStart* warm, const std::string& training,
+                           const Progress& progress) {
   whole.set_labels(labels_of(set, target));
   const LightgbmTarget* const earlier = warm ? warm->find(target) : nullptr;
   TrainParameters growing = options.parameters;
@@ -115,13 +139,23 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   const std::vector<double> start = start_scores(set, earlier);
   if (warm) whole.set_start(start);
   if (warm && !earlier && progress) progress(fmt::format("{}: no earlier model, from nothing", word(target)));
+  const std::string parameters = lightgbm_parameters(options.parameters, target, schema);
+  const Checkpoint checkpoint(options.checkpoint, identity_of_target(training, parameters, start, earlier));
+  std::optional<TrainedTarget> before = checkpoint.load(target);
+  if (before && progress) progress(fmt::format("{}: kept in {}", word(target), options.checkpoint.string()));
+  if (before && !before->text.empty()) return std::move(*before);
   TrainedTarget trained{.target = target,
-                        .validation = cross_validate(set, whole, schema, target, fold_of, growing, progress),
+                        .validation = {},
                         .text = {},
                         .split_counts = {},
                         .earlier_trees = warm ? warm->trees(target) : 0};
+  if (before) {
+    trained.validation = std::move(before->validation);
+  } else {
+    trained.validation = cross_validate(set, whole, schema, target, fold_of, growing, progress);
+    checkpoint.save(trained);
+  }
   mine_hard_problems(set, whole, schema, fold_of, options, growing, progress, trained);
-  const std::string parameters = lightgbm_parameters(options.parameters, target, schema);
   // A copy of the rows: groups set for ranking must not stay with the other targets.
   std::vector<std::int32_t> all(set.row_count());
   for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<std::int32_t>(r);
@@ -130,10 +164,12 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   lightgbm::Booster booster(data, parameters);
   const int rounds = trained.validation.rounds;
   for (int round = 0; round < rounds && booster.update(); ++round) {
+    if (progress) progress(fmt::format("{}: all rows, {} of {} trees", word(target), round + 1, rounds));
   }
   if (earlier) booster.put_before(lightgbm::Booster(lightgbm_text(earlier->model)));
   trained.text = booster.text(trained.earlier_trees + rounds);
   trained.split_counts = booster.split_counts(trained.earlier_trees + rounds, set.features);
+  checkpoint.save(trained);
   return trained;
 }
 
@@ -275,13 +311,14 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     const Signature signature = signature_of(set.problems.front());
     warm = read_warm_start(options.warm_start, *schema, signature, tables.front().device);
   }
+  const std::string training = identity_of_training(set, tables.front().device, *schema, options);
   std::vector<TrainedTarget> trained;
   for (const Target target : options.targets) {
     // Also those that the target before left behind.
     if (options.parameters.near_best_weight > 0 || options.hard_rounds > 0)
       whole.set_weights(plain_weights(set, options.parameters.near_best_weight));
-    trained.push_back(
-        train_target(set, whole, *schema, target, fold_of, options, warm ? &*warm : nullptr, progress));
+    trained.push_back(train_target(set, whole, *schema, target, fold_of, options, warm ? &*warm : nullptr,
+                                   training, progress));
   }
   std::ranges::stable_sort(trained, std::ranges::greater{},
                            [](const TrainedTarget& t) { return t.validation.efficiency.mean; });

@@ -36,6 +36,9 @@ struct TrainOptions {
   /// Times that problems whose choices were bad out of fold get more weight (1 to 5) and training is tried
   /// again. The weights that choose best out of fold stay, those without any if none is better.
   int hard_rounds = 0;
+  /// Folder in which finished targets are kept until the caller removes it: the same training goes on from
+  /// them (train/checkpoint.h). Empty: none is kept.
+  std::filesystem::path checkpoint = {};
 };
 
 struct TrainedTarget {
@@ -64,7 +67,8 @@ struct TrainingResult {
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
 
 /// `families`: the candidates of the model, one per signature; those of signatures without measurements are
-/// dropped. Throws invalid_argument when there is too little to train on.
+/// dropped. `progress` is called after every tree, and may throw to end the training. Throws invalid_argument
+/// when there is too little to train on.
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress);
@@ -79,12 +83,29 @@ struct Origin {
   std::size_t data_rows = 0;                    ///< before filtering
 };
 
+/// The dataset that `tune` leaves in a model's folder.
+inline constexpr const char* kKeptMeasurements = "measurements.parquet";
+/// The model before, in the folder of the one that took its place.
+inline constexpr const char* kPreviousModel = "previous";
+
+/// "models/x/" is "models/x", so that names can be made from it.
+std::filesystem::path without_slash(const std::filesystem::path& folder);
+
+/// Whether a model can be written to the folder, to be asked before the training. Creates the folders above
+/// it. Throws invalid_argument when it is a file or holds files but no model, device_failure when nothing can
+/// be written there.
+void check_model_folder(const std::filesystem::path& folder);
+
 /// Writes model.ksf, feature_spec.json, train_manifest.json, training_sizes.parquet,
 /// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
 /// (docs/formats/model-folder.md) into a folder beside `folder`, then renames: an old model stays until the
-/// new one is complete. Throws device_failure.
+/// new one is complete. Measurements that `tune` left in it stay. Throws as check_model_folder.
 void write_model_folder(const std::filesystem::path& folder, const TrainingResult& result,
                         const Origin& origin);
+
+/// Renames the finished model folder `from` to `to`, in the same file system. A model that was there stays
+/// inside it as kPreviousModel, in the place of an older one. Throws device_failure.
+void install_model_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.
 

@@ -133,6 +133,58 @@ TEST_F(SweepFaults, AnotherSweepMayNotShareTheFolder) {
   }
 }
 
+TEST_F(SweepFaults, TheFirstDifferenceOfAnotherSweepIsNamed) {
+  SweepPlan plan = toy::quick_plan(2, 3);
+  plan.device.max_clock_mhz = 2000;
+  sweep(plan);
+  const auto expect_named = [&](const SweepPlan& other, std::string_view difference) {
+    try {
+      sweep(other);
+      FAIL() << "accepted; expected: " << difference;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find(difference), std::string_view::npos) << error.what();
+    }
+  };
+  SweepPlan other = plan;
+  other.protocol.rounds = 3;
+  expect_named(other, "its protocol.rounds is 2, yours 3");
+  other = toy::quick_plan(3, 3);
+  other.device = plan.device;
+  expect_named(other, "its problems has 2 entries, yours 3");
+  other = plan;
+  std::swap(other.problems[0], other.problems[1]);
+  expect_named(other, "its problems[0] is ");
+  other = plan;
+  other.device.max_clock_mhz = 3000;
+  expect_named(other, "its device.max_clock_mhz is 2000.0, yours 3000.0");
+}
+
+TEST_F(SweepFaults, AClockThatDriftedMakesNoOtherSweep) {
+  SweepPlan plan = toy::quick_plan(2, 3);
+  plan.device.max_clock_mhz = 2595;
+  sweep(plan);
+  const auto rows = table().rows;
+  plan.device.max_clock_mhz = 2596;
+  EXPECT_EQ(sweep(plan).progress.rows, 0u);
+  EXPECT_EQ(table().rows, rows);
+  EXPECT_EQ(table().device.max_clock_mhz, 2595);
+}
+
+TEST_F(SweepFaults, AProblemThatTheBudgetCutIsLeftOut) {
+  std::vector<KernelConfig> configs = {toy::config(Behaviour::hang, 0)};
+  for (int c = 0; c < 12; ++c) configs.push_back(toy::config(Behaviour::good, c));
+  const auto plan = toy::plan({make_gemm(4, 4, 4)}, configs);
+  EXPECT_EQ(sweep(plan, {.budget_s = 2, .item_limit_s = 60}).ended, "budget");
+  ASSERT_FALSE(read_state(folder_.path(), toy::space).rows.empty())
+      << "some were measured before the one that hangs";
+  std::size_t unfinished = 0;
+  EXPECT_TRUE(read_sweep(folder_.path(), toy::space, &unfinished).rows.empty());
+  EXPECT_EQ(unfinished, 1u);
+  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2}).ended, "done");
+  EXPECT_GE(read_sweep(folder_.path(), toy::space, &unfinished).rows.size(), configs.size());
+  EXPECT_EQ(unfinished, 0u);
+}
+
 TEST_F(SweepFaults, BudgetEndsAndTheNextRunContinues) {
   const auto plan = toy::plan({make_gemm(4, 4, 4), make_gemm(5, 4, 4)},
                               {toy::config(Behaviour::hang, 0), toy::config(Behaviour::good, 0)});
@@ -150,8 +202,7 @@ TEST_F(SweepFaults, StopKeepsWhatWasMeasured) {
                                      if (p.rows >= 25) stop = true;
                                    }});
   EXPECT_EQ(report.ended, "interrupted");
-  const std::size_t kept = table().rows.size();
-  EXPECT_GE(kept, 25u);
+  EXPECT_GE(read_state(folder_.path(), toy::space).rows.size(), 25u);
   EXPECT_EQ(read_state(folder_.path(), toy::space).last_end, "interrupted");
   const auto rest = sweep(plan);
   EXPECT_EQ(rest.ended, "done");

@@ -14,6 +14,7 @@
 #include "dataset/operations.h"
 #include "dataset/parquet.h"
 #include "dataset_fixture.h"
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -286,6 +287,28 @@ TEST(DatasetMerge, MeanIsWhatSweepsAgreeOnWhateverTheMachinesState) {
   EXPECT_NEAR(merged.rows[1].measured.time_us, 20, 1e-9);
   EXPECT_NEAR(merged.rows[2].measured.time_us, 44, 1e-9);
   EXPECT_EQ(merged.rows[2].measured.repeats, 20);
+}
+
+TEST(DatasetMerge, DriftOfMeasuredFactsIsNoOtherDevice) {
+  MeasurementTable a = timed({10, 20}), b = timed({10, 20, 30});
+  a.device.max_clock_mhz = 2595;
+  b.device.max_clock_mhz = 2596;
+  const MeasurementTable merged = merge(std::vector{a, b}, Keep::error);
+  EXPECT_EQ(merged.rows.size(), 3u);
+  EXPECT_EQ(merged.device.max_clock_mhz, 2595);
+
+  b.device.max_clock_mhz = 3100;
+  b.device.cores = 3;
+  test::expect_error(Errc::invalid_argument,
+                     {"cores is 2 and 3", "max_clock_mhz is 2595 MHz and 3100 MHz", "--mixed-devices"}, [&] {
+                       merge(std::vector{a, b}, Keep::error);
+                     });
+  EXPECT_EQ(merge(std::vector{a, b}, Keep::error, /*mixed_devices=*/true).device.max_clock_mhz, 2595);
+  b = a;
+  b.device.max_clock_mhz = Device::unknown;
+  test::expect_error(Errc::invalid_argument, {"max_clock_mhz is 2595 MHz and unknown"}, [&] {
+    merge(std::vector{a, b}, Keep::error);
+  });
 }
 
 TEST(DatasetMerge, MetadataListEveryValueOnce) {

@@ -8,8 +8,12 @@
 #include <set>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <rapidcheck/gtest.h>
 
+#include <kscout/family.h>
+
+#include "core/csv.h"
 #include "dataset/operations.h"
 #include "dataset/problem_sizes.h"
 #include "dataset_fixture.h"
@@ -118,6 +122,54 @@ TEST(Evaluate, TiesWithinNoiseAreShownAndNotForgiven) {
   EXPECT_EQ(e.overall.ties, 1u);
   EXPECT_DOUBLE_EQ(e.results[0].efficiency(), 100.0 / 101);
   EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0);
+}
+
+TEST(Evaluate, PicksTimedWithLessCareThanTheOracleAreFlaggedAndCounted) {
+  MeasurementTable table = table_of({{50, 90}, {50, 90}, {50, 90}, {50, 90}});
+  const auto again = [&](std::uint32_t problem, std::uint32_t config, double us, Status status, int repeats) {
+    Measurement measured = timed(us, status, 2);
+    measured.repeats = repeats;
+    table.rows.push_back({problem, config, measured});
+  };
+  for (std::uint32_t p = 0; p < 4; ++p) again(p, 0, 50, Status::ok, 24);
+  again(0, 1, 90, Status::ok, 24);                                         // as carefully
+  again(1, 1, 90, Status::raced, 24);                                      // given up after its looks
+  again(2, 1, 90, Status::ok, 11);                                         // its rounds ended early
+  Evaluation e = evaluate(table, larger_is_better, measured_pool(table));  // of the last only a first pass
+  ASSERT_EQ(e.results.size(), 4u);
+  for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(e.results[p].picks[0].coarse, p > 0) << p;
+  EXPECT_EQ(e.overall.coarse, 3u);
+  EXPECT_DOUBLE_EQ(e.overall.mean_without_coarse, 50.0 / 90);
+
+  // In every output efficiencies are in percent.
+  ModelEvaluation report;
+  report.evaluation = std::move(e);
+  for (ProblemResult& result : report.evaluation.results) {
+    result.picks[0].measured.time_us = 90;
+    // Names are the provider's; that of these tests is not registered.
+    for (KernelConfig* config : {&result.oracle, &result.picks[0].config, &result.picks[1].config})
+      *config =
+          enumerate({"native", signature_of(make_gemm(1, 1, 1)), device_preset("epyc-7763"), "tiny", ""})
+              .configs[0];
+  }
+  const CsvSheet csv = read_csv(evaluation_csv(report), "e.csv");
+  const auto cell = [&](const char* name) { return csv.rows.at(0).at(*csv.column(name)); };
+  EXPECT_NEAR(std::stod(cell("efficiency")), 100 * 50.0 / 90, 1e-9);
+  EXPECT_NEAR(std::stod(cell("top_3")), 100, 1e-9);
+  EXPECT_NEAR(std::stod(cell("pool_best")), 100, 1e-9);
+  const CsvSheet predictions = read_csv(predictions_csv(report), "p.csv");
+  EXPECT_NEAR(std::stod(predictions.rows.at(0).at(*predictions.column("efficiency"))), 100 * 50.0 / 90, 1e-9);
+  const auto json = nlohmann::json::parse(evaluation_json(report));
+  EXPECT_NEAR(json["worst"][0]["efficiency"].get<double>(), 100 * 50.0 / 90, 1e-9);
+  EXPECT_EQ(json["coarse_picks"], 3);
+}
+
+TEST(Evaluate, BinsOfClaimsAreInPercent) {
+  ModelEvaluation report;
+  report.evaluation.reliability = reliability(std::vector<Claim>{{0.75, true}});
+  const auto bin = nlohmann::json::parse(evaluation_json(report))["confidence"]["bins"][0];
+  EXPECT_EQ(bin["from"], 70);
+  EXPECT_EQ(bin["claimed"], 75);
 }
 
 TEST(Evaluate, EqualScoresKeepFamilyOrder) {

@@ -269,6 +269,94 @@ TEST(Train, EqualDataGivesEqualBytes) {
   EXPECT_NE(train_toy(other).model.bytes(), again.model.bytes());
 }
 
+/// Ends a training as Ctrl-C does.
+struct Stopped {};
+
+TEST(Train, AnInterruptedTrainingGoesOnFromFinishedTargets) {
+  const test::TemporaryFolder temporary;
+  TrainOptions options = quick_options();
+  options.checkpoint = temporary / "kept";
+  const MeasurementTable table = toy::measurements(120, 3);
+  const auto train_until = [&](const Progress& progress) {
+    return train(std::span(&table, 1),
+                 {toy::family(Layout::rcr), toy::family(Layout::crr), toy::family(Layout::ccr)},
+                 toy::schema(), options, progress);
+  };
+  // Once within the first target's last forest, once within the second target.
+  const std::string first(word(options.targets[0])), second(word(options.targets[1]));
+  EXPECT_THROW(train_until([&](const std::string& text) {
+                 if (text.starts_with(first + ": all rows, 3 of")) throw Stopped{};
+               }),
+               Stopped);
+  EXPECT_TRUE(std::filesystem::exists(options.checkpoint / (first + ".cbor")));
+  EXPECT_THROW(train_until([&](const std::string& text) {
+                 EXPECT_FALSE(text.starts_with(first + ": 1 trees")) << "cross-validated before";
+                 if (text.starts_with(second + ": 20 trees")) throw Stopped{};
+               }),
+               Stopped);
+  bool again = false, kept = false;
+  const TrainingResult resumed = train_until([&](const std::string& text) {
+    again = again || text.starts_with(first + ": all rows");
+    kept = kept || text.starts_with(first + ": kept in ");
+  });
+  EXPECT_TRUE(kept);
+  EXPECT_FALSE(again) << "the first target was finished";
+  EXPECT_EQ(resumed.model.bytes(), trained().model.bytes());
+  for (std::size_t i = 0; i < resumed.targets.size(); ++i) {
+    EXPECT_EQ(resumed.targets[i].split_counts, trained().targets[i].split_counts);
+    EXPECT_EQ(resumed.targets[i].validation.curve, trained().targets[i].validation.curve);
+  }
+  // Of another training nothing is taken, nor from a damaged file.
+  options.parameters.seed = 7;
+  bool fresh = false;
+  const auto sees_first_tree = [&](const std::string& text) {
+    fresh = fresh || text.starts_with(first + ": 1 trees");
+  };
+  train_until(sees_first_tree);
+  EXPECT_TRUE(fresh);
+  for (const Target target : options.targets)
+    std::ofstream(options.checkpoint / (std::string(word(target)) + ".cbor")) << "damaged";
+  fresh = false;
+  train_until(sees_first_tree);
+  EXPECT_TRUE(fresh);
+}
+
+TEST(ModelFolder, ANewModelKeepsTheOneBefore) {
+  const test::TemporaryFolder temporary;
+  const auto write = [](const std::filesystem::path& file, const char* text) {
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  const auto model = temporary / "model", fresh = temporary / "fresh";
+  for (const char* const name : {"first", "second", "third"}) {
+    write(fresh / "model.ksf", name);
+    install_model_folder(fresh, temporary / "model/");
+    EXPECT_EQ(read_file(model / "model.ksf"), name);
+    EXPECT_FALSE(std::filesystem::exists(fresh));
+  }
+  EXPECT_EQ(read_file(model / "previous/model.ksf"), "second");
+  EXPECT_FALSE(std::filesystem::exists(model / "previous/previous"));
+}
+
+TEST(ModelFolder, IsCheckedBeforeTheTraining) {
+  const test::TemporaryFolder temporary;
+  check_model_folder(temporary / "new/model");
+  EXPECT_FALSE(std::filesystem::exists(temporary / "new/model"));
+  std::ofstream(temporary / "file") << "x";
+  test::expect_error(Errc::invalid_argument, "is a file", [&] { check_model_folder(temporary / "file"); });
+  test::expect_error(Errc::device_failure, "no model can be written there",
+                     [&] { check_model_folder(temporary / "file/model"); });
+}
+
+TEST(ModelFolder, TrainingOverATunedModelKeepsItsMeasurements) {
+  const test::TemporaryFolder temporary;
+  const auto folder = temporary / "model";
+  write_model_folder(folder, trained(), {});
+  std::ofstream(folder / kKeptMeasurements) << "rows";
+  write_model_folder(folder, trained(), {});
+  EXPECT_EQ(read_file(folder / kKeptMeasurements), "rows");
+}
+
 TEST(Train, FileGivesTheSameModel) {
   const Model& model = trained().model;
   const Model again = Model::parse(model.bytes());

@@ -1,0 +1,101 @@
+#include "sibling.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <kscout/error.h>
+
+#include "core/files.h"
+#include "core/process.h"
+
+namespace kscout::cli {
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    if (end > begin) lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// Libraries that the loader does not find for a program: it says so itself when it is asked to list them.
+std::vector<std::string> missing_libraries(const std::filesystem::path& program) {
+  constexpr double kMostSeconds = 20;
+  setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
+  const ProgramResult listed = kscout::run_program({program.string()}, kMostSeconds);
+  unsetenv("LD_TRACE_LOADED_OBJECTS");
+  std::vector<std::string> missing;
+  for (const std::string& line : lines_of(listed.output)) {
+    const std::size_t name = line.find_first_not_of(" \t"), arrow = line.find(" => not found");
+    if (arrow != std::string::npos && name < arrow) missing.push_back(line.substr(name, arrow - name));
+  }
+  return missing;
+}
+
+std::string active_python() {
+  const char* const named = std::getenv("KSCOUT_PYTHON");
+  return named && *named ? named : "python3";
+}
+
+/// Where a Python keeps the libraries of its wheels; empty when it has none, or cannot be started.
+std::vector<std::string> folders_of_wheels(const std::string& python) {
+  constexpr double kMostSeconds = 20;
+  const std::string code =
+      "from importlib.util import find_spec\n"
+      "for name, part in (('pyarrow', ''), ('lightgbm', '/lib')):\n"
+      "  spec = find_spec(name)\n"
+      "  if spec and spec.submodule_search_locations: print(spec.submodule_search_locations[0] + part)\n";
+  try {
+    return lines_of(kscout::run_program({python, "-c", code}, kMostSeconds).output);
+  } catch (const Error&) {  // no such program
+    return {};
+  }
+}
+
+void search_first(const std::vector<std::string>& folders) {
+  std::string path = fmt::format("{}", fmt::join(folders, ":"));
+  if (const char* const before = std::getenv("LD_LIBRARY_PATH"); before && *before)
+    path += std::string(":") + before;
+  setenv("LD_LIBRARY_PATH", path.c_str(), 1);
+}
+
+}  // namespace
+
+int start_sibling(char** argv) {
+  const auto sibling = program_file().parent_path() / "kscout-lab";
+  if (is_absent(sibling)) {
+    fmt::print(stderr, "kscout: verb '{}' needs {}, which is not there; build with -DKSCOUT_LAB=ON\n",
+               argv[1], sibling.string());
+    return 4;
+  }
+  if (!missing_libraries(sibling).empty()) {
+    const std::string python = active_python();
+    if (const auto folders = folders_of_wheels(python); !folders.empty()) search_first(folders);
+    if (const auto missing = missing_libraries(sibling); !missing.empty()) {
+      fmt::print(
+          stderr,
+          "kscout: verb '{}' needs {}, which neither this installation nor {} has; install the wheels it was "
+          "built for with {} -m pip install {} (libgomp.so.1: Debian's libgomp1), or name another Python "
+          "in KSCOUT_PYTHON\n",
+          argv[1], fmt::join(missing, ", "), python, python, KSCOUT_LAB_WHEELS);
+      return 4;
+    }
+  }
+  execv(sibling.c_str(), argv);
+  fmt::print(stderr, "kscout: verb '{}' needs {}: {}\n", argv[1], sibling.string(), std::strerror(errno));
+  return 4;
+}
+
+}  // namespace kscout::cli

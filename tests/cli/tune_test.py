@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+"""tune_test.py FOLDER_OF_PROGRAMS PYTHON: what `kscout tune` and `kscout train` keep, continue and refuse over several runs.
+
+PYTHON has Arrow and LightGBM. Everything happens in a temporary folder, which is also HOME.
+"""
+import csv
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAMS, PYTHON = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+TUNE = ["tune", "--rules", "tiny", "--folds", "2", "--targets", "relative", "--out", "m"]
+INTO_M = ["tune", "--budget", "50", "--out", "m"]
+
+
+class Tuning(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="kscout_tune_")
+        cls.env = dict(os.environ, HOME=cls.folder, LC_ALL="C")
+        for name in ("KSCOUT_MODEL_PATH", "XDG_DATA_HOME", "LD_LIBRARY_PATH", "KSCOUT_PYTHON"):
+            cls.env.pop(name, None)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.folder)
+
+    def setUp(self):
+        for name in os.listdir(self.folder):
+            path = os.path.join(self.folder, name)
+            shutil.rmtree(path) if os.path.isdir(path) else os.unlink(path)
+
+    def path(self, *parts):
+        return os.path.join(self.folder, *parts)
+
+    def has(self, *parts):
+        return os.path.exists(self.path(*parts))
+
+    def run_kscout(self, *words, code=0, program=None, **env):
+        done = subprocess.run([program or os.path.join(PROGRAMS, "kscout"), *words], cwd=self.folder, env={**self.env, **env},
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        self.assertEqual(done.returncode, code, f"{words}\n{done.stdout}{done.stderr}")
+        return done
+
+    def bytes_of(self, *parts):
+        with open(self.path(*parts), "rb") as file:
+            return file.read()
+
+    def tune(self, *words, code=0):
+        return self.run_kscout(*TUNE, *words, code=code)
+
+    def described(self, data):
+        return json.loads(self.run_kscout("dataset", "describe", data, "--format", "json").stdout)
+
+    def start(self, *words):
+        return subprocess.Popen([os.path.join(PROGRAMS, "kscout"), *words], cwd=self.folder, env=self.env,
+                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def interrupt_when(self, process, ready):
+        """Ctrl-C as soon as ready() holds; what the process printed."""
+        end = time.monotonic() + 60
+        while not ready() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGINT, out + err)
+        return err
+
+    # ---- arguments
+
+    def test_arguments_are_checked_before_the_measuring(self):
+        for words, text in ((("--targets", "foo"), "unknown target 'foo'"), (("--folds", "99"), "--folds"),
+                            (("--folds", "1"), "--folds"), (("--schema", "conv"), "--schema conv: it is of"),
+                            (("--schema", "ck_gemm_55"), "ck_tile"), (("--layout", "nhwgc"), "rcr, rrr, crr, ccr"),
+                            (("--rules", "tinny"), "did you mean 'tiny'"), (("--held-out", "nan"), "--held-out"),
+                            (("--max-gflop", "-1"), "--max-gflop")):
+            begin = time.monotonic()
+            done = self.run_kscout(*INTO_M, *words, code=2)
+            self.assertIn(text, done.stderr)
+            self.assertLess(time.monotonic() - begin, 10)
+            self.assertFalse(self.has("m.sweep"), words)
+        os.mkdir(self.path("m"))
+        with open(self.path("m", "shopping.txt"), "w", encoding="utf-8") as file:
+            file.write("milk\n")
+        self.assertIn("holds other files", self.run_kscout(*INTO_M, code=2).stderr)
+
+    # ---- several runs
+
+    def test_measurements_add_up_and_the_model_before_is_kept(self):
+        self.tune("--budget", "3")
+        first = self.described("m/measurements.parquet")["problems"]
+        self.assertFalse(self.has("m.sweep"))
+        before = self.bytes_of("m", "model.ksf")
+        done = self.tune("--budget", "3", "--replace", "--format", "json")
+        self.assertIs(json.loads(done.stdout)["installed"], True)
+        self.assertGreater(self.described("m/measurements.parquet")["problems"], first)
+        self.assertEqual(self.bytes_of("m", "previous", "model.ksf"), before)
+        manifest = json.loads(self.bytes_of("m", "train_manifest.json"))
+        self.assertGreater(manifest["problems"], json.loads(self.bytes_of("m", "previous", "train_manifest.json"))["problems"])
+        # No model of the folder was trained on what holds the next one to account.
+        self.run_kscout("dataset", "split", "m/measurements.parquet", "--seed", "1751477348", "--held-out", "0.3",
+                        "--out", "training.parquet", "--held-out-out", "held_out.parquet")
+        for model in ("m", "m/previous"):
+            judged = json.loads(self.run_kscout("evaluate", "--model", model, "--data", "held_out.parquet", "--format", "json").stdout)
+            self.assertEqual(judged["trained_on"], 0)
+        # Another seed and share draw other problems and change nothing of that.
+        self.tune("--budget", "1", "--seed", "9", "--held-out", "0.4", "--replace")
+        judged = json.loads(self.run_kscout("evaluate", "--model", "m", "--data", "held_out.parquet", "--format", "json").stdout)
+        self.assertEqual(judged["trained_on"], 0)
+
+    def test_a_worse_model_is_not_installed(self):
+        small = ["--max-gflop", "0.01", "--held-out", "0.6"]
+        self.tune("--budget", "4", *small)
+        good = self.bytes_of("m", "model.ksf")
+        # From now on what is trained on lies: the slowest configs look fastest. What is held out stays true.
+        parts = ["--seed", "1751477348", "--held-out", "0.6", "--out"]
+        self.run_kscout("dataset", "split", "m/measurements.parquet", *parts, "true.parquet", "--held-out-out", "held_out.parquet")
+        self.run_kscout("dataset", "merge", "true.parquet", "--counted", "--timed", "--out", "true.csv")
+        with open(self.path("true.csv"), newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        for row in rows:
+            row["time_us"], row["status"], row["pass"] = str(1e4 / float(row["time_us"])), "ok", "2"
+        with open(self.path("lies.csv"), "w", newline="", encoding="utf-8") as file:
+            table = csv.DictWriter(file, [c for c in rows[0] if c not in ("tflops", "gb_s", "device")], extrasaction="ignore")
+            table.writeheader()
+            for copy in range(8):
+                table.writerows({**row, "k": int(row["k"]) + copy} for row in rows)
+        self.run_kscout("dataset", "import", "lies.csv", "--device", "auto", "--rules", "tiny", "--out", "lies.parquet")
+        self.run_kscout("dataset", "split", "lies.parquet", *parts, "training.parquet", "--held-out-out", "unused.parquet")
+        self.run_kscout("dataset", "merge", "held_out.parquet", "training.parquet", "--rules", "tiny", "--out", "m/measurements.parquet")
+        done = self.tune("--budget", "1", *small)
+        self.assertRegex(done.stdout, r"(?m)^kept +m: it is better than the new one: [\d.]+ % against [\d.]+ % on \d+ problems$")
+        self.assertRegex(done.stdout, r"(?m)^model before +[\d.]+")
+        self.assertEqual(self.bytes_of("m", "model.ksf"), good)
+        self.assertTrue(self.has("m.sweep", "model", "model.ksf"))
+        done = json.loads(self.tune("--budget", "1", *small, "--format", "json").stdout)
+        self.assertIs(done["installed"], False)
+        self.assertEqual(done["model_before"]["model"], "m")
+        self.assertGreater(done["model_before"]["efficiency_mean"], done["efficiency"]["mean"])
+        # Whoever wants it gets it, and the good one stays beside it.
+        self.tune("--budget", "1", *small, "--replace")
+        self.assertNotEqual(self.bytes_of("m", "model.ksf"), good)
+        self.assertEqual(self.bytes_of("m", "previous", "model.ksf"), good)
+
+    def test_a_model_of_other_rules_or_layouts_is_not_replaced_unasked(self):
+        self.tune("--budget", "2")
+        done = self.run_kscout(*INTO_M, code=2)
+        self.assertIn("rule set 'tiny', not 'default'", done.stderr)
+        self.assertIn("--replace", done.stderr)
+        shutil.rmtree(self.path("m"))
+        self.tune("--budget", "2")
+        os.unlink(self.path("m", "measurements.parquet"))
+        done = self.tune("--budget", "50", "--layout", "rrr", code=2)
+        self.assertIn("knows layout rcr, which --layout leaves out", done.stderr)
+
+    def test_an_interrupted_tune_goes_on_whatever_the_next_budget(self):
+        process = self.start(*TUNE, "--budget", "60")
+        journal = self.path("m.sweep", "1", "journal.log")
+        err = self.interrupt_when(process, lambda: os.path.exists(journal) and os.path.getsize(journal) > 20000)
+        self.assertIn("is kept in m.sweep", err)
+        done = self.tune("--budget", "1", "--seed", "5")
+        self.assertRegex(done.stderr, r"goes on from \d+ problems in m\.sweep")
+        self.assertRegex(done.stdout, r"and before \(\d+ problems are new\)")
+        self.assertFalse(self.has("m.sweep"))
+
+    def test_what_cannot_go_on_names_restart(self):
+        process = self.start(*TUNE, "--budget", "60")
+        journal = self.path("m.sweep", "1", "journal.log")
+        self.interrupt_when(process, lambda: os.path.exists(journal) and os.path.getsize(journal) > 20000)
+        done = self.run_kscout(*INTO_M, code=2)  # rule set default
+        self.assertIn("is of rule set 'tiny', not 'default'; give --restart", done.stderr)
+        with open(journal, "r+b") as file:
+            file.seek(200)
+            file.write(b"????????????????")
+        done = self.tune("--budget", "50", code=4)
+        self.assertIn("cannot be read", done.stderr)
+        self.assertIn("--restart", done.stderr)
+        self.assertIn("is forgotten", self.tune("--budget", "2", "--restart").stderr)
+        self.assertTrue(self.has("m", "model.ksf"))
+
+    def test_two_at_once_do_not_share_a_folder(self):
+        process = self.start(*TUNE, "--budget", "60")
+        err = None
+        try:
+            while not self.has("m.sweep", "1", "journal.log"):
+                time.sleep(0.02)
+            err = self.tune("--budget", "1", code=4).stderr
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        self.assertIn("another kscout tune works on m", err)
+
+    # ---- train
+
+    def test_an_interrupted_training_goes_on(self):
+        with open(self.path("sizes.txt"), "w", encoding="utf-8") as file:
+            file.writelines(f"gemm:{m}x{n}x{k}\n" for m in (8, 40, 100) for n in (16, 64, 200) for k in (32, 100, 300))
+        self.run_kscout("sweep", "--problems", "sizes.txt", "--rules", "tiny", "--repeat", "3", "--out", "sweep")
+        self.run_kscout("dataset", "import", "sweep", "--out", "d.parquet")
+        train = ["train", "--data", "d.parquet", "--folds", "3", "--targets", "tflops,relative", "--threads", "1",
+                 "--rounds", "1500", "--patience", "1500"]
+        err = self.interrupt_when(self.start(*train, "--out", "a"), lambda: self.has("a.train", "tflops.cbor"))
+        self.assertIn("what is finished is kept in a.train; the same command goes on", err)
+        self.assertFalse(self.has("a"))
+        self.run_kscout(*train, "--out", "a")
+        self.assertFalse(self.has("a.train"))
+        self.run_kscout(*train, "--out", "b")
+        self.assertEqual(self.bytes_of("a", "model.ksf"), self.bytes_of("b", "model.ksf"))
+
+    # ---- the libraries of kscout-lab
+
+    def installed_elsewhere(self):
+        """The programs as an installation whose build is gone: their library folders are not there."""
+        os.mkdir(self.path("bin"))
+        for name in ("kscout", "kscout-lab"):
+            shutil.copy(os.path.join(PROGRAMS, name), self.path("bin", name))
+        with open(self.path("bin", "kscout-lab"), "rb") as file:
+            data = file.read()
+        begin = data.index(b"/pyarrow")
+        while data[begin - 1] != 0:
+            begin -= 1
+        end = data.index(b"\0", begin)
+        self.assertIn(b"lightgbm/lib", data[begin:end])
+        with open(self.path("bin", "kscout-lab"), "wb") as file:
+            file.write(data[:begin] + b"/gone".ljust(end - begin, b"-") + data[end:])
+        return self.path("bin", "kscout")
+
+    def test_kscout_lab_finds_the_libraries_of_the_active_python(self):
+        program = self.installed_elsewhere()
+        done = self.run_kscout("dataset", "merge", "none.parquet", "--out", "x.parquet", code=4, program=program, KSCOUT_PYTHON=PYTHON)
+        self.assertIn("none.parquet: no such dataset file", done.stderr)
+        bin_of_python = os.path.dirname(PYTHON)
+        done = self.run_kscout("dataset", "describe", "none.parquet", code=4, program=program,
+                               PATH=bin_of_python + os.pathsep + os.environ["PATH"])
+        self.assertIn("none.parquet: no such dataset file", done.stderr)
+
+    def test_without_the_libraries_one_message_says_what_to_install(self):
+        program = self.installed_elsewhere()
+        done = self.run_kscout("dataset", "describe", "x.parquet", code=4, program=program, KSCOUT_PYTHON="no-such-python")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn("verb 'dataset' needs libparquet.so", done.stderr)
+        self.assertIn("no-such-python -m pip install 'pyarrow==", done.stderr)
+        self.assertNotIn("error while loading shared libraries", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
