@@ -1,7 +1,6 @@
 /// \file
 /// `kscout db`: decisions that applications found by timing, in the file that they share.
 #include <chrono>
-#include <iostream>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -14,6 +13,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "options.h"
+#include "outputs.h"
 #include "select/decision_db.h"
 #include "table.h"
 #include "verbs.h"
@@ -55,8 +55,8 @@ void list(const DbOptions& options) {
 void export_decisions(const DbOptions& options) {
   auto json = Json::array();
   for (const StoredDecision& one : options.db().read()) json.push_back(record_json(one));
-  const std::string text = json.dump(1) + "\n";
-  options.out.empty() ? void(std::cout << text) : write_file_atomically(options.out, text);
+  const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  options.out.empty() ? fmt::print("{}", text) : write_out(options.out, text);
 }
 
 /// A decision that nobody could use is refused here, where somebody reads the message.
@@ -114,7 +114,7 @@ void setup_db(CLI::App& verb) {
   add_origin(listing);
   add_format_option(*listing, options->format);
   CLI::App* const exporting = add_action(verb, options, "export", "all decisions as JSON", export_decisions);
-  exporting->add_option("--out", options->out, "file to write (default: stdout)");
+  add_out_option(*exporting, "--out", options->out, "file to write (default: stdout)");
   CLI::App* const importing =
       add_action(verb, options, "import", "adds decisions from a file that export wrote", import_decisions);
   importing->add_option("file", options->in, "JSON")->required();

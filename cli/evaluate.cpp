@@ -7,11 +7,11 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate_report.h"
 #include "options.h"
+#include "outputs.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -139,6 +139,11 @@ void print_reliability(const ModelEvaluation& e) {
                                       : "off")});
   }
   table.print(Format::text);
+  if (!r.judged()) {
+    fmt::print("\nBrier score {:.4f}; no bin has {} problems, so no bin is judged\n", r.brier,
+               Reliability::least_claims);
+    return;
+  }
   fmt::print(
       "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
       r.brier, Reliability::least_claims, 100 * Reliability::tolerance,
@@ -243,15 +248,16 @@ void evaluate_verb(EvaluateOptions& options) {
                e.trained_on, e.problems_given);
   }
   print_evaluation(e, options.format);
-  if (!options.out.empty()) write_file_atomically(options.out, evaluation_json(e));
-  if (!options.predictions_out.empty()) write_file_atomically(options.predictions_out, predictions_csv(e));
+  if (!options.out.empty()) write_out(options.out, evaluation_json(e));
+  if (!options.predictions_out.empty()) write_out(options.predictions_out, predictions_csv(e));
   const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
   for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
   if (!goals.empty()) throw CheckFailed{};
   const Reliability& claims = e.evaluation.reliability;
-  if (options.check_confidence && (claims.claims == 0 || !claims.holds())) {
+  if (options.check_confidence && (!claims.judged() || !claims.holds())) {
     fmt::print(stderr, "kscout: {}\n",
                claims.claims == 0 ? "the model claims no confidence: there was too little to train it on"
+               : !claims.judged() ? "no bin of the claimed confidence has 30 problems: judge it on more"
                                   : "a bin of the claimed confidence is off by more than 5 points");
     throw CheckFailed{};
   }
@@ -260,6 +266,7 @@ void evaluate_verb(EvaluateOptions& options) {
 }  // namespace
 
 void print_evaluation(const ModelEvaluation& evaluation, Format format) {
+  if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);
   switch (format) {
     case Format::text:
       return print_text(evaluation);
@@ -288,17 +295,22 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
-  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent");
-  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent");
-  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent");
+  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
+  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
+  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--min-top3", options->least.top3,
-                  "exit 1 when the mean of the best of the first three picks is below, in percent");
+                  "exit 1 when the mean of the best of the first three picks is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
   verb.add_flag(
       "--check-confidence", options->check_confidence,
-      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed");
-  verb.add_option("--out", options->out, "write the evaluation as JSON");
-  verb.add_option("--predictions-out", options->predictions_out,
-                  "write each problem's best 8 configs as CSV");
+      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed, or none "
+      "is so large");
+  add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
+  add_out_option(verb, "--predictions-out", options->predictions_out,
+                 "write each problem's best 8 configs as CSV");
   add_format_option(verb, options->format);
   verb.footer(
       "Efficiency is the speed of the model's pick over the speed of the fastest measured config. Problems "

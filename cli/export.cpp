@@ -5,9 +5,9 @@
 #include <kscout/selector.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "export/header.h"
 #include "options.h"
+#include "outputs.h"
 #include "problems/problem_sets.h"
 #include "verbs.h"
 
@@ -84,7 +84,7 @@ void export_verb(const ExportOptions& options) {
     fmt::print("{}", text);
     return;
   }
-  write_file_atomically(options.out, text);
+  write_out(options.out, text);
   fmt::print(stderr, "{}: {} bytes\n", options.out, text.size());
 }
 
@@ -108,7 +108,7 @@ void setup_export(CLI::App& verb) {
   verb.add_option("--device", options->family.device,
                   "for --shapes without --model: a preset's name, or auto")
       ->capture_default_str();
-  verb.add_option("--out", options->out, "write to this file (standard output)");
+  add_out_option(verb, "--out", options->out, "write to this file");
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"

@@ -48,7 +48,7 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 }
 
 /// One flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout) and a
-/// positional one-line form `gemm:MxNxK:...`; flags override parts of the one-line form.
+/// positional one-line form `gemm:MxNxK:...`; flags say what the one-line form leaves open.
 struct ProblemOptions {
   void add_to(CLI::App& verb);
   /// Also --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
@@ -65,6 +65,8 @@ struct ProblemOptions {
 
  private:
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
+  /// Throws invalid_argument for a flag that says again what the one-line form says.
+  void refuse_said_twice() const;
   ConvProblem conv_problem(Op op) const;
 };
 
@@ -115,13 +117,16 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
+/// Warns on stderr of folders on KSCOUT_MODEL_PATH that are not there, for verbs that look for models.
+void warn_of_model_path();
+
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);
 
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
-/// answers. `device_given`: choices are for request.device, with a warning on stderr when the model was
-/// trained on another; else a model that is given answers for its own.
+/// answers. `device_given`: choices are for request.device; else a model that is given answers for its own.
+/// Warns on stderr when the model was trained on another device than that or this machine's.
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given = true);
 

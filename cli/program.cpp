@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -10,9 +11,11 @@
 #include <kscout/error.h>
 
 #include "core/build_info.h"
+#include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "outputs.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -44,19 +47,29 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 /// Says on stderr why the verb failed: a line for people, or {"error": code, "message": ...} beside --format
 /// json.
 void report(Errc code, std::string_view message, bool json) {
-  if (!json) {
-    fmt::print(stderr, "kscout: {}\n", message);
-    return;
+  std::string line = fmt::format("kscout: {}\n", message);
+  if (json) {
+    const Json object = {{"error", word(code)}, {"message", message}};
+    line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
-  const Json object = {{"error", word(code)}, {"message", message}};
-  fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fputs(line.c_str(), stderr);  // fmt would throw where stderr is lost
 }
 
 /// Replaces this process by the sibling program that holds the verb; returns only when that fails.
 int start_sibling(char** argv) {
+  release_stdout();
   const auto sibling = program_file().parent_path() / "kscout-lab";
   execv(sibling.c_str(), argv);
   fmt::print(stderr, "kscout: verb '{}' needs {} ({}); build with -DKSCOUT_LAB=ON\n", argv[1],
@@ -84,6 +97,18 @@ bool parse_only() {
   return asked && std::string_view(asked) == "1";
 }
 
+/// The library that parses takes "nan" and "inf" for numbers, and its ranges let NaN pass.
+void check_numbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_type_name().starts_with("FLOAT")) continue;
+    for (const std::string& value : option->results()) {
+      if (std::isfinite(std::strtod(value.c_str(), nullptr))) continue;
+      fail(Errc::invalid_argument, "{} {}: give a finite number", option->get_name(), value);
+    }
+  }
+  for (const CLI::App* part : app.get_subcommands()) check_numbers(*part);
+}
+
 int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
@@ -96,7 +121,11 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     if (found != verbs.end()) found->setup(*verb);
   }
   // Called when all of the line is parsed and checked, before the verb's own callback.
-  if (parse_only()) app.parse_complete_callback([] { throw CLI::Success(); });
+  app.parse_complete_callback([&app] {
+    check_numbers(app);
+    if (parse_only()) throw CLI::Success();
+    prepare_outputs(app);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -109,10 +138,19 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
+/// Arguments stand in JSON and in metadata of datasets and models, which hold UTF-8 only.
+void check_arguments(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (is_utf8(argv[i])) continue;
+    fail(Errc::invalid_argument, "argument {} is no UTF-8: '{}'; rename the file or use a link to it", i,
+         argv[i]);
+  }
+}
 
-int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+/// The exit code; the results may still be on their way to standard output.
+int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
+    check_arguments(argc, argv);
     if (refuse_unknown_verb(argc, argv)) return 2;
     const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
     if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
@@ -125,9 +163,24 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
     report(error.code(), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) return 4;  // it says that standard output was lost, and so does the caller
     report(Errc::device_failure, error.what(), wants_json(argc, argv));
     return 4;
   }
+}
+
+}  // namespace
+
+int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  open_standard_streams();
+  const int code = run_verb(program, verbs, argc, argv);
+  try {
+    check_stdout();
+  } catch (const Error& error) {
+    report(error.code(), error.what(), wants_json(argc, argv));
+    return exit_code(error.code());
+  }
+  return code;
 }
 
 }  // namespace kscout::cli

@@ -63,8 +63,18 @@ Registry registry_of(const RunOptions& options) {
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
   const std::string provider(options.backend == kGpu ? backend(kGpu).provider() : "native");
   if (!is_conv(signature.op)) check_rules(provider, signature.op, options.policy.rules);
-  if (options.model.empty()) return {registry, options.policy};
-  return {Selector::load(options.model), registry, options.policy};
+  if (options.model.empty()) {
+    warn_of_model_path();
+    return {registry, options.policy};
+  }
+  Selector selector = Selector::load(options.model);
+  const auto backends = registry.backends();
+  const auto is_own = [&](const auto& one) { return one->device().name == selector.device().name; };
+  if (std::ranges::none_of(backends, is_own)) {
+    fmt::print(stderr, "kscout: warning: {}\n",
+               foreign_device_warning(selector.device(), backends.front()->device()));
+  }
+  return {std::move(selector), registry, options.policy};
 }
 
 /// The config that the rule set names for when nothing better is known.

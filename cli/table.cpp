@@ -55,7 +55,8 @@ std::string Table::to_string(Format format) const {
       for (std::size_t c = 0; c < columns_.size(); ++c) {
         const Cell& cell = rows_[r][c];
         out += fmt::format("{}{}: {}", c ? ", " : "", Json(columns_[c]).dump(),
-                           cell.quoted ? Json(cell.text).dump() : split_number(cell.text).exact);
+                           cell.quoted ? Json(cell.text).dump(-1, ' ', false, Json::error_handler_t::replace)
+                                       : split_number(cell.text).exact);
       }
       out += "}";
     }

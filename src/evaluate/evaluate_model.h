@@ -32,6 +32,7 @@ struct ModelEvaluationOptions {
 
 struct ModelEvaluation {
   std::string model, provider, rules, target, device;
+  std::string warning;  ///< the measurements are of another device than the model; empty: of its own
   Pool pool = Pool::measured;
   std::size_t problems_given = 0;
   std::size_t trained_on = 0;      ///< problems of sizes in the training set

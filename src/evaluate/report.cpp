@@ -71,14 +71,14 @@ Json reliability_json(const Reliability& r) {
                     {"observed", percent(bin.observed)},
                     {"standard_error", percent(bin.standard_error)},
                     {"judged", bin.judged()},
-                    {"holds", bin.holds()}});
+                    {"holds", bin.judged() ? Json(bin.holds()) : Json()}});
   }
   return {{"problems", r.claims},
           {"claimed", percent(r.claimed)},
           {"observed", percent(r.observed)},
           {"standard_error", percent(r.standard_error)},
           {"brier", r.brier},
-          {"holds", r.holds()},
+          {"holds", r.judged() ? Json(r.holds()) : Json()},
           {"bins", std::move(bins)}};
 }
 
@@ -146,7 +146,7 @@ std::string evaluation_json(const ModelEvaluation& e) {
   for (const ProblemResult* result : worst_first(e.evaluation)) {
     if (json["worst"].size() < kWorst) json["worst"].push_back(problem_json(e, *result));
   }
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string evaluation_csv(const ModelEvaluation& e) {
