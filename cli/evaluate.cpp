@@ -1,6 +1,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -34,6 +35,7 @@ struct EvaluateOptions {
   Format format = Format::text;
   Goals least;
   bool check_confidence = false;
+  std::optional<std::size_t> worst;
 };
 
 /// A line for each goal that is missed.
@@ -167,11 +169,12 @@ void print_reliability_by_layout(const ModelEvaluation& e) {
   table.print(Format::text);
 }
 
-void print_worst(const ModelEvaluation& e) {
+void print_worst(const ModelEvaluation& e, std::size_t count) {
+  if (count == 0) return;
   fmt::print("\nworst problems\n\n");
   Table worst({"efficiency", "pick_us", "oracle_us", "repeat it with"});
   for (const ProblemResult* r : worst_first(e.evaluation)) {
-    if (worst.size() == kShownWorst) break;
+    if (worst.size() == count) break;
     worst.add_row({percent(r->efficiency()),
                    number(r->picks.empty() ? Measurement::unknown : r->picks[0].measured.time_us, 4),
                    number(r->oracle_measured.time_us, 4), text(reproduce_command(e, *r))});
@@ -179,7 +182,7 @@ void print_worst(const ModelEvaluation& e) {
   worst.print(Format::text);
 }
 
-void print_text(const ModelEvaluation& e) {
+void print_text(const ModelEvaluation& e, std::size_t worst) {
   print_head(e);
   Table table = summary_table("who", "how");
   table.add_row(summary_cells("this model", "target " + e.target, e.evaluation.overall));
@@ -193,7 +196,7 @@ void print_text(const ModelEvaluation& e) {
   print_details(e);
   print_reliability(e);
   print_reliability_by_layout(e);
-  print_worst(e);
+  print_worst(e, worst);
 }
 
 /// The problems of these layouts; all when none is named.
@@ -247,8 +250,8 @@ void evaluate_verb(EvaluateOptions& options) {
     fmt::print(stderr, "kscout: warning: {} of {} problems are of sizes that the model was trained on\n",
                e.trained_on, e.problems_given);
   }
-  print_evaluation(e, options.format);
-  if (!options.out.empty()) write_out(options.out, evaluation_json(e));
+  print_evaluation(e, options.format, options.worst);
+  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kListedWorst)));
   if (!options.predictions_out.empty()) write_out(options.predictions_out, predictions_csv(e));
   const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
   for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
@@ -265,13 +268,13 @@ void evaluate_verb(EvaluateOptions& options) {
 
 }  // namespace
 
-void print_evaluation(const ModelEvaluation& evaluation, Format format) {
+void print_evaluation(const ModelEvaluation& evaluation, Format format, std::optional<std::size_t> worst) {
   if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);
   switch (format) {
     case Format::text:
-      return print_text(evaluation);
+      return print_text(evaluation, worst.value_or(kShownWorst));
     case Format::json:
-      fmt::print("{}", evaluation_json(evaluation));
+      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kListedWorst)));
       return;
     case Format::csv:
       fmt::print("{}", evaluation_csv(evaluation));
@@ -308,6 +311,8 @@ void setup_evaluate(CLI::App& verb) {
       "--check-confidence", options->check_confidence,
       "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed, or none "
       "is so large");
+  verb.add_option("--worst", options->worst, "how many of the worst problems are shown")
+      ->default_str("5; 10 in JSON");
   add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
   add_out_option(verb, "--predictions-out", options->predictions_out,
                  "write each problem's best 8 configs as CSV");

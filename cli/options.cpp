@@ -24,12 +24,14 @@ namespace kscout::cli {
 
 void add_format_option(CLI::App& verb, Format& format, bool csv) {
   const std::string help = csv ? "output: text|json|csv" : "output: text|json";
-  add_text_option(verb, "--format", help, std::string(word(format)), [&format, csv](const std::string& text) {
+  const auto set = [&format, csv](const std::string& text) {
     const auto asked = parse<Format>(text);
     if (asked == Format::csv && !csv)
       fail(Errc::invalid_argument, "--format csv: this verb prints text or json");
     format = asked;
-  });
+  };
+  offer_words(add_text_option(verb, "--format", help, std::string(word(format)), set),
+              std::span(EnumWords<Format>::words).first(csv ? 3 : 2));
 }
 
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,

@@ -11,6 +11,7 @@
 #include <kscout/registry.h>
 #include <kscout/selector.h>
 
+#include "manual.h"
 #include "table.h"
 
 namespace CLI {
@@ -36,6 +37,7 @@ CLI::Option* check_text(CLI::Option* option, std::function<void(const std::strin
 /// begins.
 template <WordEnum E>
 CLI::Option* check_words(CLI::Option* option) {
+  offer_words(option, EnumWords<E>::words);
   return check_text(option, [](const std::string& text) { parse<E>(text); });
 }
 
@@ -43,8 +45,10 @@ template <WordEnum E>
 CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help) {
   std::string words;
   for (const auto w : EnumWords<E>::words) words += (words.empty() ? "" : "|") + std::string(w);
-  return add_text_option(verb, flags, help + ": " + words, std::string(word(value)),
-                         [&value](const std::string& text) { value = parse<E>(text); });
+  CLI::Option* const option = add_text_option(verb, flags, help + ": " + words, std::string(word(value)),
+                                              [&value](const std::string& text) { value = parse<E>(text); });
+  offer_words(option, EnumWords<E>::words);
+  return option;
 }
 
 /// One flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout) and a

@@ -295,8 +295,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
   verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
-  verb.add_option("--file", request.file,
-                  "problems from a file: one-line forms of GEMMs or convolutions, m,n,k lines, or CSV");
+  verb.add_option(
+      "--file", request.file,
+      "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
   add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {

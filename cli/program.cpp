@@ -15,6 +15,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "manual.h"
 #include "outputs.h"
 #include "verbs.h"
 
@@ -109,8 +110,8 @@ void check_numbers(const CLI::App& app) {
   for (const CLI::App* part : app.get_subcommands()) check_numbers(*part);
 }
 
-int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
-  CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
+/// All verbs; those of the sibling program have no options here.
+void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -119,6 +120,37 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     CLI::App* verb = app.add_subcommand(std::string(info.name), std::string(info.summary));
     const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
     if (found != verbs.end()) found->setup(*verb);
+  }
+  add_help_verb(*app.get_subcommand("help"), app, [verbs](std::string_view name) {
+    return name == "help" || name == "completion" ||
+           std::ranges::find(verbs, name, &VerbSetup::name) != verbs.end();
+  });
+  add_completion_verb(*app.get_subcommand("completion"));
+}
+
+constexpr const char* kSummary = "KernelScout: picks the fastest kernel without running any";
+
+/// `kscout completion --candidates WORD...`, which the scripts call: words that are no command line yet are
+/// not for the parser.
+bool asks_for_candidates(int argc, char** argv) {
+  return argc > 2 && argv[1] == std::string_view("completion") && argv[2] == std::string_view("--candidates");
+}
+int print_candidates(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  const std::vector<std::string> words(argv + 3, argv + argc);
+  const VerbInfo* const verb = words.size() > 1 ? find_verb(words.front()) : nullptr;
+  if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
+  CLI::App app{kSummary, "kscout"};
+  add_verbs(app, verbs);
+  for (const std::string& word : completions(app, words)) fmt::print("{}\n", word);
+  return 0;
+}
+
+int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
+  CLI::App app{kSummary, "kscout"};
+  add_verbs(app, verbs);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::string message = unknown_part_message(app, words); !message.empty()) {
+    throw Error(Errc::invalid_argument, message);
   }
   // Called when all of the line is parsed and checked, before the verb's own callback.
   app.parse_complete_callback([&app] {
@@ -129,6 +161,12 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // A mistyped option may be the reason why another one is missing.
+    const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    if (extra || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+      if (const std::string message = unknown_option_message(app); !message.empty())
+        throw Error(Errc::invalid_argument, message);
+    }
     if (error.get_exit_code() != 0 && wants_json(argc, argv)) {
       report(Errc::invalid_argument, error.what(), true);
       return 2;
@@ -151,6 +189,7 @@ void check_arguments(int argc, char** argv) {
 int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     check_arguments(argc, argv);
+    if (asks_for_candidates(argc, argv)) return print_candidates(program, verbs, argc, argv);
     if (refuse_unknown_verb(argc, argv)) return 2;
     const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
     if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);

@@ -48,8 +48,11 @@ struct ModelEvaluation {
 ModelEvaluation evaluate_model(const std::filesystem::path& model, const MeasurementTable& table,
                                const ModelEvaluationOptions& options);
 
+/// Of single problems `evaluation_json` holds the worst.
+inline constexpr std::size_t kListedWorst = 10;
+
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
-std::string evaluation_json(const ModelEvaluation& evaluation);
+std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kListedWorst);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k.
 std::string evaluation_csv(const ModelEvaluation& evaluation);
 /// One line per (problem, pick): rank, config, predicted and measured TFLOPS, status.

@@ -105,15 +105,13 @@ std::string status_of(const PickedConfig& pick) {
   return pick.unmeasured ? "unmeasured" : std::string(word(pick.measured.status));
 }
 
-constexpr std::size_t kWorst = 10;
-
 }  // namespace
 
 std::string reproduce_command(const ModelEvaluation& evaluation, const ProblemResult& result) {
   return fmt::format("kscout predict {} --model {}", print(result.problem), evaluation.model);
 }
 
-std::string evaluation_json(const ModelEvaluation& e) {
+std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
   Json json = {{"model", e.model},
                {"target", e.target},
                {"device", e.device},
@@ -144,7 +142,7 @@ std::string evaluation_json(const ModelEvaluation& e) {
   json["confidence"] = reliability_json(e.evaluation.reliability);
   json["worst"] = Json::array();
   for (const ProblemResult* result : worst_first(e.evaluation)) {
-    if (json["worst"].size() < kWorst) json["worst"].push_back(problem_json(e, *result));
+    if (json["worst"].size() < worst) json["worst"].push_back(problem_json(e, *result));
   }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
