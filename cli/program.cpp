@@ -98,13 +98,16 @@ bool parse_only() {
   return asked && std::string_view(asked) == "1";
 }
 
-/// The library that parses takes "nan" and "inf" for numbers, and its ranges let NaN pass.
+/// The library that parses takes "nan" and "inf" for numbers, its ranges let NaN pass, and "-1" becomes the
+/// largest count.
 void check_numbers(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
-    if (!option->get_type_name().starts_with("FLOAT")) continue;
+    const std::string type = option->get_type_name();
     for (const std::string& value : option->results()) {
-      if (std::isfinite(std::strtod(value.c_str(), nullptr))) continue;
-      fail(Errc::invalid_argument, "{} {}: give a finite number", option->get_name(), value);
+      if (type.starts_with("FLOAT") && !std::isfinite(std::strtod(value.c_str(), nullptr)))
+        fail(Errc::invalid_argument, "{} {}: give a finite number", option->get_name(), value);
+      if (type.starts_with("UINT") && value.starts_with("-"))
+        fail(Errc::invalid_argument, "{} {}: give a whole number of at least 0", option->get_name(), value);
     }
   }
   for (const CLI::App* part : app.get_subcommands()) check_numbers(*part);
