@@ -66,9 +66,15 @@ void setup_sweep_ck_build(CLI::App& verb) {
   add_word_option(verb, "--dtype", options->dtype, "element type of the build's kernels");
   add_word_option(verb, "--layout", options->layout, "layout of the build's kernels");
   verb.add_option("--out", options->out, "folder of the sweep; a second run continues it");
-  verb.add_option("--warmup", options->how.warmup, "untimed calls of each run")->capture_default_str();
-  verb.add_option("--repeat", options->how.repeat, "timed calls of each run")->capture_default_str();
-  verb.add_option("--timeout", options->how.limit_s, "seconds that one run may take")->capture_default_str();
+  verb.add_option("--warmup", options->how.warmup, "untimed calls of each run")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 100000));
+  verb.add_option("--repeat", options->how.repeat, "timed calls of each run")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 100000));
+  verb.add_option("--timeout", options->how.limit_s, "seconds that one run may take")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   verb.add_option("--max-configs", options->max_configs, "the first so many kernels; 0 = all")
       ->capture_default_str();
   add_format_option(verb, options->format);

@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "core/json_fields.h"
 #include "dataset/columns.h"
 #include "dataset/cut.h"
 #include "dataset/operations.h"
 #include "options.h"
+#include "outputs.h"
 #include "sweep/journal.h"
 #include "table.h"
 #include "verbs.h"
@@ -128,7 +128,7 @@ void describe_verb(const DatasetArguments& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
   const Description d = describe(table);
   if (options.format == Format::json) {
-    fmt::print("{}\n", description_json(table, d).dump(2));
+    fmt::print("{}\n", description_json(table, d).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     print_description(table, d);
   }
@@ -158,7 +158,7 @@ void check_verb(const DatasetArguments& options) {
 void write_table(const std::string& file, const DatasetArguments& options, const MeasurementTable& table) {
   DatasetOptions how = reading(options);
   how.derived = !options.without_derived;
-  write_dataset(file, table, how);
+  file == "-" ? write_out(file, dataset_csv(table, how)) : write_dataset(file, table, how);
   fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(), table.problems.size(),
              table.configs.size());
 }
@@ -255,15 +255,16 @@ void head_verb(const DatasetArguments& options) {
 
 void export_verb(const DatasetArguments& options) {
   const MeasurementTable table = read_any(options.files.front(), options);
-  if (!options.out.empty() && fs::path(options.out).extension() != ".json")
+  const bool to_stdout = options.out.empty() || options.out == "-";
+  if (!to_stdout && fs::path(options.out).extension() != ".json")
     return write_table(options.out, options, table);
-  const bool json = options.format == Format::json || fs::path(options.out).extension() == ".json";
+  const bool json = to_stdout ? options.format == Format::json : fs::path(options.out).extension() == ".json";
   const std::string bytes = json ? rows_table(table, table.rows.size()).to_string(Format::json)
                                  : dataset_csv(table, reading(options));
   if (options.out.empty()) {
     std::fwrite(bytes.data(), 1, bytes.size(), stdout);
   } else {
-    write_file_atomically(options.out, bytes);
+    write_out(options.out, bytes);
   }
 }
 
@@ -340,7 +341,7 @@ void setup_dataset(CLI::App& verb) {
 
   part = add_part(verb, options, "merge", "several files of one device and provider into one", merge_verb);
   part->add_option("files", options->files, "datasets")->required();
-  part->add_option("--out", options->out, "file to write")->required();
+  add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
   part->add_flag(
       "--mixed-devices", options->mixed_devices,
@@ -350,13 +351,14 @@ void setup_dataset(CLI::App& verb) {
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
-  part->add_option("--out", options->out, "file to write")->required();
+  add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
   add_cut(*part, *options);
 
   part = add_part(verb, options, "split", "training and held-out problems, which share no group", split_verb);
   one_file(part);
-  part->add_option("--out", options->out, "file for the training problems")->required();
-  part->add_option("--held-out-out", options->held_out_out, "file for the held-out problems")->required();
+  add_out_option(*part, "--out", options->out, "file for the training problems")->required();
+  add_out_option(*part, "--held-out-out", options->held_out_out, "file for the held-out problems")
+      ->required();
   part->add_option("--held-out", options->held_out, "share of the groups that is held out")
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.99));
@@ -377,8 +379,8 @@ void setup_dataset(CLI::App& verb) {
 
   part = add_part(verb, options, "export", "all rows as CSV or JSON", export_verb);
   one_file(part);
-  part->add_option("--out", options->out,
-                   "file to write: .csv, .json or .parquet (default: CSV or JSON on stdout)");
+  add_out_option(*part, "--out", options->out,
+                 "file to write: .csv, .json or .parquet (default: CSV or JSON on stdout)");
   add_format_option(*part, options->format);
 
   verb.footer(

@@ -1,7 +1,7 @@
 /// \file
 /// `kscout db`: decisions that applications found by timing, in the file that they share.
 #include <chrono>
-#include <iostream>
+#include <filesystem>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -13,8 +13,11 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "measured.h"
 #include "options.h"
+#include "outputs.h"
 #include "select/decision_db.h"
+#include "sweep/plan.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -24,6 +27,7 @@ namespace {
 
 struct DbOptions {
   std::string file, device = "auto", driver, in, out;
+  ReadBests read = nullptr;
   double older_than_days = 0;
   Format format = Format::text;
 
@@ -55,8 +59,8 @@ void list(const DbOptions& options) {
 void export_decisions(const DbOptions& options) {
   auto json = Json::array();
   for (const StoredDecision& one : options.db().read()) json.push_back(record_json(one));
-  const std::string text = json.dump(1) + "\n";
-  options.out.empty() ? void(std::cout << text) : write_file_atomically(options.out, text);
+  const std::string text = json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  options.out.empty() ? fmt::print("{}", text) : write_out(options.out, text);
 }
 
 /// A decision that nobody could use is refused here, where somebody reads the message.
@@ -69,7 +73,44 @@ void check(const StoredDecision& one) {
   if (!(one.time_us > 0)) fail(Errc::corrupt_data, "{}: time_us is {}", one.problem, one.time_us);
 }
 
-void import_decisions(const DbOptions& options) {
+bool holds_measurements(const std::string& path) {
+  return std::filesystem::is_directory(path) || path.ends_with(".parquet") || path.ends_with(".csv");
+}
+
+/// The fastest measured config of each problem, as if an application had found it.
+std::vector<StoredDecision> measured_decisions(const DbOptions& options) {
+  if (!options.read) throw NeedsLab{};
+  const MeasuredBests measured = options.read(options.in);
+  const auto fact = [&](const char* name) {
+    const auto found = measured.metadata.find(name);
+    return found == measured.metadata.end() ? std::string() : found->second;
+  };
+  std::string backend = fact("backend"), version = fact("kscout_version");
+  if (measured.device.kind == DeviceKind::gpu && options.driver.empty()) {
+    fail(Errc::invalid_argument, "{}: under which driver was '{}' measured? give --driver", options.in,
+         measured.device.name);
+  }
+  if (backend.starts_with(kLibraryPrefix)) backend.clear();  // decisions name a library, not its file
+  if (version.empty()) version = KSCOUT_VERSION;
+  std::vector<StoredDecision> decisions;
+  for (const MeasuredBest& best : measured.best) {
+    Problem problem = best.problem;
+    problem.set_weight(1);
+    decisions.push_back({.problem = print(problem),
+                         .config = config_name(signature_of(problem), best.config),
+                         .device = device_identity(measured.device),
+                         .driver = options.driver,
+                         .version = version,
+                         .backend = backend,
+                         .time_us = best.time_us,
+                         .next_us = best.next_us,
+                         .timed = static_cast<std::int64_t>(best.timed),
+                         .at = seconds_now()});
+  }
+  return decisions;
+}
+
+std::vector<StoredDecision> exported_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
     for (Json json : Json::parse(read_file(options.in))) {
@@ -80,6 +121,15 @@ void import_decisions(const DbOptions& options) {
   } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, "{}: {}", options.in, error.what());
   }
+  return decisions;
+}
+
+void import_decisions(const DbOptions& options) {
+  const bool measured = holds_measurements(options.in);
+  if (!measured && !options.driver.empty())
+    fail(Errc::invalid_argument, "--driver {}: decisions that export wrote name their driver",
+         options.driver);
+  const auto decisions = measured ? measured_decisions(options) : exported_decisions(options);
   options.db().put(decisions);
   fmt::print("{} decisions\n", decisions.size());
 }
@@ -101,8 +151,9 @@ CLI::App* add_action(CLI::App& verb, const std::shared_ptr<DbOptions>& options, 
 
 }  // namespace
 
-void setup_db(CLI::App& verb) {
+void setup_db(CLI::App& verb, ReadBests read) {
   const auto options = std::make_shared<DbOptions>();
+  options->read = read;
   verb.require_subcommand(1);
   const auto add_origin = [&](CLI::App* action) {
     action->add_option("--device", options->device, "the device of now: a preset's name, or auto")
@@ -114,10 +165,17 @@ void setup_db(CLI::App& verb) {
   add_origin(listing);
   add_format_option(*listing, options->format);
   CLI::App* const exporting = add_action(verb, options, "export", "all decisions as JSON", export_decisions);
-  exporting->add_option("--out", options->out, "file to write (default: stdout)");
+  add_out_option(*exporting, "--out", options->out, "file to write (default: stdout)");
   CLI::App* const importing =
-      add_action(verb, options, "import", "adds decisions from a file that export wrote", import_decisions);
-  importing->add_option("file", options->in, "JSON")->required();
+      add_action(verb, options, "import", "adds decisions that export wrote, or the best of measurements",
+                 import_decisions);
+  importing
+      ->add_option(
+          "file", options->in,
+          "JSON of export; or a dataset (.parquet, .csv) or the folder of a sweep: the fastest config "
+          "of each problem")
+      ->required();
+  importing->add_option("--driver", options->driver, "under which a GPU was measured");
   CLI::App* const pruning = add_action(
       verb, options, "prune",
       "removes what another version of the library, or another driver of this device, has measured", prune);
@@ -130,6 +188,7 @@ void setup_db(CLI::App& verb) {
       "Examples\n"
       "  kscout db list\n"
       "  kscout db export --out decisions.json\n"
+      "  kscout db import runs/here\n"
       "  kscout db prune --older-than 90\n\n"
       "exit status: 0 done, 2 wrong arguments, 4 file failure");
 }

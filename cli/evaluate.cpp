@@ -1,17 +1,18 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate_report.h"
 #include "options.h"
+#include "outputs.h"
 #include "train/train.h"
 #include "verbs.h"
 
@@ -35,6 +36,7 @@ struct EvaluateOptions {
   Format format = Format::text;
   Goals least;
   bool check_confidence = false;
+  std::optional<std::size_t> worst;
 };
 
 /// A line for each goal that is missed.
@@ -148,6 +150,11 @@ void print_reliability(const ModelEvaluation& e) {
                                       : "off")});
   }
   table.print(Format::text);
+  if (!r.judged()) {
+    fmt::print("\nBrier score {:.4f}; no bin has {} problems, so no bin is judged\n", r.brier,
+               Reliability::least_claims);
+    return;
+  }
   fmt::print(
       "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
       r.brier, Reliability::least_claims, 100 * Reliability::tolerance,
@@ -171,11 +178,12 @@ void print_reliability_by_layout(const ModelEvaluation& e) {
   table.print(Format::text);
 }
 
-void print_worst(const ModelEvaluation& e) {
+void print_worst(const ModelEvaluation& e, std::size_t count) {
+  if (count == 0) return;
   fmt::print("\nworst problems\n\n");
   Table worst({"efficiency", "pick_us", "oracle_us", "pick timed", "repeat it with"});
   for (const ProblemResult* r : worst_first(e.evaluation)) {
-    if (worst.size() == kShownWorst) break;
+    if (worst.size() == count) break;
     worst.add_row({percent(r->efficiency()),
                    number(r->picks.empty() ? Measurement::unknown : r->picks[0].measured.time_us, 4),
                    number(r->oracle_measured.time_us, 4),
@@ -187,7 +195,7 @@ void print_worst(const ModelEvaluation& e) {
   worst.print(Format::text);
 }
 
-void print_text(const ModelEvaluation& e) {
+void print_text(const ModelEvaluation& e, std::size_t worst) {
   print_head(e);
   Table table = summary_table("who", "how");
   table.add_row(summary_cells("this model", "target " + e.target, e.evaluation.overall));
@@ -201,7 +209,7 @@ void print_text(const ModelEvaluation& e) {
   print_details(e);
   print_reliability(e);
   print_reliability_by_layout(e);
-  print_worst(e);
+  print_worst(e, worst);
 }
 
 /// The problems of these layouts; all when none is named.
@@ -242,7 +250,6 @@ MeasurementTable read_kept(EvaluateOptions& options) {
 }
 
 void evaluate_verb(EvaluateOptions& options) {
-  check_output_folders({options.out, options.predictions_out});
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
   const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
@@ -256,16 +263,17 @@ void evaluate_verb(EvaluateOptions& options) {
     fmt::print(stderr, "kscout: warning: {} of {} problems are of sizes that the model was trained on\n",
                e.trained_on, e.problems_given);
   }
-  print_evaluation(e, options.format);
-  if (!options.out.empty()) write_file_atomically(options.out, evaluation_json(e));
-  if (!options.predictions_out.empty()) write_file_atomically(options.predictions_out, predictions_csv(e));
+  print_evaluation(e, options.format, options.worst);
+  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kListedWorst)));
+  if (!options.predictions_out.empty()) write_out(options.predictions_out, predictions_csv(e));
   const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
   for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
   if (!goals.empty()) throw CheckFailed{};
   const Reliability& claims = e.evaluation.reliability;
-  if (options.check_confidence && (claims.claims == 0 || !claims.holds())) {
+  if (options.check_confidence && (!claims.judged() || !claims.holds())) {
     fmt::print(stderr, "kscout: {}\n",
                claims.claims == 0 ? "the model claims no confidence: there was too little to train it on"
+               : !claims.judged() ? "no bin of the claimed confidence has 30 problems: judge it on more"
                                   : "a bin of the claimed confidence is off by more than 5 points");
     throw CheckFailed{};
   }
@@ -273,12 +281,13 @@ void evaluate_verb(EvaluateOptions& options) {
 
 }  // namespace
 
-void print_evaluation(const ModelEvaluation& evaluation, Format format) {
+void print_evaluation(const ModelEvaluation& evaluation, Format format, std::optional<std::size_t> worst) {
+  if (!evaluation.warning.empty()) fmt::print(stderr, "kscout: warning: {}\n", evaluation.warning);
   switch (format) {
     case Format::text:
-      return print_text(evaluation);
+      return print_text(evaluation, worst.value_or(kShownWorst));
     case Format::json:
-      fmt::print("{}", evaluation_json(evaluation));
+      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kListedWorst)));
       return;
     case Format::csv:
       fmt::print("{}", evaluation_csv(evaluation));
@@ -302,17 +311,24 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
-  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent");
-  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent");
-  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent");
+  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
+  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
+  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--min-top3", options->least.top3,
-                  "exit 1 when the mean of the best of the first three picks is below, in percent");
+                  "exit 1 when the mean of the best of the first three picks is below, in percent")
+      ->check(CLI::Range(0.0, 100.0));
   verb.add_flag(
       "--check-confidence", options->check_confidence,
-      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed");
-  verb.add_option("--out", options->out, "write the evaluation as JSON");
-  verb.add_option("--predictions-out", options->predictions_out,
-                  "write each problem's best 8 configs as CSV");
+      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed, or none "
+      "is so large");
+  verb.add_option("--worst", options->worst, "how many of the worst problems are shown")
+      ->default_str("5; 10 in JSON");
+  add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
+  add_out_option(verb, "--predictions-out", options->predictions_out,
+                 "write each problem's best 8 configs as CSV");
   add_format_option(verb, options->format);
   verb.footer(
       "Efficiency is the speed of the model's pick over the speed of the fastest measured config. Problems "

@@ -1,13 +1,16 @@
 // kscout export: a model for programs that do not link the library.
+#include <algorithm>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <kscout/selector.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "export/header.h"
+#include "measured.h"
 #include "options.h"
+#include "outputs.h"
 #include "problems/problem_sets.h"
 #include "verbs.h"
 
@@ -33,7 +36,8 @@ namespace kscout::cli {
 namespace {
 
 struct ExportOptions {
-  std::string model, shapes, out, target, name_space;
+  std::string model, shapes, measured, out, target, name_space;
+  ReadBests read = nullptr;
   FamilyOptions family;
   ExportFormat format = ExportFormat::header;
 };
@@ -64,6 +68,43 @@ std::string shapes_text(const ExportOptions& options) {
   return shapes_header(std::move(choices), options.name_space);
 }
 
+/// The table of what was measured: of all problems, or of those of --shapes.
+std::string measured_text(const ExportOptions& options) {
+  if (options.format != ExportFormat::header || !options.target.empty() || !options.model.empty()) {
+    fail(Errc::invalid_argument,
+         "--measurements writes a lookup table of the fastest configs, a header without a model; leave "
+         "--model, --format and --target out");
+  }
+  if (!options.read) throw NeedsLab{};
+  const MeasuredBests measured = options.read(options.measured);
+  const auto choice_of = [](const MeasuredBest& best) {
+    Choice choice{.config = best.config, .time_us = best.time_us};
+    choice.source = choice.decided_by = ChoiceSource::db;
+    return choice;
+  };
+  std::vector<ShapeChoice> choices;
+  if (options.shapes.empty()) {
+    for (const MeasuredBest& best : measured.best) choices.push_back({best.problem.gemm(), choice_of(best)});
+    return shapes_header(std::move(choices), options.name_space);
+  }
+  for (const GemmProblem& problem : read_problems(options.shapes)) {
+    Problem wanted = problem;
+    wanted.set_weight(1);
+    const auto found = std::ranges::find_if(measured.best, [&](const MeasuredBest& best) {
+      Problem of = best.problem;
+      of.set_weight(1);
+      return of == wanted;
+    });
+    if (found == measured.best.end()) {
+      fail(Errc::invalid_argument,
+           "--shapes {}: {} was not measured in {}; measure it, or leave --measurements out", options.shapes,
+           print(problem), options.measured);
+    }
+    choices.push_back({problem, choice_of(*found)});
+  }
+  return shapes_header(std::move(choices), options.name_space);
+}
+
 std::string model_text(const ExportOptions& options) {
   if (options.model.empty()) fail(Errc::invalid_argument, "which model? give --model FOLDER");
   const Model model = Model::load(options.model);
@@ -79,25 +120,31 @@ std::string model_text(const ExportOptions& options) {
 }
 
 void export_verb(const ExportOptions& options) {
-  const std::string text = options.shapes.empty() ? model_text(options) : shapes_text(options);
+  const std::string text = !options.measured.empty() ? measured_text(options)
+                           : options.shapes.empty()  ? model_text(options)
+                                                     : shapes_text(options);
   if (options.out.empty()) {
     fmt::print("{}", text);
     return;
   }
-  write_file_atomically(options.out, text);
+  write_out(options.out, text);
   fmt::print(stderr, "{}: {} bytes\n", options.out, text.size());
 }
 
 }  // namespace
 
-void setup_export(CLI::App& verb) {
+void setup_export(CLI::App& verb, ReadBests read) {
   const auto options = std::make_shared<ExportOptions>();
+  options->read = read;
   verb.add_option("--model", options->model, "model folder or .ksf file");
   add_word_option(verb, "--format", options->format, "what to write");
-  verb.add_option(
-      "--shapes", options->shapes,
-      "write a lookup table for the problems of this file (lines gemm:MxNxK..., or CSV) instead of the "
-      "model; without --model the one that `predict` would find");
+  verb.add_option("--shapes", options->shapes,
+                  "write a lookup table for the problems of this file (lines gemm:MxNxK... or MxNxK, or CSV) "
+                  "instead of the "
+                  "model; without --model the one that `predict` would find");
+  verb.add_option("--measurements", options->measured,
+                  "write a lookup table of the fastest measured configs: a dataset (.parquet, .csv) or the "
+                  "folder of a sweep; with --shapes only for those problems");
   check_words<Target>(
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
@@ -108,13 +155,14 @@ void setup_export(CLI::App& verb) {
   verb.add_option("--device", options->family.device,
                   "for --shapes without --model: a preset's name, or auto")
       ->capture_default_str();
-  verb.add_option("--out", options->out, "write to this file (standard output)");
+  add_out_option(verb, "--out", options->out, "write to this file");
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"
       "lightgbm  a target's forest as a LightGBM text model, for tools that read those\n"
       "json      everything that the model file holds\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
+      "  kscout export --measurements runs/here --out best.h\n"
       "  kscout export --shapes shapes.txt --namespace my_shapes --out my_shapes.h\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");

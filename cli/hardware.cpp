@@ -88,7 +88,7 @@ void print_all(Format format) {
     for (const Device& amd : gpus) out["gpus"].push_back(device_json(amd));
     out["presets"] = Json::array();
     for (const auto& name : device_preset_names()) out["presets"].push_back(device_json(device_preset(name)));
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
     return;
   }
   fmt::print("detected (unknown facts are left out)\n\n");
@@ -119,7 +119,7 @@ void print_all(Format format) {
 
 void print_one(const Device& device, Format format) {
   if (format == Format::json) {
-    fmt::print("{}\n", device_json(device).dump(2));
+    fmt::print("{}\n", device_json(device).dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
     facts_table(device).print(format);
   }

@@ -5,8 +5,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
-#include "core/files.h"
 #include "options.h"
+#include "outputs.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -31,7 +31,7 @@ void harvest_verb(const HarvestVerb& options) {
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
   const std::vector<Harvest> found =
       harvest(problems_of(options.problems, options.dtype, options.layouts()), options.how);
-  write_file_atomically(options.out, rule_set_text(found));
+  write_out(options.out, rule_set_text(found));
   Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
   const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   for (const Harvest& one : found) {
@@ -51,7 +51,7 @@ void setup_harvest(CLI::App& verb) {
   add_word_option(verb, "--dtype", options->dtype, "element type of the problems of sets");
   verb.add_option("--layout", options->layout,
                   "storage of A, B, C (default: rcr for sets, for files what stands there)");
-  verb.add_option("--out", options->out, "file of the rule sets; then --rules FILE.toml takes it");
+  add_out_option(verb, "--out", options->out, "file of the rule sets; then --rules FILE.toml takes it");
   verb.add_option("--suggestions", options->how.suggestions,
                   "algorithms that the library's heuristic is asked to name for each problem")
       ->capture_default_str()

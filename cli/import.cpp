@@ -7,6 +7,7 @@
 
 #include "dataset/dataset.h"
 #include "options.h"
+#include "outputs.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -27,7 +28,8 @@ void import_verb(const ImportOptions& options) {
   if (!options.layout.empty()) request.layout = parse<Layout>(options.layout);
   if (!options.problem.empty()) request.problem = parse_any_problem(options.problem);
   const Imported imported = import_file(options.file, request);
-  write_dataset(options.out, imported.table);
+  options.out == "-" ? write_out(options.out, dataset_csv(imported.table))
+                     : write_dataset(options.out, imported.table);
   fmt::print(stderr, "{}: {} rows, {} problems, {} kernels; {} measured again, {} skipped\n", options.out,
              imported.table.rows.size(), imported.table.problems.size(), imported.table.configs.size(),
              imported.repeated, imported.skipped_count);
@@ -55,7 +57,7 @@ void setup_import(CLI::App& verb) {
   verb.add_option("--device", options->device, "preset of the device that was measured, e.g. gfx950")
       ->required();
   verb.add_option("--problem", options->problem, "ck-profiler: the problem of lines before any problem line");
-  verb.add_option("--out", options->out, "dataset to write (.parquet or .csv)")->required();
+  add_out_option(verb, "--out", options->out, "dataset to write (.parquet or .csv)")->required();
   verb.add_option("--show-skipped", options->show, "how many skipped places to name")->capture_default_str();
   verb.footer(
       "Formats: docs/formats/import.md. What cannot be read is skipped, counted and named by line. Of a "

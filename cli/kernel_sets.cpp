@@ -14,6 +14,7 @@
 #include "core/json_fields.h"
 #include "family/ck_builder.h"
 #include "family/family_file.h"
+#include "outputs.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -124,7 +125,7 @@ void print_configs(const std::vector<SignatureConfigs>& all, Json metadata, cons
   if (!options.export_json.empty()) {
     metadata["count"] = names.size();
     const Json out{{"metadata", std::move(metadata)}, {"kernels", std::move(kernels)}};
-    write_file_atomically(options.export_json, out.dump(1) + '\n');
+    write_out(options.export_json, out.dump(1, ' ', false, Json::error_handler_t::replace) + '\n');
     fmt::print(stderr, "{} kernels written to {}\n", names.size(), options.export_json);
     if (!options.count) return;
   }
@@ -162,6 +163,9 @@ void print_signature_counts(const SetRequest& request, Format format) {
 
 void print_coverage(const SetRequest& request, const std::string& other, std::size_t most, Format format) {
   const std::vector<NamedConfig> wanted = other_configs(request, other);
+  if (wanted.empty()) {
+    fail(Errc::invalid_argument, "--covers {}: holds no config to compare with", other);
+  }
   std::vector<Signature> signatures = family_signatures(request.family.provider);
   for (const NamedConfig& one : wanted) {
     if (std::ranges::find(signatures, one.signature) == signatures.end()) signatures.push_back(one.signature);

@@ -16,6 +16,7 @@
 #include "family/family_file.h"
 #include "kernel_sets.h"
 #include "options.h"
+#include "outputs.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "table.h"
 #include "verbs.h"
@@ -230,13 +231,6 @@ Json export_of(const Family& family, const FamilyRequest& request, const Enumera
   return out;
 }
 
-void write_export(const std::string& path, const Json& document) {
-  std::ofstream file(path, std::ios::trunc);
-  file << document.dump(1) << '\n';
-  file.close();
-  if (!file) fail(Errc::device_failure, "cannot write '{}'", path);
-}
-
 /// The kernel libraries that are known, one a row.
 void print_libraries(const KernelsOptions& options) {
   Table table({"library", "provider", "device", "configs", "file"});
@@ -286,7 +280,8 @@ void run_kernels(const KernelsOptions& options) {
   }
   const Family family = enumerate(request, &report);
   if (!options.export_json.empty()) {
-    write_export(options.export_json, export_of(family, request, report));
+    write_out(options.export_json,
+              export_of(family, request, report).dump(1, ' ', false, Json::error_handler_t::replace) + '\n');
     fmt::print(stderr, "{} kernels written to {}\n", family.configs.size(), options.export_json);
     if (!options.list && !options.count) return;
   }
@@ -337,8 +332,8 @@ void setup_kernels(CLI::App& verb) {
   add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
       ->needs(traits);
   auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
-  auto* file =
-      verb.add_option("--export-json", options->export_json, "write the configs with metadata to this file");
+  auto* file = add_out_option(verb, "--export-json", options->export_json,
+                              "write the configs with metadata to this file");
   options->libraries.add_to(verb);
   auto* libraries =
       verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");

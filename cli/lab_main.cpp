@@ -1,4 +1,5 @@
 #include "explain.h"
+#include "measured.h"
 #include "problems.h"
 #include "train/train.h"
 #include "verbs.h"
@@ -19,6 +20,8 @@ void setup_prune(CLI::App& verb);
 namespace {
 
 void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); }
+void setup_export_with_data(CLI::App& verb) { setup_export(verb, read_bests); }
+void setup_db_with_data(CLI::App& verb) { setup_db(verb, read_bests); }
 
 void setup_problems_with_data(CLI::App& verb) {
   setup_problems(verb, [](const std::string& file) { return oof_efficiencies(file); });
@@ -34,6 +37,8 @@ constexpr VerbSetup kSetups[] = {
     {"validate", setup_validate},
     {"compare", setup_compare},
     {"predict", setup_predict_with_data},
+    {"export", setup_export_with_data},
+    {"db", setup_db_with_data},
     {"problems", setup_problems_with_data},
     {"prune", setup_prune},
 };

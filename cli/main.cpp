@@ -1,4 +1,5 @@
 #include "explain.h"
+#include "measured.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -12,13 +13,14 @@ void setup_features(CLI::App& verb);
 void setup_search(CLI::App& verb);
 void setup_run(CLI::App& verb);
 void setup_generate(CLI::App& verb);
-void setup_export(CLI::App& verb);
-void setup_db(CLI::App& verb);
 void setup_hardware(CLI::App& verb);
+void setup_sql(CLI::App& verb);
 
 namespace {
 
 void setup_predict_without_data(CLI::App& verb) { setup_predict(verb, nullptr); }
+void setup_export_without_data(CLI::App& verb) { setup_export(verb, nullptr); }
+void setup_db_without_data(CLI::App& verb) { setup_db(verb, nullptr); }
 
 // One verb a line keeps changes apart.
 // clang-format off
@@ -32,9 +34,10 @@ constexpr VerbSetup kSetups[] = {
     {"search", setup_search},
     {"run", setup_run},
     {"generate", setup_generate},
-    {"export", setup_export},
-    {"db", setup_db},
+    {"export", setup_export_without_data},
+    {"db", setup_db_without_data},
     {"hardware", setup_hardware},
+    {"sql", setup_sql},
 };
 // clang-format on
 }  // namespace

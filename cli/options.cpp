@@ -1,14 +1,21 @@
 #include "options.h"
 
 #include <algorithm>
+#include <set>
 
 #include <CLI/CLI.hpp>
 
+#include <kscout/backend.h>
 #include <kscout/conv_problem.h>
+#include <kscout/device.h>
 #include <kscout/provider.h>
 
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/log.h"
+#include "core/names.h"
+#include "core/one_line.h"
 #include "family/family_file.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
@@ -17,12 +24,14 @@ namespace kscout::cli {
 
 void add_format_option(CLI::App& verb, Format& format, bool csv) {
   const std::string help = csv ? "output: text|json|csv" : "output: text|json";
-  add_text_option(verb, "--format", help, std::string(word(format)), [&format, csv](const std::string& text) {
+  const auto set = [&format, csv](const std::string& text) {
     const auto asked = parse<Format>(text);
     if (asked == Format::csv && !csv)
       fail(Errc::invalid_argument, "--format csv: this verb prints text or json");
     format = asked;
-  });
+  };
+  offer_words(add_text_option(verb, "--format", help, std::string(word(format)), set),
+              std::span(EnumWords<Format>::words).first(csv ? 3 : 2));
 }
 
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
@@ -80,9 +89,45 @@ void ProblemOptions::add_all_to(CLI::App& verb) {
   }
 }
 
+namespace {
+
+/// The fields that the shape of a convolution's one-line form is made of.
+constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y", "x"};
+
+}  // namespace
+
 bool ProblemOptions::given() const { return !one_line.empty() || !set_fields.empty(); }
 
+void ProblemOptions::refuse_said_twice() const {
+  if (one_line.empty()) return;
+  const auto parts = split(one_line, ':');
+  std::set<std::string_view> said;
+  if (is_conv_line(one_line)) {
+    said.insert(std::begin(kConvSizes), std::end(kConvSizes));
+  } else {
+    said.insert({"m", "n", "k"});
+  }
+  for (const std::string_view part : std::span(parts).subspan(1)) {
+    if (const std::size_t equals = part.find('='); equals != std::string_view::npos) {
+      said.insert(part.substr(0, equals));
+    } else if (find_word(part, EnumWords<DType>::words)) {
+      said.insert("dtype");
+    } else if (find_word(part, EnumWords<Layout>::words)) {
+      said.insert("layout");
+    }
+  }
+  const auto refuse = [&](const std::string& name, const std::string& value) {
+    if (!said.contains(name)) return;
+    std::string flag = name;
+    std::ranges::replace(flag, '_', '-');
+    fail(Errc::invalid_argument, "--{} {}: '{}' says it already; give it once", flag, value, one_line);
+  };
+  for (const auto& [name, value] : set_fields) refuse(name, value);
+  if (!dtype.empty()) refuse("dtype", dtype);
+}
+
 GemmProblem ProblemOptions::problem() const {
+  refuse_said_twice();
   GemmProblem problem = one_line.empty() ? make_gemm(-1, -1, -1) : parse_problem(one_line);
   if (!dtype.empty()) {
     const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(dtype));
@@ -99,14 +144,8 @@ GemmProblem ProblemOptions::problem() const {
   return problem;
 }
 
-namespace {
-
-/// The fields that the shape of a convolution's one-line form is made of.
-constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y", "x"};
-
-}  // namespace
-
 ConvProblem ProblemOptions::conv_problem(Op direction) const {
+  refuse_said_twice();
   std::string text = one_line;
   if (text.empty()) {
     const auto size = [&](std::string_view name) {
@@ -257,22 +296,52 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
   return problems;
 }
 
-void check_output_folders(std::initializer_list<std::string> files) {
-  for (const std::string& file : files) {
-    const std::filesystem::path folder = std::filesystem::path(file).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder))
-      fail(Errc::not_found, "{}: there is no folder {} to write it to", file, folder.string());
-  }
-}
-
 void check_rules(const std::string& provider, Op op, const std::string& rules) {
   find_rules(provider, op, rules);
 }
 
+void warn_of_model_path() {
+  const std::string path = environment("KSCOUT_MODEL_PATH");
+  for (const std::string_view folder : split(path, ':')) {
+    std::error_code ignored;
+    if (folder.empty() || std::filesystem::is_directory(folder, ignored)) continue;
+    fmt::print(stderr,
+               "kscout: warning: KSCOUT_MODEL_PATH: there is no folder '{}'; no model is found there\n",
+               folder);
+  }
+}
+
+namespace {
+
+/// Says that choices are for a device that this machine does not have.
+void warn_of_absent_device(const Device& trained) {
+  std::string here = detect_cpu().name;
+  if (trained.kind == DeviceKind::gpu) {
+    here.clear();
+    for (const Device& gpu : detect_amd_gpus()) here += (here.empty() ? "" : ", ") + gpu.name;
+    try {
+      here += (here.empty() ? "" : ", ") + backend("cuda").device().name;
+    } catch (const Error&) {  // no NVIDIA GPU, or no module for it
+    }
+  }
+  if (here.find(trained.name) != std::string::npos) return;
+  fmt::print(stderr,
+             "kscout: warning: foreign_device: the model was trained on '{}' and its choices are for that "
+             "device; this machine has {}\n",
+             trained.name, here.empty() ? "no GPU" : fmt::format("'{}'", here));
+}
+
+}  // namespace
+
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given) {
   check_rules(request.provider, signature.op, request.rules);
-  if (!model.empty() && !device_given) return Selector::load(model);
+  if (model.empty()) warn_of_model_path();
+  if (!model.empty() && !device_given) {
+    Selector selector = Selector::load(model);
+    warn_of_absent_device(selector.device());
+    return selector;
+  }
   if (!model.empty()) request.devices = DevicePolicy::any;  // named by a person: their decision
   Selector selector = model.empty() ? Selector::find(signature.op, signature.dtype_a, request)
                                     : Selector::load(model, request);

@@ -12,6 +12,7 @@
 #include <kscout/registry.h>
 #include <kscout/selector.h>
 
+#include "manual.h"
 #include "table.h"
 
 namespace CLI {
@@ -37,6 +38,7 @@ CLI::Option* check_text(CLI::Option* option, std::function<void(const std::strin
 /// begins.
 template <WordEnum E>
 CLI::Option* check_words(CLI::Option* option) {
+  offer_words(option, EnumWords<E>::words);
   return check_text(option, [](const std::string& text) { parse<E>(text); });
 }
 
@@ -44,12 +46,14 @@ template <WordEnum E>
 CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help) {
   std::string words;
   for (const auto w : EnumWords<E>::words) words += (words.empty() ? "" : "|") + std::string(w);
-  return add_text_option(verb, flags, help + ": " + words, std::string(word(value)),
-                         [&value](const std::string& text) { value = parse<E>(text); });
+  CLI::Option* const option = add_text_option(verb, flags, help + ": " + words, std::string(word(value)),
+                                              [&value](const std::string& text) { value = parse<E>(text); });
+  offer_words(option, EnumWords<E>::words);
+  return option;
 }
 
 /// One flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout) and a
-/// positional one-line form `gemm:MxNxK:...`; flags override parts of the one-line form.
+/// positional one-line form `gemm:MxNxK:...`; flags say what the one-line form leaves open.
 struct ProblemOptions {
   void add_to(CLI::App& verb);
   /// Also --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
@@ -66,6 +70,8 @@ struct ProblemOptions {
 
  private:
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
+  /// Throws invalid_argument for a flag that says again what the one-line form says.
+  void refuse_said_twice() const;
   ConvProblem conv_problem(Op op) const;
 };
 
@@ -116,17 +122,16 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
-/// For a verb that writes files when its work is done: throws not_found, before the work, where the folder of
-/// one of them is absent. Empty names are files that nobody asked for.
-void check_output_folders(std::initializer_list<std::string> files);
+/// Warns on stderr of folders on KSCOUT_MODEL_PATH that are not there, for verbs that look for models.
+void warn_of_model_path();
 
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);
 
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
-/// answers. `device_given`: choices are for request.device, with a warning on stderr when the model was
-/// trained on another; else a model that is given answers for its own.
+/// answers. `device_given`: choices are for request.device; else a model that is given answers for its own.
+/// Warns on stderr when the model was trained on another device than that or this machine's.
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given = true);
 

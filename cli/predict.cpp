@@ -1,3 +1,5 @@
+#include <map>
+
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -31,15 +33,45 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                       options.family.device != "auto");
 }
 
-void add_rows(Table& table, const Problem& problem, const std::vector<Choice>& choices) {
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const Choice& choice = choices[i];
-    table.add_row({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
-                   text(Selector::name(problem, choice)), number(choice.time_us, 4), number(choice.tflops, 4),
-                   number(choice.gb_s, 4), number(100 * choice.margin, 3), number(100 * choice.confidence, 3),
-                   text(word(choice.source))});
+/// The choices of all problems, and why some have none.
+class Predictions {
+ public:
+  void add(const Problem& problem, const std::vector<Choice>& choices) {
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      const Choice& choice = choices[i];
+      rows_.push_back({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
+                       text(Selector::name(problem, choice)), number(choice.time_us, 4),
+                       number(choice.tflops, 4), number(choice.gb_s, 4), number(100 * choice.margin, 3),
+                       number(100 * choice.confidence, 3), text(word(choice.source)), text("")});
+    }
   }
-}
+  void add_unserved(const Problem& problem, std::string_view reason) {
+    const Cell none = number(Choice::unknown);
+    rows_.push_back(
+        {text(print(problem)), none, text(""), none, none, none, none, none, text("none"), text(reason)});
+    ++unserved_;
+  }
+  std::size_t unserved() const noexcept { return unserved_; }
+
+  /// People see the column `reason` when it holds something; programs, whenever it may.
+  void print_as(Format format, bool list) {
+    std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
+                                        "tflops",  "gb_s",  "margin_percent", "confidence_percent",
+                                        "source",  "reason"};
+    const bool with_reason = unserved_ > 0 || (list && format != Format::text);
+    if (!with_reason) columns.pop_back();
+    Table table(std::move(columns));
+    for (auto& cells : rows_) {
+      if (!with_reason) cells.pop_back();
+      table.add_row(std::move(cells));
+    }
+    table.print(format);
+  }
+
+ private:
+  std::vector<std::vector<Cell>> rows_;
+  std::size_t unserved_ = 0;
+};
 
 void explain_problem(const PredictOptions& options, ReadTruth read) {
   if (!options.file.empty())
@@ -57,6 +89,15 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
 }
 
+/// Who chose, on stderr.
+void print_models(const std::map<std::pair<Op, DType>, Selector>& selectors) {
+  for (const auto& [type, selector] : selectors) {
+    const auto path = selector.model_path();
+    fmt::print(stderr, "model: {}\n",
+               path.empty() ? "none found; analytic costs of " + selector.device().name : path.string());
+  }
+}
+
 void predict(const PredictOptions& options) {
   if (!options.configs.empty() || !options.data.empty()) {
     fail(Errc::invalid_argument, "--config and --data belong to --explain");
@@ -68,23 +109,29 @@ void predict(const PredictOptions& options) {
   }
   const auto problems =
       options.file.empty() ? std::vector{options.problem.any_problem()} : any_problems_of(options.file);
-  Table table({"problem", "rank", "config", "time_us", "tflops", "gb_s", "margin_percent",
-               "confidence_percent", "source"});
-  const Selector selector = asked_selector(options, problems.front());
-  const auto type_of = [](const Problem& problem) {
+  Predictions predictions;
+  std::map<std::pair<Op, DType>, Selector> selectors;  // a model is for one operation and type
+  const auto selector_of = [&](const Problem& problem) -> const Selector& {
     const Signature signature = signature_of(problem);
-    return std::pair(signature.op, signature.dtype_a);
+    const auto key =
+        options.model.empty() ? std::pair(signature.op, signature.dtype_a) : std::pair(Op(), DType());
+    if (const auto known = selectors.find(key); known != selectors.end()) return known->second;
+    return selectors.emplace(key, asked_selector(options, problem)).first->second;
   };
   for (const Problem& problem : problems) {
-    const bool other_type = options.model.empty() && type_of(problem) != type_of(problems.front());
-    const Selector& asked = other_type ? asked_selector(options, problem) : selector;
-    add_rows(table, problem, asked.rank(problem, options.top, options.by));
+    try {
+      predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
+    } catch (const Error& error) {
+      if (options.file.empty() || error.code() != Errc::unsupported) throw;
+      predictions.add_unserved(problem, error.what());  // the other problems of the list have their rows
+    }
   }
-  table.print(options.format);
-  if (options.format != Format::text) return;
-  const auto path = selector.model_path();
-  fmt::print(stderr, "model: {}\n",
-             path.empty() ? "none found; analytic costs of " + selector.device().name : path.string());
+  predictions.print_as(options.format, !options.file.empty());
+  if (options.format == Format::text) print_models(selectors);
+  if (predictions.unserved() > 0) {
+    fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.unserved(),
+         problems.size());
+  }
 }
 
 }  // namespace
@@ -125,7 +172,9 @@ void setup_predict(CLI::App& verb, ReadTruth read) {
       "--device gfx950\n"
       "  kscout predict --problems shapes.csv --top 1 --format csv\n"
       "  kscout predict gemm:16x4096x4096 --explain --config NAME --data measured.parquet\n\n"
-      "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem, 4 file failure");
+      "exit status: 0 done, 2 wrong arguments, 3 no config can take a problem (of --problems: its row says "
+      "why),\n"
+      "4 file failure");
   verb.callback([options, read] { options->explain ? explain_problem(*options, read) : predict(*options); });
 }
 

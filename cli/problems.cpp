@@ -295,8 +295,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
   verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
-  verb.add_option("--file", request.file,
-                  "problems from a file: one-line forms of GEMMs or convolutions, m,n,k lines, or CSV");
+  verb.add_option(
+      "--file", request.file,
+      "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
   add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {
@@ -307,8 +308,10 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                     }
                   });
   verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
-  verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations");
-  verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together");
+  verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together")
+      ->check(CLI::NonNegativeNumber);
   verb.add_option("--count", request.count,
                   "keep so many sizes, drawn by --seed (random: how many to make, 200)");
   const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
@@ -323,16 +326,19 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   verb.add_option("--top-up", options->top_up,
                   "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
   verb.add_option("--below", options->below, "--top-up: of kinds with a mean efficiency below this, %")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--also", options->wanted.also, "--top-up: of these kinds too, e.g. n=2,grouped");
   verb.add_option("--density", options->wanted.density, "--top-up: 2 for a finer grid")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(1, 2));
   verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
   verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
   verb.add_option("--part", options->part, "all|train|held_out: parts never share a group of --by")
       ->capture_default_str();
   verb.add_option("--held-out", options->held_out, "share of groups that are held out")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0.01, 0.99));
   add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
   verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
   verb.add_flag("--unserved", options->unserved,

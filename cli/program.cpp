@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdlib>
 
 #include <CLI/CLI.hpp>
@@ -7,8 +9,12 @@
 #include <kscout/error.h>
 
 #include "core/build_info.h"
+#include "core/fail.h"
+#include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
+#include "manual.h"
+#include "outputs.h"
 #include "sibling.h"
 #include "verbs.h"
 
@@ -41,15 +47,24 @@ bool wants_json(int argc, char** argv) {
   return false;
 }
 
+bool is_utf8(std::string_view text) {
+  try {
+    (void)Json(text).dump();
+    return true;
+  } catch (const Json::exception&) {
+    return false;
+  }
+}
+
 /// Says on stderr why the verb failed: a line for people, or {"error": code, "message": ...} beside --format
 /// json.
 void report(Errc code, std::string_view message, bool json) {
-  if (!json) {
-    fmt::print(stderr, "kscout: {}\n", message);
-    return;
+  std::string line = fmt::format("kscout: {}\n", message);
+  if (json) {
+    const Json object = {{"error", word(code)}, {"message", message}};
+    line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
-  const Json object = {{"error", word(code)}, {"message", message}};
-  fmt::print(stderr, "{}\n", object.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fputs(line.c_str(), stderr);  // fmt would throw where stderr is lost
 }
 
 const VerbInfo* find_verb(std::string_view name) {
@@ -72,8 +87,23 @@ bool parse_only() {
   return asked && std::string_view(asked) == "1";
 }
 
-int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
-  CLI::App app{"KernelScout: picks the fastest kernel without running any", "kscout"};
+/// The library that parses takes "nan" and "inf" for numbers, its ranges let NaN pass, and "-1" becomes the
+/// largest count.
+void check_numbers(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const std::string type = option->get_type_name();
+    for (const std::string& value : option->results()) {
+      if (type.starts_with("FLOAT") && !std::isfinite(std::strtod(value.c_str(), nullptr)))
+        fail(Errc::invalid_argument, "{} {}: give a finite number", option->get_name(), value);
+      if (type.starts_with("UINT") && value.starts_with("-"))
+        fail(Errc::invalid_argument, "{} {}: give a whole number of at least 0", option->get_name(), value);
+    }
+  }
+  for (const CLI::App* part : app.get_subcommands()) check_numbers(*part);
+}
+
+/// All verbs; those of the sibling program have no options here.
+void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
@@ -83,11 +113,52 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
     const auto found = std::ranges::find(verbs, info.name, &VerbSetup::name);
     if (found != verbs.end()) found->setup(*verb);
   }
+  add_help_verb(*app.get_subcommand("help"), app, [verbs](std::string_view name) {
+    return name == "help" || name == "completion" ||
+           std::ranges::find(verbs, name, &VerbSetup::name) != verbs.end();
+  });
+  add_completion_verb(*app.get_subcommand("completion"));
+}
+
+constexpr const char* kSummary = "KernelScout: picks the fastest kernel without running any";
+
+/// `kscout completion --candidates WORD...`, which the scripts call: words that are no command line yet are
+/// not for the parser.
+bool asks_for_candidates(int argc, char** argv) {
+  return argc > 2 && argv[1] == std::string_view("completion") && argv[2] == std::string_view("--candidates");
+}
+int print_candidates(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  const std::vector<std::string> words(argv + 3, argv + argc);
+  const VerbInfo* const verb = words.size() > 1 ? find_verb(words.front()) : nullptr;
+  if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
+  CLI::App app{kSummary, "kscout"};
+  add_verbs(app, verbs);
+  for (const std::string& word : completions(app, words)) fmt::print("{}\n", word);
+  return 0;
+}
+
+int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
+  CLI::App app{kSummary, "kscout"};
+  add_verbs(app, verbs);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (const std::string message = unknown_part_message(app, words); !message.empty()) {
+    throw Error(Errc::invalid_argument, message);
+  }
   // Called when all of the line is parsed and checked, before the verb's own callback.
-  if (parse_only()) app.parse_complete_callback([] { throw CLI::Success(); });
+  app.parse_complete_callback([&app] {
+    check_numbers(app);
+    if (parse_only()) throw CLI::Success();
+    prepare_outputs(app);
+  });
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    // A mistyped option may be the reason why another one is missing.
+    const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+    if (extra || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+      if (const std::string message = unknown_option_message(app); !message.empty())
+        throw Error(Errc::invalid_argument, message);
+    }
     if (error.get_exit_code() != 0 && wants_json(argc, argv)) {
       report(Errc::invalid_argument, error.what(), true);
       return 2;
@@ -97,10 +168,20 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   return 0;
 }
 
-}  // namespace
+/// Arguments stand in JSON and in metadata of datasets and models, which hold UTF-8 only.
+void check_arguments(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (is_utf8(argv[i])) continue;
+    fail(Errc::invalid_argument, "argument {} is no UTF-8: '{}'; rename the file or use a link to it", i,
+         argv[i]);
+  }
+}
 
-int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+/// The exit code; the results may still be on their way to standard output.
+int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
+    check_arguments(argc, argv);
+    if (asks_for_candidates(argc, argv)) return print_candidates(program, verbs, argc, argv);
     if (refuse_unknown_verb(argc, argv)) return 2;
     const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
     if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
@@ -113,9 +194,24 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
     report(error.code(), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   } catch (const std::exception& error) {
+    if (std::ferror(stdout)) return 4;  // it says that standard output was lost, and so does the caller
     report(Errc::device_failure, error.what(), wants_json(argc, argv));
     return 4;
   }
+}
+
+}  // namespace
+
+int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  open_standard_streams();
+  const int code = run_verb(program, verbs, argc, argv);
+  try {
+    check_stdout();
+  } catch (const Error& error) {
+    report(error.code(), error.what(), wants_json(argc, argv));
+    return exit_code(error.code());
+  }
+  return code;
 }
 
 }  // namespace kscout::cli

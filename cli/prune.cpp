@@ -8,7 +8,6 @@
 #include <kscout/family.h>
 
 #include "core/fail.h"
-#include "core/files.h"
 #include "core/indexing.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
@@ -16,6 +15,7 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "options.h"
+#include "outputs.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -77,7 +77,7 @@ void prune_verb(const PruneOptions& options) {
                     number(100 * pruned.mean_of_calls, 4), number(100 * pruned.least, 4)});
     set.blocks.push_back({signature, pruned.configs});
   }
-  write_file_atomically(options.out, rule_sets_text(space.provider, space.op, {set}));
+  write_out(options.out, rule_sets_text(space.provider, space.op, {set}));
   report.print(options.format);
 }
 
@@ -86,7 +86,7 @@ void prune_verb(const PruneOptions& options) {
 void setup_prune(CLI::App& verb) {
   const auto options = std::make_shared<PruneOptions>();
   verb.add_option("--data", options->data, "dataset of measurements")->required();
-  verb.add_option("--out", options->out, "file of the rule set; then --rules FILE.toml takes it");
+  add_out_option(verb, "--out", options->out, "file of the rule set; then --rules FILE.toml takes it");
   const CLI::Range percent(0.0, 100.0);
   verb.add_option("--keep", options->keep,
                   "least mean share of the best speed, over problems and over their calls, %")

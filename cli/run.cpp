@@ -1,5 +1,8 @@
 /// \file
 /// `kscout run`: one problem through the dispatcher, verified and timed.
+#include <array>
+#include <cmath>
+#include <cstdio>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -29,7 +32,7 @@ struct RunOptions {
   ProblemOptions problem;
   std::vector<std::string> configs;
   LibraryOptions libraries;
-  std::string backend, model;
+  std::string file, backend, model;
   DispatchPolicy policy;
   double seconds = 0.3;
   Format format = Format::text;
@@ -63,8 +66,18 @@ Registry registry_of(const RunOptions& options) {
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
   const std::string provider(options.backend == kGpu ? backend(kGpu).provider() : "native");
   if (!is_conv(signature.op)) check_rules(provider, signature.op, options.policy.rules);
-  if (options.model.empty()) return {registry, options.policy};
-  return {Selector::load(options.model), registry, options.policy};
+  if (options.model.empty()) {
+    warn_of_model_path();
+    return {registry, options.policy};
+  }
+  Selector selector = Selector::load(options.model);
+  const auto backends = registry.backends();
+  const auto is_own = [&](const auto& one) { return one->device().name == selector.device().name; };
+  if (std::ranges::none_of(backends, is_own)) {
+    fmt::print(stderr, "kscout: warning: {}\n",
+               foreign_device_warning(selector.device(), backends.front()->device()));
+  }
+  return {std::move(selector), registry, options.policy};
 }
 
 /// The config that the rule set names for when nothing better is known.
@@ -156,9 +169,11 @@ void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference
   }
 }
 
-/// Median microseconds of every candidate and of the copies that it makes (NaN when it makes none).
+/// Samples in microseconds of every candidate, and the median of the copies that it makes (NaN when it makes
+/// none).
 struct Times {
-  std::vector<double> run_us, copies_us;
+  std::vector<SampleSummary> run_us;
+  std::vector<double> copies_us;
 };
 
 /// The copies of a padded launch, alone.
@@ -181,8 +196,8 @@ struct Timed {
   double expected_us = 0;
 };
 
-/// Medians in turn: each gets about `seconds`.
-std::vector<double> medians_us(std::vector<Timed>& all, GemmOperands& operands, double seconds) {
+/// Samples taken in turns: each gets about `seconds`.
+std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& operands, double seconds) {
   Instruments& device = operands.device();
   const auto time_us = [&](const Timed& one, int calls) {
     return device.time_us(*one.launch, operands.buffers(), one.workspace, calls);
@@ -190,13 +205,10 @@ std::vector<double> medians_us(std::vector<Timed>& all, GemmOperands& operands, 
   for (Timed& one : all) one.expected_us = time_us(one, 1);
   const RoundsRule rule{
       .rounds = 1000, .least = 3, .budget_us = seconds * 1e6 * static_cast<double>(all.size())};
-  const auto timed = time_in_rounds(all.size(), rule, [&](std::size_t i) {
+  return time_in_rounds(all.size(), rule, [&](std::size_t i) {
     const double calls = calls_of_batch(device.batch_us(), all[i].expected_us);
     return std::optional(time_us(all[i], static_cast<int>(calls)));
   });
-  std::vector<double> medians;
-  for (const SampleSummary& one : timed) medians.push_back(one.median);
-  return medians;
 }
 
 Times time_candidates(Candidates& candidates, GemmOperands& operands, double seconds) {
@@ -210,43 +222,96 @@ Times time_candidates(Candidates& candidates, GemmOperands& operands, double sec
     places[i] = all.size();
     all.push_back({copies[i].get(), candidates[i]->workspace->data()});
   }
-  const auto medians = medians_us(all, operands, seconds);
+  const auto timed = samples_us(all, operands, seconds);
   Times times;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    times.run_us.push_back(medians[i]);
-    times.copies_us.push_back(copies[i] ? medians[places[i]] : Choice::unknown);
+    times.run_us.push_back(timed[i]);
+    times.copies_us.push_back(copies[i] ? timed[places[i]].median : Choice::unknown);
   }
   return times;
 }
 
-Table table_of(const Problem& problem, const Candidates& candidates, const Times& times) {
-  Table table({"config", "chosen_by", "verified", "time_us", "gflops", "speedup", "predicted_us", "backend",
-               "padded", "as_run", "copies_us"});
-  for (std::size_t i = 0; i < candidates.size(); ++i) {
-    const ReadyConfig& one = *candidates[i];
-    const Problem as_run = one.as_run(problem);
-    table.add_row({text(Selector::name(as_run, one.choice)), text(one.source),
-                   text(one.verified.error <= 1 ? "ok" : "wrong"), number(times.run_us[i], 5),
-                   number(flop_count(problem) / times.run_us[i] / 1e3, 5),
-                   number(candidates.size() > 1 ? times.run_us.back() / times.run_us[i] : Choice::unknown, 3),
-                   number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
-                   text(as_run == problem ? "as asked" : print(as_run)), number(times.copies_us[i], 4)});
+/// Rows of one problem, or of a list of them.
+class Report {
+ public:
+  void add(const Problem& problem, const Candidates& candidates, const Times& times) {
+    const double baseline = times.run_us.back().median;
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const ReadyConfig& one = *candidates[i];
+      const Problem as_run = one.as_run(problem);
+      const SampleSummary& time = times.run_us[i];
+      const double speedup = candidates.size() > 1 ? baseline / time.median : Choice::unknown;
+      rows_.push_back({text(print(problem)), text(Selector::name(as_run, one.choice)), text(one.source),
+                       text(one.verified.error <= 1 ? "ok" : "wrong"), number(time.median, 5),
+                       number(100 * time.spread, 2), number(static_cast<std::int64_t>(time.count)),
+                       number(flop_count(problem) / time.median / 1e3, 5), number(speedup, 3),
+                       number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
+                       text(as_run == problem ? "as asked" : print(as_run)), number(times.copies_us[i], 4),
+                       text("")});
+      as_asked_ = as_asked_ && !one.padded() && as_run == problem;
+      one_backend_ = one_backend_ && one.backend == candidates.front()->backend;
+    }
+    if (candidates.size() > 1) log_speedups_.push_back(std::log(baseline / times.run_us.front().median));
   }
-  return table;
-}
+  void add_unserved(const Problem& problem, std::string_view reason, Format format) {
+    ++unserved_;
+    if (format == Format::text) return fmt::print("{}\nnot run: {}\n", print(problem), reason);
+    std::vector<Cell> cells(kColumns.size(), number(Choice::unknown));
+    cells.front() = text(print(problem));
+    cells.back() = text(reason);
+    rows_.push_back(std::move(cells));
+  }
+  std::size_t unserved() const noexcept { return unserved_; }
+  /// Geometric mean over the problems, of the first config over the last; NaN when there is one config.
+  double mean_speedup() const {
+    double sum = 0;
+    for (const double one : log_speedups_) sum += one;
+    return log_speedups_.empty() ? Choice::unknown
+                                 : std::exp(sum / static_cast<double>(log_speedups_.size()));
+  }
 
-void run_verb(const RunOptions& options) {
-  const Problem problem = options.problem.any_problem();
-  const Registry registry = registry_of(options);
-  Solver solver = solver_of(options, signature_of(problem), registry);
+  /// People see the columns that tell something; programs all of them. Forgets the rows.
+  void print_rows(Format format) {
+    std::vector<std::size_t> columns;
+    for (std::size_t c = 0; c < kColumns.size(); ++c) {
+      const std::string_view name = kColumns[c];
+      const bool of_form = name == "padded" || name == "as_run" || name == "copies_us";
+      const bool idle = name == "problem" || name == "reason" || (name == "backend" && one_backend_) ||
+                        (of_form && as_asked_);
+      if (format != Format::text || !idle) columns.push_back(c);
+    }
+    std::vector<std::string> names;
+    for (const std::size_t c : columns) names.emplace_back(kColumns[c]);
+    Table table(std::move(names));
+    for (const auto& row : rows_) {
+      std::vector<Cell> cells;
+      for (const std::size_t c : columns) cells.push_back(row[c]);
+      table.add_row(std::move(cells));
+    }
+    table.print(format);
+    rows_.clear();
+    as_asked_ = true;
+    one_backend_ = true;
+  }
+
+ private:
+  static constexpr std::array<std::string_view, 15> kColumns = {
+      "problem", "config",       "chosen_by", "verified", "time_us", "spread_percent", "repeats", "gflops",
+      "speedup", "predicted_us", "backend",   "padded",   "as_run",  "copies_us",      "reason"};
+  std::vector<std::vector<Cell>> rows_;
+  std::vector<double> log_speedups_;
+  std::size_t unserved_ = 0;
+  bool as_asked_ = true, one_backend_ = true;
+};
+
+/// Verifies and times the candidates of one problem; false when a result is wrong.
+bool run_problem(const RunOptions& options, const Problem& problem, Solver& solver, Report& report) {
   Candidates candidates = candidates_of(options, problem, solver);
-
   GemmOperands operands(device_of(candidates));
   operands.make(problem, 1);
   const auto reference = make_reference(problem, operands);
   for (const auto& one : candidates) verify(*one, operands, *reference);
-  const Times times = time_candidates(candidates, operands, options.seconds);
-
+  report.add(problem, candidates, time_candidates(candidates, operands, options.seconds));
   bool all_right = true;
   for (const auto& one : candidates) {
     if (one->verified.error <= 1) continue;
@@ -256,9 +321,39 @@ void run_verb(const RunOptions& options) {
   }
   if (options.format == Format::text) {
     fmt::print("{} on {}\n", print(problem), candidates.front()->backend->device().name);
+    report.print_rows(Format::text);
+    std::fflush(stdout);  // of a list, each problem's results at once
   }
-  table_of(problem, candidates, times).print(options.format);
+  return all_right;
+}
+
+void run_verb(const RunOptions& options) {
+  const bool list = !options.file.empty();
+  if (list && options.problem.given())
+    fail(Errc::invalid_argument, "give one problem, or a list with --problems FILE, not both");
+  const auto problems = list ? any_problems_of(options.file) : std::vector{options.problem.any_problem()};
+  const Registry registry = registry_of(options);
+  Solver solver = solver_of(options, signature_of(problems.front()), registry);
+  Report report;
+  bool all_right = true;
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    if (i > 0 && options.format == Format::text) fmt::print("\n");
+    try {
+      all_right = run_problem(options, problems[i], solver, report) && all_right;
+    } catch (const Error& error) {
+      if (!list || error.code() != Errc::unsupported) throw;
+      report.add_unserved(problems[i], error.what(), options.format);
+    }
+  }
+  if (options.format != Format::text) {
+    report.print_rows(options.format);
+  } else if (list && report.mean_speedup() == report.mean_speedup()) {
+    fmt::print("\nspeedup of the first config over the last: {:.3g}, geometric mean over {} problems\n",
+               report.mean_speedup(), problems.size() - report.unserved());
+  }
   if (!all_right) throw CheckFailed{};
+  if (report.unserved() > 0)
+    fail(Errc::unsupported, "nothing can run {} of {} problems", report.unserved(), problems.size());
 }
 
 }  // namespace
@@ -266,6 +361,8 @@ void run_verb(const RunOptions& options) {
 void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
+  verb.add_option("--problems", options->file,
+                  "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
   verb.add_option(
       "--config", options->configs,
       "run this config instead of the selector's, unpadded; repeat to compare with the last ('auto': "
@@ -287,13 +384,15 @@ void setup_run(CLI::App& verb) {
   add_format_option(verb, options->format);
   verb.footer(
       "Selects (model, else analytic cost or a search, else the default config; column chosen_by tells),\n"
-      "executes, verifies against float64 and times. Column speedup compares with the last --config.\n"
+      "executes, verifies against float64 and times. Column speedup compares with the last --config;\n"
+      "spread_percent is the median deviation from the median of the repeats.\n"
       "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
       "and\n"
       "copies_us what the copies cost (part of time_us).\n"
       "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel library fails.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
+      "  kscout run --problems shapes.txt --config auto --config default --format csv\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"
       "  kscout run gemm:256x256x256 --fallback exhaustive\n"
       "  kscout run gemm:16x4096x4096:bf16 --backend cuda --model models/gemm_bf16_h200");

@@ -253,7 +253,7 @@ void print_measured(const SearchVerb& options, const Problem& problem, const Dev
              {"failed", found.failed},    {"seconds", seconds}};
     if (!model.empty()) out["model"] = model;
     out["best"] = Json::parse(table.to_string(Format::json));
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
     return;
   }
   if (options.format == Format::text) fmt::print("{} on {}\n", print(problem), device.name);

@@ -15,6 +15,7 @@
 
 #include "core/files.h"
 #include "core/process.h"
+#include "outputs.h"
 
 namespace kscout::cli {
 
@@ -74,6 +75,7 @@ void search_first(const std::vector<std::string>& folders) {
 }  // namespace
 
 int start_sibling(char** argv) {
+  release_stdout();
   const auto sibling = program_file().parent_path() / "kscout-lab";
   if (is_absent(sibling)) {
     fmt::print(stderr, "kscout: verb '{}' needs {}, which is not there; build with -DKSCOUT_LAB=ON\n",

@@ -148,6 +148,7 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
              {"rows", status.rows},
              {"contender_rows", status.contender_rows},
              {"noisy", status.noisy},
+             {"noisy_contenders", status.noisy_contenders},
              {"ended", report ? report->ended : status.last_end}};
     for (std::size_t s = 0; s < status.by_status.size(); ++s) {
       out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
@@ -162,7 +163,7 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
                         {"rows_per_second", report->rows_per_s},
                         {"overhead", report->overhead}};
     }
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
     return;
   }
   Table facts({"fact", "value"});
@@ -174,8 +175,9 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
     if (status.by_status[s])
       facts.add_row({text(EnumWords<Status>::words[s]), as_number(status.by_status[s])});
   }
-  facts.add_row({text("contender_rows"), as_number(status.contender_rows)});
   facts.add_row({text("noisy"), as_number(status.noisy)});
+  facts.add_row({text("contender_rows"), as_number(status.contender_rows)});
+  facts.add_row({text("noisy_contenders"), as_number(status.noisy_contenders)});
   if (const auto& clocks = status.clocks_mhz; !clocks.empty()) {
     facts.add_row({text("clock_mhz"), text(fmt::format("{:.0f} to {:.0f}, median {:.0f}", clocks.front(),
                                                        clocks.back(), clocks[clocks.size() / 2]))});

@@ -5,6 +5,10 @@
 ///     Table table({"config", "time_us"});
 ///     table.add_row({text(name), number(12.5)});
 ///     table.print(Format::text);
+///
+/// On a terminal, text that is wider than it is made to fit: sentences are wrapped within their column, and
+/// where that is not enough each row becomes a block of lines, one per column. Elsewhere (a file, a pipe) a
+/// row stays one line of any length.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -39,11 +43,15 @@ class Table {
   std::size_t size() const noexcept { return rows_.size(); }
   /// Writes to stdout.
   void print(Format format) const;
-  std::string to_string(Format format) const;
+  /// `width`: of the terminal that the text is for; 0 = none.
+  std::string to_string(Format format, std::size_t width = 0) const;
 
  private:
   std::vector<std::string> columns_;
   std::vector<std::vector<Cell>> rows_;
+
+  std::string text_of(std::size_t terminal) const;
+  std::string blocks_of(std::size_t terminal) const;
 };
 
 /// One cell per field of a record, in field order.

@@ -1,9 +1,14 @@
-// What a dataset says of one problem: needs Arrow, so only kscout-lab has it.
+// What a dataset says of one problem, or of the best of each: needs Arrow, so only kscout-lab has it.
 #include <algorithm>
+#include <cmath>
+#include <filesystem>
 
+#include "core/fail.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "explain.h"
+#include "measured.h"
+#include "sweep/journal.h"
 
 namespace kscout::cli {
 
@@ -15,6 +20,29 @@ Truth read_truth(const std::string& file, const Problem& problem) {
     for (const CountedRow& row : rows) truth.rows.emplace_back(one.configs[row.config], row.measured);
   }
   return truth;
+}
+
+MeasuredBests read_bests(const std::string& path) {
+  const MeasurementTable table = std::filesystem::is_directory(path) ? read_sweep(path) : read_dataset(path);
+  MeasuredBests bests{.device = table.device, .metadata = table.metadata, .best = {}};
+  const auto rows = counted_rows(table);
+  for (std::size_t p = 0; p < rows.size(); ++p) {
+    const auto oracle = oracle_of(rows[p]);
+    if (!oracle) continue;
+    MeasuredBest best{.problem = table.problems[p],
+                      .config = table.configs[oracle->config],
+                      .time_us = oracle->measured.time_us,
+                      .next_us = Measurement::unknown,
+                      .timed = 0};
+    for (const CountedRow& row : rows[p]) {
+      best.timed += was_timed(row.measured);
+      if (row.config != oracle->config && row.measured.status == Status::ok)
+        best.next_us = std::fmin(best.next_us, row.measured.time_us);
+    }
+    bests.best.push_back(std::move(best));
+  }
+  if (bests.best.empty()) fail(Errc::invalid_argument, "{}: no config was measured with status ok", path);
+  return bests;
 }
 
 }  // namespace kscout::cli

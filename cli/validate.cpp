@@ -23,6 +23,7 @@
 #include "evaluate_report.h"
 #include "import/import.h"
 #include "options.h"
+#include "outputs.h"
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
 #include "verbs.h"
@@ -66,7 +67,7 @@ struct ValidateOptions {
 };
 
 void write_if(const std::string& file, const std::string& text) {
-  if (!file.empty()) write_file_atomically(file, text);
+  if (!file.empty()) write_out(file, text);
 }
 
 /// Criteria as a table on stderr beside other output, and exit code 1 when one is missed.
@@ -159,6 +160,7 @@ class Executor {
 
   const PlanRequest& request() const noexcept { return request_; }
   const Device& device() const { return backend_->device(); }
+  bool executes(std::string_view provider) const { return backend_->executes(provider); }
   bool is_library() const noexcept { return library_.has_value(); }
 
  private:
@@ -175,7 +177,23 @@ MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) 
                                             .batch = options.library.empty() ? 0 : kLibraryBatch},
                                            "validate");
   if (report.ended == "interrupted") end_by_signal();
-  return read_sweep(folder.path);
+  MeasurementTable table = read_sweep(folder.path);
+  const auto timed = [](const auto& row) { return was_timed(row.measured); };
+  if (std::ranges::none_of(table.rows, timed)) {
+    const auto reasons = sweep_status(folder.path).reasons;
+    fail(Errc::unsupported, "none of the {} kernels to measure ran{}", plan.pairs(),
+         reasons.empty() ? "" : "; the first reason: " + reasons.begin()->first);
+  }
+  return table;
+}
+
+/// Kernels that nothing here executes are refused before anything is measured.
+void require_executable(const Model& model, const Executor& executor) {
+  if (executor.executes(model.provider())) return;
+  fail(Errc::unsupported,
+       "the model chooses among kernels of provider '{}' for '{}', which backend '{}' does not execute; give "
+       "--backend, or --library with the kernels",
+       model.provider(), model.device().name, executor.request().backend);
 }
 
 /// The model's own candidates on the problems asked for, measured now.
@@ -189,6 +207,7 @@ void validate_hardware(ValidateOptions options) {
       options.dtype.empty() ? model.data().families.front().signature.dtype_a : parse<DType>(options.dtype);
   const auto problems = merge_equal(any_problems_of(options.problems, dtype, layouts));
   const Executor executor(options);
+  require_executable(model, executor);
   PlanRequest request = executor.request();
   request.provider = model.provider();
   if (!executor.is_library()) request.rules = model.data().families.front().rules;
@@ -241,6 +260,7 @@ std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& 
 /// Both kernels of each pair and nothing else.
 SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const ValidateOptions& options) {
   const Executor executor(options);
+  require_executable(model, executor);
   SweepPlan plan;
   plan.provider = std::string(model.provider());
   plan.op = pairs.front().problem.op();
@@ -324,7 +344,6 @@ void validate_backward(const ValidateOptions& options) {
 }
 
 void validate(const ValidateOptions& options) {
-  check_output_folders({options.out, options.ck_out, options.ck_summary_out});
   if (options.model.empty() && options.predictions.empty())
     fail(Errc::invalid_argument,
          "which model? give --model FOLDER, or --predictions FILE beside an oracle CSV");
@@ -382,9 +401,10 @@ void setup_validate(CLI::App& verb) {
   verb.add_option(
       "--work", options->work,
       "hardware, training-shapes: folder of the sweep; kept, and the same command goes on from it");
-  verb.add_option("--out", options->out, "write the problems, one a line, as CSV");
-  verb.add_option("--ck-out", options->ck_out, "the same in the columns of the public CK Tile tools");
-  verb.add_option("--ck-summary-out", options->ck_summary_out, "metric,value in their words and definitions");
+  add_out_option(verb, "--out", options->out, "write the problems, one a line, as CSV");
+  add_out_option(verb, "--ck-out", options->ck_out, "the same in the columns of the public CK Tile tools");
+  add_out_option(verb, "--ck-summary-out", options->ck_summary_out,
+                 "metric,value in their words and definitions");
   verb.add_flag("--targets", options->targets,
                 "exit 1 unless the public tools' target metrics of the operation are met");
   add_format_option(verb, options->format);

@@ -46,6 +46,9 @@ inline constexpr VerbInfo kVerbs[] = {
     {"export", "a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
     {"db", "decisions that applications found by timing: list, export, import, prune", Program::kscout},
     {"hardware", "what was detected, and the device presets", Program::kscout},
+    {"sql", "a query over datasets, answered by DuckDB", Program::kscout},
+    {"help", "the help or the man page of a verb", Program::kscout},
+    {"completion", "completion of command lines, for bash, zsh or fish", Program::kscout},
 };
 
 /// What a program does for one of its verbs.

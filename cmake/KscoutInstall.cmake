@@ -13,6 +13,12 @@ if(KSCOUT_LAB)
   set_target_properties(kscout_lab_cli PROPERTIES INSTALL_RPATH "${KSCOUT_ARROW_FOLDER};${KSCOUT_LIGHTGBM_FOLDER}")
   install(TARGETS kscout_lab_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+# Man pages and completion of command lines, by the program that is installed.
+set(KSCOUT_MANUAL_FOLDER ${CMAKE_CURRENT_BINARY_DIR}/manual)
+install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" \"-DKSCOUT=$<TARGET_FILE:kscout_cli>\" \"-DOUT=${KSCOUT_MANUAL_FOLDER}\"
+  -P \"${PROJECT_SOURCE_DIR}/cmake/KscoutManual.cmake\" COMMAND_ERROR_IS_FATAL ANY)")
+install(DIRECTORY ${KSCOUT_MANUAL_FOLDER}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+install(DIRECTORY ${KSCOUT_MANUAL_FOLDER}/share/ DESTINATION ${CMAKE_INSTALL_DATADIR})
 if(EXISTS ${PROJECT_SOURCE_DIR}/models)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/kscout)
 endif()

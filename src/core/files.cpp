@@ -41,6 +41,20 @@ std::size_t known_bytes(int fd) {
   return std::min(static_cast<std::size_t>(about.st_size), kMostFileBytes);
 }
 
+/// Where the links of a path lead; the last one may name a file that is not there yet.
+std::filesystem::path behind_links(std::filesystem::path file) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++links) {
+    if (links == kMostLinks) {
+      errno = ELOOP;
+      fail_io("write", file);
+    }
+    file = file.parent_path() / std::filesystem::read_symlink(file, error);  // of an absolute one only that
+  }
+  return file;
+}
+
 /// A file of this process beside its target, gone when this object goes unless it was renamed.
 class PartFile {
  public:
@@ -50,15 +64,12 @@ class PartFile {
   PartFile& operator=(const PartFile&) = delete;
   ~PartFile() { unlink(path_.c_str()); }
 
-  void fill(std::string_view bytes) const {
+  /// `like`: the file whose permissions the new one gets.
+  void fill(std::string_view bytes, const struct stat* like = nullptr) const {
     const Descriptor out{open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
     if (out.fd < 0) fail_io("create", target_);
-    while (!bytes.empty()) {
-      const ssize_t put = write(out.fd, bytes.data(), bytes.size());
-      if (put < 0 && errno == EINTR) continue;
-      if (put < 0) fail_io("write", target_);
-      bytes.remove_prefix(static_cast<std::size_t>(put));
-    }
+    if (like && fchmod(out.fd, like->st_mode & 07777) != 0) fail_io("create", target_);
+    write_bytes(out.fd, bytes, target_);
     if (fsync(out.fd) != 0) fail_io("flush", target_);
   }
 
@@ -92,10 +103,28 @@ std::string read_file(const std::filesystem::path& file) {
   }
 }
 
+void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file) {
+  while (!bytes.empty()) {
+    const ssize_t put = write(descriptor, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail_io("write", file);
+    bytes.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
 void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
-  const PartFile part(file);
-  part.fill(bytes);
-  if (rename(part.path(), file.c_str()) != 0) fail_io("write", file);
+  struct stat old {};
+  const bool there = stat(file.c_str(), &old) == 0;
+  if (there && !S_ISREG(old.st_mode)) {  // a rename would put a file in the place of a device
+    const Descriptor out{open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)};
+    if (out.fd < 0) fail_io("open", file);
+    return write_bytes(out.fd, bytes, file);
+  }
+  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);  // a rename needs the folder only
+  const std::filesystem::path target = behind_links(file);
+  const PartFile part(target);
+  part.fill(bytes, there ? &old : nullptr);
+  if (rename(part.path(), target.c_str()) != 0) fail_io("write", file);
 }
 
 void create_file_atomically(const std::filesystem::path& file, std::string_view bytes) {

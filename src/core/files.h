@@ -20,11 +20,17 @@ bool is_absent(const std::filesystem::path& file) noexcept;
 /// corrupt_data above kMostFileBytes.
 std::string read_file(const std::filesystem::path& file);
 
-/// Writes beside the target, flushes, then renames: readers see the old file or the new one. Throws
-/// device_failure, not_found when the folder is absent.
+/// Writes a regular file beside the target, flushes, then renames: readers see the old file or the new one,
+/// and the new one keeps the permissions of the old. A symbolic link stays: the file that it names is
+/// replaced. A device, a pipe or a socket is opened and written. Throws device_failure, not_found when the
+/// folder is absent.
 void write_file_atomically(const std::filesystem::path& file, std::string_view bytes);
 
-/// The same, but keeps a file that is there already: of several that create it at once, one wins.
+/// Writes all bytes to an open descriptor; `file` names it in errors. Throws device_failure.
+void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file);
+
+/// Creates a regular file the same way, but keeps one that is there already: of several that create it at
+/// once, one wins.
 void create_file_atomically(const std::filesystem::path& file, std::string_view bytes);
 
 // ---- Files of the repository (families/*.toml and others) that travel inside the library.

@@ -26,6 +26,10 @@ bool Reliability::holds() const noexcept {
   return std::ranges::all_of(bins, [](const Bin& bin) { return bin.holds(); });
 }
 
+bool Reliability::judged() const noexcept {
+  return std::ranges::any_of(bins, [](const Bin& bin) { return bin.judged(); });
+}
+
 Reliability reliability(std::span<const Claim> claims) {
   Reliability r;
   std::array<double, 10> variance{};

@@ -55,7 +55,10 @@ struct Reliability {
   double claimed = 0;         ///< mean of all probabilities
   double observed = 0;        ///< share of all that was right
   double standard_error = 0;  ///< of `observed`, as in a bin
+  /// No judged bin is off by more than the tolerance.
   bool holds() const noexcept;
+  /// Some bin is judged; else holds() says nothing.
+  bool judged() const noexcept;
 };
 
 /// Claims outside [0, 1], also NaN, are left out.

@@ -5,6 +5,8 @@
 #include <limits>
 #include <map>
 
+#include <kscout/selector.h>
+
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
@@ -128,6 +130,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
   result.rules = model.data().families.front().rules;
   result.target = std::string(word(target));
   result.device = table.device.name;
+  result.warning = foreign_device_warning(model.device(), table.device);
   result.pool = options.pool;
   result.in_sample = options.in_sample;
   result.problems_given = table.problems.size();

@@ -32,6 +32,7 @@ struct ModelEvaluationOptions {
 
 struct ModelEvaluation {
   std::string model, provider, rules, target, device;
+  std::string warning;  ///< the measurements are of another device than the model; empty: of its own
   Pool pool = Pool::measured;
   std::size_t problems_given = 0;
   std::size_t trained_on = 0;      ///< problems of sizes in the training set
@@ -47,8 +48,11 @@ struct ModelEvaluation {
 ModelEvaluation evaluate_model(const std::filesystem::path& model, const MeasurementTable& table,
                                const ModelEvaluationOptions& options);
 
+/// Of single problems `evaluation_json` holds the worst.
+inline constexpr std::size_t kListedWorst = 10;
+
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
-std::string evaluation_json(const ModelEvaluation& evaluation);
+std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kListedWorst);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k; what is a fraction in
 /// ProblemResult is in percent.
 std::string evaluation_csv(const ModelEvaluation& evaluation);

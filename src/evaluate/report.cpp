@@ -73,14 +73,14 @@ Json reliability_json(const Reliability& r) {
                     {"observed", percent(bin.observed)},
                     {"standard_error", percent(bin.standard_error)},
                     {"judged", bin.judged()},
-                    {"holds", bin.holds()}});
+                    {"holds", bin.judged() ? Json(bin.holds()) : Json()}});
   }
   return {{"problems", r.claims},
           {"claimed", percent(r.claimed)},
           {"observed", percent(r.observed)},
           {"standard_error", percent(r.standard_error)},
           {"brier", r.brier},
-          {"holds", r.holds()},
+          {"holds", r.judged() ? Json(r.holds()) : Json()},
           {"bins", std::move(bins)}};
 }
 
@@ -111,7 +111,6 @@ Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
   return json;
 }
 
-constexpr std::size_t kWorst = 10;
 
 }  // namespace
 
@@ -119,7 +118,7 @@ std::string reproduce_command(const ModelEvaluation& evaluation, const ProblemRe
   return fmt::format("kscout predict {} --model {}", print(result.problem), evaluation.model);
 }
 
-std::string evaluation_json(const ModelEvaluation& e) {
+std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
   Json json = {{"model", e.model},
                {"target", e.target},
                {"device", e.device},
@@ -150,9 +149,9 @@ std::string evaluation_json(const ModelEvaluation& e) {
   json["confidence"] = reliability_json(e.evaluation.reliability);
   json["worst"] = Json::array();
   for (const ProblemResult* result : worst_first(e.evaluation)) {
-    if (json["worst"].size() < kWorst) json["worst"].push_back(problem_json(e, *result));
+    if (json["worst"].size() < worst) json["worst"].push_back(problem_json(e, *result));
   }
-  return json.dump(2) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string evaluation_csv(const ModelEvaluation& e) {

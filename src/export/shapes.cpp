@@ -55,7 +55,7 @@ struct Choice {
   int config;                // position in names
   const char* name;          // of the kernel
   const std::int32_t* axes;  // axis_count values, in the order of axis_names
-  double time_us;            // predicted when the table was made
+  double time_us;            // predicted or measured when the table was made
 };
 )";
 

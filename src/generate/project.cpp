@@ -254,6 +254,20 @@ Sources make_sources(const GenerateRequest& request, const Emitter& emitter, Gen
   return sources;
 }
 
+/// Files of the names that a project has, in a folder that holds none: somebody else's.
+void refuse_foreign_files(const GenerateRequest& request, const Sources& sources, const Emitter& emitter) {
+  std::vector<std::string> files = {"CMakeLists.txt", "kernels.cmake", "library.cpp", std::string(kAbi)};
+  for (const auto& [file, text] : sources) files.push_back(file);
+  for (const auto& [file, from] : emitter.shared) files.emplace_back(file);
+  for (const std::string& file : files) {
+    if (is_absent(request.out / file)) continue;
+    fail(Errc::invalid_argument,
+         "{}: is not of kscout, and would be overwritten: the folder has no {}; generate into another "
+         "folder, or empty this one",
+         (request.out / file).string(), kSourcesFile);
+  }
+}
+
 }  // namespace
 
 GenerateReport generate_project(const GenerateRequest& asked) {
@@ -265,6 +279,7 @@ GenerateReport generate_project(const GenerateRequest& asked) {
   const bool again = !is_absent(request.out / kSourcesFile);
   const Project earlier = again ? read_project(request.out) : Project{};
   const Sources sources = make_sources(request, emitter, report);
+  if (!again) refuse_foreign_files(request, sources, emitter);
   if (report.kernels.empty()) {
     fail(Errc::unsupported, "nothing of rule set '{}' can be generated for '{}'{}", request.family.rules,
          request.family.device.name, report.left_out.empty() ? "" : ": " + report.left_out[0].because);

@@ -204,10 +204,16 @@ std::vector<P> stratified(std::span<const P> problems, std::size_t count, std::u
     quota.push_back(std::clamp<std::size_t>(wanted, 1, bucket.size()));
     sum += quota.back();
   }
-  for (std::size_t i = 0; i < quota.size() && sum != count; ++i) {  // largest first, once
-    if (sum > count && quota[i] > 1) --quota[i], --sum;
-    if (sum < count && quota[i] < buckets[i].size()) ++quota[i], ++sum;
+  count = std::min(count, problems.size());
+  for (bool changed = true; changed && sum != count;) {  // largest first, in turns
+    changed = false;
+    for (std::size_t i = 0; i < quota.size() && sum != count; ++i) {
+      if (sum > count && quota[i] > 1) --quota[i], --sum, changed = true;
+      if (sum < count && quota[i] < buckets[i].size()) ++quota[i], ++sum, changed = true;
+    }
   }
+  // More kinds than problems are wanted: the rarest have none.
+  for (std::size_t i = quota.size(); i-- > 0 && sum > count;) --quota[i], --sum;
   Generator random(seed);
   std::vector<P> drawn;
   for (std::size_t i = 0; i < buckets.size(); ++i) {

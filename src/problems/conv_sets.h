@@ -178,8 +178,9 @@ struct MiopenRequest {
 /// could be used.
 std::vector<ConvProblem> miopen_problems(std::string_view text, const MiopenRequest& request);
 
-/// About `count` problems in which filters, strides, kinds of groups, image sizes and channels have the
-/// shares that they have in all: a bucket's quota is its rounded share, at least 1. In drawn order.
+/// `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes and
+/// channels have the shares that they have in all: a kind's quota is its rounded share, at least 1 unless
+/// there are more kinds than `count`. In drawn order.
 std::vector<ConvProblem> stratified(std::span<const ConvProblem> problems, std::size_t count,
                                     std::uint64_t seed);
 

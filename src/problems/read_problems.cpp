@@ -34,6 +34,25 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
+/// The sizes of "16x64x32"; either case of the cross.
+std::vector<std::string_view> crossed(std::string_view line) {
+  std::vector<std::string_view> sizes;
+  for (std::size_t begin = 0; begin <= line.size();) {
+    const std::size_t end = std::min(line.find_first_of("xX", begin), line.size());
+    sizes.push_back(trimmed(line.substr(begin, end - begin)));
+    begin = end + 1;
+  }
+  return sizes;
+}
+
+std::string in_lower_case(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return lower;
+}
+
 /// What the two kinds of problems do not share: the one-line form, plain sizes, the columns that must be
 /// there and how the other columns start.
 template <class P>
@@ -46,9 +65,9 @@ struct Kind<GemmProblem> {
   static GemmProblem parse_line(std::string_view line) { return parse_problem(line); }
   static GemmProblem start(Op /*op*/, DType dtype, Layout /*layout*/) { return make_gemm(-1, -1, -1, dtype); }
   static GemmProblem plain_sizes(std::string_view line) {
-    const auto cells = cells_of(line);
+    const auto cells = line.find_first_of("xX") == std::string_view::npos ? cells_of(line) : crossed(line);
     if (cells.size() != 3) {
-      fail(Errc::corrupt_data, "'{}': write gemm:MxNxK..., or m,n,k, or a CSV table with a header", line);
+      fail(Errc::corrupt_data, "'{}': write gemm:MxNxK..., MxNxK, m,n,k, or a CSV table with a header", line);
     }
     return make_gemm(parse_field<std::int64_t>("m", cells[0]), parse_field<std::int64_t>("n", cells[1]),
                      parse_field<std::int64_t>("k", cells[2]));
@@ -86,15 +105,16 @@ class ProblemReader {
   /// True when the line is a CSV header, which it then keeps.
   bool take_header(std::string_view line) {
     const auto first = cells_of(line);
-    if (line.find(':') != std::string_view::npos || is_number(first[0])) return false;
+    if (line.find(':') != std::string_view::npos || starts_a_number(first[0])) return false;
     std::vector<std::string_view> known = field_names<P>();
     known.push_back("dtype");
     for (const auto cell : first) {
-      index_of_word("column", cell, known);
-      if (std::ranges::find(columns_, cell) != columns_.end()) {
+      std::string column = in_lower_case(cell);  // M,N,K as well as m,n,k
+      index_of_word("column", column, known);
+      if (std::ranges::find(columns_, column) != columns_.end()) {
         fail(Errc::corrupt_data, "column '{}' stands twice", cell);
       }
-      columns_.emplace_back(cell);
+      columns_.push_back(std::move(column));
     }
     for (const std::string_view name : Kind<P>::required) {
       if (std::ranges::find(columns_, name) == columns_.end())
@@ -104,8 +124,8 @@ class ProblemReader {
   }
 
  private:
-  static bool is_number(std::string_view cell) {
-    return std::ranges::all_of(cell, [](char c) { return c >= '0' && c <= '9'; });
+  static bool starts_a_number(std::string_view cell) {
+    return cell.empty() || (cell.front() >= '0' && cell.front() <= '9') || cell.front() == '-';
   }
   std::string_view cell_of(const std::vector<std::string_view>& cells, std::string_view column) const {
     const auto found = std::ranges::find(columns_, column);
@@ -187,7 +207,8 @@ bool holds_conv_problems(const std::filesystem::path& file) {
   bool conv = false;
   for_each_line(text_of(file), [&](std::string_view line, std::size_t /*number*/) {
     const auto cells = cells_of(line);
-    conv = is_conv_line(line) || std::ranges::find(cells, "y") != cells.end();
+    conv = is_conv_line(line) ||
+           std::ranges::any_of(cells, [](std::string_view cell) { return cell == "y" || cell == "Y"; });
     return false;
   });
   return conv;

@@ -120,7 +120,8 @@ SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup&
     } else {
       ++out.contender_rows;
     }
-    out.noisy += row.measured.status == Status::ok && row.measured.noisy;
+    const bool noisy = row.measured.status == Status::ok && row.measured.noisy;
+    (row.key.pass == 1 ? out.noisy : out.noisy_contenders) += noisy;
     if (row.reason >= 0) {
       ++out.reasons[general_reason(row.measured.status, state.reasons[static_cast<std::size_t>(row.reason)])];
     }

@@ -53,10 +53,11 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
 
 struct SweepStatus {
   std::size_t problems = 0, problems_done = 0;
-  std::size_t pairs = 0;           ///< (problem, config) of the plan
-  std::size_t rows = 0;            ///< of them measured (pass 1)
-  std::size_t contender_rows = 0;  ///< pass 2
-  std::size_t noisy = 0;           ///< ok rows whose interval stayed wide
+  std::size_t pairs = 0;             ///< (problem, config) of the plan
+  std::size_t rows = 0;              ///< of them measured (pass 1)
+  std::size_t contender_rows = 0;    ///< pass 2
+  std::size_t noisy = 0;             ///< ok rows of pass 1 whose interval stayed wide
+  std::size_t noisy_contenders = 0;  ///< the same of pass 2
   std::array<std::size_t, EnumWords<Status>::words.size()> by_status{};  ///< pass 1
   std::map<std::string, std::size_t> reasons;                            ///< why rows failed, with counts
   std::vector<double> clocks_mhz = {};  ///< of the device, sorted; empty where it does not say

@@ -10,7 +10,7 @@ is also HOME, so it sees nothing of the user and leaves nothing behind. `$TESTS`
     file NAME               creates NAME from the lines below it that start with "| "
     env NAME=VALUE          for the runs below
     timeout SECONDS         for the runs below (default 60)
-    run kscout ARGS...      starts a program; words are split as a shell does; what follows is expected of it
+    run kscout ARGS...      starts a program (sh -c '...' for pipes and redirections); words are split as a shell does; what follows is expected of it
     exit N                  exit code (default 0)
     stdout empty            (stderr the same way, and in all of the following)
     stdout is TEXT          repeated: the lines are exactly these
@@ -79,6 +79,7 @@ class Case:
         self.folder = tempfile.mkdtemp(prefix="kscout_cli_")
         self.env = dict(os.environ, HOME=self.folder, LC_ALL="C")
         self.env.pop("KSCOUT_MODEL_PATH", None)
+        self.env["PATH"] = self.programs + os.pathsep + self.env.get("PATH", "")  # for `run sh -c "kscout ..."`
         self.timeout = 60.0
 
     def command(self, rest):

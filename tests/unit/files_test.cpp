@@ -1,6 +1,9 @@
 #include "core/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <kscout/error.h>
 
@@ -27,6 +30,42 @@ TEST_F(Files, ReadBackAndReplaced) {
   write_file_atomically(file_, "");
   EXPECT_EQ(read_file(file_), "");
   EXPECT_EQ(count(), 1u) << "a part is left behind";
+}
+
+TEST_F(Files, LinksStayAndTheirFileIsReplaced) {
+  const std::filesystem::path link = folder_ / "link", chain = folder_ / "chain";
+  std::filesystem::create_symlink("a", link);
+  std::filesystem::create_symlink(link, chain);
+  write_file_atomically(chain, "through a link to nothing");
+  EXPECT_EQ(read_file(file_), "through a link to nothing");
+  write_file_atomically(link, "again");
+  EXPECT_EQ(read_file(file_), "again");
+  EXPECT_TRUE(std::filesystem::is_symlink(link) && std::filesystem::is_symlink(chain));
+  EXPECT_EQ(count(), 3u) << "a part is left behind";
+}
+
+TEST_F(Files, PipesAreWritten) {
+  ASSERT_EQ(mkfifo(file_.c_str(), 0600), 0);
+  const int reader = open(file_.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  std::filesystem::create_symlink("a", folder_ / "link");
+  write_file_atomically(file_, "one ");
+  write_file_atomically(folder_ / "link", "two");
+  char bytes[16] = {};
+  EXPECT_EQ(read(reader, bytes, sizeof(bytes)), 7);
+  EXPECT_STREQ(bytes, "one two");
+  close(reader);
+  EXPECT_TRUE(std::filesystem::is_fifo(file_));
+  EXPECT_EQ(count(), 2u);
+}
+
+TEST_F(Files, PermissionsStay) {
+  write_file_atomically(file_, "secret");
+  std::filesystem::permissions(file_,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  write_file_atomically(file_, "new");
+  EXPECT_EQ(std::filesystem::status(file_).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
 }
 
 TEST_F(Files, CreatedOnce) {

@@ -1,0 +1,168 @@
+#include "outputs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "core/files.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kStdout = "-";
+
+/// Options of all verbs that name a file to write.
+std::vector<const CLI::Option*>& out_options() {
+  static std::vector<const CLI::Option*> options;
+  return options;
+}
+
+int reserved_stdout = -1;    ///< standard output while stdout is the report's, on stderr
+std::string name_of_stdout;  ///< what the option says for it: "-", or the file that it goes to
+
+/// Standard output is the file of "-": what the verb prints goes to stderr.
+void reserve_stdout() {
+  std::fflush(stdout);
+  reserved_stdout = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (reserved_stdout < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) {
+    fail(Errc::device_failure, "standard output cannot be used: {}", std::strerror(errno));
+  }
+}
+
+/// What the command line gives an option, of all parsed verbs and parts of verbs.
+struct Given {
+  const CLI::Option* option;
+  std::string value;
+};
+void add_given(const CLI::App& app, std::vector<Given>& given) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& value : option->results()) given.push_back({option, value});
+  }
+  for (const CLI::App* part : app.get_subcommands()) add_given(*part, given);
+}
+
+/// "-", or another name of the regular file that standard output goes to: replaced, it would lose the report.
+bool is_stdout(const std::string& file) {
+  if (file == kStdout) return true;
+  struct stat named {
+  }, output{};
+  return stat(file.c_str(), &named) == 0 && fstat(STDOUT_FILENO, &output) == 0 && S_ISREG(named.st_mode) &&
+         named.st_dev == output.st_dev && named.st_ino == output.st_ino;
+}
+
+/// Whether two names are of one regular file. Two names of a terminal or of a pipe harm nobody.
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  std::error_code absent;
+  return fs::is_regular_file(a, absent) && fs::equivalent(a, b, absent);
+}
+
+void check_folder(const Given& out) {
+  std::error_code error;
+  if (fs::is_directory(out.value, error)) {
+    fail(Errc::invalid_argument, "{} {}: is a folder; name a file", out.option->get_name(), out.value);
+  }
+  if (fs::exists(out.value, error)) return;
+  const fs::path parent = fs::path(out.value).parent_path(), folder = parent.empty() ? "." : parent;
+  if (!fs::is_directory(folder, error)) {
+    fail(Errc::not_found, "{} {}: there is no folder '{}'; make it first", out.option->get_name(), out.value,
+         folder.string());
+  }
+  if (access(folder.c_str(), W_OK) != 0) {
+    fail(Errc::device_failure, "{} {}: no file can be made in '{}': {}", out.option->get_name(), out.value,
+         folder.string(), std::strerror(errno));
+  }
+}
+
+/// A file that is read and written in one go would lose what the verb leaves out.
+void check_other(const Given& out, const Given& other, bool other_is_written) {
+  if (other_is_written) {
+    std::error_code ignored;
+    const auto whole = [&](const Given& one) {
+      return fs::weakly_canonical(fs::absolute(one.value), ignored);
+    };
+    if (!is_same_file(out.value, other.value) && whole(out) != whole(other)) return;
+    if (out.value != kStdout && fs::exists(out.value) && !fs::is_regular_file(out.value)) return;
+    fail(Errc::invalid_argument, "{} and {} both name {}; give each a file of its own",
+         out.option->get_name(), other.option->get_name(),
+         out.value == kStdout ? "standard output" : fmt::format("'{}'", out.value));
+  }
+  if (is_same_file(out.value, other.value)) {
+    fail(Errc::invalid_argument,
+         "{} {}: is the file that {} reads and would be overwritten; write to another",
+         out.option->get_name(), out.value, other.option->get_name());
+  }
+}
+
+}  // namespace
+
+CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string& file,
+                            const std::string& help) {
+  CLI::Option* const option = verb.add_option(name, file, help + " (-: standard output)");
+  out_options().push_back(option);
+  return option;
+}
+
+void prepare_outputs(const CLI::App& program) {
+  std::vector<Given> given, outs;
+  add_given(program, given);
+  const auto is_written = [](const Given& one) {
+    return std::ranges::find(out_options(), one.option) != out_options().end();
+  };
+  for (const Given& out : given) {
+    if (!is_written(out)) continue;
+    for (const Given& other : given) {
+      if (other.option == out.option) continue;
+      check_other(out, other, is_written(other));
+    }
+    if (out.value != kStdout) check_folder(out);
+  }
+  for (const Given& one : given) {
+    if (!is_written(one) || !is_stdout(one.value)) continue;
+    name_of_stdout = one.value;
+    return reserve_stdout();
+  }
+}
+
+void write_out(const std::string& file, std::string_view bytes) {
+  if (reserved_stdout < 0 || file != name_of_stdout) return write_file_atomically(file, bytes);
+  write_bytes(reserved_stdout, bytes, "standard output");
+}
+
+void open_standard_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) >= 0) continue;
+    // The lowest free descriptor, which is this one. Results that are written to it fail, as they should;
+    // messages do not.
+    if (open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
+  }
+}
+
+void release_stdout() {
+  if (reserved_stdout < 0) return;
+  std::fflush(stdout);
+  dup2(reserved_stdout, STDOUT_FILENO);
+  close(reserved_stdout);
+  reserved_stdout = -1;
+}
+
+void check_stdout() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
+  fail(Errc::device_failure, "standard output cannot be written{}{}", errno ? ": " : "",
+       errno ? std::strerror(errno) : "");
+}
+
+}  // namespace kscout::cli
