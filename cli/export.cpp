@@ -149,8 +149,7 @@ void setup_export(CLI::App& verb, ReadBests read) {
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
-  verb.add_option("--provider", options->family.provider, "for --shapes without a model")
-      ->capture_default_str();
+  add_provider_option(verb, options->family.provider, "for --shapes without a model");
   verb.add_option("--rules", options->family.rules, "for --shapes without a model")->capture_default_str();
   verb.add_option("--device", options->family.device,
                   "for --shapes without --model: a preset's name, or auto")

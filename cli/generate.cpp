@@ -147,6 +147,7 @@ void setup_generate(CLI::App& verb) {
   const auto options = std::make_shared<GenerateOptions>();
   options->family.provider = "ck_tile";
   options->family.add_to(verb);
+  verb.get_option("--provider")->default_str(options->family.provider);
   auto* out = verb.add_option("--out", options->out, "folder of the project");
   auto* all =
       verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");

@@ -19,6 +19,7 @@
 #include "family/family_file.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
+#include "select/model.h"
 
 namespace kscout::cli {
 
@@ -179,7 +180,25 @@ ConvProblem ProblemOptions::conv_problem(Op direction) const {
   return parse_conv_problem(text);
 }
 
-Problem ProblemOptions::any_problem() const {
+bool ProblemOptions::says_dtype() const {
+  const auto types = [](const std::string& name) { return name.starts_with("dtype_"); };
+  if (!dtype.empty() || std::ranges::any_of(set_fields, types, &std::pair<std::string, std::string>::first))
+    return true;
+  for (std::size_t begin = 0; begin < one_line.size();) {
+    const std::size_t end = std::min(one_line.find(':', begin), one_line.size());
+    const std::string part = one_line.substr(begin, end - begin);
+    if (types(part) || find_word(part, EnumWords<DType>::words)) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+Problem ProblemOptions::any_problem(DType usual) const {
+  if (!says_dtype() && usual != DType::fp32) {
+    ProblemOptions typed = *this;
+    typed.dtype = std::string(word(usual));
+    return typed.any_problem();
+  }
   const bool line = is_conv_line(one_line);
   const Op said = line ? parse<Op>(one_line.substr(0, one_line.find(':'))) : Op::gemm;
   const Op asked = op.empty() ? said : parse<Op>(op);
@@ -191,15 +210,18 @@ Problem ProblemOptions::any_problem() const {
 }
 
 void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
-  verb.add_option("--provider", provider, "who describes the kernels")->capture_default_str();
+  add_provider_option(verb, provider, "who describes the kernels");
   verb.add_option("--rules", rules, "rule set")->capture_default_str();
   verb.add_option("--filter", filter,
                   "keep configs for which this formula holds, e.g. \"c.mr >= 6 and c.kind == 'tiled'\"");
   verb.add_option("--device", device, "a preset's name, or auto for this machine")->capture_default_str();
   if (!with_signature) return;
   add_word_option(verb, "--op", op, "operation");
-  add_word_option(verb, "--dtype", dtype, "element type");
   std::string words;
+  for (const auto one : EnumWords<DType>::words) words += (words.empty() ? "" : "|") + std::string(one);
+  add_text_option(verb, "--dtype", "element type: " + words, "fp32 on a CPU, bf16 on a GPU",
+                  [this](const std::string& text) { dtype = parse<DType>(text); });
+  words.clear();
   for (const auto one : EnumWords<Layout>::words) words += (words.empty() ? "" : "|") + std::string(one);
   check_words<Layout>(verb.add_option(
       "--layout", layout, "storage of A, B, C (rcr), or of the images of a convolution (nhwgc): " + words));
@@ -210,13 +232,31 @@ Signature FamilyOptions::signature() const {
   const Layout chosen = layout.empty() ? usual : parse<Layout>(layout);
   if (is_gemm_layout(chosen) == is_conv(op))
     fail(Errc::invalid_argument, "--layout {}: is no layout of op '{}'", layout, word(op));
-  return is_conv(op) ? signature_of(make_conv(op, dtype, chosen))
-                     : signature_of(make_gemm(0, 0, 0, dtype, chosen));
+  const DType type = dtype ? *dtype : usual_dtype(find_device(device));
+  return is_conv(op) ? signature_of(make_conv(op, type, chosen))
+                     : signature_of(make_gemm(0, 0, 0, type, chosen));
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
-  const std::string usual = is_conv(signature.op) ? "ck_tile" : "native";
-  return {provider.empty() ? usual : provider, signature, find_device(device), rules, filter};
+  const Device for_device = find_device(device);
+  return {provider.empty() ? std::string(default_provider(signature.op, for_device)) : provider, signature,
+          for_device, rules, filter};
+}
+
+CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help) {
+  return verb.add_option("--provider", provider, help)->default_str(kUsualProvider);
+}
+
+DType usual_dtype(const Device& device) { return device.kind == DeviceKind::gpu ? DType::bf16 : DType::fp32; }
+
+CLI::Option* add_threads_option(CLI::App& verb, int& threads) {
+  return verb
+      .add_option(
+          "--threads", threads,
+          "most threads of one kernel on the CPU; configs that need more do not apply (default: "
+          "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its "
+          "CPU quota)")
+      ->check(CLI::Range(1, 1 << 20));
 }
 
 KernelConfig named_config(const std::string& name, ProblemRef problem) {
@@ -335,13 +375,19 @@ void warn_of_absent_device(const Device& trained) {
 
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given) {
+  if (device_given) check_runs_on(provider(request.provider), signature.op, request.device);
   check_rules(request.provider, signature.op, request.rules);
   if (model.empty()) warn_of_model_path();
-  if (!model.empty() && !device_given) {
+  const bool limited = request.threads > 0;
+  if (!model.empty() && !device_given && !limited) {
     Selector selector = Selector::load(model);
     warn_of_absent_device(selector.device());
     return selector;
   }
+  if (!model.empty() && !device_given) request.device = model_device(model);
+  if (limited && request.device.kind == DeviceKind::gpu)
+    fail(Errc::invalid_argument, "--threads {}: kernels on {} take no threads of the CPU; leave it out",
+         request.threads, request.device.name);
   if (!model.empty()) request.devices = DevicePolicy::any;  // named by a person: their decision
   Selector selector = model.empty() ? Selector::find(signature.op, signature.dtype_a, request)
                                     : Selector::load(model, request);

@@ -5,6 +5,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <kscout/any_problem.h>
@@ -60,8 +61,8 @@ struct ProblemOptions {
   void add_all_to(CLI::App& verb);
   /// The problem asked for; throws invalid_argument when sizes are missing or wrong.
   GemmProblem problem() const;
-  /// A convolution when --op or the one-line form says so.
-  Problem any_problem() const;
+  /// A convolution when --op or the one-line form says so. `usual`: the element type when nobody says one.
+  Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
 
   std::string one_line, op;
@@ -69,6 +70,7 @@ struct ProblemOptions {
   std::string dtype;
 
  private:
+  bool says_dtype() const;
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
   /// Throws invalid_argument for a flag that says again what the one-line form says.
   void refuse_said_twice() const;
@@ -82,12 +84,23 @@ struct FamilyOptions {
   FamilyRequest request(const Signature& signature) const;
   Signature signature() const;
 
-  /// Empty: native for GEMMs, ck_tile for convolutions, which nobody else describes.
-  std::string provider = "native", rules = "default", filter, device = "auto";
+  std::string provider;  ///< empty: default_provider of the operation and the device
+  std::string rules = "default", filter, device = "auto";
   Op op = Op::gemm;
-  DType dtype = DType::fp32;
-  std::string layout;  ///< a word; empty: rcr of a GEMM, nhwgc of a convolution
+  std::optional<DType> dtype;  ///< nothing: usual_dtype of the device
+  std::string layout;          ///< a word; empty: rcr of a GEMM, nhwgc of a convolution
 };
+
+/// --provider, with the same words in every verb.
+CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
+inline constexpr const char* kUsualProvider =
+    "by the device: native, cublaslt or ck_tile; ck_tile for convolutions";
+
+/// The element type that is meant for a device when nobody says one: fp32 on a CPU, bf16 on a GPU.
+DType usual_dtype(const Device& device);
+
+/// --threads: most threads of one kernel on the CPU.
+CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 
 /// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would
 /// compute something else.
@@ -131,7 +144,8 @@ void check_rules(const std::string& provider, Op op, const std::string& rules);
 /// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
 /// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
 /// answers. `device_given`: choices are for request.device; else a model that is given answers for its own.
-/// Warns on stderr when the model was trained on another device than that or this machine's.
+/// Warns on stderr when the model was trained on another device than that or this machine's. Throws
+/// invalid_argument when request.threads limits the kernels of a GPU.
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given = true);
 

@@ -9,6 +9,7 @@
 #include "explain.h"
 #include "options.h"
 #include "problems/problem_sets.h"
+#include "select/model.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -22,14 +23,28 @@ struct PredictOptions {
   std::string file, model, data;
   std::vector<std::string> configs;  ///< --config: why not this one?
   bool explain = false;
+  int threads = 0;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
 };
 
+/// The problem asked for; where nobody says an element type, that of the model, or the usual one of the
+/// device.
+Problem asked_problem(const PredictOptions& options) {
+  const bool by_model = !options.model.empty() && options.family.device == "auto";
+  const DType usual = by_model ? Model::load(options.model).data().families.front().signature.dtype_a
+                               : usual_dtype(find_device(options.family.device));
+  return options.problem.any_problem(usual);
+}
+
 Selector asked_selector(const PredictOptions& options, const Problem& problem) {
   const FamilyRequest request = options.family.request(signature_of(problem));
-  return selector_for(options.model, request.signature, {request.provider, request.device, request.rules},
+  return selector_for(options.model, request.signature,
+                      {.provider = request.provider,
+                       .device = request.device,
+                       .rules = request.rules,
+                       .threads = options.threads},
                       options.family.device != "auto");
 }
 
@@ -79,7 +94,7 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
   ExplainRequest request{
-      .problem = options.problem.any_problem(), .asked = {}, .top = options.top, .by = options.by};
+      .problem = asked_problem(options), .asked = {}, .top = options.top, .by = options.by};
   for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
   if (!options.data.empty()) {
     request.truth = read(options.data, request.problem);
@@ -108,7 +123,7 @@ void predict(const PredictOptions& options) {
          "list with --problems FILE");
   }
   const auto problems =
-      options.file.empty() ? std::vector{options.problem.any_problem()} : any_problems_of(options.file);
+      options.file.empty() ? std::vector{asked_problem(options)} : any_problems_of(options.file);
   Predictions predictions;
   std::map<std::pair<Op, DType>, Selector> selectors;  // a model is for one operation and type
   const auto selector_of = [&](const Problem& problem) -> const Selector& {
@@ -139,17 +154,16 @@ void predict(const PredictOptions& options) {
 void setup_predict(CLI::App& verb, ReadTruth read) {
   auto options = std::make_shared<PredictOptions>();
   options->problem.add_all_to(verb);
-  options->family.provider.clear();
   verb.add_option("--problems", options->file,
                   "file of problems: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
-  verb.add_option("--provider", options->family.provider, "who describes the kernels when there is no model")
-      ->default_str("native; ck_tile for convolutions");
+  add_provider_option(verb, options->family.provider, "who describes the kernels when there is no model");
   verb.add_option("--rules", options->family.rules, "rule set when there is no model")->capture_default_str();
   verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
       ->capture_default_str();
+  add_threads_option(verb, options->threads);
   verb.add_option("--top", options->top, "how many configs of each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
@@ -167,6 +181,8 @@ void setup_predict(CLI::App& verb, ReadTruth read) {
       "tell\n\n"
       "examples\n"
       "  kscout predict gemm:16x4096x4096 --top 3\n"
+      "  kscout predict gemm:16x4096x4096 --threads 1\n"
+      "  kscout predict gemm:16x4096x4096 --device h200\n"
       "  kscout predict conv_fwd:8x256x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n"
       "  kscout predict --op conv_fwd --dtype bf16 --n 8 --c 256 --h 28 --w 28 --k 128 --y 3 --x 3 --pad 1 "
       "--device gfx950\n"

@@ -204,7 +204,7 @@ void print_unserved(const std::vector<GemmProblem>& problems, const ProblemsOpti
   }
   if (options.format != Format::text || table.size() != 0) table.print(options.format);
   fmt::print(stderr, "{} of {} problems are served by no config of {} ({})\n", table.size(), problems.size(),
-             options.family.provider, options.family.rules);
+             options.family.request({}).provider, options.family.rules);
   if (table.size() != 0) throw CheckFailed{};
 }
 

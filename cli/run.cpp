@@ -1,26 +1,37 @@
 /// \file
-/// `kscout run`: one problem through the dispatcher, verified and timed.
+/// `kscout run`: problems through the dispatcher, verified and timed.
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include <kscout/dispatcher.h>
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/process.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "measure/load_watch.h"
 #include "measure/operands.h"
 #include "measure/samples.h"
 #include "measure/timing.h"
 #include "measure/verify.h"
 #include "options.h"
+#include "select/model.h"
 #include "table.h"
 #include "verbs.h"
 
@@ -30,9 +41,10 @@ namespace {
 
 struct RunOptions {
   ProblemOptions problem;
+  std::string file;
   std::vector<std::string> configs;
   LibraryOptions libraries;
-  std::string file, backend, model;
+  std::string backend, model;
   DispatchPolicy policy;
   double seconds = 0.3;
   Format format = Format::text;
@@ -40,11 +52,15 @@ struct RunOptions {
 
 constexpr std::string_view kGpu = "cuda";
 
-/// The backends to choose from: the CPU and the kernel libraries that are known, or the one that was asked
-/// for.
+/// The backends to choose from: those in the CPU's memory and the kernel libraries that are known, or the one
+/// that was asked for.
 Registry registry_of(const RunOptions& options) {
   Registry one;
-  if (options.backend == kGpu) {  // in no list with others: its operands are in the GPU's memory
+  if (options.backend == kGpu) {
+    if (options.policy.threads > 0)
+      fail(Errc::invalid_argument,
+           "--threads {}: kernels of backend {} take no threads of the CPU; leave it out",
+           options.policy.threads, kGpu);
     if (!options.libraries.indexes.empty()) {
       fail(Errc::invalid_argument,
            "--library {}: backend {} takes compiled kernels from the libraries on KSCOUT_LIBRARY_PATH; name "
@@ -54,8 +70,13 @@ Registry registry_of(const RunOptions& options) {
     one.add(backend(kGpu));
     return one;
   }
-  Registry all = options.libraries.registry();
-  if (options.backend.empty()) return all;
+  const Registry all = options.libraries.registry();
+  if (options.backend.empty()) {
+    for (const auto& backend : all.backends()) {
+      if (backend->name() != kGpu) one.add(backend);  // used when it is asked for
+    }
+    return one;
+  }
   all.backend(options.backend);  // throws for an unknown one
   for (const auto& backend : all.backends()) {
     if (backend->name() == options.backend) one.add(backend);
@@ -66,18 +87,18 @@ Registry registry_of(const RunOptions& options) {
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
   const std::string provider(options.backend == kGpu ? backend(kGpu).provider() : "native");
   if (!is_conv(signature.op)) check_rules(provider, signature.op, options.policy.rules);
-  if (options.model.empty()) {
-    warn_of_model_path();
-    return {registry, options.policy};
-  }
-  Selector selector = Selector::load(options.model);
+  if (options.model.empty()) return {registry, options.policy};
+  return {Selector::load(options.model), registry, options.policy};
+}
+
+/// Of a search path that leads nowhere, or a model of another device.
+void warn_of_model(const RunOptions& options, const Registry& registry) {
+  if (options.model.empty()) return warn_of_model_path();
+  const Device trained = model_device(options.model);
   const auto backends = registry.backends();
-  const auto is_own = [&](const auto& one) { return one->device().name == selector.device().name; };
-  if (std::ranges::none_of(backends, is_own)) {
-    fmt::print(stderr, "kscout: warning: {}\n",
-               foreign_device_warning(selector.device(), backends.front()->device()));
-  }
-  return {std::move(selector), registry, options.policy};
+  if (std::ranges::any_of(backends, [&](const auto& one) { return one->device().name == trained.name; }))
+    return;
+  fmt::print(stderr, "kscout: warning: {}\n", foreign_device_warning(trained, backends.front()->device()));
 }
 
 /// The config that the rule set names for when nothing better is known.
@@ -86,74 +107,128 @@ KernelConfig default_config(const RunOptions& options, const Registry& registry,
   return family.configs[family.default_config];
 }
 
-/// A config to run and who chose it, made ready.
-struct ReadyConfig {
-  std::string source;
+/// What became of one --config: plain, since the process that runs kernels leaves it in shared memory for the
+/// one that prints.
+struct RanConfig {
+  char source[16];  ///< who chose it
   Choice choice;
-  Backend* backend = nullptr;
-  std::optional<Form> form = {};  ///< of a GEMM
+  Backend* backend;  ///< null: nothing was chosen
+  bool has_form;     ///< of a GEMM
+  Form form;
+  double error;        ///< 1 = as wrong as float rounding may be
+  char where[256];     ///< the first wrong element
+  SampleSummary time;  ///< in microseconds
+  double copies_us;    ///< median; NaN when it makes none
+  char crash[128];     ///< how a process ended in which its kernel ran; empty when none did
+
+  bool padded() const { return has_form && form.padded(); }
+  bool crashed() const { return crash[0] != 0; }
+  bool wrong() const { return !crashed() && !(error <= 1); }
+  /// In microseconds; NaN of one that crashed.
+  double run_us() const { return crashed() ? Choice::unknown : time.median; }
+  /// The problem as the kernel sees it.
+  Problem as_run(const Problem& asked) const { return has_form ? Problem(form.problem) : asked; }
+  std::string name(const Problem& asked) const {
+    return backend ? Selector::name(as_run(asked), choice) : std::string("-");
+  }
+};
+static_assert(std::is_trivially_copyable_v<RanConfig>);
+
+template <std::size_t N>
+void store_text(std::string_view text, char (&to)[N]) {
+  const std::size_t length = std::min(text.size(), N - 1);
+  std::memcpy(to, text.data(), length);
+  to[length] = 0;
+}
+
+/// What the process that runs kernels says of all configs together.
+struct RunReport {
+  std::int32_t running = -1;  ///< position of the config whose code runs; -1: none of them
+  bool warned = false;        ///< of the model, which is told once
+  bool failed = false;        ///< it ended with this error
+  Errc code = Errc::device_failure;
+  char message[2048] = "";
+  char warnings[2048] = "";
+  Load load = {};  ///< while kernels were verified and timed
+};
+static_assert(std::is_trivially_copyable_v<RunReport>);
+
+/// A config made ready.
+struct ReadyConfig {
+  RanConfig* ran;
+  std::int32_t position;
   std::unique_ptr<Launch> launch = {};
   std::unique_ptr<GuardedBuffer> workspace = {};
-  Verification verified = {};
-
-  bool padded() const { return form && form->padded(); }
-  /// The problem as the kernel sees it.
-  Problem as_run(const Problem& asked) const { return form ? Problem(form->problem) : asked; }
 };
 using Candidates = std::vector<std::unique_ptr<ReadyConfig>>;
 
+/// The solution on operands in the memory of the first backend that has one, in the order of the registry.
+template <class P>
+auto solve_somewhere(const P& problem, Solver& solver) {
+  std::vector<MemorySpace> spaces;
+  for (const auto& backend : solver.registry().backends()) {
+    if (std::ranges::find(spaces, backend->space()) == spaces.end()) spaces.push_back(backend->space());
+  }
+  for (std::size_t i = 0; i + 1 < spaces.size(); ++i) {
+    try {
+      return solver.solve(problem, spaces[i]);
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+    }
+  }
+  return spaces.empty() ? solver.solve(problem) : solver.solve(problem, spaces.back());
+}
+
 void choose(ReadyConfig& one, const GemmProblem& problem, Solver& solver) {
-  Solution solution = solver.solve(problem);
+  Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
-  one.choice = solution.choice;
-  one.backend = solution.backend;
-  one.form = solution.form;
+  one.ran->choice = solution.choice;
+  one.ran->form = solution.form;
+  one.ran->has_form = true;
+  one.ran->backend = solution.backend;
 }
 void choose(ReadyConfig& one, const ConvProblem& problem, Solver& solver) {
-  ConvSolution solution = solver.solve(problem);
+  ConvSolution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
-  one.choice = solution.choice;
-  one.backend = solution.backend;
+  one.ran->choice = solution.choice;
+  one.ran->backend = solution.backend;
 }
 
 /// What somebody named, run as it is.
-void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, const Registry& registry) {
-  const Registry::Support support = registry.supports(problem, config);
+void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, Solver& solver) {
+  const Registry::Support support = solver.registry().supports(problem, config);
   if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
-  one.choice.config = config;
-  one.backend = support.backend;
-  if (problem.op() == Op::gemm) one.form = direct_form(problem.gemm());
-  one.launch = one.backend->prepare(problem, config);
+  if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
+    fail(Errc::unsupported, "{}: {}", print(problem), why);
+  one.ran->choice.config = config;
+  one.ran->has_form = problem.op() == Op::gemm;
+  if (one.ran->has_form) one.ran->form = direct_form(problem.gemm());
+  one.ran->backend = support.backend;
+  one.launch = support.backend->prepare(problem, config);
 }
 
 /// The selector's choice, or what the command line names.
-Candidates candidates_of(const RunOptions& options, const Problem& problem, Solver& solver) {
-  Candidates candidates;
-  const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
-  for (const auto& name : names) {
-    auto one = std::make_unique<ReadyConfig>();
-    if (name == "auto") {
-      problem.visit([&](const auto& of) { choose(*one, of, solver); });
-      one->source = std::string(word(one->choice.source));
-    } else {
-      const KernelConfig config = name == "default"
-                                      ? default_config(options, solver.registry(), signature_of(problem))
-                                      : named_config(name, problem);
-      take(*one, problem, config, solver.registry());
-      one->source = name == "default" ? name : "named";
-    }
-    candidates.push_back(std::move(one));
+void make_ready(ReadyConfig& one, const std::string& name, const RunOptions& options, const Problem& problem,
+                Solver& solver) {
+  if (name == "auto") {
+    problem.visit([&](const auto& of) { choose(one, of, solver); });
+    return store_text(word(one.ran->choice.source), one.ran->source);
   }
-  return candidates;
+  const KernelConfig config = name == "default"
+                                  ? default_config(options, solver.registry(), signature_of(problem))
+                                  : named_config(name, problem);
+  take(one, problem, config, solver);
+  store_text(name == "default" ? name : "named", one.ran->source);
 }
 
 /// The one device on which all of them run.
 Instruments& device_of(const Candidates& candidates) {
-  Instruments& device = instruments_of(*candidates.front()->backend);
+  Backend& first = *candidates.front()->ran->backend;
+  Instruments& device = instruments_of(first);
   for (const auto& one : candidates) {
-    if (&instruments_of(*one->backend) != &device)
+    if (&instruments_of(*one->ran->backend) != &device)
       fail(Errc::invalid_argument, "--config: {} and {} run on different devices; run them one by one",
-           candidates.front()->backend->name(), one->backend->name());
+           first.name(), one->ran->backend->name());
   }
   return device;
 }
@@ -163,18 +238,13 @@ void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference
   one.workspace->resize(one.launch->workspace_bytes());
   operands.reset_c();
   one.launch->run(operands.buffers(), one.workspace->data());
-  one.verified = reference.check(operands.c());
+  Verification verified = reference.check(operands.c());
   for (const std::string& damage : {operands.damage(), one.workspace->damage()}) {
-    if (!damage.empty()) one.verified = {std::numeric_limits<double>::infinity(), damage};
+    if (!damage.empty()) verified = {std::numeric_limits<double>::infinity(), damage};
   }
+  one.ran->error = verified.error;
+  store_text(verified.where, one.ran->where);
 }
-
-/// Samples in microseconds of every candidate, and the median of the copies that it makes (NaN when it makes
-/// none).
-struct Times {
-  std::vector<SampleSummary> run_us;
-  std::vector<double> copies_us;
-};
 
 /// The copies of a padded launch, alone.
 class CopiesLaunch final : public Launch {
@@ -191,15 +261,18 @@ class CopiesLaunch final : public Launch {
 
 /// Something to time: a run of a launch, or its copies alone.
 struct Timed {
+  std::int32_t position;  ///< of the config
   Launch* launch;
   void* workspace;
   double expected_us = 0;
 };
 
 /// Samples taken in turns: each gets about `seconds`.
-std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& operands, double seconds) {
+std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& operands, double seconds,
+                                      RunReport& report) {
   Instruments& device = operands.device();
   const auto time_us = [&](const Timed& one, int calls) {
+    report.running = one.position;
     return device.time_us(*one.launch, operands.buffers(), one.workspace, calls);
   };
   for (Timed& one : all) one.expected_us = time_us(one, 1);
@@ -211,47 +284,140 @@ std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& ope
   });
 }
 
-Times time_candidates(Candidates& candidates, GemmOperands& operands, double seconds) {
+void time_candidates(Candidates& candidates, GemmOperands& operands, double seconds, RunReport& report) {
   std::vector<Timed> all;
-  for (const auto& one : candidates) all.push_back({one->launch.get(), one->workspace->data()});
+  for (const auto& one : candidates)
+    all.push_back({one->position, one->launch.get(), one->workspace->data()});
   std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null where it makes none
   std::vector<std::size_t> places(candidates.size());                    // of the copies, in all
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    if (!candidates[i]->padded()) continue;
+    if (!candidates[i]->ran->padded()) continue;
     copies[i] = std::make_unique<CopiesLaunch>(dynamic_cast<PaddedLaunch&>(*candidates[i]->launch));
     places[i] = all.size();
-    all.push_back({copies[i].get(), candidates[i]->workspace->data()});
+    all.push_back({candidates[i]->position, copies[i].get(), candidates[i]->workspace->data()});
   }
-  const auto timed = samples_us(all, operands, seconds);
-  Times times;
+  const auto timed = samples_us(all, operands, seconds, report);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    times.run_us.push_back(timed[i]);
-    times.copies_us.push_back(copies[i] ? timed[places[i]].median : Choice::unknown);
+    candidates[i]->ran->time = timed[i];
+    candidates[i]->ran->copies_us = copies[i] ? timed[places[i]].median : Choice::unknown;
   }
-  return times;
 }
 
-/// Rows of one problem, or of a list of them.
-class Report {
+/// All that opens a device or calls a kernel: in a child process, which leaves what it finds in `all` and
+/// `report`. Configs that crashed before are left out.
+void run_configs(const RunOptions& options, const Problem& problem, const Registry& registry,
+                 std::span<const std::string> names, std::span<RanConfig> all, RunReport& report) {
+  if (!std::exchange(report.warned, true)) warn_of_model(options, registry);
+  Solver solver = solver_of(options, signature_of(problem), registry);
+  Candidates candidates;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (all[i].crashed()) continue;
+    report.running = static_cast<std::int32_t>(i);
+    candidates.push_back(std::make_unique<ReadyConfig>(ReadyConfig{&all[i], report.running}));
+    make_ready(*candidates.back(), names[i], options, problem, solver);
+    report.running = -1;
+  }
+  std::string warnings;
+  for (const std::string& warning : solver.warnings()) warnings += (warnings.empty() ? "" : "; ") + warning;
+  store_text(warnings, report.warnings);
+  if (candidates.empty()) return;
+
+  GemmOperands operands(device_of(candidates));
+  operands.make(problem, 1);
+  const auto reference = make_reference(problem, operands);
+  const LoadWatch watch;
+  for (const auto& one : candidates) {
+    report.running = one->position;
+    verify(*one, operands, *reference);
+  }
+  time_candidates(candidates, operands, options.seconds, report);
+  report.running = -1;
+  report.load = watch.seen();
+}
+
+/// Memory that child processes share with this one.
+template <class T>
+class SharedArray {
  public:
-  void add(const Problem& problem, const Candidates& candidates, const Times& times) {
-    const double baseline = times.run_us.back().median;
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      const ReadyConfig& one = *candidates[i];
-      const Problem as_run = one.as_run(problem);
-      const SampleSummary& time = times.run_us[i];
-      const double speedup = candidates.size() > 1 ? baseline / time.median : Choice::unknown;
-      rows_.push_back({text(print(problem)), text(Selector::name(as_run, one.choice)), text(one.source),
-                       text(one.verified.error <= 1 ? "ok" : "wrong"), number(time.median, 5),
-                       number(100 * time.spread, 2), number(static_cast<std::int64_t>(time.count)),
-                       number(flop_count(problem) / time.median / 1e3, 5), number(speedup, 3),
-                       number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
-                       text(as_run == problem ? "as asked" : print(as_run)), number(times.copies_us[i], 4),
-                       text("")});
-      as_asked_ = as_asked_ && !one.padded() && as_run == problem;
-      one_backend_ = one_backend_ && one.backend == candidates.front()->backend;
+  explicit SharedArray(std::size_t count) : bytes_(count * sizeof(T)), count_(count) {
+    void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED) fail(Errc::device_failure, "no shared memory of {} bytes", bytes_);
+    data_ = static_cast<T*>(at);
+    for (T& one : all()) one = T{};
+  }
+  ~SharedArray() { munmap(data_, bytes_); }
+  SharedArray(const SharedArray&) = delete;
+  SharedArray& operator=(const SharedArray&) = delete;
+  std::span<T> all() const noexcept { return {data_, count_}; }
+
+ private:
+  std::size_t bytes_, count_;
+  T* data_ = nullptr;
+};
+
+/// Runs all configs in a child process, anew without each one whose kernel ends it. Throws what the child
+/// threw.
+void run_isolated(const RunOptions& options, const Problem& problem, const Registry& registry,
+                  std::span<const std::string> names, std::span<RanConfig> all, RunReport& report) {
+  constexpr double kNoLimit = 1e6;  // whoever waits can end it
+  for (;;) {
+    const bool warned = report.warned;
+    report = {};
+    report.warned = warned;
+    const pid_t parent = getpid();
+    const ChildResult child = in_child(kNoLimit, [&] {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) return std::string();
+      try {
+        run_configs(options, problem, registry, names, all, report);
+      } catch (const Error& error) {
+        report.failed = true;
+        report.code = error.code();
+        store_text(error.what(), report.message);
+      } catch (const std::exception& error) {
+        report.failed = true;
+        report.code = Errc::device_failure;
+        store_text(error.what(), report.message);
+      }
+      return std::string("done");
+    });
+    if (report.failed) throw Error(report.code, report.message);
+    if (child.failure.empty()) return;
+    if (report.running < 0) fail(Errc::device_failure, "the process that runs kernels {}", child.failure);
+    RanConfig& last = all[static_cast<std::size_t>(report.running)];
+    store_text(child.failure, last.crash);
+    if (!last.backend) {
+      fail(Errc::device_failure,
+           "a kernel {} while {} was chosen; kscout search --measure times each config in a process of its "
+           "own",
+           child.failure, names[static_cast<std::size_t>(report.running)]);
     }
-    if (candidates.size() > 1) log_speedups_.push_back(std::log(baseline / times.run_us.front().median));
+  }
+}
+
+/// Rows of one problem, or of a list of them. Times of what crashed are unknown.
+class RunTable {
+ public:
+  void add(const Problem& problem, std::span<const RanConfig> all) {
+    const double baseline = all.back().run_us();
+    for (const RanConfig& one : all) {
+      const Problem as_run = one.as_run(problem);
+      const double us = one.run_us();
+      const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
+      const std::string_view verified = one.crashed() ? "crashed" : one.wrong() ? "wrong" : "ok";
+      rows_.push_back({text(print(problem)), text(one.name(problem)),
+                       text(one.source[0] ? one.source : "named"), text(std::string(verified)), number(us, 5),
+                       number(one.crashed() ? Choice::unknown : 100 * one.time.spread, 2),
+                       number(static_cast<std::int64_t>(one.crashed() ? 0 : one.time.count)),
+                       number(flop_count(problem) / us / 1e3, 5), number(speedup, 3),
+                       number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
+                       text(as_run == problem ? "as asked" : print(as_run)),
+                       number(one.crashed() ? Choice::unknown : one.copies_us, 4), text("")});
+      as_asked_ = as_asked_ && !one.padded() && as_run == problem;
+      one_backend_ = one_backend_ && one.backend == all.front().backend;
+    }
+    const double speedup = baseline / all.front().run_us();
+    if (all.size() > 1 && std::isfinite(speedup)) log_speedups_.push_back(std::log(speedup));
   }
   void add_unserved(const Problem& problem, std::string_view reason, Format format) {
     ++unserved_;
@@ -262,7 +428,9 @@ class Report {
     rows_.push_back(std::move(cells));
   }
   std::size_t unserved() const noexcept { return unserved_; }
-  /// Geometric mean over the problems, of the first config over the last; NaN when there is one config.
+  std::size_t compared() const noexcept { return log_speedups_.size(); }
+  /// Geometric mean over the problems that have both, of the first config over the last; NaN when there is
+  /// one config.
   double mean_speedup() const {
     double sum = 0;
     for (const double one : log_speedups_) sum += one;
@@ -304,27 +472,51 @@ class Report {
   bool as_asked_ = true, one_backend_ = true;
 };
 
-/// Verifies and times the candidates of one problem; false when a result is wrong.
-bool run_problem(const RunOptions& options, const Problem& problem, Solver& solver, Report& report) {
-  Candidates candidates = candidates_of(options, problem, solver);
-  GemmOperands operands(device_of(candidates));
-  operands.make(problem, 1);
-  const auto reference = make_reference(problem, operands);
-  for (const auto& one : candidates) verify(*one, operands, *reference);
-  report.add(problem, candidates, time_candidates(candidates, operands, options.seconds));
-  bool all_right = true;
-  for (const auto& one : candidates) {
-    if (one->verified.error <= 1) continue;
-    all_right = false;
-    fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n",
-               Selector::name(one->as_run(problem), one->choice), print(problem), one->verified.where);
+/// Of predictions by a model or by an earlier timing; analytic costs are no promise.
+void warn_of_far_times(const Problem& problem, std::span<const RanConfig> all, const Load& load) {
+  for (const RanConfig& one : all) {
+    const ChoiceSource by = one.choice.decided_by;
+    if (one.crashed() || (by != ChoiceSource::model && by != ChoiceSource::db)) continue;
+    const double kernel_us = one.time.median - (std::isnan(one.copies_us) ? 0 : one.copies_us);
+    const double ratio = kernel_us / one.choice.time_us;
+    if (!(ratio > kFarFromPrediction || ratio < 1 / kFarFromPrediction)) continue;
+    const int threads = std::max(host_threads(one.choice.config), 1);
+    fmt::print(stderr,
+               "kscout: warning: {} took {:.4g} us, {:.3g} times the predicted {:.4g} us; likely cause: {}\n",
+               one.name(problem), kernel_us, ratio, one.choice.time_us,
+               ratio > 1
+                   ? likely_cause(load, threads)
+                   : "the prediction is of a disturbed or slower machine; kscout tune measures this one");
   }
+}
+
+/// What went wrong with configs that ran; the verb ends with it when all problems have their rows.
+struct Troubles {
+  std::string failure;  ///< the first crash, or a decision that could not be kept
+  bool wrong = false;
+};
+
+void run_problem(const RunOptions& options, const Problem& problem, const Registry& registry,
+                 std::span<const std::string> names, RunReport& report, RunTable& table, Troubles& troubles) {
+  const SharedArray<RanConfig> shared(names.size());
+  const std::span<RanConfig> ran = shared.all();
+  run_isolated(options, problem, registry, names, ran, report);
+  for (const RanConfig& one : ran) {
+    if (one.crashed() && troubles.failure.empty())
+      troubles.failure = fmt::format("{} {} on {}", one.name(problem), one.crash, print(problem));
+    if (!one.wrong()) continue;
+    troubles.wrong = true;
+    fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name(problem), print(problem),
+               one.where);
+  }
+  if (troubles.failure.empty()) troubles.failure = report.warnings;
+  table.add(problem, ran);
   if (options.format == Format::text) {
-    fmt::print("{} on {}\n", print(problem), candidates.front()->backend->device().name);
-    report.print_rows(Format::text);
+    fmt::print("{} on {}\n", print(problem), ran.front().backend->device().name);
+    table.print_rows(Format::text);
     std::fflush(stdout);  // of a list, each problem's results at once
   }
-  return all_right;
+  warn_of_far_times(problem, ran, report.load);
 }
 
 void run_verb(const RunOptions& options) {
@@ -333,27 +525,29 @@ void run_verb(const RunOptions& options) {
     fail(Errc::invalid_argument, "give one problem, or a list with --problems FILE, not both");
   const auto problems = list ? any_problems_of(options.file) : std::vector{options.problem.any_problem()};
   const Registry registry = registry_of(options);
-  Solver solver = solver_of(options, signature_of(problems.front()), registry);
-  Report report;
-  bool all_right = true;
+  const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
+  const SharedArray<RunReport> report(1);
+  RunTable table;
+  Troubles troubles;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (i > 0 && options.format == Format::text) fmt::print("\n");
     try {
-      all_right = run_problem(options, problems[i], solver, report) && all_right;
+      run_problem(options, problems[i], registry, names, report.all().front(), table, troubles);
     } catch (const Error& error) {
       if (!list || error.code() != Errc::unsupported) throw;
-      report.add_unserved(problems[i], error.what(), options.format);
+      table.add_unserved(problems[i], error.what(), options.format);
     }
   }
   if (options.format != Format::text) {
-    report.print_rows(options.format);
-  } else if (list && report.mean_speedup() == report.mean_speedup()) {
+    table.print_rows(options.format);
+  } else if (list && table.compared() > 0) {
     fmt::print("\nspeedup of the first config over the last: {:.3g}, geometric mean over {} problems\n",
-               report.mean_speedup(), problems.size() - report.unserved());
+               table.mean_speedup(), table.compared());
   }
-  if (!all_right) throw CheckFailed{};
-  if (report.unserved() > 0)
-    fail(Errc::unsupported, "nothing can run {} of {} problems", report.unserved(), problems.size());
+  if (!troubles.failure.empty()) fail(Errc::device_failure, "{}", troubles.failure);
+  if (troubles.wrong) throw CheckFailed{};
+  if (table.unserved() > 0)
+    fail(Errc::unsupported, "nothing can run {} of {} problems", table.unserved(), problems.size());
 }
 
 }  // namespace
@@ -376,6 +570,7 @@ void setup_run(CLI::App& verb) {
       ->capture_default_str();
   add_word_option(verb, "--fallback", options->policy.fallback,
                   "who answers when there is no model: analytic costs, or every config measured once");
+  add_threads_option(verb, options->policy.threads);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: what a search found is kept there, and answers the next time");
   verb.add_option("--seconds", options->seconds, "time to measure each config")
@@ -389,12 +584,18 @@ void setup_run(CLI::App& verb) {
       "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
       "and\n"
       "copies_us what the copies cost (part of time_us).\n"
-      "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel library fails.\n\n"
+      "Kernels run in a process of their own: one that crashes costs its row (verified: crashed). A time "
+      "that is far\n"
+      "from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
+      "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel crashes, a kernel "
+      "library\n"
+      "fails or --db cannot be written.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run --problems shapes.txt --config auto --config default --format csv\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"
       "  kscout run gemm:256x256x256 --fallback exhaustive\n"
+      "  kscout run gemm:64x64x64 --threads 1\n"
       "  kscout run gemm:16x4096x4096:bf16 --backend cuda --model models/gemm_bf16_h200");
   verb.callback([options] { run_verb(*options); });
 }

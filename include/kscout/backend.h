@@ -20,13 +20,15 @@
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
+#include <kscout/memory_space.h>
 
 namespace kscout {
 
 struct Family;
 
-/// Operands in the memory of the backend's device, of the sizes operand_elements(problem) tells.
+/// Operands of the sizes that operand_elements(problem) tells, all of them in one memory: `space` says which.
 /// C = alpha * A * B + beta * C; beta != 0 only when the problem accumulates. C is not read when beta is 0.
+/// C shares no element with another operand; A and B may be the same.
 /// Of a convolution, A, B, C are the tensors that signature_of(problem) names so: ConvTensors sorts them.
 struct GemmBuffers {
   const void* a = nullptr;
@@ -37,14 +39,16 @@ struct GemmBuffers {
   const void* bias = nullptr;     ///< n elements, when the epilogue adds one
   const void* scale_a = nullptr;  ///< 8-bit floats: one fp32 by which A is multiplied; null = 1
   const void* scale_b = nullptr;
+  MemorySpace space = {};  ///< where they are; a backend that cannot reach it refuses them
 };
 
 /// The three tensors of a convolution: images packed in the problem's layout, the filter as k [z] y x c/g.
 /// The one that the direction computes is written, the others are only read.
 struct ConvTensors {
-  void* in = nullptr;   ///< input image, or its gradient
-  void* wei = nullptr;  ///< filter, or its gradient
-  void* out = nullptr;  ///< output image, or its gradient
+  void* in = nullptr;      ///< input image, or its gradient
+  void* wei = nullptr;     ///< filter, or its gradient
+  void* out = nullptr;     ///< output image, or its gradient
+  MemorySpace space = {};  ///< where all three are
 };
 /// The tensors as the product's operands (see signature_of).
 KSCOUT_API GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept;
@@ -64,7 +68,7 @@ class KSCOUT_API Launch {
   /// the device's memory, aligned to 64 bytes (256 on a GPU), holds workspace_bytes() and belongs to the
   /// launch until the stream has passed it. Allocates nothing and waits for nothing, so a stream that is
   /// being captured into a graph may be given. One Launch must not run in two threads at once. Throws
-  /// device_failure.
+  /// invalid_argument when the buffers are in memory that its backend does not reach, device_failure.
   virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
 };
 
@@ -84,6 +88,7 @@ struct MatrixCopy {
 class KSCOUT_API Memory {
  public:
   virtual ~Memory() = default;
+  virtual MemorySpace space() const noexcept { return {}; }
   /// Aligned as Launch::run wants a workspace. Throws device_failure when there is no more.
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* memory) noexcept = 0;
@@ -115,6 +120,8 @@ class KSCOUT_API Backend {
   virtual Family family(const Signature& signature, std::string_view rules) = 0;
   /// Where operands and workspaces are.
   virtual Memory& memory() { return host_memory(); }
+  /// Which memory that is; opens no device.
+  virtual MemorySpace space() { return memory().space(); }
   /// Facts of the device that run() uses.
   virtual const Device& device() = 0;
   /// Versions of driver and libraries behind it, by name: what a measurement's provenance keeps.
@@ -125,6 +132,9 @@ class KSCOUT_API Backend {
   /// kernel itself says against the problem, invalid_argument for a bad problem, device_failure.
   virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;
 };
+
+/// Throws invalid_argument, naming both memories and the remedy, unless `given` is what a backend reaches.
+KSCOUT_API void check_reach(std::string_view backend, const MemorySpace& reached, const MemorySpace& given);
 
 /// "cpu", "cuda" or "hip"; throws invalid_argument naming the nearest backend, unsupported when it is not on
 /// this machine.

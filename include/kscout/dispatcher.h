@@ -12,7 +12,9 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include <kscout/backend.h>
 #include <kscout/registry.h>
@@ -69,6 +71,9 @@ struct DispatchPolicy {
   /// File in which what was found by timing (refinement, exhaustive searches) is kept and looked up; empty:
   /// it lasts as long as the dispatcher. A selector that is given looks it up where its own request names it.
   std::filesystem::path db = {};
+  /// Most threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS, else the
+  /// fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota (docs/selecting.md).
+  int threads = 0;
 };
 
 /// Where a run takes place, and in whose memory.
@@ -78,7 +83,8 @@ struct RunOn {
   std::size_t workspace_bytes = 0;  ///< at least Dispatcher::workspace_bytes(problem)
 };
 
-/// May be shared by threads: calls run one after the other.
+/// May be shared by threads: calls run one after the other. A process may fork while other threads are
+/// inside: fork() waits until their calls have ended.
 class KSCOUT_API Dispatcher {
  public:
   /// Problems whose launches are kept ready; past it all are made anew.
@@ -94,20 +100,22 @@ class KSCOUT_API Dispatcher {
   Dispatcher(Dispatcher&&) noexcept;
   Dispatcher& operator=(Dispatcher&&) noexcept;
 
-  /// What run() will use: the best config that a backend accepts, of the problem itself or else of its
+  /// What run() will use for operands in `space` (without it: in the memory of the registry's first backend):
+  /// the best config that a backend which reaches them accepts, of the problem itself or else of its
   /// cheapest padded form. A config that this machine cannot run (a model for another device) is passed over
   /// for the next one. Opens no device, unless the fallback is exhaustive and has to measure. Throws
   /// unsupported when no config can run the problem in any form, invalid_argument for a bad problem.
-  Solution get_solution(const GemmProblem& problem);
+  Solution get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
 
   /// Bytes that run() wants for this problem. Makes the launch ready, so that the next run() of the problem
   /// only runs. Throws what get_solution and Backend::prepare throw.
-  std::size_t workspace_bytes(const GemmProblem& problem);
+  std::size_t workspace_bytes(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
 
   /// Computes C with get_solution(problem). With a workspace and after workspace_bytes(problem) it allocates
   /// nothing and waits for nothing. A kernel that itself refuses the problem when it is made ready is passed
-  /// over for the next one. Throws what workspace_bytes throws, and invalid_argument when beta != 0 although
-  /// the problem does not accumulate or when the workspace is too small.
+  /// over for the next one. Throws what workspace_bytes throws, and invalid_argument when beta, a bias or a
+  /// scale is given that the problem does not have, when C shares elements with another operand, when no
+  /// backend reaches the operands, or when the workspace is too small or not aligned.
   Solution run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on = {});
 
   /// Computes C with this config, unpadded. Throws unsupported, with the rule and its reason, when it cannot
@@ -117,13 +125,15 @@ class KSCOUT_API Dispatcher {
 
   // The same for convolutions. They run in kernel libraries: no backend has kernels of its own for them. What
   // a policy says of timing (refinement, exhaustive) is for GEMMs.
-  ConvSolution get_solution(const ConvProblem& problem);
-  std::size_t workspace_bytes(const ConvProblem& problem);
+  ConvSolution get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
+  std::size_t workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
   ConvSolution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
   void run_explicit(const ConvProblem& problem, const KernelConfig& config, const ConvTensors& tensors,
                     const RunOn& on = {});
 
   const Registry& registry() const noexcept;
+  /// What a person should know: decisions that could not be written to DispatchPolicy::db. Each text once.
+  std::vector<std::string> warnings() const;
 
  private:
   struct Impl;

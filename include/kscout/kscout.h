@@ -215,13 +215,19 @@ enum { KSCOUT_DEVICES_EXACT = 0, KSCOUT_DEVICES_SAME_ARCH = 1, KSCOUT_DEVICES_AN
 /// What a selector answers for. NULL in place of a request means what kscout_request_init sets.
 typedef struct kscout_request {
   const kscout_device* device;  ///< NULL: this machine's CPU
-  const char* provider;         ///< NULL: "native" for GEMMs, "ck_tile" for convolutions
-  const char* rules;            ///< what answers without a model chooses from this rule set; NULL: "default"
+  const char*
+      provider;        ///< NULL: by the device: "native", "cublaslt" or "ck_tile"; "ck_tile" for convolutions
+  const char* rules;   ///< what answers without a model chooses from this rule set; NULL: "default"
   const char* db;      ///< file of decisions that were found by timing; NULL: that of KSCOUT_DB, else none
   const char* driver;  ///< under which they must have been found; NULL: none, as on the CPU
   int32_t devices;
   int32_t op;  ///< of the model that kscout_selector_find looks for
-  int64_t reserved[6];
+  /// Most threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS, else,
+  /// when the device is this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the process may use
+  /// and its CPU quota.
+  int32_t threads;
+  int32_t reserved32;
+  int64_t reserved[5];
 } kscout_request;
 /// KSCOUT_DEVICES_SAME_ARCH, KSCOUT_OP_GEMM, the rest NULL.
 KSCOUT_API void kscout_request_init(kscout_request* request);
@@ -295,7 +301,7 @@ typedef struct kscout_dispatcher kscout_dispatcher;
 /// How a dispatcher chooses. NULL in place of a policy means what kscout_policy_init sets.
 typedef struct kscout_policy {
   int32_t fallback;
-  int32_t reserved32;
+  int32_t threads;    ///< as in kscout_request
   const char* rules;  ///< what a fallback chooses from; NULL: "default"
   size_t refine_top;  ///< configs that are timed when a problem first runs (docs/selecting.md); below 2: none
   double refine_seconds;  ///< of timed rounds, once per problem
@@ -313,9 +319,21 @@ KSCOUT_API kscout_status kscout_dispatcher_make(const kscout_registry* registry,
 KSCOUT_API kscout_status kscout_dispatcher_of(const kscout_selector* selector, const char* backend,
                                               const kscout_policy* policy, kscout_dispatcher** dispatcher);
 KSCOUT_API void kscout_dispatcher_free(kscout_dispatcher* dispatcher);
+/// What a person should know of it: decisions that could not be written to the policy's `db`; "" when there
+/// is nothing. `size` and `needed` as for kscout_gemm_print.
+KSCOUT_API kscout_status kscout_dispatcher_warning(const kscout_dispatcher* dispatcher, char* text,
+                                                   size_t size, size_t* needed);
 
-/// Operands in the device's memory; C = alpha * A * B + beta * C. beta != 0 only when the problem
-/// accumulates.
+/// Kinds of memory: the host's, that of a GPU under CUDA, that of a GPU under HIP.
+enum { KSCOUT_MEMORY_HOST = 0, KSCOUT_MEMORY_CUDA = 1, KSCOUT_MEMORY_HIP = 2 };
+/// Where operands are. Pinned host memory is host memory.
+typedef struct kscout_space {
+  int32_t kind;     ///< KSCOUT_MEMORY_...
+  int32_t ordinal;  ///< of the GPU, as its runtime counts those that the process sees; 0 for the host
+} kscout_space;
+
+/// Operands; C = alpha * A * B + beta * C. beta != 0 only when the problem accumulates. C shares no element
+/// with another operand; A and B may be the same.
 typedef struct kscout_buffers {
   const void* a;
   const void* b;
@@ -325,18 +343,25 @@ typedef struct kscout_buffers {
   void* stream;      ///< cudaStream_t or hipStream_t; NULL: the device's own. Without meaning on the CPU
   void* workspace;   ///< aligned to 64 bytes (256 on a GPU); NULL: the dispatcher's own
   size_t workspace_bytes;  ///< at least what kscout_workspace_bytes tells
-  int64_t reserved[6];
+  kscout_space space;      ///< where the operands are; a kernel that cannot reach it is never run
+  int64_t reserved[5];
 } kscout_buffers;
 
-/// alpha 1, beta 0, the rest NULL.
+/// alpha 1, beta 0, in the host's memory, the rest NULL.
 KSCOUT_API void kscout_buffers_init(kscout_buffers* buffers, const void* a, const void* b, void* c);
 
-/// What kscout_run will use. Runs nothing unless the fallback is exhaustive.
+/// What kscout_run will use for operands in the memory of the registry's first backend. Runs nothing unless
+/// the fallback is exhaustive.
 KSCOUT_API kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                          kscout_choice* choice);
 /// Bytes that a run wants besides the operands. Makes the kernel ready, so that the next run only runs.
 KSCOUT_API kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                                 size_t* bytes);
+/// The same two for operands in another memory.
+KSCOUT_API kscout_status kscout_solution_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                            kscout_space space, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_workspace_bytes_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                                   kscout_space space, size_t* bytes);
 /// Computes C with the selected config, on padded copies where no config takes the problem directly. `choice`
 /// (may be NULL) becomes what ran.
 KSCOUT_API kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
@@ -345,8 +370,8 @@ KSCOUT_API kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_
 KSCOUT_API kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                            const kscout_config* config, const kscout_buffers* buffers);
 
-/// Tensors of a convolution, or their gradients, in the device's memory: images packed in the problem's
-/// layout, the filter as k [z] y x c/g. The one that the direction computes is written, the others are only
+/// Tensors of a convolution, or their gradients: images packed in the problem's layout, the filter as
+/// k [z] y x c/g. The one that the direction computes is written and overlaps no other; the others are only
 /// read.
 typedef struct kscout_conv_buffers {
   void* in;
@@ -355,10 +380,11 @@ typedef struct kscout_conv_buffers {
   void* stream;  ///< these three as in kscout_buffers
   void* workspace;
   size_t workspace_bytes;
-  int64_t reserved[6];
+  kscout_space space;  ///< where the tensors are
+  int64_t reserved[5];
 } kscout_conv_buffers;
 
-/// The rest NULL.
+/// In the host's memory, the rest NULL.
 KSCOUT_API void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out);
 
 /// The same for convolutions, which run in kernel libraries only and are never padded.
@@ -366,6 +392,11 @@ KSCOUT_API kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, con
                                               kscout_choice* choice);
 KSCOUT_API kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher,
                                                      const kscout_conv* problem, size_t* bytes);
+KSCOUT_API kscout_status kscout_solution_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                                 kscout_space space, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_workspace_bytes_conv_in(kscout_dispatcher* dispatcher,
+                                                        const kscout_conv* problem, kscout_space space,
+                                                        size_t* bytes);
 KSCOUT_API kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                          const kscout_conv_buffers* buffers, kscout_choice* choice);
 KSCOUT_API kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,

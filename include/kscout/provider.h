@@ -33,6 +33,10 @@ class KSCOUT_API Provider {
   virtual std::string_view help() const noexcept = 0;
   /// The operations it has config spaces for.
   virtual std::span<const Op> ops() const noexcept = 0;
+  /// Whether kernels of its configs can run on such a device: its kind and vendor.
+  virtual bool runs_on(const Device& device) const noexcept = 0;
+  /// Threads of the host that a kernel of this config computes with; 0 = not known, or it runs on a GPU.
+  virtual int host_threads(const KernelConfig& /*config*/) const noexcept { return 0; }
   /// Throws unsupported when the provider has no kernels for `op`.
   virtual const ConfigSpace& space(Op op) const = 0;
 
@@ -60,6 +64,15 @@ class KSCOUT_API Provider {
 /// Throws invalid_argument naming the nearest provider.
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
+
+/// Who describes kernels for a device when nobody says: native, cublaslt or ck_tile by its kind and vendor;
+/// convolutions are ck_tile's.
+KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
+/// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
+KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);
+
+/// Provider::host_threads of a config of any provider.
+KSCOUT_API int host_threads(const KernelConfig& config);
 
 /// The name of a config under a signature, as its provider prints it.
 KSCOUT_API std::string config_name(const Signature& signature, const KernelConfig& config);

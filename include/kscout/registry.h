@@ -10,6 +10,7 @@
 /// Filling, listing and asking open no device and load no library.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,7 +23,9 @@ namespace kscout {
 
 class KSCOUT_API Registry {
  public:
-  /// The backends of this machine, then the kernel libraries of library_search_path().
+  /// Backends cpu and, where there is an NVIDIA GPU, cuda; then the kernel libraries of
+  /// library_search_path(), whose memory is that of the backend that they name. Backends of several memories
+  /// may stand in one registry: the operands of a run say which of them can be asked.
   static Registry here();
 
   /// Earlier backends come first wherever two offer the same. Throws invalid_argument when the name is taken.
@@ -51,7 +54,9 @@ class KSCOUT_API Registry {
     Backend* backend = nullptr;  ///< null when nobody can
     std::string refusal;         ///< then why: the rule's name and reason
   };
-  Support supports(ProblemRef problem, const KernelConfig& config) const;
+  /// `space`: only backends that reach this memory are asked.
+  Support supports(ProblemRef problem, const KernelConfig& config,
+                   const std::optional<MemorySpace>& space = {}) const;
 
  private:
   std::vector<std::shared_ptr<Backend>> backends_;

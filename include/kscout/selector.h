@@ -93,7 +93,7 @@ struct EnumWords<DevicePolicy> {
 
 /// What a selector answers for, and what it may fall back to when no model answers.
 struct SelectorRequest {
-  std::string provider = "native";
+  std::string provider = {};  ///< empty: default_provider of the problem's operation and the device
   Device device;
   std::string rules = "default";
   DevicePolicy devices = DevicePolicy::same_arch;
@@ -105,6 +105,10 @@ struct SelectorRequest {
   /// null: all can. Asked of each once, when the model is read; those that cannot are never chosen, and
   /// warnings() says how many they are.
   std::function<std::string(const Signature&, const KernelConfig&)> absence = {};
+  /// Most threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS, else,
+  /// when `device` is this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the process may use
+  /// and its CPU quota.
+  int threads = 0;
 };
 
 /// Counts of the decision cache since the selector was made.

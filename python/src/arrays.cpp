@@ -29,6 +29,20 @@ constexpr ElementType kElementTypes[] = {
     {DType::int8, nb::dlpack::dtype_code::Int, 8},
 };
 
+struct DeviceType {
+  int dlpack;
+  MemoryKind kind;
+};
+/// DLPack's numbers; memory that the host and a GPU share counts as the GPU's.
+constexpr DeviceType kDeviceTypes[] = {
+    {1, MemoryKind::host},   // kDLCPU
+    {2, MemoryKind::cuda},   // kDLCUDA
+    {3, MemoryKind::host},   // kDLCUDAHost: pinned
+    {10, MemoryKind::hip},   // kDLROCM
+    {11, MemoryKind::host},  // kDLROCMHost
+    {13, MemoryKind::cuda},  // kDLCUDAManaged
+};
+
 [[noreturn]] void refuse(char name, const std::string& why) {
   throw Error(Errc::invalid_argument, std::string("array ") + name + " " + why);
 }
@@ -56,15 +70,17 @@ Lines lines_of(const Operand& o, bool row_major) {
                    : Lines{o.columns, o.rows, o.column_stride, o.row_stride};
 }
 
+/// Strides of an array without elements mean nothing: packages pass on what they like.
+bool is_empty(const Operand& o) { return o.rows == 0 || o.columns == 0 || o.batch == 0; }
+
 /// The leading dimension with which the operand lies in this order, nothing when it does not. A stride is
 /// meaningless along a dimension of one element.
 std::optional<std::int64_t> leading_dimension(const Operand& o, bool row_major) {
   const Lines lines = lines_of(o, row_major);
+  if (is_empty(o)) return lines.length;
   if (lines.length > 1 && lines.element_stride != 1) return std::nullopt;
   std::int64_t leading = lines.count > 1 ? lines.line_stride : lines.length;
   if (lines.count == 1 && o.batch > 1) leading = o.batch_stride;
-  const bool empty = lines.count == 0 || lines.length == 0 || o.batch == 0;
-  if (empty) return lines.length;
   if (leading < lines.length) return std::nullopt;
   if (o.batch > 1 && o.batch_stride != lines.count * leading) return std::nullopt;
   return leading;
@@ -112,6 +128,7 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
     refuse(o, "has shape " + shape_text(o) + of + "takes " +
                   shape_text(problem.batch, stated.rows, stated.columns, problem.batch != 1));
   }
+  if (is_empty(o)) return;
   const auto leading = leading_dimension(o, stated.row_major);
   const bool one_line = lines_of(o, stated.row_major).count <= 1 && o.batch <= 1;
   if (!leading || (!one_line && *leading != stated.leading)) {
@@ -124,12 +141,14 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
 
 }  // namespace
 
-Place place_of(char name, const InputArray& array) {
-  if (array.device_type() == nb::device::cuda::value)
-    return {.on_gpu = true, .ordinal = static_cast<std::int32_t>(array.device_id())};
-  if (array.device_type() == nb::device::cpu::value) return {};
+MemorySpace space_of(char name, const InputArray& array) {
+  for (const DeviceType& known : kDeviceTypes) {
+    if (known.dlpack != array.device_type()) continue;
+    const bool host = known.kind == MemoryKind::host;
+    return {known.kind, host ? 0 : static_cast<std::int32_t>(array.device_id())};
+  }
   refuse(name, "is in the memory of DLPack device type " + text(array.device_type()) +
-                   "; kernels of this version run in the memory of the CPU or of a CUDA GPU");
+                   "; kernels of this version run in the memory of the CPU or of a GPU under CUDA or ROCm");
 }
 
 DType element_type(char name, const InputArray& array) {
@@ -145,7 +164,7 @@ DType element_type(char name, const InputArray& array) {
 Operand operand_of(char name, const InputArray& array) {
   Operand o{};
   o.name = name;
-  o.place = place_of(name, array);
+  o.space = space_of(name, array);
   o.dtype = element_type(name, array);
   if (array.ndim() != 2 && array.ndim() != 3) {
     refuse(o, "has " + text(static_cast<std::int64_t>(array.ndim())) +
@@ -185,7 +204,9 @@ GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operan
 
 void check_operands(const GemmProblem& p, const Operand& a, const Operand& b, const Operand& c) {
   for (const Operand* other : {&b, &c}) {
-    if (other->place != a.place) refuse(*other, "is in another memory than a; move one of them");
+    if (other->space == a.space) continue;
+    refuse(*other, "is in memory " + print(other->space) + ", in another memory than a (" + print(a.space) +
+                       "); move one of them");
   }
   const LeadingDimensions leading = leading_dimensions(p);
   check_operand(p, a, {p.dtype_a, p.m, p.k, leading.a, row_major_a(p.layout)});

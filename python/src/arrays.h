@@ -6,6 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <kscout/memory_space.h>
 #include <kscout/problem.h>
 
 namespace kscout::python {
@@ -13,31 +14,25 @@ namespace kscout::python {
 using InputArray = nanobind::ndarray<nanobind::ro>;
 using OutputArray = nanobind::ndarray<>;
 
-/// Whose memory an array is in.
-struct Place {
-  bool on_gpu = false;
-  std::int32_t ordinal = 0;  ///< of the GPU, as CUDA counts those that the process sees
-  bool operator==(const Place&) const = default;
-};
-
 /// One array of two dimensions, or of three when the problem is batched, as it lies in memory.
 struct Operand {
   char name;  ///< 'a', 'b' or 'c', for messages
-  Place place;
+  MemorySpace space;
   DType dtype;
   std::int64_t batch, rows, columns;
   std::int64_t batch_stride, row_stride, column_stride;  ///< elements
 };
 
-/// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU.
-Place place_of(char name, const InputArray& array);
+/// Where an array is. Throws invalid_argument naming the array when it is neither in the host's memory nor in
+/// that of a GPU under CUDA or ROCm.
+MemorySpace space_of(char name, const InputArray& array);
 
 /// The type of an array's elements. Throws invalid_argument naming the array when it is of a type without a
 /// DType.
 DType element_type(char name, const InputArray& array);
 
-/// Throws invalid_argument naming the array when it is on neither the CPU nor a CUDA GPU, of a type without a
-/// DType, or not of 2 or 3 dimensions.
+/// Throws invalid_argument naming the array when space_of or element_type do, or when it is not of 2 or 3
+/// dimensions.
 Operand operand_of(char name, const InputArray& array);
 
 /// The problem that C = A * B is, with its layout and leading dimensions from the arrays' strides. `c` is

@@ -30,7 +30,7 @@ struct Call {
   nb::object c;  ///< None: a new NumPy array
   double alpha, beta;
   std::optional<InputArray> bias;
-  std::uintptr_t stream = 0;  ///< a cudaStream_t; 0: the GPU's own queue
+  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's own queue
 };
 
 /// NumPy's word for the elements of C.
@@ -75,9 +75,9 @@ OutputArray writable(const nb::object& array) {
   throw nb::type_error("c must be an array that can be written to, of NumPy or with __dlpack__");
 }
 
-void check_bias(const GemmProblem& problem, const Place& where, const InputArray& bias) {
+void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
   const bool one_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
-  if (place_of('a', bias) != where)
+  if (space_of('a', bias) != where)
     throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
   if (!one_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
     throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
@@ -89,25 +89,28 @@ void check_bias(const GemmProblem& problem, const Place& where, const InputArray
 GemmBuffers operands_of(const GemmProblem& problem, const Call& call, const OutputArray& c) {
   const Operand a = operand_of('a', call.a);
   check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
-  if (call.bias) check_bias(problem, a.place, *call.bias);
+  if (call.bias) check_bias(problem, a.space, *call.bias);
   return {.a = call.a.data(),
           .b = call.b.data(),
           .c = c.data(),
           .alpha = call.alpha,
           .beta = call.beta,
-          .bias = call.bias ? call.bias->data() : nullptr};
+          .bias = call.bias ? call.bias->data() : nullptr,
+          .space = a.space};
 }
 ConvTensors operands_of(const ConvProblem& problem, const Call& call, const OutputArray& c) {
   if (call.alpha != 1 || call.beta != 0 || call.bias) {
     throw Error(Errc::invalid_argument,
                 "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
   }
-  const Place where = place_of('a', call.a);
+  const MemorySpace where = space_of('a', call.a);
   const OfOperands<Tensor> order = tensor_order(problem.op);
   check_tensor(problem, 'a', order.a, where, call.a);
   check_tensor(problem, 'b', order.b, where, call.b);
   check_tensor(problem, 'c', order.c, where, InputArray(c));
-  return conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
+  ConvTensors tensors = conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
+  tensors.space = where;
+  return tensors;
 }
 
 /// Runs without Python's lock. Returns C.
@@ -118,10 +121,16 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
-  if (call.c.is_none() && place_of('a', call.a).on_gpu) {
+  if (call.c.is_none() && space_of('a', call.a).kind != MemoryKind::host) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
+  }
+  if (call.stream != 0 && space_of('a', call.a).kind == MemoryKind::host) {
+    throw Error(Errc::invalid_argument,
+                "stream=" + std::to_string(call.stream) +
+                    ": arrays in the host's memory are computed in the calling thread; leave "
+                    "it out");
   }
   const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
   const OutputArray c = writable(result);
@@ -157,56 +166,23 @@ class RunnableRegistry {
     return *dispatcher_;
   }
 
-  /// Over backend cuda, for arrays in a GPU's memory.
-  Dispatcher& gpu_dispatcher() {
-    if (!gpu_dispatcher_) {
-      Registry gpu;
-      gpu.add(backend("cuda"));
-      gpu_dispatcher_ = std::make_unique<Dispatcher>(std::move(gpu), policy_);
-    }
-    return *gpu_dispatcher_;
-  }
-
   Registry registry;
 
  private:
   DispatchPolicy policy_;
-  std::unique_ptr<Dispatcher> dispatcher_, gpu_dispatcher_;
+  std::unique_ptr<Dispatcher> dispatcher_;
 };
-
-void check_ordinal(const Place& where) {
-  if (where.ordinal == 0) return;
-  throw Error(Errc::invalid_argument,
-              "array a is on GPU " + std::to_string(where.ordinal) +
-                  ", backend cuda uses GPU 0 of those that the process sees; CUDA_VISIBLE_DEVICES "
-                  "says which these are");
-}
-
-/// Who runs on arrays in this memory.
-Dispatcher& dispatcher_of(Dispatcher& dispatcher, const Place& where) {
-  Backend& backend = *dispatcher.registry().backends().front();
-  if (where.on_gpu != (backend.name() == "cuda")) {
-    throw Error(Errc::invalid_argument, std::string("array a is in the memory of ") +
-                                            (where.on_gpu ? "a GPU" : "the CPU") +
-                                            ", the dispatcher's backend is " + std::string(backend.name()));
-  }
-  check_ordinal(where);
-  return dispatcher;
-}
-Dispatcher& dispatcher_of(RunnableRegistry& registry, const Place& where) {
-  check_ordinal(where);
-  return where.on_gpu ? registry.gpu_dispatcher() : registry.dispatcher();
-}
 
 Dispatcher& dispatcher_of(Dispatcher& dispatcher) { return dispatcher; }
 Dispatcher& dispatcher_of(RunnableRegistry& registry) { return registry.dispatcher(); }
 
 DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size_t refine_top,
-                         double refine_seconds, const FileArgument& db) {
+                         double refine_seconds, const FileArgument& db, int threads) {
   return {.fallback = parse<Fallback>(fallback),
           .rules = std::move(rules),
           .refine = {.top = refine_top, .seconds = refine_seconds},
-          .db = db.value_or(std::filesystem::path())};
+          .db = db.value_or(std::filesystem::path()),
+          .threads = threads};
 }
 
 /// What a dispatcher does about a convolution, with the problem, whose types the config's name needs.
@@ -215,11 +191,16 @@ struct ConvAnswer {
   ConvSolution solution;
 };
 using Answer = std::variant<Solution, ConvAnswer>;
-Answer answer_of(Dispatcher& dispatcher, const GemmProblem& problem) {
-  return dispatcher.get_solution(problem);
+using Space = std::optional<MemorySpace>;
+Answer answer_of(Dispatcher& dispatcher, const GemmProblem& problem, const Space& space) {
+  return dispatcher.get_solution(problem, space);
 }
-Answer answer_of(Dispatcher& dispatcher, const ConvProblem& problem) {
-  return ConvAnswer{problem, dispatcher.get_solution(problem)};
+Answer answer_of(Dispatcher& dispatcher, const ConvProblem& problem, const Space& space) {
+  return ConvAnswer{problem, dispatcher.get_solution(problem, space)};
+}
+
+Space space_argument(const std::optional<std::string>& text) {
+  return text ? Space(parse_memory_space(*text)) : std::nullopt;
 }
 
 NamedChoice choice_of(const Solution& solution) {
@@ -234,13 +215,15 @@ constexpr const char* kRunHelp =
     "convolution, a and b are input and filter (conv_fwd), the output's gradient and the filter "
     "(conv_bwd_data), "
     "or the output's gradient and the input (conv_bwd_weight).\n\n"
-    "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in a CUDA GPU's, and "
-    "must "
-    "be what the problem states (type, shape, layout, leading dimensions); nothing is copied before it is "
-    "known "
-    "that a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, the "
-    "run is "
-    "put into `stream` (a cudaStream_t as a number; 0: the GPU's own queue) and not waited for.";
+    "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in that of one GPU "
+    "under CUDA "
+    "or ROCm: only backends that reach this memory are asked. They must be what the problem states (type, "
+    "shape, "
+    "layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied before it is "
+    "known that "
+    "a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, the run "
+    "is put into "
+    "`stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's own queue) and not waited for.";
 constexpr const char* kMatmulHelp =
     "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
 
@@ -262,7 +245,7 @@ void bind_running(nb::class_<T>& type) {
          double beta, std::optional<InputArray> bias, const std::optional<NamedConfig>& config,
          std::uintptr_t stream) {
         const Call call{a, b, c, alpha, beta, bias, stream};
-        Dispatcher& dispatcher = dispatcher_of(self, place_of('a', a));
+        Dispatcher& dispatcher = dispatcher_of(self);
         return any_problem_of(argument).visit(
             [&](const auto& problem) { return run(dispatcher, problem, call, config); });
       },
@@ -275,24 +258,33 @@ void bind_running(nb::class_<T>& type) {
          std::uintptr_t stream) {
         const GemmProblem problem = problem_of_arrays(a, b, c, beta);
         const Call call{a, b, c, alpha, beta, std::nullopt, stream};
-        return run(dispatcher_of(self, place_of('a', a)), problem, call, std::nullopt);
+        return run(dispatcher_of(self), problem, call, std::nullopt);
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
   type.def(
       "get_solution",
-      [](T& self, const AnyProblemArgument& problem) {
-        return ask(self, problem,
-                   [](Dispatcher& dispatcher, const auto& of) { return answer_of(dispatcher, of); });
+      [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
+        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
+          return answer_of(dispatcher, of, where);
+        });
       },
-      nb::arg("problem"), "What run() will do; runs nothing unless the fallback is exhaustive.");
+      nb::arg("problem"), nb::kw_only(), nb::arg("space") = nb::none(),
+      "What run() will do with operands in the memory `space`: 'host', 'cuda:0', 'hip:0', ... (None: that of "
+      "the first "
+      "backend); runs nothing unless the fallback is exhaustive.");
   type.def(
       "workspace_bytes",
-      [](T& self, const AnyProblemArgument& problem) {
-        return ask(self, problem,
-                   [](Dispatcher& dispatcher, const auto& of) { return dispatcher.workspace_bytes(of); });
+      [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
+        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
+          return dispatcher.workspace_bytes(of, where);
+        });
       },
-      nb::arg("problem"), "Bytes besides the operands that run() uses for this problem.");
+      nb::arg("problem"), nb::kw_only(), nb::arg("space") = nb::none(),
+      "Bytes besides the operands that run() uses for this problem; `space` as for get_solution.");
+  type.def_prop_ro(
+      "warnings", [](T& self) { return dispatcher_of(self).warnings(); },
+      "What a person should know: decisions that could not be written to `db`.");
 }
 
 void bind_solution(nb::module_& module) {
@@ -336,20 +328,24 @@ void bind_registry(nb::module_& module) {
       "many "
       "of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the file "
       "in "
-      "which what was found by timing is kept. Making a registry opens no device.");
+      "which what was found by timing is kept. `threads`: most threads of one kernel on the CPU (0: "
+      "KSCOUT_THREADS, "
+      "else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota). Making a "
+      "registry "
+      "opens no device.");
   registry.def(
       "__init__",
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
          std::string_view fallback, std::string rules, std::size_t refine_top, double refine_seconds,
-         const FileArgument& db) {
+         const FileArgument& db, int threads) {
         Registry here = Registry::here();
         for (const auto& index : libraries) here.add_library(index);
-        new (self) RunnableRegistry(std::move(here),
-                                    policy_of(fallback, std::move(rules), refine_top, refine_seconds, db));
+        new (self) RunnableRegistry(
+            std::move(here), policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads));
       },
       nb::kw_only(), nb::arg("libraries") = std::vector<std::filesystem::path>(),
       nb::arg("fallback") = "analytic", nb::arg("rules") = "default", nb::arg("refine_top") = 0,
-      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none());
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0);
   registry.def_prop_ro(
       "backends",
       [](const RunnableRegistry& r) {
@@ -389,13 +385,14 @@ void bind_dispatcher(nb::module_& module) {
   dispatcher.def(
       "__init__",
       [](Dispatcher* self, const Selector& selector, std::string_view name, std::string_view fallback,
-         std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db) {
+         std::string rules, std::size_t refine_top, double refine_seconds, const FileArgument& db,
+         int threads) {
         new (self) Dispatcher(selector, backend(name),
-                              policy_of(fallback, std::move(rules), refine_top, refine_seconds, db));
+                              policy_of(fallback, std::move(rules), refine_top, refine_seconds, db, threads));
       },
       nb::arg("selector"), nb::kw_only(), nb::arg("backend") = "cpu", nb::arg("fallback") = "analytic",
       nb::arg("rules") = "default", nb::arg("refine_top") = 0,
-      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none());
+      nb::arg("refine_seconds") = Refinement{}.seconds, nb::arg("db") = nb::none(), nb::arg("threads") = 0);
   bind_running(dispatcher);
 }
 

@@ -19,26 +19,29 @@ namespace kscout::python {
 namespace {
 
 SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules,
-                           std::string_view devices, const FileArgument& db) {
+                           std::string_view devices, const FileArgument& db, int threads) {
   return {.provider = std::move(provider),
           .device = device_of(device),
           .rules = std::move(rules),
           .devices = parse<DevicePolicy>(devices),
-          .db = db.value_or(std::filesystem::path())};
+          .db = db.value_or(std::filesystem::path()),
+          .threads = threads};
 }
 
 /// What the call leaves out is the model's: provider, device and rule set.
 Selector load(const std::filesystem::path& path, const std::optional<DeviceArgument>& device,
-              const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db) {
+              const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db,
+              int threads) {
   const auto policy = parse<DevicePolicy>(devices);
-  if (!device && !rules && !db) return Selector::load(path);
+  if (!device && !rules && !db && threads == 0) return Selector::load(path);
   const Model model = Model::load(path);
   const Family& trained = model.data().families.front();
   return Selector::load(path, {.provider = trained.provider,
                                .device = device ? device_of(*device) : trained.device,
                                .rules = rules.value_or(trained.rules),
                                .devices = policy,
-                               .db = db.value_or(std::filesystem::path())});
+                               .db = db.value_or(std::filesystem::path()),
+                               .threads = threads});
 }
 
 NamedChoice select(const Selector& selector, const AnyProblemArgument& argument, std::string_view order) {
@@ -124,31 +127,41 @@ void bind_selector(nb::module_& module) {
   selector.def_static(
       "load", &load, nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(),
       nb::arg("rules") = nb::none(), nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
+      nb::arg("threads") = 0,
       "From a model folder or `.ksf` file. `device`: without it the one that the model was trained on. "
       "`rules`: rule set for problems that the model cannot answer; without it the model's own. `devices`: "
       "which other devices' models may answer, with a warning: exact (none), same_arch or any. `db`: file of "
-      "decisions that were found by timing.");
+      "decisions that were found by timing. `threads`: most threads of one kernel on the CPU (0: "
+      "KSCOUT_THREADS, "
+      "else, for this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the process may use and "
+      "its CPU "
+      "quota).");
   selector.def_static(
       "find",
       [](std::string_view dtype, std::string_view word, const std::optional<std::string>& provider,
-         const DeviceArgument& device, std::string rules, std::string_view devices, const FileArgument& db) {
-        const Op op = parse<Op>(word);
-        const std::string usual = is_conv(op) ? "ck_tile" : "native";
-        return Selector::find(op, parse<DType>(dtype),
-                              request_of(provider.value_or(usual), device, std::move(rules), devices, db));
+         const DeviceArgument& device, std::string rules, std::string_view devices, const FileArgument& db,
+         int threads) {
+        return Selector::find(
+            parse<Op>(word), parse<DType>(dtype),
+            request_of(provider.value_or(""), device, std::move(rules), devices, db, threads));
       },
       nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = nb::none(),
       nb::arg("device") = "auto", nb::arg("rules") = "default", nb::arg("devices") = "same_arch",
-      nb::arg("db") = nb::none(),
+      nb::arg("db") = nb::none(), nb::arg("threads") = 0,
       "The first model for the operation, type and device on the search path, analytic costs when there is "
-      "none. `provider`: native, or ck_tile for convolutions.");
+      "none. `provider`: without it native, cublaslt or ck_tile by the device; ck_tile for convolutions. "
+      "`threads` as "
+      "for load.");
   selector.def_static(
       "analytic",
-      [](std::string provider, const DeviceArgument& device, std::string rules, const FileArgument& db) {
-        return Selector::analytic(request_of(std::move(provider), device, std::move(rules), "exact", db));
+      [](const std::optional<std::string>& provider, const DeviceArgument& device, std::string rules,
+         const FileArgument& db, int threads) {
+        return Selector::analytic(
+            request_of(provider.value_or(""), device, std::move(rules), "exact", db, threads));
       },
-      nb::kw_only(), nb::arg("provider") = "native", nb::arg("device") = "auto", nb::arg("rules") = "default",
-      nb::arg("db") = nb::none(), "Without a model: analytic costs, then the rule set's default config.");
+      nb::kw_only(), nb::arg("provider") = nb::none(), nb::arg("device") = "auto",
+      nb::arg("rules") = "default", nb::arg("db") = nb::none(), nb::arg("threads") = 0,
+      "Without a model: analytic costs, then the rule set's default config.");
   selector.def("reload", &Selector::reload, nb::call_guard<nb::gil_scoped_release>(),
                "Reads model, environment and file of decisions again, looking for a model as find() did; "
                "threads that select meanwhile get answers of the old model or of the new one.");

@@ -88,13 +88,13 @@ std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor
   return shape_of(problem, tensor, /*apart=*/false);
 }
 
-void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Place& where,
+void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const MemorySpace& where,
                   const InputArray& array) {
   const auto refuse = [&](const std::string& why) {
     throw Error(Errc::invalid_argument, std::string("array ") + name + ", " +
                                             meaning(tensor, is_gradient(problem.op, tensor)) + ", " + why);
   };
-  if (place_of(name, array) != where) refuse("is in another memory than a");
+  if (space_of(name, array) != where) refuse("is in another memory than a");
   const DType type = element_type(name, array), stated = stated_type(problem, tensor);
   if (type != stated) {
     refuse("holds " + std::string(word(type)) + "; " + print(problem) + " takes " +

@@ -23,7 +23,7 @@ std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor
 
 /// Throws invalid_argument naming the array unless it is in this memory and what the problem states: type,
 /// sizes (groups may be a dimension of their own), packed in the order of its dimensions.
-void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Place& where,
+void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const MemorySpace& where,
                   const InputArray& array);
 
 /// Three arrays that were checked, in the order of the operands.

@@ -1,6 +1,8 @@
 """Running on arrays. NumPy's own product, in double precision, is the reference."""
 
 import itertools
+import os
+import signal
 import sys
 import threading
 import time
@@ -112,6 +114,108 @@ def test_arrays_that_do_not_fit_are_refused_by_name(registry):
             call()
     with pytest.raises(TypeError):
         registry.matmul([[1.0]], b)
+
+
+def test_a_result_that_shares_memory_with_an_operand_is_refused(registry):
+    s, t = matrix(16, 16), matrix(16, 16, seed=1)
+    before = s.copy()
+    for call in (lambda: registry.matmul(s, s, s), lambda: registry.matmul(s, t, s), lambda: registry.matmul(t, s, s)):
+        with pytest.raises(kscout.InvalidArgument, match="c and [ab] share memory"):
+            call()
+    assert (s == before).all()
+    assert_product(registry.matmul(s, s), s, s)  # a and b may be the same
+    both = np.ones((16, 32), np.float32)
+    registry.matmul(both[:, :16], t, both[:, 16:])  # beside each other, not overlapping
+    assert_product(both[:, 16:], np.ones((16, 16), np.float32), t)
+
+
+def test_empty_operands_give_an_empty_result_or_zeros(registry):
+    a, b = matrix(8, 16), matrix(16, 24, seed=1)
+    for order in "rc":
+        b_in = matrix(16, 24, order, seed=1)
+        assert registry.matmul(a[:0], b_in).shape == (0, 24)
+        assert registry.matmul(a, b_in[:, :0]).shape == (8, 0)
+        zeros = registry.matmul(a[:, :0], b_in[:0])
+        assert zeros.shape == (8, 24) and not zeros.any()
+        c = np.full((8, 24), 3, np.float32)
+        registry.matmul(a[:, :0], b_in[:0], c, beta=2.0)
+        assert (c == 6).all()
+    batch = matrix(8, 16, batch=3)
+    assert registry.matmul(batch[:, :0], matrix(16, 24, batch=3, seed=2)).shape == (3, 0, 24)
+    assert registry.run(Gemm(0, 24, 16, layout="rrr"), a[:0], b).shape == (0, 24)
+    assert registry.matmul(a[:0], b, np.empty((0, 24), np.float32)).shape == (0, 24)
+
+
+def test_kernels_of_more_threads_than_allowed_are_not_chosen(monkeypatch):
+    problem = Gemm(1024, 1024, 1024)
+
+    def threads(choice):
+        config = choice.config
+        return config["threads_m"] * config["threads_n"] * config["split_k"]
+
+    if kscout.Device().cores < 2:
+        pytest.skip("one core: no config starts threads")
+    assert threads(Registry(threads=1).get_solution(problem).choice) == 1
+    assert all(threads(choice) == 1 for choice in Selector.find("fp32", threads=1).rank(problem, 10000))
+    assert threads(Dispatcher(Selector.analytic(), threads=1).get_solution(problem).choice) == 1
+    assert max(threads(choice) for choice in Selector.analytic(threads=2).rank(problem, 10000)) == 2
+    monkeypatch.setenv("KSCOUT_THREADS", "1")
+    assert threads(Registry().get_solution(problem).choice) == 1
+    with pytest.raises(kscout.InvalidArgument, match="threads=-1"):
+        Registry(threads=-1).get_solution(problem)
+
+
+def test_a_stream_is_for_gpus_and_a_bias_for_epilogues(registry):
+    a, b = matrix(8, 16), matrix(16, 24, seed=1)
+    with pytest.raises(kscout.InvalidArgument, match="stream=5"):
+        registry.matmul(a, b, stream=5)
+    with pytest.raises(kscout.InvalidArgument, match="a bias is given, but the epilogue is none"):
+        registry.run(problem_of(a, b), a, b, bias=np.ones(24, np.float32))
+
+
+def test_questions_and_arrays_name_their_memory(registry):
+    assert registry.get_solution("gemm:40x48x32", space="host").backend == "cpu"
+    with pytest.raises(kscout.InvalidArgument, match="memory hip:1, which no backend here reaches"):
+        registry.get_solution("gemm:40x48x32", space="hip:1")
+    with pytest.raises(kscout.InvalidArgument, match="did you mean 'cuda'"):
+        registry.workspace_bytes("gemm:40x48x32", space="cudo:0")
+
+
+def test_what_cannot_be_kept_is_told():
+    searching = Dispatcher(Selector.analytic(rules="tiny"), rules="tiny", fallback="exhaustive", db="/proc/kscout/none")
+    assert searching.warnings == []
+    assert searching.get_solution(Gemm(24, 32, 40)).choice.decided_by == "db"
+    assert len(searching.warnings) == 1 and "is lost" in searching.warnings[0]
+
+
+def test_processes_fork_while_threads_are_inside(registry):
+    stop = threading.Event()
+    a, b = matrix(256, 256), matrix(256, 256, "c", seed=1)
+
+    def work():
+        out = np.empty((256, 256), np.float32)
+        while not stop.is_set():
+            registry.matmul(a, b, out)
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                code = 1
+                try:
+                    assert_product(registry.matmul(a, b), a, b)
+                    code = 0
+                finally:
+                    os._exit(code)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_a_named_config_runs_or_says_which_rule_refuses(registry):

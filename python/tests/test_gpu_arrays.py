@@ -1,5 +1,5 @@
 """Arrays in a GPU's memory: nothing is copied, whoever owns them. First with a stand-in whose GPU is this machine's CPU
-(tests/libraries/host_gpu.cpp), then with PyTorch or CuPy on a real one."""
+(tests/libraries/host_gpu.cpp, stand_in_hip.c), then with PyTorch or CuPy on a real one."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ import pytest
 
 STAND_IN = os.environ.get("KSCOUT_HOST_GPU", "")
 
-ON_STAND_IN = '''
+ARRAYS = '''
 import ctypes
 import numpy as np
 from kscout import Gemm, Registry, errors
@@ -19,18 +19,29 @@ capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 capsule_pointer.restype, capsule_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
 
 class OnGpu:
-    """An array whose DLPack says that it is in CUDA's memory."""
-    def __init__(self, array, ordinal=0):
-        self.array, self.ordinal = array, ordinal
+    """An array whose DLPack says that it is in a GPU's memory: CUDA's, or that of another kind."""
+    def __init__(self, array, ordinal=0, kind=KIND):
+        self.array, self.ordinal, self.kind = array, ordinal, kind
     def __dlpack__(self, **options):
         capsule = self.array.__dlpack__()
         device = (ctypes.c_int32 * 2).from_address(capsule_pointer(capsule, b"dltensor") + ctypes.sizeof(ctypes.c_void_p))
-        device[:] = [2, self.ordinal]
+        device[:] = [self.kind, self.ordinal]
         return capsule
     def __dlpack_device__(self):
-        return (2, self.ordinal)
+        return (self.kind, self.ordinal)
+
+def refused(text, call):
+    try:
+        call()
+    except errors.InvalidArgument as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("accepted: " + text)
 
 rng = np.random.default_rng(1)
+'''
+
+ON_CUDA = "KIND = 2\n" + ARRAYS + '''
 a, b = rng.standard_normal((24, 40)).astype(np.float16), rng.standard_normal((16, 40)).astype(np.float16)
 c = np.zeros((24, 16), np.float16)
 registry = Registry(rules="tiny")
@@ -42,17 +53,9 @@ c[:] = 0
 registry.run(Gemm(24, 16, 40, dtype="fp16"), OnGpu(a), OnGpu(b.T), result, stream=0)
 assert np.abs(c - expected).max() < 0.05 * np.abs(expected).max()
 
-def refused(text, call):
-    try:
-        call()
-    except errors.InvalidArgument as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("accepted: " + text)
-
 refused("give the array for the result as c", lambda: registry.matmul(OnGpu(a), OnGpu(b.T)))
 refused("another memory than a", lambda: registry.matmul(OnGpu(a), b.T, OnGpu(c)))
-refused("array a is on GPU 1", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))
+refused("memory cuda:1, which no backend here reaches", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))
 '''
 
 
@@ -60,7 +63,37 @@ def test_arrays_of_a_gpu_are_computed_where_they_are():
     if not STAND_IN:
         pytest.skip("KSCOUT_HOST_GPU names no stand-in for a GPU's module")
     environment = {**os.environ, "KSCOUT_CUDA_MODULE": STAND_IN}
-    subprocess.run([sys.executable, "-c", ON_STAND_IN], env=environment, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", ON_CUDA], env=environment, check=True, timeout=60)
+
+
+ON_HIP = "KIND = 10\n" + ARRAYS + '''
+import sys
+
+registry = Registry(libraries=[sys.argv[1]], rules="tiny")
+assert registry.backends == ["cpu", "toy"]
+a, b = rng.standard_normal((16, 48)).astype(np.float32), rng.standard_normal((32, 48)).astype(np.float32)
+c, expected = np.zeros((16, 32), np.float32), a.astype(np.float64) @ b.T.astype(np.float64)
+problem = Gemm(16, 32, 48)
+assert registry.get_solution(problem).backend == "cpu" and registry.get_solution(problem, space="hip:0").backend == "toy"
+# ROCm's arrays go to the library for hip, NumPy's and pinned ones to the CPU: one registry serves both.
+for memory in (OnGpu, lambda array: array, lambda array: OnGpu(array, kind=11), lambda array: OnGpu(array, kind=3)):
+    c[:] = 0
+    registry.matmul(memory(a), memory(b.T), memory(c))
+    assert np.abs(c - expected).max() < 1e-4
+refused("memory hip:1, which no backend here reaches", lambda: registry.matmul(OnGpu(a, 1), OnGpu(b.T, 1), OnGpu(c, 1)))
+refused("memory cuda:0, which no backend", lambda: registry.matmul(*(OnGpu(x, kind=2) for x in (a, b.T, c))))
+refused("array c is in memory host, in another memory than a (hip:0)", lambda: registry.matmul(OnGpu(a), OnGpu(b.T), c))
+refused("DLPack device type 8", lambda: registry.matmul(*(OnGpu(x, kind=8) for x in (a, b.T, c))))
+'''
+
+
+def test_arrays_of_rocm_reach_libraries_of_backend_hip(tmp_path):
+    stand_in, index = os.environ.get("KSCOUT_STAND_IN_HIP", ""), tmp_path / "toy.kscout-library.json"
+    if not stand_in:
+        pytest.skip("KSCOUT_STAND_IN_HIP names no stand-in for the HIP runtime")
+    subprocess.run([os.environ["KSCOUT_TOY_INDEX"], index, "hip"], check=True)
+    environment = {**os.environ, "KSCOUT_HIP_LIBRARY": stand_in}
+    subprocess.run([sys.executable, "-c", ON_HIP, index], env=environment, check=True, timeout=60)
 
 
 def gpu_arrays():

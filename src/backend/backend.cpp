@@ -1,6 +1,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -39,6 +40,33 @@ constexpr auto kNames = [] {
 
 }  // namespace
 
+std::string print(const MemorySpace& space) {
+  const std::string kind(word(space.kind));
+  return space.kind == MemoryKind::host ? kind : kind + ":" + std::to_string(space.ordinal);
+}
+
+MemorySpace parse_memory_space(std::string_view text) {
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  MemorySpace space{.kind = parse<MemoryKind>(text.substr(0, colon))};
+  if (colon == text.size()) return space;
+  const std::string_view number = text.substr(colon + 1);
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), space.ordinal);
+  if (space.kind == MemoryKind::host || error != std::errc() || end != number.data() + number.size() ||
+      space.ordinal < 0) {
+    fail(Errc::invalid_argument, "memory '{}': host, or cuda or hip with a GPU's number as in cuda:0", text);
+  }
+  return space;
+}
+
+void check_reach(std::string_view backend, const MemorySpace& reached, const MemorySpace& given) {
+  if (given == reached) return;
+  fail(Errc::invalid_argument,
+       "the operands are in memory {}, backend {} reaches {}; copy them there, or take a backend that "
+       "reaches them "
+       "(buffers say in `space` where they are)",
+       print(given), backend, print(reached));
+}
+
 Backend& backend(std::string_view name) {
   const Entry& entry = kBackends[index_of_word("backend", name, kNames)];
   if (const std::string why = entry.missing(); !why.empty())
@@ -48,7 +76,7 @@ Backend& backend(std::string_view name) {
 
 GemmBuffers operands_of(Op direction, const ConvTensors& tensors) noexcept {
   const auto [a, b, c] = by_operand(direction, tensors.in, tensors.wei, tensors.out);
-  return {.a = a, .b = b, .c = c};
+  return {.a = a, .b = b, .c = c, .space = tensors.space};
 }
 
 std::span<const std::string_view> backend_names() noexcept {

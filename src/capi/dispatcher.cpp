@@ -1,3 +1,7 @@
+#include <optional>
+
+#include <fmt/format.h>
+
 #include <kscout/error.h>
 
 #include "capi/capi.h"
@@ -12,6 +16,10 @@ static_assert(KSCOUT_FALLBACK_ANALYTIC == static_cast<int>(Fallback::analytic) &
 static_assert(sizeof(kscout_buffers) == 9 * 8 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_conv_buffers) == 6 * 8 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_policy) == 2 * 4 + 4 * 8 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_space) == 8, "part of ABI version 1");
+static_assert(KSCOUT_MEMORY_HOST == static_cast<int>(MemoryKind::host) &&
+              KSCOUT_MEMORY_CUDA == static_cast<int>(MemoryKind::cuda) &&
+              KSCOUT_MEMORY_HIP + 1 == EnumWords<MemoryKind>::words.size());
 
 const kscout_buffers& checked(const kscout_buffers* given) {
   const kscout_buffers& buffers = required(given, "buffers");
@@ -24,10 +32,30 @@ const kscout_conv_buffers& checked(const kscout_conv_buffers* given) {
   return buffers;
 }
 
-GemmBuffers operands_of(const kscout_buffers& b) {
-  return {.a = b.a, .b = b.b, .c = b.c, .alpha = b.alpha, .beta = b.beta, .bias = b.bias};
+/// Throws invalid_argument for a kind that is none, and for a host's memory with an ordinal.
+MemorySpace space_of(const kscout_space& space) {
+  const auto kind = enumerator<MemoryKind>(space.kind);
+  if (space.ordinal < 0 || (kind == MemoryKind::host && space.ordinal != 0)) {
+    throw Error(Errc::invalid_argument,
+                fmt::format("space.ordinal={}: 0 in the host's memory, the GPU's number "
+                            "elsewhere",
+                            space.ordinal));
+  }
+  return {kind, space.ordinal};
 }
-ConvTensors operands_of(const kscout_conv_buffers& b) { return {.in = b.in, .wei = b.wei, .out = b.out}; }
+
+GemmBuffers operands_of(const kscout_buffers& b) {
+  return {.a = b.a,
+          .b = b.b,
+          .c = b.c,
+          .alpha = b.alpha,
+          .beta = b.beta,
+          .bias = b.bias,
+          .space = space_of(b.space)};
+}
+ConvTensors operands_of(const kscout_conv_buffers& b) {
+  return {.in = b.in, .wei = b.wei, .out = b.out, .space = space_of(b.space)};
+}
 
 template <class Buffers>
 RunOn place_of(const Buffers& b) {
@@ -38,30 +66,38 @@ DispatchPolicy policy_of(const kscout_policy* given) {
   kscout_policy from;
   kscout_policy_init(&from);
   if (given) from = *given;
-  refuse_reserved(from.reserved, from.reserved32, "policy", "kscout_policy_init");
+  refuse_reserved(from.reserved, 0, "policy", "kscout_policy_init");
   return {.fallback = enumerator<Fallback>(from.fallback),
           .rules = text_or(from.rules, "default"),
           .refine = {.top = from.refine_top, .seconds = from.refine_seconds},
-          .db = text_or(from.db, "")};
+          .db = text_or(from.db, ""),
+          .threads = from.threads};
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
 
 // What kscout_gemm and kscout_conv have in common.
 
+/// Nothing when the caller leaves the memory open.
+std::optional<MemorySpace> space_of(const kscout_space* space) {
+  return space ? std::optional(space_of(*space)) : std::nullopt;
+}
+
 template <class Problem>
-kscout_status solution(kscout_dispatcher* dispatcher, const Problem* problem, kscout_choice* choice) {
+kscout_status solution(kscout_dispatcher* dispatcher, const Problem* problem, const kscout_space* space,
+                       kscout_choice* choice) {
   return guarded([&] {
     refuse_null(choice, "choice");
-    store(dispatcher_of(dispatcher).get_solution(problem_of(problem)).choice, *choice);
+    store(dispatcher_of(dispatcher).get_solution(problem_of(problem), space_of(space)).choice, *choice);
   });
 }
 
 template <class Problem>
-kscout_status workspace_bytes(kscout_dispatcher* dispatcher, const Problem* problem, size_t* bytes) {
+kscout_status workspace_bytes(kscout_dispatcher* dispatcher, const Problem* problem,
+                              const kscout_space* space, size_t* bytes) {
   return guarded([&] {
     refuse_null(bytes, "bytes");
-    *bytes = dispatcher_of(dispatcher).workspace_bytes(problem_of(problem));
+    *bytes = dispatcher_of(dispatcher).workspace_bytes(problem_of(problem), space_of(space));
   });
 }
 
@@ -142,22 +178,46 @@ void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei,
   buffers->out = out;
 }
 
+kscout_status kscout_dispatcher_warning(const kscout_dispatcher* dispatcher, char* text, size_t size,
+                                        size_t* needed) {
+  return guarded([&] {
+    const auto warnings = required(dispatcher, "dispatcher").dispatcher.warnings();
+    store_text(fmt::format("{}", fmt::join(warnings, "; ")), text, size, needed);
+  });
+}
+
 kscout_status kscout_solution(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                               kscout_choice* choice) {
-  return solution(dispatcher, problem, choice);
+  return solution(dispatcher, problem, nullptr, choice);
+}
+kscout_status kscout_solution_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                 kscout_space space, kscout_choice* choice) {
+  return solution(dispatcher, problem, &space, choice);
 }
 kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                    kscout_choice* choice) {
-  return solution(dispatcher, problem, choice);
+  return solution(dispatcher, problem, nullptr, choice);
+}
+kscout_status kscout_solution_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                      kscout_space space, kscout_choice* choice) {
+  return solution(dispatcher, problem, &space, choice);
 }
 
 kscout_status kscout_workspace_bytes(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
                                      size_t* bytes) {
-  return workspace_bytes(dispatcher, problem, bytes);
+  return workspace_bytes(dispatcher, problem, nullptr, bytes);
+}
+kscout_status kscout_workspace_bytes_in(kscout_dispatcher* dispatcher, const kscout_gemm* problem,
+                                        kscout_space space, size_t* bytes) {
+  return workspace_bytes(dispatcher, problem, &space, bytes);
 }
 kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                           size_t* bytes) {
-  return workspace_bytes(dispatcher, problem, bytes);
+  return workspace_bytes(dispatcher, problem, nullptr, bytes);
+}
+kscout_status kscout_workspace_bytes_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                             kscout_space space, size_t* bytes) {
+  return workspace_bytes(dispatcher, problem, &space, bytes);
 }
 
 kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,

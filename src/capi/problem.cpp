@@ -143,6 +143,7 @@ template Op enumerator<Op>(std::int32_t);
 template By enumerator<By>(std::int32_t);
 template DevicePolicy enumerator<DevicePolicy>(std::int32_t);
 template Fallback enumerator<Fallback>(std::int32_t);
+template MemoryKind enumerator<MemoryKind>(std::int32_t);
 
 GemmProblem problem_of(const kscout_gemm* given) {
   const kscout_gemm& from = required(given, "problem");

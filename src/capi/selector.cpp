@@ -30,13 +30,14 @@ SelectorRequest request_of(const kscout_request* given) {
   kscout_request from;
   kscout_request_init(&from);
   if (given) from = *given;
-  refuse_reserved(from.reserved, 0, "request", "kscout_request_init");
-  return {.provider = text_or(from.provider, is_conv(enumerator<Op>(from.op)) ? "ck_tile" : "native"),
+  refuse_reserved(from.reserved, from.reserved32, "request", "kscout_request_init");
+  return {.provider = text_or(from.provider, ""),
           .device = from.device ? from.device->device : detect_cpu(),
           .rules = text_or(from.rules, "default"),
           .devices = enumerator<DevicePolicy>(from.devices),
           .db = text_or(from.db, ""),
-          .driver = text_or(from.driver, "")};
+          .driver = text_or(from.driver, ""),
+          .threads = from.threads};
 }
 
 /// Makes a selector for a handle.

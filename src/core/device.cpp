@@ -1,7 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <sstream>
 
 #include <sched.h>
 #include <toml++/toml.h>
@@ -13,34 +11,11 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "core/thread_limit.h"
 
 namespace kscout {
 
 namespace {
-
-std::string read_whole_file(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  return text.str();
-}
-
-/// Logical CPUs that this process may run on. The mask grows until the kernel accepts it (more than 1,024
-/// CPUs).
-std::vector<int> allowed_cpus() {
-  std::vector<int> cpus;
-  for (std::size_t bits = CPU_SETSIZE; bits <= (1U << 20); bits *= 2) {
-    cpu_set_t* const mask = CPU_ALLOC(bits);
-    const std::size_t bytes = CPU_ALLOC_SIZE(bits);
-    const bool fits = sched_getaffinity(0, bytes, mask) == 0;
-    for (std::size_t cpu = 0; fits && cpu < bits; ++cpu) {
-      if (CPU_ISSET_S(cpu, bytes, mask)) cpus.push_back(static_cast<int>(cpu));
-    }
-    CPU_FREE(mask);
-    if (fits) break;
-  }
-  return cpus;
-}
 
 /// Where a container hides /sys, the C library still knows cpuid's cache sizes.
 void fill_cache_bytes(double& fact, int name) {
@@ -92,6 +67,22 @@ const std::vector<Device>& presets() {
 
 }  // namespace
 
+// The mask grows until the kernel accepts it (more than 1,024 CPUs).
+std::vector<int> usable_cpus() {
+  std::vector<int> cpus;
+  for (std::size_t bits = CPU_SETSIZE; bits <= (1U << 20); bits *= 2) {
+    cpu_set_t* const mask = CPU_ALLOC(bits);
+    const std::size_t bytes = CPU_ALLOC_SIZE(bits);
+    const bool fits = sched_getaffinity(0, bytes, mask) == 0;
+    for (std::size_t cpu = 0; fits && cpu < bits; ++cpu) {
+      if (CPU_ISSET_S(cpu, bytes, mask)) cpus.push_back(static_cast<int>(cpu));
+    }
+    CPU_FREE(mask);
+    if (fits) break;
+  }
+  return cpus;
+}
+
 std::vector<Device> parse_device_presets(std::string_view text, std::string_view file) {
   std::vector<Device> devices;
   try {
@@ -110,7 +101,7 @@ std::vector<Device> parse_device_presets(std::string_view text, std::string_view
 }
 
 Device detect_cpu() {
-  Device device = describe_cpu(read_whole_file, allowed_cpus());
+  Device device = describe_cpu(read_text_file, usable_cpus());
   fill_cache_bytes(device.l1_bytes, _SC_LEVEL1_DCACHE_SIZE);
   fill_cache_bytes(device.l2_bytes, _SC_LEVEL2_CACHE_SIZE);
   fill_cache_bytes(device.l3_bytes, _SC_LEVEL3_CACHE_SIZE);

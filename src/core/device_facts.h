@@ -19,6 +19,9 @@ namespace kscout {
 /// The content of a file by its absolute path, "" when there is none.
 using ReadText = std::function<std::string(const std::string& path)>;
 
+/// Logical CPUs that the calling thread may run on.
+std::vector<int> usable_cpus();
+
 /// Facts from /proc/cpuinfo and /sys/devices/system/cpu about the logical CPUs that the process may use. What
 /// the texts do not tell stays unknown.
 ///

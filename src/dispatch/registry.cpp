@@ -39,6 +39,11 @@ void add_indexes(const std::filesystem::path& entry, std::vector<std::filesystem
 Registry Registry::here() {
   Registry registry;
   registry.add(kscout::backend("cpu"));
+  try {
+    registry.add(kscout::backend("cuda"));
+  } catch (const Error& error) {
+    if (error.code() != Errc::unsupported) throw;  // no GPU here
+  }
   for (const auto& index : library_search_path()) registry.add_library(index);
   return registry;
 }
@@ -69,14 +74,17 @@ Backend& Registry::backend(std::string_view name) const {
 std::vector<Registry::Kernels> Registry::kernels(const Signature& signature, std::string_view rules) const {
   std::vector<Kernels> found;
   std::string reasons;
+  std::optional<Error> wrong;  // a rule set may be one of another backend's
   for (const auto& one : backends_) {
     try {
       found.push_back({one.get(), one->family(signature, rules)});
     } catch (const Error& error) {
-      if (error.code() != Errc::unsupported) throw;
+      if (error.code() == Errc::invalid_argument && !wrong) wrong = error;
+      if (error.code() != Errc::unsupported && error.code() != Errc::invalid_argument) throw;
       reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", one->name(), error.what());
     }
   }
+  if (found.empty() && wrong) throw Error(*wrong);
   if (found.empty()) {
     fail(Errc::unsupported, "no kernel here takes {} {} {}: {}", word(signature.op), word(signature.dtype_a),
          word(signature.layout), reasons.empty() ? "there is no backend" : reasons);
@@ -84,18 +92,21 @@ std::vector<Registry::Kernels> Registry::kernels(const Signature& signature, std
   return found;
 }
 
-Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& config) const {
+Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& config,
+                                     const std::optional<MemorySpace>& space) const {
   const std::string_view provider = config.space ? config.space->provider : "";
   Support support;
   for (const auto& one : backends_) {
     if (!one->executes(provider)) continue;
+    if (space && one->space() != *space) continue;
     std::string refusal = refusal_by_rule(*one, problem, config);
     if (refusal.empty()) return {one.get(), {}};
     support.refusal +=
         fmt::format("{}{}: {}", support.refusal.empty() ? "" : "; ", one->name(), std::move(refusal));
   }
   if (support.refusal.empty()) {
-    support.refusal = fmt::format("no backend here executes configs of provider '{}'", provider);
+    support.refusal = fmt::format("no backend here executes configs of provider '{}'{}", provider,
+                                  space ? " on operands in memory " + print(*space) : "");
   }
   return support;
 }

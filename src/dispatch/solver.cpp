@@ -56,7 +56,38 @@ std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signa
 Solver::Solver(Registry registry, DispatchPolicy policy)
     : registry_(std::move(registry)),
       policy_(std::move(policy)),
-      families_(std::make_shared<Families>(policy_.rules)) {}
+      families_(std::make_shared<Families>(policy_.rules)) {
+  if (policy_.threads < 0)
+    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", policy_.threads);
+}
+
+MemorySpace Solver::space_or_first(const std::optional<MemorySpace>& space) const {
+  if (space) return *space;
+  return registry_.backends().empty() ? MemorySpace{} : registry_.backends().front()->space();
+}
+
+void Solver::check_reachable(const MemorySpace& space) const {
+  std::string reached;
+  for (const auto& backend : registry_.backends()) {
+    if (backend->space() == space) return;
+    reached +=
+        fmt::format("{}{} reaches {}", reached.empty() ? "" : ", ", backend->name(), print(backend->space()));
+  }
+  fail(Errc::invalid_argument,
+       "the operands are in memory {}, which no backend here reaches ({}); copy them, or register a backend "
+       "or a "
+       "kernel library that does (buffers say in `space` where they are)",
+       print(space), reached.empty() ? "there is no backend" : reached);
+}
+
+std::string Solver::thread_refusal(Backend& backend, const KernelConfig& config) {
+  const int threads = host_threads(config);
+  if (threads <= 1) return {};
+  auto limit = limits_.find(&backend);
+  if (limit == limits_.end())
+    limit = limits_.emplace(&backend, thread_limit(policy_.threads, backend.device())).first;
+  return limit->second.admits(threads) ? std::string() : limit->second.refusal(threads);
+}
 
 Solver::Solver(Selector selector, Registry registry, DispatchPolicy policy)
     : Solver(std::move(registry), std::move(policy)) {
@@ -69,18 +100,22 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
   if (const auto model = find_model(signature.op, signature.dtype_a, backend.device())) {
-    chain.push_back(
-        Selector::load(*model, {.provider = std::string(backend.provider()),
-                                .device = backend.device(),
-                                .rules = policy_.rules,
-                                .db = policy_.db,
-                                .backend = std::string(backend.name()),
-                                .absence = [&backend](const Signature& of, const KernelConfig& config) {
-                                  return absence_of_own(backend, of, config);
-                                }}));
+    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider()),
+                                            .device = backend.device(),
+                                            .rules = policy_.rules,
+                                            .db = policy_.db,
+                                            .backend = std::string(backend.name()),
+                                            .absence =
+                                                [&backend](const Signature& of, const KernelConfig& config) {
+                                                  return absence_of_own(backend, of, config);
+                                                },
+                                            .threads = policy_.threads}));
   }
   chain.push_back(Selector::analytic(
-      {.device = backend.device(), .db = policy_.db, .backend = std::string(backend.name())},
+      {.device = backend.device(),
+       .db = policy_.db,
+       .backend = std::string(backend.name()),
+       .threads = policy_.threads},
       [&backend, families = families_](const Signature& of) { return *families->of(backend, of); }));
   return found_.emplace(key, std::move(chain)).first->second;
 }
@@ -93,7 +128,8 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
         return one.reason;
       }
     }
-    return backend.refusal(problem, choice.config);
+    std::string why_not = backend.refusal(problem, choice.config);
+    return why_not.empty() ? thread_refusal(backend, choice.config) : why_not;
   };
   std::string foreign;
   for (const Selector& selector : selectors(backend, signature_of(problem))) {
@@ -119,10 +155,11 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
   return std::nullopt;
 }
 
-std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, bool serving,
+std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, const MemorySpace& space, bool serving,
                                                 std::span<const Refused> refused, std::string& why) {
   std::optional<Offer> best;
   for (const auto& backend : registry_.backends()) {
+    if (backend->space() != space) continue;
     if (serving && !serves(*backend, problem)) continue;
     const auto choice = offer_of(*backend, problem, refused, why);
     if (choice && (!best || is_better(*choice, best->choice))) best = Offer{*choice, backend.get()};
@@ -152,14 +189,17 @@ bool Solver::serves(Backend& backend, ProblemRef problem) {
   return std::ranges::any_of(answers, [](std::uint8_t serves) { return serves != 0; });
 }
 
-std::optional<Solution> Solver::measured(const Form& form) {
-  if (const auto known = measured_.find(form.problem); known != measured_.end()) return known->second;
+std::optional<Solution> Solver::measured(const Form& form, const MemorySpace& space) {
+  const PlacedProblem<GemmProblem> placed{form.problem, space};
+  if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
   std::vector<Candidate> candidates;
   for (const auto& backend : registry_.backends()) {
+    if (backend->space() != space) continue;
     try {
       const Selector& selector = selectors(*backend, signature_of(form.problem)).back();
       for (const Choice& choice : selector.rank(form.problem, kAll)) {
-        if (backend->refusal(form.problem, choice.config).empty()) {
+        if (backend->refusal(form.problem, choice.config).empty() &&
+            thread_refusal(*backend, choice.config).empty()) {
           candidates.push_back({backend.get(), choice.config});
         }
       }
@@ -174,23 +214,25 @@ std::optional<Solution> Solver::measured(const Form& form) {
     answer = Solution{choice, candidate.backend, form};
     keep(form.problem, *answer, *fastest);
   }
-  return measured_.emplace(form.problem, answer).first->second;
+  return measured_.emplace(placed, answer).first->second;
 }
 
-Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refused) {
+Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
+                       std::span<const Refused> refused) {
   check(problem);
+  check_reachable(space);
   std::string why;
   Form form = direct_form(problem);
-  auto best = best_offer(problem, false, refused, why);
+  auto best = best_offer(problem, space, false, refused, why);
   if (!best) {
     for (const Form& padded : padded_forms(problem)) {
       form = padded;
-      if ((best = best_offer(form.problem, form.problem != problem, refused, why))) break;
+      if ((best = best_offer(form.problem, space, form.problem != problem, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
   if (policy_.fallback == Fallback::exhaustive && !is_known(best->choice) && refused.empty()) {
-    if (auto answer = measured(form)) {
+    if (auto answer = measured(form, space)) {
       answer->form = form;
       return *answer;
     }
@@ -198,10 +240,12 @@ Solution Solver::solve(const GemmProblem& problem, std::span<const Refused> refu
   return {best->choice, best->backend, form};
 }
 
-ConvSolution Solver::solve(const ConvProblem& problem, std::span<const Refused> refused) {
+ConvSolution Solver::solve(const ConvProblem& problem, const MemorySpace& space,
+                           std::span<const Refused> refused) {
   check(problem);
+  check_reachable(space);
   std::string why;
-  const auto best = best_offer(problem, false, refused, why);
+  const auto best = best_offer(problem, space, false, refused, why);
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it: {}", print(problem), why);
   return {best->choice, best->backend};
 }
@@ -219,7 +263,10 @@ std::vector<Choice> Solver::contenders(const GemmProblem& problem, const Solutio
       for (const Choice& next : selector.rank(problem, kAll)) {
         if (found.size() >= policy_.refine.top) return found;
         const bool known = std::ranges::find(found, next.config, &Choice::config) != found.end();
-        if (!known && solution.backend->refusal(problem, next.config).empty()) found.push_back(next);
+        if (!known && solution.backend->refusal(problem, next.config).empty() &&
+            thread_refusal(*solution.backend, next.config).empty()) {
+          found.push_back(next);
+        }
       }
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
@@ -236,12 +283,14 @@ void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solu
   keep(problem, solution, *refined);
 }
 
-void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) const {
+void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) {
   if (policy_.db.empty()) return;
   try {
     DecisionDb(policy_.db).put(decision_of(problem, solution.choice.config, fastest, *solution.backend));
   } catch (const Error& error) {  // the choice stands; others have to find it out themselves
-    if (const auto log = Log::from_environment()) log->line(error.what());
+    const std::string warning = fmt::format("what was found by timing is lost: {}", error.what());
+    if (const auto log = Log::from_environment()) log->line("warning: " + warning);
+    if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
   }
 }
 
@@ -255,7 +304,7 @@ std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution&
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
     }
-    solution = solve(problem, refused);
+    solution = solve(problem, solution.backend->space(), refused);
   }
 }
 
@@ -268,7 +317,7 @@ std::unique_ptr<Launch> Solver::make_ready(const ConvProblem& problem, ConvSolut
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, problem, solution.choice.config, error.what()});
     }
-    solution = solve(problem, refused);
+    solution = solve(problem, solution.backend->space(), refused);
   }
 }
 

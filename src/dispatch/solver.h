@@ -17,10 +17,27 @@
 
 #include <kscout/dispatcher.h>
 
+#include "core/thread_limit.h"
 #include "dispatch/timed_choice.h"
 #include "family/rules.h"
 
 namespace kscout {
+
+/// A problem whose operands are in one memory.
+template <class P>
+struct PlacedProblem {
+  P problem;
+  MemorySpace space;
+  bool operator==(const PlacedProblem&) const = default;
+};
+template <class P>
+struct PlacedProblemHash {
+  std::size_t operator()(const PlacedProblem<P>& of) const noexcept {
+    const auto place = static_cast<std::size_t>(of.space.ordinal) * EnumWords<MemoryKind>::words.size() +
+                       static_cast<std::size_t>(of.space.kind);
+    return std::hash<P>()(of.problem) + 0x9E3779B97F4A7C15u * place;
+  }
+};
 
 class Solver {
  public:
@@ -29,12 +46,18 @@ class Solver {
   /// One selector for all.
   Solver(Selector selector, Registry registry, DispatchPolicy policy);
 
+  /// The memory that is meant when nobody says: that of the registry's first backend.
+  MemorySpace space_or_first(const std::optional<MemorySpace>& space) const;
   /// See Dispatcher::get_solution.
-  Solution solve(const GemmProblem& problem) { return solve(problem, {}); }
+  Solution solve(const GemmProblem& problem, const std::optional<MemorySpace>& space = {}) {
+    return solve(problem, space_or_first(space), {});
+  }
   /// The launch of a solution; when its kernel refuses, that of the next one, which becomes the solution.
   std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
   // The same for a convolution, which has one form.
-  ConvSolution solve(const ConvProblem& problem) { return solve(problem, {}); }
+  ConvSolution solve(const ConvProblem& problem, const std::optional<MemorySpace>& space = {}) {
+    return solve(problem, space_or_first(space), {});
+  }
   std::unique_ptr<Launch> make_ready(const ConvProblem& problem, ConvSolution& solution);
 
   /// Whether a solution is to be refined when it first runs: the policy wants it, nobody has timed the
@@ -43,7 +66,12 @@ class Solver {
   /// Times the best configs on the caller's operands; the fastest becomes the solution's and is kept.
   void refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution);
 
+  /// Why a config's threads are too many for kernels of a backend; empty when they are not.
+  std::string thread_refusal(Backend& backend, const KernelConfig& config);
+
   const Registry& registry() const noexcept { return registry_; }
+  /// See Dispatcher::warnings.
+  const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
  private:
   /// A config that refused when it was made ready.
@@ -59,12 +87,14 @@ class Solver {
   };
   using Selectors = std::vector<Selector>;
 
-  Solution solve(const GemmProblem& problem, std::span<const Refused> refused);
-  ConvSolution solve(const ConvProblem& problem, std::span<const Refused> refused);
-  /// The best over all backends, or over `serving` ones: whose rules let any config take the problem. Nothing
-  /// when no config takes it; writes to `why` when that is empty.
-  std::optional<Offer> best_offer(ProblemRef problem, bool serving, std::span<const Refused> refused,
-                                  std::string& why);
+  Solution solve(const GemmProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
+  ConvSolution solve(const ConvProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
+  /// Throws invalid_argument when no backend reaches the memory.
+  void check_reachable(const MemorySpace& space) const;
+  /// The best over all backends that reach the memory, or over `serving` ones: whose rules let any config
+  /// take the problem. Nothing when no config takes it; writes to `why` when that is empty.
+  std::optional<Offer> best_offer(ProblemRef problem, const MemorySpace& space, bool serving,
+                                  std::span<const Refused> refused, std::string& why);
   std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                  std::string& why);
   /// The solution's config and the next best that its backend accepts.
@@ -74,9 +104,10 @@ class Solver {
   /// Whether any config of a backend's family serves the problem: far cheaper than selecting.
   bool serves(Backend& backend, ProblemRef problem);
   /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
-  std::optional<Solution> measured(const Form& form);
-  /// Writes a timed solution to the policy's file of decisions, where there is one.
-  void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) const;
+  std::optional<Solution> measured(const Form& form, const MemorySpace& space);
+  /// Writes a timed solution to the policy's file of decisions, where there is one; a warning when that
+  /// fails.
+  void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest);
 
   /// The serves rules of one backend's family for one signature.
   struct Asked {
@@ -109,7 +140,10 @@ class Solver {
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
   std::vector<Asked> asked_;
-  std::unordered_map<GemmProblem, std::optional<Solution>> measured_;
+  std::unordered_map<PlacedProblem<GemmProblem>, std::optional<Solution>, PlacedProblemHash<GemmProblem>>
+      measured_;
+  std::map<Backend*, ThreadLimit> limits_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace kscout

@@ -195,7 +195,13 @@ void GemmOperands::reset_c() {
 void GemmOperands::repair() { c_.resize(c_.size()); }
 
 GemmBuffers GemmOperands::buffers() noexcept {
-  return {.a = a_.data(), .b = b_.data(), .c = c_.data(), .alpha = alpha(), .beta = beta(), .bias = bias()};
+  return {.a = a_.data(),
+          .b = b_.data(),
+          .c = c_.data(),
+          .alpha = alpha(),
+          .beta = beta(),
+          .bias = bias(),
+          .space = device_.memory().space()};
 }
 
 std::string GemmOperands::damage() const {

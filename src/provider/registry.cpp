@@ -50,6 +50,28 @@ const Provider& provider(std::string_view name) {
 
 std::span<const std::string_view> provider_names() noexcept { return kNames; }
 
+std::string_view default_provider(Op op, const Device& device) noexcept {
+  if (is_conv(op)) return "ck_tile";
+  if (device.kind == DeviceKind::cpu) return "native";
+  return device.vendor == "NVIDIA" ? "cublaslt" : "ck_tile";
+}
+
+void check_runs_on(const Provider& provider, Op op, const Device& device) {
+  if (provider.runs_on(device)) return;
+  const std::string_view usual = default_provider(op, device);
+  fail(Errc::unsupported, "provider {}: its kernels cannot run on {} ({}{}{}); {}", provider.name(),
+       device.name, device.vendor, device.vendor.empty() ? "" : " ", word(device.kind),
+       kscout::provider(usual).runs_on(device)
+           ? fmt::format("take provider {}", usual)
+           : fmt::format("no provider has kernels of {} for it; name another "
+                         "device",
+                         word(op)));
+}
+
+int host_threads(const KernelConfig& config) {
+  return config.space ? provider(config.space->provider).host_threads(config) : 0;
+}
+
 std::string config_name(const Signature& signature, const KernelConfig& config) {
   if (!config.space) fail(Errc::invalid_argument, "a config without a space has no name");
   return provider(config.space->provider).print(signature, config);

@@ -10,7 +10,10 @@ namespace kscout {
 
 FamilySource families_by_rules(SelectorRequest request) {
   return [request = std::move(request)](const Signature& signature) {
-    return enumerate({.provider = request.provider,
+    const std::string_view described_by =
+        request.provider.empty() ? default_provider(signature.op, request.device) : request.provider;
+    check_runs_on(provider(described_by), signature.op, request.device);
+    return enumerate({.provider = std::string(described_by),
                       .signature = signature,
                       .device = request.device,
                       .rules = request.rules,
@@ -18,8 +21,8 @@ FamilySource families_by_rules(SelectorRequest request) {
   };
 }
 
-Analytic::Analytic(FamilySource make, std::vector<NamedConfig> disabled, bool costs)
-    : make_(std::move(make)), disabled_(std::move(disabled)), costs_(costs) {}
+Analytic::Analytic(FamilySource make, std::vector<NamedConfig> disabled, ThreadLimit limit, bool costs)
+    : make_(std::move(make)), disabled_(std::move(disabled)), limit_(std::move(limit)), costs_(costs) {}
 
 Analytic::~Analytic() {
   for (const Entry* entry = first_; entry;) delete std::exchange(entry, entry->next);
@@ -43,7 +46,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
     const Family& family = entry->family;
     entry->costs.emplace(analytic_schema(signature.op), family.device, family.configs, family.traits);
     entry->ready.emplace(family);
-    entry->allowed = allowed_configs(entry->family, disabled_);
+    entry->allowed = allowed_configs(entry->family, disabled_, limit_);
   } catch (const Error& error) {
     entry->error.emplace(error);
   }

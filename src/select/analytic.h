@@ -17,6 +17,8 @@
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
+#include "core/fork_mutex.h"
+#include "core/thread_limit.h"
 #include "select/ready_family.h"
 
 namespace kscout {
@@ -35,13 +37,16 @@ class Analytic {
     Family family;
     std::optional<ReadyFamily> ready;
     std::optional<Schema::Rows> costs;
-    std::vector<std::uint8_t> allowed;  ///< 0 = the environment excludes the config; empty: none
+    std::vector<std::uint8_t> allowed;  ///< 0 = the environment or the limit of threads
+                                        ///< excludes the config; empty: none
     std::optional<Error> error;         ///< what enumerate() threw
     const Entry* next = nullptr;
   };
 
-  /// `disabled`: configs that are never chosen. `costs`: false gives the default config its turn at once.
-  explicit Analytic(FamilySource make, std::vector<NamedConfig> disabled = {}, bool costs = true);
+  /// `disabled`, and what `limit` does not admit: configs that are never chosen. `costs`: false gives the
+  /// default config its turn at once.
+  explicit Analytic(FamilySource make, std::vector<NamedConfig> disabled = {}, ThreadLimit limit = {},
+                    bool costs = true);
   ~Analytic();
   Analytic(const Analytic&) = delete;
   Analytic& operator=(const Analytic&) = delete;
@@ -60,8 +65,9 @@ class Analytic {
 
   FamilySource make_;
   std::vector<NamedConfig> disabled_;
+  ThreadLimit limit_;
   bool costs_;
-  mutable std::mutex adding_;
+  mutable ForkMutex adding_{ForkLevel::selector};
   mutable std::atomic<const Entry*> first_ = nullptr;  ///< a list that only grows in front
 };
 

@@ -66,13 +66,14 @@ Chain::Chain(const ChainBase& base, std::optional<LoadedModel> model,
              std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
     : model_(std::move(model)),
       switches_(Switches::from_environment(names_of(base.request, model_))),
+      limit_(thread_limit(base.request.threads, base.request.device)),
       decisions_(switches_.off(ChoiceSource::db) ? std::span<const StoredDecision>() : decisions,
-                 names_of(base.request, model_).provider, switches_.disabled),
-      analytic_(base.families, switches_.disabled, !switches_.off(ChoiceSource::analytic)),
+                 names_of(base.request, model_).provider, switches_.disabled, limit_),
+      analytic_(base.families, switches_.disabled, limit_, !switches_.off(ChoiceSource::analytic)),
       log_(std::move(log)) {
   if (model_) {
     for (const Family& family : model_->model.data().families) {
-      allowed_.push_back(allowed_configs(family, switches_.disabled));
+      allowed_.push_back(allowed_configs(family, switches_.disabled, limit_));
     }
     if (base.request.absence) leave_out_absent(base);
   }
@@ -98,6 +99,10 @@ void Chain::leave_out_absent(const ChainBase& base) {
 }
 
 void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
+  if (const int threads = host_threads(named.config); !limit_.admits(threads)) {
+    fail(Errc::invalid_argument, "KSCOUT_FORCE: {}: {}", config_name(named.signature, named.config),
+         limit_.refusal(threads));
+  }
   auto forced = std::make_unique<Forced>();
   try {
     forced->family = family_of_one(base, model_ ? &model_->model : nullptr, named);
@@ -254,9 +259,12 @@ void Chain::explain(SelectStatus status, ProblemRef problem, By by) const {
   if (status == SelectStatus::failed) throw std::bad_alloc();
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
   if (entry.error) throw Error(*entry.error);
-  fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}", print(problem),
+  fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}{}", print(problem),
        entry.ready->size(), entry.family.provider,
-       switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)");
+       switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)",
+       limit_.because.empty() ? ""
+                              : fmt::format(" (those of more than {} threads are not asked: {})",
+                                            limit_.threads, limit_.because));
 }
 
 }  // namespace kscout

@@ -53,6 +53,7 @@ class Chain {
   [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
 
   const std::optional<LoadedModel>& model() const noexcept { return model_; }
+  const ThreadLimit& limit() const noexcept { return limit_; }
   const Switches& switches() const noexcept { return switches_; }
   const DecisionTable& decisions() const noexcept { return decisions_; }
   Log* log() const noexcept { return log_.get(); }
@@ -93,6 +94,7 @@ class Chain {
 
   std::optional<LoadedModel> model_;
   Switches switches_;
+  ThreadLimit limit_;
   DecisionTable decisions_;
   Analytic analytic_;
   std::vector<std::vector<std::uint8_t>> allowed_;  ///< by family of the model

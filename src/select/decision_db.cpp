@@ -236,7 +236,7 @@ Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_
 }
 
 DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::string_view of_provider,
-                             std::span<const NamedConfig> disabled) {
+                             std::span<const NamedConfig> disabled, const ThreadLimit& limit) {
   for (const StoredDecision& stored : decisions) {
     try {
       const Problem problem = parse_any_problem(stored.problem);
@@ -248,7 +248,7 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
       const bool excluded = std::ranges::any_of(disabled, [&](const NamedConfig& one) {
         return one.config == named.config && same_but_accumulate(one.signature, named.signature);
       });
-      if (ours && !excluded) {
+      if (ours && !excluded && limit.admits(host_threads(named.config))) {
         const Choice choice = timed_choice(problem, named.config, stored.time_us, stored.next_us);
         problem.visit([&](const auto& of) {
           const auto [known, added] = choices_of(*this, of).try_emplace(of, choice);

@@ -23,6 +23,8 @@
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
+#include "core/thread_limit.h"
+
 namespace kscout {
 
 /// Where a timing holds. Another device, driver or version of the library makes it stale; another backend has
@@ -116,10 +118,11 @@ Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_
 class DecisionTable {
  public:
   DecisionTable() = default;
-  /// Passes over what `provider` (empty: any) does not have, what `disabled` names, and what does not parse:
-  /// a file of a time with other names does no harm. Of several for one problem the fastest counts.
+  /// Passes over what `provider` (empty: any) does not have, what `disabled` names, what `limit` does not
+  /// admit and what does not parse: a file of a time with other names does no harm. Of several for one
+  /// problem the fastest counts.
   DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
-                std::span<const NamedConfig> disabled);
+                std::span<const NamedConfig> disabled, const ThreadLimit& limit = {});
 
   /// Null when the problem was not timed. Allocates nothing.
   const Choice* find(ProblemRef problem) const noexcept;

@@ -11,19 +11,24 @@
 ///     chain.replace(std::make_unique<Chain>(...));  // returns when nobody reads the old one; frees it
 ///
 /// Method: hazard pointers (M. Michael, IEEE TPDS 2004). Each reader sits on a seat where it writes which
-/// value it reads; who replaces the value waits until no seat names the old one.
+/// value it reads; who replaces the value waits until no seat names the old one. In a forked child the seats
+/// of the parent's other threads stay taken, and nobody waits for them.
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "core/fork_mutex.h"
 
 namespace kscout {
 
 template <class T, class Scratch>
 class Published {
   struct alignas(64) Seat {
-    std::atomic<const T*> reads;  ///< null: the seat is free
+    std::atomic<const T*> reads;               ///< null: the seat is free
+    std::atomic<std::uint32_t> generation{0};  ///< fork_generation() of its last reader
     Scratch scratch = {};
     Seat* next = nullptr;
   };
@@ -62,21 +67,23 @@ class Published {
   void replace(std::unique_ptr<const T> value) {
     const std::lock_guard lock(replacing_);
     const std::unique_ptr<const T> old(value_.exchange(value.release()));
+    const std::uint32_t generation = fork_generation();
     for (const Seat* seat = first_.load(); seat; seat = seat->next) {
-      while (seat->reads.load() == old.get()) std::this_thread::yield();
+      while (seat->reads.load() == old.get() && seat->generation.load() == generation)
+        std::this_thread::yield();
     }
   }
 
  private:
   Seat* take_seat(const T* to_read) const {
+    const std::uint32_t generation = fork_generation();
     for (Seat* seat = first_.load(); seat; seat = seat->next) {
       const T* nothing = nullptr;
-      if (!seat->reads.load(std::memory_order_relaxed) &&
-          seat->reads.compare_exchange_strong(nothing, to_read)) {
-        return seat;
-      }
+      if (seat->reads.load(std::memory_order_relaxed)) continue;
+      seat->generation.store(generation);  // before the seat is taken: who takes it meanwhile writes the same
+      if (seat->reads.compare_exchange_strong(nothing, to_read)) return seat;
     }
-    auto* const seat = new Seat{.reads = to_read};  // lives as long as this
+    auto* const seat = new Seat{.reads = to_read, .generation = generation};  // lives as long as this
     seat->next = first_.load();
     while (!first_.compare_exchange_weak(seat->next, seat)) {
     }

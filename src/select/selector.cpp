@@ -8,6 +8,7 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
+#include "core/fork_mutex.h"
 #include "core/log.h"
 #include "select/chain.h"
 #include "select/decision_cache.h"
@@ -38,6 +39,12 @@ LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest&
 SelectorRequest request_of(const Model& model) {
   const Family& family = model.data().families.front();
   return {family.provider, family.device, family.rules, DevicePolicy::exact};
+}
+
+/// The request with a provider.
+SelectorRequest described(SelectorRequest request, Op op) {
+  if (request.provider.empty()) request.provider = default_provider(op, request.device);
+  return request;
 }
 
 std::vector<std::string> warnings_of(const Chain& chain) {
@@ -85,8 +92,9 @@ struct Selector::Impl {
       : base(std::move(of)), source(std::move(from)), chain(make_chain(base, std::move(model))) {
     use_cache = !chain.read()->switches().off(ChoiceSource::cache);
   }
+  /// Without a provider each signature gets that of its operation; names are then those of GEMMs.
   Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
-      : Impl(ChainBase{of, families_by_rules(of)}, std::move(from), std::move(model)) {}
+      : Impl(ChainBase{described(of, Op::gemm), families_by_rules(of)}, std::move(from), std::move(model)) {}
 
   /// By reference: two pointers passed in registers would be stored one by one and read as a vector.
   SelectStatus select(const ProblemRef& problem, By by, Choice& choice) noexcept {
@@ -144,7 +152,7 @@ struct Selector::Impl {
   Published<Chain, AskScratch> chain;
   DecisionCache cache;
   std::atomic<bool> use_cache = true;
-  std::mutex reloading;
+  ForkMutex reloading{ForkLevel::reload};
 };
 
 Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -171,7 +179,8 @@ Selector Selector::analytic(SelectorRequest request, std::function<Family(const 
   return Selector(std::make_shared<Impl>(ChainBase{request, std::move(make)}, no_model, no_model()));
 }
 
-Selector Selector::find(Op op, DType dtype, const SelectorRequest& request) {
+Selector Selector::find(Op op, DType dtype, const SelectorRequest& of) {
+  const SelectorRequest request = described(of, op);
   const ModelSource source = [=]() -> std::optional<LoadedModel> {
     const auto found = find_model(op, dtype, request.device, request.devices);
     if (!found) return std::nullopt;

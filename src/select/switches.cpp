@@ -122,8 +122,15 @@ Switches Switches::from_environment(const NameSpace& names) {
   return switches;
 }
 
-std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled) {
+std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled,
+                                          const ThreadLimit& limit) {
   std::vector<std::uint8_t> allowed;
+  const std::size_t asked = limit.because.empty() ? 0 : family.configs.size();
+  for (std::size_t i = 0; i < asked; ++i) {
+    if (limit.admits(host_threads(family.configs[i]))) continue;
+    allowed.resize(family.configs.size(), 1);
+    allowed[i] = 0;
+  }
   for (const NamedConfig& named : disabled) {
     if (!same_but_accumulate(family.signature, named.signature)) continue;
     allowed.resize(family.configs.size(), 1);

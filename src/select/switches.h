@@ -18,6 +18,8 @@
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
+#include "core/thread_limit.h"
+
 namespace kscout {
 
 /// Which configs the switches may name. Those of another provider are left to other selectors.
@@ -39,8 +41,10 @@ struct Switches {
   static Switches from_environment(const NameSpace& names);
 };
 
-/// 1 per config of a family, 0 for those that the switches exclude; empty when they exclude none.
-std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled);
+/// 1 per config of a family, 0 for those that the switches or the limit exclude; empty when they exclude
+/// none.
+std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled,
+                                          const ThreadLimit& limit = {});
 
 /// Equal but for reading C: a config of one serves the other.
 bool same_but_accumulate(Signature a, const Signature& b) noexcept;

@@ -259,7 +259,26 @@ static void test_running(kscout_dispatcher* dispatcher) {
   kscout_buffers_init(&buffers, NULL, b, c);
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "'a' is null");
   kscout_buffers_init(&buffers, a, b, c);
-  buffers.reserved[5] = 1;
+  buffers.c = a;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT,
+              "c and a share memory");
+  CHECK_FAILS(kscout_run_config(dispatcher, &problem, &ran.config, &buffers), KSCOUT_INVALID_ARGUMENT,
+              "c and a share memory");
+  kscout_buffers_init(&buffers, a, b, c);
+  buffers.space.kind = KSCOUT_MEMORY_HIP;
+  buffers.space.ordinal = 1;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "memory hip:1");
+  CHECK_FAILS(kscout_solution_in(dispatcher, &problem, buffers.space, &planned), KSCOUT_INVALID_ARGUMENT,
+              "memory hip:1");
+  CHECK_FAILS(kscout_workspace_bytes_in(dispatcher, &problem, buffers.space, &bytes), KSCOUT_INVALID_ARGUMENT,
+              "memory hip:1");
+  buffers.space.kind = 3;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "memory kind=3");
+  buffers.space.kind = KSCOUT_MEMORY_HOST;
+  CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "ordinal=1");
+  buffers.space.ordinal = 0;
+  CHECK(kscout_solution_in(dispatcher, &problem, buffers.space, &planned) == KSCOUT_OK);
+  buffers.reserved[4] = 1;
   CHECK_FAILS(kscout_run(dispatcher, &problem, &buffers, NULL), KSCOUT_INVALID_ARGUMENT, "reserved");
   kscout_gemm_init(&problem, M, N, K, KSCOUT_DTYPE_BF16, KSCOUT_LAYOUT_RCR);
   CHECK_FAILS(kscout_solution(dispatcher, &problem, &planned), KSCOUT_UNSUPPORTED, "");
@@ -271,6 +290,10 @@ static void test_dispatchers(const char* not_an_index) {
   kscout_selector* selector = NULL;
   kscout_policy policy;
   kscout_request request;
+  kscout_gemm problem;
+  kscout_choice choice;
+  int32_t axis = 0;
+  char text[512];
   kscout_policy_init(&policy);
   policy.rules = "tiny";
   kscout_request_init(&request);
@@ -288,6 +311,20 @@ static void test_dispatchers(const char* not_an_index) {
     test_running(all);
     test_running(chosen);
   }
+  CHECK(kscout_dispatcher_warning(made, text, sizeof text, NULL) == KSCOUT_OK && text[0] == 0);
+  kscout_dispatcher_free(made);
+  policy.threads = 1; /* no kernel of two threads, and a file that cannot be written */
+  policy.fallback = KSCOUT_FALLBACK_EXHAUSTIVE;
+  policy.db = "/proc/kscout/none.sqlite";
+  CHECK(kscout_dispatcher_make(NULL, &policy, &made) == KSCOUT_OK);
+  kscout_gemm_init(&problem, 40, 40, 40, KSCOUT_DTYPE_FP32, KSCOUT_LAYOUT_CCR);
+  CHECK(kscout_solution(made, &problem, &choice) == KSCOUT_OK);
+  CHECK(kscout_config_axis(&choice.config, "threads_m", &axis) == KSCOUT_OK && axis == 1);
+  CHECK(kscout_config_axis(&choice.config, "threads_n", &axis) == KSCOUT_OK && axis == 1);
+  CHECK(kscout_dispatcher_warning(made, text, sizeof text, NULL) == KSCOUT_OK && strstr(text, "is lost"));
+  policy.threads = -1;
+  CHECK_FAILS(kscout_dispatcher_make(NULL, &policy, &all), KSCOUT_INVALID_ARGUMENT, "threads=-1");
+  policy.threads = 0;
   policy.fallback = 7;
   CHECK_FAILS(kscout_dispatcher_make(NULL, &policy, &all), KSCOUT_INVALID_ARGUMENT, "fallback=7");
   CHECK_FAILS(kscout_workspace_bytes(NULL, NULL, NULL), KSCOUT_INVALID_ARGUMENT, "NULL");

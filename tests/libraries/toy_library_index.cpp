@@ -1,12 +1,32 @@
-// toy_library_index FILE [conv|conv_fwd]: writes the index of the good test library, or of convolutions: one
-// kernel for each direction, or six configs of the forward one.
+// toy_library_index FILE [crash|hip|conv|conv_fwd]: writes the index of the good test library; the same with
+// tiles of 16, whose kernel crashes, and of 32; one of backend hip; or of convolutions: one kernel for each
+// direction, or six configs of the forward one.
+#include <algorithm>
+
 #include "libraries/toy_index.h"
 
 int main(int argc, char** argv) {
   using namespace kscout;
   const std::string which = argc == 3 ? argv[2] : "gemm";
-  if (argc < 2 || argc > 3 || (which != "gemm" && which != "conv" && which != "conv_fwd")) return 2;
+  const std::vector<std::string> known = {"gemm", "crash", "hip", "conv", "conv_fwd"};
+  if (argc < 2 || argc > 3 || std::ranges::find(known, which) == known.end()) return 2;
+  const auto with_kernels = [](nlohmann::ordered_json index, const std::vector<std::string>& kernels) {
+    index["kernels"].clear();
+    int tile = 0;
+    for (const std::string& kernel : kernels)
+      index["kernels"].push_back(
+          {{"config", toy::config_name(Layout::rcr, false, tile += 16)}, {"kernel", kernel}});
+    return index;
+  };
   const auto index = [&] {
+    if (which == "crash")
+      return with_kernels(toy::index(toy::library_file("toy_good")), {"toy_crash", "toy_rcr"});
+    if (which == "hip") {
+      auto gpu = with_kernels(toy::index(toy::library_file("toy_hip")), {"toy_rcr"});
+      gpu["backend"] = "hip";
+      gpu["device"] = "gfx942";
+      return gpu;
+    }
     if (which == "gemm") return toy::index(toy::library_file("toy_good"));
     const auto file = toy::library_file("toy_conv");
     if (which == "conv") return toy::conv_index(file, "cpu", "gfx950");

@@ -24,6 +24,7 @@ class ToyProvider : public Provider {
  public:
   std::string_view name() const noexcept override { return "toy"; }
   std::string_view help() const noexcept override { return "for tests"; }
+  bool runs_on(const Device&) const noexcept override { return true; }
   std::span<const Op> ops() const noexcept override {
     static constexpr std::array<Op, 1> only = {Op::gemm};
     return only;

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <optional>
 #include <thread>
@@ -80,6 +82,83 @@ TEST(Dispatcher, NamedConfigRunsOrSaysWhyNot) {
                [&] { dispatcher.run(make_gemm(4, 4, 4, DType::fp16), operands.buffers()); });
 }
 
+TEST(Dispatcher, RefusesAResultThatSharesMemoryWithAnOperand) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  const GemmProblem problem = make_gemm(8, 8, 8);
+  const KernelConfig config = dispatcher.get_solution(problem).choice.config;
+  std::vector<float> s(64, 1), t(64, 2), c(64);
+  const auto refused = [&](const char* words, const GemmBuffers& buffers) {
+    expect_error(Errc::invalid_argument, words, [&] { dispatcher.run(problem, buffers); });
+    expect_error(Errc::invalid_argument, words, [&] { dispatcher.run_explicit(problem, config, buffers); });
+  };
+  refused("c and a share memory", {.a = s.data(), .b = t.data(), .c = s.data()});
+  refused("c and b share memory", {.a = t.data(), .b = s.data(), .c = s.data()});
+  std::vector<float> long_enough(127);
+  refused("c and a share memory", {.a = long_enough.data(), .b = t.data(), .c = long_enough.data() + 63});
+  EXPECT_EQ(s, std::vector<float>(64, 1)) << "nothing ran";
+
+  dispatcher.run(problem, {.a = s.data(), .b = s.data(), .c = c.data()});  // A and B may be the same
+  EXPECT_EQ(c, std::vector<float>(64, 8));
+}
+
+/// Column blocks of one matrix lie between each other's rows and share no element.
+TEST(Dispatcher, OperandsMayBeColumnBlocksOfOneMatrix) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  GemmProblem problem = make_gemm(5, 4, 6, DType::fp32, Layout::rrr);
+  problem.lda = problem.ldc = 10;
+  std::vector<float> both(50, 1), b(24, 1);
+  dispatcher.run(problem, {.a = both.data(), .b = b.data(), .c = both.data() + 6});
+  for (std::size_t i = 0; i < both.size(); ++i) EXPECT_EQ(both[i], i % 10 < 6 ? 1 : 6) << i;
+  expect_error(Errc::invalid_argument, "c and a share memory",
+               [&] { dispatcher.run(problem, {.a = both.data(), .b = b.data(), .c = both.data() + 5}); });
+}
+
+TEST(Dispatcher, BuffersInMemoryThatNoBackendReachesAreRefused) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  const GemmProblem problem = make_gemm(8, 8, 8);
+  std::vector<float> a(64), b(64), c(64, 5);
+  const GemmBuffers buffers{.a = a.data(), .b = b.data(), .c = c.data(), .space = {MemoryKind::cuda, 1}};
+  constexpr const char* kWords = "memory cuda:1, which no backend here reaches (cpu reaches host)";
+  expect_error(Errc::invalid_argument, kWords, [&] { dispatcher.run(problem, buffers); });
+  expect_error(Errc::invalid_argument, kWords, [&] { dispatcher.get_solution(problem, buffers.space); });
+  const KernelConfig config = dispatcher.get_solution(problem).choice.config;
+  expect_error(Errc::unsupported, "memory cuda:1",
+               [&] { dispatcher.run_explicit(problem, config, buffers); });
+  const auto launch = backend("cpu").prepare(problem, config);  // and where nobody stands between
+  std::vector<std::byte> workspace(launch->workspace_bytes() + 64);
+  expect_error(Errc::invalid_argument, "backend cpu reaches host",
+               [&] { launch->run(buffers, workspace.data()); });
+  EXPECT_EQ(c, std::vector<float>(64, 5));
+}
+
+TEST(MemorySpace, IsPrintedAndRead) {
+  EXPECT_EQ(print(MemorySpace{}), "host");
+  EXPECT_EQ(print(MemorySpace{MemoryKind::hip, 3}), "hip:3");
+  EXPECT_EQ(parse_memory_space("hip:3"), (MemorySpace{MemoryKind::hip, 3}));
+  EXPECT_EQ(parse_memory_space("cuda"), (MemorySpace{MemoryKind::cuda, 0}));
+  for (const char* const wrong : {"host:1", "cuda:", "cuda:-1", "hip:1x", ""})
+    EXPECT_THROW(parse_memory_space(wrong), Error) << wrong;
+  expect_error(Errc::invalid_argument, "did you mean 'cuda'", [] { parse_memory_space("cudo:0"); });
+}
+
+/// Nothing that is given is silently left unread.
+TEST(Dispatcher, RefusesBiasAndScalesThatTheProblemDoesNotHave) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  const GemmProblem problem = make_gemm(8, 8, 8);
+  std::vector<float> a(64), b(64), c(64), more(8);
+  const GemmBuffers plain{.a = a.data(), .b = b.data(), .c = c.data()};
+  GemmBuffers buffers = plain;
+  buffers.bias = more.data();
+  expect_error(Errc::invalid_argument, "the epilogue is none", [&] { dispatcher.run(problem, buffers); });
+  buffers = plain;
+  buffers.scale_b = more.data();
+  expect_error(Errc::invalid_argument, "scales are for operands of 8-bit floats",
+               [&] { dispatcher.run(problem, buffers); });
+  GemmProblem with_bias = problem;
+  with_bias.epilogue = Epilogue::bias;
+  expect_error(Errc::invalid_argument, "'bias' is null", [&] { dispatcher.run(with_bias, plain); });
+}
+
 /// Right results with the caller's workspace, wrong arguments without.
 TEST(Dispatcher, RunsInTheCallersWorkspace) {
   Dispatcher dispatcher = analytic_dispatcher();
@@ -98,6 +177,10 @@ TEST(Dispatcher, RunsInTheCallersWorkspace) {
   expect_error(Errc::invalid_argument, "are needed", [&] {
     dispatcher.run(problem, operands.buffers(),
                    {.workspace = workspace.data(), .workspace_bytes = workspace.size() - 1});
+  });
+  expect_error(Errc::invalid_argument, "is not aligned to 64 bytes", [&] {
+    dispatcher.run(problem, operands.buffers(),
+                   {.workspace = workspace.data() + 16, .workspace_bytes = workspace.size()});
   });
 }
 
@@ -162,6 +245,64 @@ TEST(Dispatcher, ForkedProcessesComputeBeforeAndAfterTheFirstRun) {
   EXPECT_LE(error(), 1);
 }
 
+/// A child that is forked while other threads are inside calls finds nothing locked and nothing half changed.
+TEST(Dispatcher, ForksWhileOtherThreadsAreInside) {
+  Dispatcher dispatcher = analytic_dispatcher();
+  const bool pool = backend("cpu").device().cores >= 2;
+  const GemmProblem large = make_gemm(96, 96, 96);
+  const KernelConfig config = pool ? two_threads(large) : dispatcher.get_solution(large).choice.config;
+  ASSERT_NE(config.space, nullptr);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&, t] {
+      GemmOperands operands;
+      operands.make(large, 7);
+      for (std::int64_t size = 1; !stop; size = size % 40 + 1) {
+        const GemmProblem problem =
+            t == 0 ? large : make_gemm(size, 1 + size % 7, 33);  // made ready again and again
+        GemmOperands own;
+        if (t == 0) {
+          dispatcher.run_explicit(large, config, operands.buffers());
+        } else {
+          own.make(problem, 7);
+          dispatcher.run(problem, own.buffers());
+        }
+      }
+    });
+  }
+  const auto in_child = [&] {
+    return std::max(error_of(dispatcher, large), error_of(dispatcher, make_gemm(17, 19, 23)));
+  };
+  int wrong = 0;
+  for (int i = 0; i < 60 && wrong == 0; ++i) {
+    wrong = child_status(in_child);
+    EXPECT_EQ(wrong, 0) << "fork " << i << (WIFSIGNALED(wrong) ? ": ended by a signal (14: it hung)" : "");
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Dispatcher, KernelsOfMoreThreadsThanAllowedAreNotChosenAndNotRun) {
+  if (backend("cpu").device().cores < 2) GTEST_SKIP() << "one core: no config starts threads";
+  const GemmProblem problem = make_gemm(512, 512, 512);
+  Registry registry;
+  registry.add(backend("cpu"));
+  Dispatcher limited(registry, {.threads = 1});
+  EXPECT_EQ(host_threads(limited.get_solution(problem).choice.config), 1);
+  const KernelConfig two = two_threads(problem);
+  GemmOperands operands;
+  operands.make(problem, 1);
+  expect_error(Errc::unsupported, "computes with 2 threads, 1 is allowed (asked for)",
+               [&] { limited.run_explicit(problem, two, operands.buffers()); });
+  // A selector of the caller's own knows of no limit: its choice is passed over.
+  Dispatcher chosen(Selector::analytic({.device = backend("cpu").device()}), backend("cpu"), {.threads = 1});
+  EXPECT_EQ(host_threads(chosen.get_solution(problem).choice.config), 1);
+  Dispatcher free(registry, {.threads = 2});
+  free.run_explicit(problem, two, operands.buffers());
+  expect_error(Errc::invalid_argument, "threads=-1", [&] { Dispatcher(registry, {.threads = -1}); });
+}
+
 /// The machine's kernels, counted; every config but `right` computes one element wrongly when `right` is set.
 class WatchedBackend final : public Backend {
  public:
@@ -175,6 +316,7 @@ class WatchedBackend final : public Backend {
     ++touches;
     return real_.memory();
   }
+  MemorySpace space() override { return {}; }
   std::string refusal(ProblemRef problem, const KernelConfig& config) override {
     return real_.refusal(problem, config);
   }
@@ -273,10 +415,15 @@ TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
   EXPECT_GE(stored[0].timed, 1);
 }
 
-TEST(Dispatcher, AFileThatCannotBeWrittenCostsNoAnswer) {
+TEST(Dispatcher, AFileThatCannotBeWrittenCostsNoAnswerAndIsReported) {
   WatchedBackend watched;
-  EXPECT_EQ(searching(watched, "/proc/kscout/none.sqlite").get_solution(make_gemm(20, 21, 22)).choice.source,
-            ChoiceSource::db);
+  Dispatcher dispatcher = searching(watched, "/proc/kscout/none.sqlite");
+  EXPECT_EQ(dispatcher.get_solution(make_gemm(20, 21, 22)).choice.source, ChoiceSource::db);
+  dispatcher.get_solution(make_gemm(20, 21, 23));
+  const auto warnings = dispatcher.warnings();
+  ASSERT_EQ(warnings.size(), 1u) << "each text once";
+  EXPECT_NE(warnings[0].find("is lost"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("/proc/kscout"), std::string::npos) << warnings[0];
 }
 
 TEST(Registry, NamesTheRuleThatRefuses) {

@@ -16,6 +16,7 @@
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
@@ -157,6 +158,47 @@ TEST_F(OnStandIn, LibrariesRunAndAreMeasured) {
   Dispatcher dispatcher(registry);
   EXPECT_TRUE(dispatcher.run(make_gemm(13, 19, 33), operands.buffers()).form.padded());
   EXPECT_LE(reference->check(operands.c()).error, 1);
+}
+
+/// Decision 11: a registry holds kernels of both memories, and the operands' memory says which of them may
+/// run.
+TEST_F(OnStandIn, OperandsReachOnlyKernelsOfTheirMemory) {
+  Registry registry;
+  registry.add(backend("cpu"));
+  Backend& toys = registry.add_library(write(gemms({"toy_rcr"})));
+  const MemorySpace gpu{MemoryKind::hip, 0};
+  EXPECT_EQ(toys.space(), gpu);
+  EXPECT_EQ(backend("hip").memory().space(), gpu);
+  const GemmProblem problem = make_gemm(16, 32, 48);
+  Dispatcher dispatcher(registry, {.rules = "tiny"});
+  EXPECT_EQ(dispatcher.get_solution(problem).backend->name(), "cpu") << "that of the first backend";
+  EXPECT_EQ(dispatcher.get_solution(problem, MemorySpace{}).backend->name(), "cpu");
+  EXPECT_EQ(dispatcher.get_solution(problem, gpu).backend, &toys);
+
+  GemmOperands here, there(instruments_of(toys));
+  for (GemmOperands* operands : {&here, &there}) {
+    operands->make(problem, 5);
+    const auto reference = make_reference(problem, *operands);
+    const bool on_gpu = operands == &there;
+    EXPECT_EQ(operands->buffers().space, on_gpu ? gpu : MemorySpace{});
+    EXPECT_EQ(dispatcher.run(problem, operands->buffers()).backend, on_gpu ? &toys : &backend("cpu"));
+    EXPECT_LE(reference->check(operands->c()).error, 1);
+  }
+  // A pointer of the host never reaches the GPU's kernel, by whatever way.
+  const KernelConfig config = dispatcher.get_solution(problem, gpu).choice.config;
+  test::expect_error(Errc::unsupported, "on operands in memory host",
+                     [&] { dispatcher.run_explicit(problem, config, here.buffers()); });
+  const auto launch = toys.prepare(problem, config);
+  test::expect_error(Errc::invalid_argument, "the operands are in memory host",
+                     [&] { launch->run(here.buffers(), nullptr); });
+  Registry only_gpu;
+  only_gpu.add(toys);
+  Dispatcher on_gpu(only_gpu);
+  test::expect_error(Errc::invalid_argument, "memory host, which no backend here reaches (toy reaches hip:0)",
+                     [&] { on_gpu.run(problem, here.buffers()); });
+  test::expect_error(Errc::invalid_argument, "memory hip:1, which no backend", [&] {
+    on_gpu.get_solution(problem, MemorySpace{MemoryKind::hip, 1});
+  });
 }
 
 TEST_F(OnStandIn, SweepsKeepTheRowsOfWhatWorks) {

@@ -69,11 +69,12 @@ TEST_F(Library, StandsBesideTheMachinesOwnKernels) {
   write(toy::index(toy::library_file("toy_good"), "second"), "b");
   write(toy::index(toy::library_file("toy_good"), "first"), "a");
   const Registry registry = Registry::here();
-  ASSERT_EQ(registry.backends().size(), 3U);
-  EXPECT_EQ(registry.backends()[0]->name(), "cpu");
-  EXPECT_EQ(registry.backends()[1]->name(), "first");
-  EXPECT_EQ(registry.backends()[2]->name(), "second");
-  EXPECT_EQ(registry.kernels(signature_of(make_gemm(8, 8, 8)), "tiny").size(), 3U);
+  std::vector<std::string_view> names;
+  for (const auto& one : registry.backends()) {
+    if (one->name() != "cuda") names.push_back(one->name());  // where there is a GPU
+  }
+  EXPECT_EQ(names, (std::vector<std::string_view>{"cpu", "first", "second"}));
+  EXPECT_EQ(registry.kernels(signature_of(make_gemm(8, 8, 8)), "tiny").size(), registry.backends().size());
   expect_error(Errc::invalid_argument, "did you mean 'first'", [&] { registry.backend("frist"); });
   expect_error(Errc::invalid_argument, "named 'first'",
                [&] { Registry(registry).add_library(folder / "a.kscout-library.json"); });
@@ -88,18 +89,17 @@ TEST_F(Library, RefusesByItsRules) {
   const KernelConfig config = parse_config_name(toy::config_name(Layout::rcr, false)).config;
   EXPECT_EQ(registry.supports(make_gemm(8, 16, 16), config).refusal, "");
   EXPECT_NE(registry.supports(make_gemm(8, 16, 17), config).refusal.find("'k-by-16'"), std::string::npos);
-  float none = 0;
-  expect_error(Errc::unsupported, "rule 'm-by-8' of library toy: no tails along m", [&] {
-    dispatcher.run_explicit(make_gemm(7, 16, 16), config, {.a = &none, .b = &none, .c = &none});
-  });
+  float a[8 * 16] = {}, b[16 * 16] = {}, c[8 * 16] = {};
+  expect_error(Errc::unsupported, "rule 'm-by-8' of library toy: no tails along m",
+               [&] { dispatcher.run_explicit(make_gemm(7, 16, 16), config, {.a = a, .b = b, .c = c}); });
   expect_error(Errc::unsupported, "has no kernel", [&] {
     const KernelConfig other = parse_config_name(toy::config_name(Layout::rcr, false, 128)).config;
-    dispatcher.run_explicit(make_gemm(8, 16, 16), other, {.a = &none, .b = &none, .c = &none});
+    dispatcher.run_explicit(make_gemm(8, 16, 16), other, {.a = a, .b = b, .c = c});
   });
   expect_error(Errc::unsupported, "no backend here executes", [&] {
     const auto native =
         parse_config_name("native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x1");
-    dispatcher.run_explicit(make_gemm(8, 16, 16), native.config, {.a = &none, .b = &none, .c = &none});
+    dispatcher.run_explicit(make_gemm(8, 16, 16), native.config, {.a = a, .b = b, .c = c});
   });
   expect_error(Errc::unsupported, "has no kernels for gemm fp16",
                [&] { dispatcher.get_solution(make_gemm(8, 16, 16, DType::fp16)); });

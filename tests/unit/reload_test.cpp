@@ -3,6 +3,10 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
@@ -153,6 +157,38 @@ TEST(Published, OldValuesAreFreedWhenNobodyReadsThem) {
     EXPECT_EQ(value.read()->number, 300);
   }
   EXPECT_EQ(Value::alive(), 0);
+}
+
+/// Threads of the parent that were selecting when it forked do not hold up the child, which may read the
+/// model again.
+TEST_F(Reload, AForkedChildReloadsWhileTheParentsThreadsSelect) {
+  install(folder_ / "model", toy::model());
+  Selector selector = Selector::load(folder_ / "model");
+  std::atomic<bool> done = false;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      std::vector<Choice> best(12);
+      for (std::int64_t m = 1; !done; m = m % 4000 + 1) selector.rank(make_gemm(m, 128, 256), best);
+    });
+  }
+  for (int i = 0; i < 40; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(20);
+      try {
+        selector.reload();
+        _exit(selector.select(make_gemm(96, 128, 256)).source == ChoiceSource::model ? 0 : 1);
+      } catch (...) {
+        _exit(2);
+      }
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    ASSERT_EQ(status, 0) << "fork " << i << (WIFSIGNALED(status) ? ": ended by a signal (14: it hung)" : "");
+  }
+  done = true;
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ class CpuLaunch final : public Launch {
   }
 
   void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+    check_reach("cpu", {}, buffers.space);
     if (empty_) return;
     float* const floats = static_cast<float*>(workspace);
     if (plan_.config.threads() == 1) {

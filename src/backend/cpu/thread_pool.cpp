@@ -27,16 +27,6 @@ void relax() noexcept {
 
 thread_local bool inside_part = false;
 
-/// All pools of the process, for fork().
-struct Pools {
-  std::mutex mutex;
-  std::vector<ThreadPool*> all;
-};
-Pools& pools() {
-  static Pools& instance = *new Pools;  // never destroyed: a fork may come after the destructors of statics
-  return instance;
-}
-
 #if defined(__linux__)
 std::vector<int> allowed_cores() {
   static const std::vector<int> cores =
@@ -70,29 +60,10 @@ void pin_thread(pthread_t thread, std::size_t index, bool pinned) {
 
 }  // namespace
 
-ThreadPool::ThreadPool() {
-#if defined(__linux__)
-  static const int registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-  if (registered != 0) fail(Errc::device_failure, "cannot prepare threads for fork(): error {}", registered);
-#endif
-  const std::scoped_lock lock(pools().mutex);
-  pools().all.push_back(this);
-}
-
-void ThreadPool::before_fork() noexcept {
-  pools().mutex.lock();
-  for (ThreadPool* pool : pools().all) pool->busy_.lock();
-}
-
-void ThreadPool::after_fork_in_parent() noexcept {
-  for (ThreadPool* pool : pools().all) pool->busy_.unlock();
-  pools().mutex.unlock();
-}
-
-void ThreadPool::after_fork_in_child() noexcept {
-  for (ThreadPool* pool : pools().all) pool->forget_workers();
-  after_fork_in_parent();
-}
+ThreadPool::ThreadPool()
+    : busy_(
+          ForkLevel::thread_pool,
+          [](void* pool) noexcept { static_cast<ThreadPool*>(pool)->forget_workers(); }, this) {}
 
 void ThreadPool::forget_workers() noexcept {
   // The threads are those of the parent: neither joined nor detached here, so their objects are let go.
@@ -186,10 +157,6 @@ void ThreadPool::pin(bool pinned) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::scoped_lock lock(pools().mutex);
-    std::erase(pools().all, this);
-  }
   stop_ = true;
   for (auto& worker : workers_) {
     worker->ticket.fetch_add(1, std::memory_order_seq_cst);

@@ -14,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "core/fork_mutex.h"
+
 namespace kscout::cpu {
 
 class ThreadPool {
@@ -46,13 +48,9 @@ class ThreadPool {
   void work(Worker& worker, int part);
   void add_workers(int parts);  ///< with busy_ held
 
-  // What fork() calls: no thread is inside a pool while the process is copied.
-  static void before_fork() noexcept;
-  static void after_fork_in_parent() noexcept;
-  static void after_fork_in_child() noexcept;
-  void forget_workers() noexcept;
+  void forget_workers() noexcept;  ///< in a child process
 
-  std::mutex busy_;  ///< held while parts run and while workers are added
+  ForkMutex busy_;  ///< also keeps fork() away; held while parts run and while workers are added
   std::vector<std::unique_ptr<Worker>> workers_;
   Part part_ = nullptr;
   void* data_ = nullptr;

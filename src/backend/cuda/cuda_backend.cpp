@@ -110,6 +110,7 @@ class CudaLaunch final : public Launch {
   std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
 
   void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    check_reach("cuda", space_, buffers.space);
     if (!matmul_) return;
     const MatmulCall call{.a = buffers.a,
                           .b = buffers.b,
@@ -125,6 +126,7 @@ class CudaLaunch final : public Launch {
 
  private:
   Module& module_;
+  MemorySpace space_ = gpu_memory().space();
   std::unique_ptr<Matmul, DestroyMatmul> matmul_;  ///< null: C is empty
 };
 

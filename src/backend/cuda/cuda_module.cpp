@@ -152,6 +152,7 @@ namespace {
 
 class GpuMemory final : public Memory {
  public:
+  MemorySpace space() const noexcept override { return {MemoryKind::cuda, used_cuda_device()}; }
   void* allocate(std::size_t bytes) override {
     Module& module = open_module();
     void* memory = nullptr;

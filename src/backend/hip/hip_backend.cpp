@@ -233,6 +233,7 @@ namespace {
 
 class HipMemory final : public Memory {
  public:
+  MemorySpace space() const noexcept override { return {MemoryKind::hip, used_hip_device()}; }
   void* allocate(std::size_t bytes) override {
     void* memory = nullptr;
     check(opened().Malloc(&memory, std::max<std::size_t>(bytes, 1)), "memory of the GPU");

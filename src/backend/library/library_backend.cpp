@@ -133,8 +133,9 @@ kscout_conv_shape conv_shape(const ConvProblem& p) {
 
 class LibraryLaunch final : public Launch {
  public:
-  LibraryLaunch(std::string name, const kscout_kernel& kernel, ProblemRef problem, const KernelConfig& config)
-      : name_(std::move(name)), kernel_(kernel), config_(config) {
+  LibraryLaunch(std::string name, const MemorySpace& space, const kscout_kernel& kernel, ProblemRef problem,
+                const KernelConfig& config)
+      : name_(std::move(name)), space_(space), kernel_(kernel), config_(config) {
     shape_.struct_size = sizeof shape_;
     shape_.axis_count = static_cast<std::uint32_t>(config.space->axes.size());
     shape_.axes = config_.value.data();
@@ -157,6 +158,7 @@ class LibraryLaunch final : public Launch {
   std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
 
   void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    check_reach(name_, space_, buffers.space);
     if (buffers.scale_a || buffers.scale_b)
       fail(Errc::unsupported, "{}: kernels of libraries take no scales of A or B; fold them into alpha",
            name_);
@@ -193,6 +195,7 @@ class LibraryLaunch final : public Launch {
   }
 
   std::string name_;
+  MemorySpace space_;
   const kscout_kernel& kernel_;
   KernelConfig config_;
   kscout_kernel_shape shape_{};
@@ -209,6 +212,17 @@ LibraryBackend::LibraryBackend(LibraryIndex index)
 
 Memory& LibraryBackend::memory() {
   return index_.backend == "cpu" ? host_memory() : kscout::backend(index_.backend).memory();
+}
+
+MemorySpace LibraryBackend::space() {
+  if (index_.backend == "cpu") return {};
+  if (Memory* const known = gpu_memory_.load()) return known->space();
+  try {
+    gpu_memory_ = &kscout::backend(index_.backend).memory();
+    return gpu_memory_.load()->space();
+  } catch (const Error&) {  // not on this machine, as absence() says
+    return {parse<MemoryKind>(index_.backend), 0};
+  }
 }
 
 Instruments& LibraryBackend::instruments() {
@@ -296,7 +310,7 @@ std::unique_ptr<Launch> LibraryBackend::prepare(ProblemRef problem, const Kernel
     fail(Errc::unsupported, "{}: {}", print(problem), why);
   }
   const std::size_t at = position(signature_of(problem), config);
-  return std::make_unique<LibraryLaunch>(index_.kernels[at], kernel(at), problem, config);
+  return std::make_unique<LibraryLaunch>(index_.kernels[at], space(), kernel(at), problem, config);
 }
 
 }  // namespace kscout

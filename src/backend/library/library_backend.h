@@ -3,6 +3,7 @@
 /// The shared object of a kernel library: checked, tried in a process of its own, then opened for good.
 ///
 ///     const kscout_kernel_library& library = open_library_file(index);
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include <kscout/kernel_library.h>
 
 #include "backend/library/library_index.h"
+#include "core/fork_mutex.h"
 #include "measure/instruments.h"
 
 namespace kscout {
@@ -41,6 +43,8 @@ class LibraryBackend final : public MeasuredBackend {
   /// `rules` is not asked: a library holds what it holds.
   Family family(const Signature& signature, std::string_view rules) override;
   Memory& memory() override;
+  /// Also where the backend that the library names is not on this machine.
+  MemorySpace space() override;
   Instruments& instruments() override;
   std::string absence(const Signature& signature, const KernelConfig& config) override;
   std::string refusal(ProblemRef problem, const KernelConfig& config) override;
@@ -59,7 +63,8 @@ class LibraryBackend final : public MeasuredBackend {
   LibraryIndex index_;
   std::unordered_multimap<KernelConfig, std::size_t> positions_;  ///< by config: in the index
   Device device_;
-  std::mutex mutex_;                           ///< guards what follows
+  std::atomic<Memory*> gpu_memory_ = nullptr;  ///< found at the first question
+  ForkMutex mutex_{ForkLevel::library};        ///< guards what follows
   std::vector<const kscout_kernel*> kernels_;  ///< by config of the index; empty until the first prepare
 };
 

@@ -50,6 +50,9 @@ class CkTile final : public Provider {
   std::string_view help() const noexcept override {
     return "AMD CK Tile kernels: GEMMs and grouped convolutions (described, not executed here)";
   }
+  bool runs_on(const Device& device) const noexcept override {
+    return device.kind == DeviceKind::gpu && device.vendor == "AMD";
+  }
   std::span<const Op> ops() const noexcept override {
     static constexpr std::array kOps = {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
     return kOps;

@@ -50,6 +50,9 @@ class CublasLtProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "algorithms of NVIDIA's cuBLASLt, run by backend cuda";
   }
+  bool runs_on(const Device& device) const noexcept override {
+    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
+  }
   std::span<const Op> ops() const noexcept override {
     static constexpr Op kOps[] = {Op::gemm};
     return kOps;

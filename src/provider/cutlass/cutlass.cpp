@@ -87,6 +87,9 @@ class CutlassProvider final : public Provider {
     return "GEMM kernels of NVIDIA's CUTLASS for Hopper, generated and compiled on their own, run by backend "
            "cuda";
   }
+  bool runs_on(const Device& device) const noexcept override {
+    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
+  }
   std::span<const Op> ops() const noexcept override {
     static constexpr Op kOps[] = {Op::gemm};
     return kOps;

@@ -76,6 +76,10 @@ class NativeProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "f32 GEMM on CPUs: AVX2, AVX-512 and portable code, compiled in";
   }
+  bool runs_on(const Device& device) const noexcept override { return device.kind == DeviceKind::cpu; }
+  int host_threads(const KernelConfig& config) const noexcept override {
+    return NativeConfig::from(config).threads();
+  }
   std::span<const Op> ops() const noexcept override {
     static constexpr Op kOps[] = {Op::gemm};
     return kOps;

@@ -41,6 +41,9 @@ class NvidiaProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "cublaslt and cutlass as one family, run by backend cuda";
   }
+  bool runs_on(const Device& device) const noexcept override {
+    return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
+  }
   std::span<const Op> ops() const noexcept override {
     static constexpr Op kOps[] = {Op::gemm};
     return kOps;

@@ -1,0 +1,38 @@
+#pragma once
+/// \file
+/// Says where memory is: in the host's or in that of one GPU.
+///
+///     dispatcher.run(problem, {.a = a, .b = b, .c = c, .space = {MemoryKind::cuda, 0}});
+///     std::string where = print(backend.space());   // "hip:0"
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include <kscout/export.h>
+#include <kscout/types.h>
+
+namespace kscout {
+
+enum class MemoryKind : std::uint8_t { host, cuda, hip };
+template <>
+struct EnumWords<MemoryKind> {
+  static constexpr std::string_view what = "memory kind";
+  static constexpr std::array<std::string_view, 3> words = {"host", "cuda", "hip"};
+};
+
+/// Memory that one kind of kernel reaches. Pinned host memory is host memory.
+struct MemorySpace {
+  MemoryKind kind = MemoryKind::host;
+  std::int32_t ordinal =
+      0;  ///< of the GPU, as its runtime counts those that the process sees; 0 for the host
+
+  constexpr bool operator==(const MemorySpace&) const = default;
+};
+
+/// "host", "cuda:0", "hip:1".
+KSCOUT_API std::string print(const MemorySpace& space);
+/// Reverse of print; "cuda" and "hip" are those of GPU 0. Throws invalid_argument.
+KSCOUT_API MemorySpace parse_memory_space(std::string_view text);
+
+}  // namespace kscout

@@ -1,0 +1,141 @@
+#include "core/thread_limit.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "core/fail.h"
+#include "core/log.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr double kNoQuota = std::numeric_limits<double>::infinity();
+
+/// The number at the start of a text; NaN when there is none.
+double number_at_start(std::string_view text) {
+  double value = std::numeric_limits<double>::quiet_NaN();
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+/// A file "quota period" of version 2 ("max 100000": none).
+double quota_of_v2(const std::string& text) {
+  const std::size_t space = text.find(' ');
+  if (space == std::string::npos) return kNoQuota;
+  const double cpus = number_at_start(text) / number_at_start(std::string_view(text).substr(space + 1));
+  return cpus > 0 ? cpus : kNoQuota;
+}
+
+double quota_of_v1(const std::string& quota_us, const std::string& period_us) {
+  const double cpus = number_at_start(quota_us) / number_at_start(period_us);
+  return cpus > 0 ? cpus : kNoQuota;  // a quota of -1: none
+}
+
+/// Folders of the process's cgroup with its quota, innermost first, up to the root of the hierarchy. In a
+/// container the path may be that of the host, and only the root is there.
+struct CgroupFolders {
+  std::vector<std::string> v2, v1;
+};
+
+void append_up_to_root(const std::string& root, std::string path, std::vector<std::string>& folders) {
+  while (!path.empty() && path != "/") {
+    folders.push_back(root + path);
+    path.resize(path.rfind('/'));
+  }
+  folders.push_back(root);
+}
+
+CgroupFolders cgroup_folders(const ReadText& read) {
+  CgroupFolders folders;
+  std::istringstream lines(read("/proc/self/cgroup"));
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
+    const std::string path = line.substr(second + 1);
+    if (controllers == ",,") append_up_to_root("/sys/fs/cgroup", path, folders.v2);
+    if (controllers.find(",cpu,") != std::string::npos)
+      append_up_to_root("/sys/fs/cgroup/cpu", path, folders.v1);
+  }
+  return folders;
+}
+
+int parse_threads(const char* variable, const std::string& text) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1)
+    fail(Errc::invalid_argument, "{}='{}': a whole number of threads, at least 1", variable, text);
+  return value;
+}
+
+void lower(ThreadLimit& limit, double threads, std::string because) {
+  if (!(threads < limit.threads)) return;
+  limit = {static_cast<int>(threads), std::move(because)};
+}
+
+}  // namespace
+
+std::string read_text_file(const std::string& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  return text.str();
+}
+
+double cpu_quota(const ReadText& read) {
+  double least = kNoQuota;
+  const CgroupFolders folders = cgroup_folders(read);
+  for (const std::string& folder : folders.v2)
+    least = std::min(least, quota_of_v2(read(folder + "/cpu.max")));
+  for (const std::string& folder : folders.v1)
+    least =
+        std::min(least, quota_of_v1(read(folder + "/cpu.cfs_quota_us"), read(folder + "/cpu.cfs_period_us")));
+  return least;
+}
+
+double throttled_periods(const ReadText& read) {
+  constexpr std::string_view kCount = "nr_throttled ";
+  double sum = 0;
+  const CgroupFolders folders = cgroup_folders(read);
+  for (const auto* all : {&folders.v2, &folders.v1}) {
+    for (const std::string& folder : *all) {
+      const std::string text = read(folder + "/cpu.stat");
+      const std::size_t at = text.find(kCount);
+      if (at != std::string::npos) sum += number_at_start(std::string_view(text).substr(at + kCount.size()));
+    }
+  }
+  return sum;
+}
+
+std::string ThreadLimit::refusal(int wanted) const {
+  return fmt::format("the config computes with {} threads, {} {} allowed ({})", wanted, threads,
+                     threads == 1 ? "is" : "are", because);
+}
+
+ThreadLimit thread_limit(int asked, const Device& device) {
+  if (asked < 0)
+    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", asked);
+  if (asked > 0) return {asked, "asked for"};
+  if (const std::string text = environment("KSCOUT_THREADS"); !text.empty())
+    return {parse_threads("KSCOUT_THREADS", text), "KSCOUT_THREADS"};
+  if (device.kind != DeviceKind::cpu) return {};
+  ThreadLimit limit;
+  // "4,2" of nested regions: the first number is that of the outermost one. What OpenMP ignores is ignored
+  // here.
+  const double openmp = number_at_start(environment("OMP_NUM_THREADS"));
+  if (openmp >= 1) lower(limit, std::floor(openmp), "OMP_NUM_THREADS");
+  lower(limit, static_cast<double>(std::max<std::size_t>(usable_cpus().size(), 1)),
+        "the CPUs that this process may use");
+  const double quota = cpu_quota(read_text_file);
+  lower(limit, std::max(std::floor(quota), 1.0), fmt::format("the cgroup's CPU quota of {:.3g} CPUs", quota));
+  const bool limits = !(limit.threads >= device.cores);
+  return limits && device.name == detect_cpu().name ? limit : ThreadLimit{};
+}
+
+}  // namespace kscout

@@ -1,0 +1,90 @@
+#include "measure/load_watch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/fail.h"
+#include "measure/timing.h"
+
+namespace kscout {
+
+namespace {
+
+/// /proc/stat counts in ticks: over less time a CPU's share is mostly rounding.
+constexpr double kShortestTicks = 10;
+
+/// Seconds that the CPUs were busy; each line is "cpuN user nice system idle iowait irq softirq
+/// steal".
+double busy_seconds(const std::string& stat, const std::vector<int>& usable) {
+  std::istringstream lines(stat);
+  double ticks = 0;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    std::string name;
+    words >> name;
+    if (!name.starts_with("cpu") || name.size() == 3) continue;
+    if (std::ranges::find(usable, std::atoi(name.c_str() + 3)) == usable.end()) continue;
+    double count = 0;
+    for (int column = 0; column < 8 && words >> count; ++column) {
+      const bool idle = column == 3 || column == 4;
+      if (!idle) ticks += count;
+    }
+  }
+  return ticks / static_cast<double>(sysconf(_SC_CLK_TCK));
+}
+
+double seconds_of(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+}  // namespace
+
+LoadWatch::LoadWatch(ReadText read) : read_(std::move(read)), start_(now()) {}
+
+LoadWatch::Counters LoadWatch::now() const {
+  rusage own{};
+  getrusage(RUSAGE_SELF, &own);
+  return {.busy_s = busy_seconds(read_("/proc/stat"), cpus_),
+          .own_s = seconds_of(own.ru_utime) + seconds_of(own.ru_stime),
+          .wall_s = 1e-9 * static_cast<double>(now_ns()),
+          .throttled = throttled_periods(read_)};
+}
+
+Load LoadWatch::seen() const {
+  const Counters end = now();
+  const double wall_s = end.wall_s - start_.wall_s;
+  Load load{.cpus = static_cast<double>(cpus_.size()), .throttled = end.throttled > start_.throttled};
+  const double others_s = (end.busy_s - start_.busy_s) - (end.own_s - start_.own_s);
+  const bool too_short = wall_s * static_cast<double>(sysconf(_SC_CLK_TCK)) < kShortestTicks;
+  load.others =
+      too_short ? std::numeric_limits<double>::quiet_NaN() : std::clamp(others_s / wall_s, 0.0, load.cpus);
+  return load;
+}
+
+std::string likely_cause(const Load& load, int threads) {
+  constexpr double kBusy = 0.2;  // of one CPU
+  if (load.throttled)
+    return "the cgroup's CPU quota stopped the process; allow fewer threads (--threads) or raise the quota";
+  if (load.others > kBusy && threads > 1 && load.others + threads > load.cpus + kBusy) {
+    return fmt::format(
+        "other processes kept {:.2g} of {:.0f} CPUs busy, and the kernel waits for all of its {} threads; "
+        "--threads {} leaves them a CPU",
+        load.others, load.cpus, threads,
+        std::max(1, static_cast<int>(std::floor(load.cpus - load.others + kBusy))));
+  }
+  if (std::isnan(load.others)) return "timed too short to see what else ran; time longer (--seconds)";
+  if (load.others > kBusy)
+    return fmt::format("other processes kept {:.2g} of {:.0f} CPUs busy; time it on an idle machine",
+                       load.others, load.cpus);
+  return "nothing else ran: the prediction is of another machine, clock or cache state; kscout tune measures "
+         "this one";
+}
+
+}  // namespace kscout
