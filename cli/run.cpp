@@ -1,11 +1,9 @@
 /// \file
 /// `kscout run`: problems through the dispatcher, verified and timed.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -27,12 +25,11 @@
 #include "dispatch/solver.h"
 #include "measure/load_watch.h"
 #include "measure/operands.h"
-#include "measure/samples.h"
 #include "measure/timing.h"
 #include "measure/verify.h"
 #include "options.h"
+#include "run_report.h"
 #include "select/model.h"
-#include "table.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -106,52 +103,6 @@ KernelConfig default_config(const RunOptions& options, const Registry& registry,
   const auto [backend, family] = registry.kernels(signature, options.policy.rules).front();
   return family.configs[family.default_config];
 }
-
-/// What became of one --config: plain, since the process that runs kernels leaves it in shared memory for the
-/// one that prints.
-struct RanConfig {
-  char source[16];  ///< who chose it
-  Choice choice;
-  Backend* backend;  ///< null: nothing was chosen
-  bool has_form;     ///< of a GEMM
-  Form form;
-  double error;        ///< 1 = as wrong as float rounding may be
-  char where[256];     ///< the first wrong element
-  SampleSummary time;  ///< in microseconds
-  double copies_us;    ///< median; NaN when it makes none
-  char crash[128];     ///< how a process ended in which its kernel ran; empty when none did
-
-  bool padded() const { return has_form && form.padded(); }
-  bool crashed() const { return crash[0] != 0; }
-  bool wrong() const { return !crashed() && !(error <= 1); }
-  /// In microseconds; NaN of one that crashed.
-  double run_us() const { return crashed() ? Choice::unknown : time.median; }
-  /// The problem as the kernel sees it.
-  Problem as_run(const Problem& asked) const { return has_form ? Problem(form.problem) : asked; }
-  std::string name(const Problem& asked) const {
-    return backend ? Selector::name(as_run(asked), choice) : std::string("-");
-  }
-};
-static_assert(std::is_trivially_copyable_v<RanConfig>);
-
-template <std::size_t N>
-void store_text(std::string_view text, char (&to)[N]) {
-  const std::size_t length = std::min(text.size(), N - 1);
-  std::memcpy(to, text.data(), length);
-  to[length] = 0;
-}
-
-/// What the process that runs kernels says of all configs together.
-struct RunReport {
-  std::int32_t running = -1;  ///< position of the config whose code runs; -1: none of them
-  bool warned = false;        ///< of the model, which is told once
-  bool failed = false;        ///< it ended with this error
-  Errc code = Errc::device_failure;
-  char message[2048] = "";
-  char warnings[2048] = "";
-  Load load = {};  ///< while kernels were verified and timed
-};
-static_assert(std::is_trivially_copyable_v<RunReport>);
 
 /// A config made ready.
 struct ReadyConfig {
@@ -394,83 +345,6 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
     }
   }
 }
-
-/// Rows of one problem, or of a list of them. Times of what crashed are unknown.
-class RunTable {
- public:
-  void add(const Problem& problem, std::span<const RanConfig> all) {
-    const double baseline = all.back().run_us();
-    for (const RanConfig& one : all) {
-      const Problem as_run = one.as_run(problem);
-      const double us = one.run_us();
-      const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
-      const std::string_view verified = one.crashed() ? "crashed" : one.wrong() ? "wrong" : "ok";
-      rows_.push_back({text(print(problem)), text(one.name(problem)),
-                       text(one.source[0] ? one.source : "named"), text(std::string(verified)), number(us, 5),
-                       number(one.crashed() ? Choice::unknown : 100 * one.time.spread, 2),
-                       number(static_cast<std::int64_t>(one.crashed() ? 0 : one.time.count)),
-                       number(flop_count(problem) / us / 1e3, 5), number(speedup, 3),
-                       number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
-                       text(as_run == problem ? "as asked" : print(as_run)),
-                       number(one.crashed() ? Choice::unknown : one.copies_us, 4), text("")});
-      as_asked_ = as_asked_ && !one.padded() && as_run == problem;
-      one_backend_ = one_backend_ && one.backend == all.front().backend;
-    }
-    const double speedup = baseline / all.front().run_us();
-    if (all.size() > 1 && std::isfinite(speedup)) log_speedups_.push_back(std::log(speedup));
-  }
-  void add_unserved(const Problem& problem, std::string_view reason, Format format) {
-    ++unserved_;
-    if (format == Format::text) return fmt::print("{}\nnot run: {}\n", print(problem), reason);
-    std::vector<Cell> cells(kColumns.size(), number(Choice::unknown));
-    cells.front() = text(print(problem));
-    cells.back() = text(reason);
-    rows_.push_back(std::move(cells));
-  }
-  std::size_t unserved() const noexcept { return unserved_; }
-  std::size_t compared() const noexcept { return log_speedups_.size(); }
-  /// Geometric mean over the problems that have both, of the first config over the last; NaN when there is
-  /// one config.
-  double mean_speedup() const {
-    double sum = 0;
-    for (const double one : log_speedups_) sum += one;
-    return log_speedups_.empty() ? Choice::unknown
-                                 : std::exp(sum / static_cast<double>(log_speedups_.size()));
-  }
-
-  /// People see the columns that tell something; programs all of them. Forgets the rows.
-  void print_rows(Format format) {
-    std::vector<std::size_t> columns;
-    for (std::size_t c = 0; c < kColumns.size(); ++c) {
-      const std::string_view name = kColumns[c];
-      const bool of_form = name == "padded" || name == "as_run" || name == "copies_us";
-      const bool idle = name == "problem" || name == "reason" || (name == "backend" && one_backend_) ||
-                        (of_form && as_asked_);
-      if (format != Format::text || !idle) columns.push_back(c);
-    }
-    std::vector<std::string> names;
-    for (const std::size_t c : columns) names.emplace_back(kColumns[c]);
-    Table table(std::move(names));
-    for (const auto& row : rows_) {
-      std::vector<Cell> cells;
-      for (const std::size_t c : columns) cells.push_back(row[c]);
-      table.add_row(std::move(cells));
-    }
-    table.print(format);
-    rows_.clear();
-    as_asked_ = true;
-    one_backend_ = true;
-  }
-
- private:
-  static constexpr std::array<std::string_view, 15> kColumns = {
-      "problem", "config",       "chosen_by", "verified", "time_us", "spread_percent", "repeats", "gflops",
-      "speedup", "predicted_us", "backend",   "padded",   "as_run",  "copies_us",      "reason"};
-  std::vector<std::vector<Cell>> rows_;
-  std::vector<double> log_speedups_;
-  std::size_t unserved_ = 0;
-  bool as_asked_ = true, one_backend_ = true;
-};
 
 /// Of predictions by a model or by an earlier timing; analytic costs are no promise.
 void warn_of_far_times(const Problem& problem, std::span<const RanConfig> all, const Load& load) {
