@@ -14,8 +14,8 @@
 namespace kscout {
 
 /// A thread that holds a mutex of one level may take or make only those of later levels.
-enum class ForkLevel : std::uint8_t { dispatcher, reload, selector, library, thread_pool };
-inline constexpr std::size_t kForkLevels = 5;
+enum class ForkLevel : std::uint8_t { dispatcher, reload, selector, library, thread_pool, model, files };
+inline constexpr std::size_t kForkLevels = 7;
 
 /// How many forks lie between the first process and this one: what a thread of an earlier one left behind,
 /// nobody will take away.

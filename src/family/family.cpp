@@ -10,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/fork_mutex.h"
 #include "core/names.h"
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -141,7 +142,7 @@ std::vector<Signature> family_signatures(std::string_view provider_name) {
 }
 
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
-  static std::mutex mutex;
+  static ForkMutex mutex(ForkLevel::files);
   static std::map<const ConfigSpace*, FamilyFile> files;
   const ConfigSpace& space = provider(provider_name).space(op);
   const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));

@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/fork_mutex.h"
 #include "core/hash.h"
 #include "core/names.h"
 #include "features/schema_text.h"
@@ -91,7 +92,7 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
 std::vector<std::string> Schema::names() { return schema_names(); }
 
 const Schema& Schema::find(std::string_view name) {
-  static std::mutex guard;
+  static ForkMutex guard(ForkLevel::files);
   static std::map<std::string, Schema, std::less<>> compiled;
   const std::lock_guard lock(guard);
   if (const auto known = compiled.find(name); known != compiled.end()) return known->second;

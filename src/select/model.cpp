@@ -10,6 +10,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/fork_mutex.h"
 #include "features/schema.h"
 
 namespace kscout {
@@ -140,7 +141,7 @@ struct Model::Ready {
   /// What the forest of the best TFLOPS reads: one row for one unknown config.
   std::optional<Schema> best_schema;
   std::optional<Schema::Rows> best_row;
-  mutable std::mutex making;
+  mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
 

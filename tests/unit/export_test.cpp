@@ -280,7 +280,7 @@ TEST(Export, SelectorIsAsSureAsTheModel) {
   const Selector selector = Selector::load(folder / "model.ksf");
   const Confidence& confidence = *model.data().confidence;
   std::array<std::size_t, 2> compared{};
-  for (const GemmProblem& p : problems_of(signatures_of(model), test::share_of(300))) {
+  for (const GemmProblem& p : problems_of(signatures_of(model), 300)) {
     const Family* const family = model.family(signature_of(p));
     if (!family) continue;
     std::vector<double> scores(family->configs.size());
