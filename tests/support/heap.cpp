@@ -12,6 +12,7 @@ namespace {
 std::atomic<std::size_t> calls{0};
 std::atomic<std::ptrdiff_t> taken{0}, highest{0};
 
+#ifndef KSCOUT_THREAD_SANITIZER
 void* counted(void* block) {
   if (!block) throw std::bad_alloc();
   calls.fetch_add(1, std::memory_order_relaxed);
@@ -28,8 +29,11 @@ void give_back(void* block) noexcept {
   taken.fetch_sub(static_cast<std::ptrdiff_t>(malloc_usable_size(block)), std::memory_order_relaxed);
   std::free(block);
 }
+#endif
 
 }  // namespace
+
+#ifndef KSCOUT_THREAD_SANITIZER  // which has operators of its own; nothing is counted beside them
 
 void* operator new(std::size_t size) { return counted(std::malloc(size > 0 ? size : 1)); }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
@@ -47,6 +51,7 @@ void operator delete(void* block) noexcept { give_back(block); }
 void operator delete(void* block, std::size_t) noexcept { give_back(block); }
 void operator delete(void* block, std::align_val_t) noexcept { give_back(block); }
 void operator delete(void* block, std::size_t, std::align_val_t) noexcept { give_back(block); }
+#endif
 
 namespace kscout {
 
