@@ -345,8 +345,8 @@ void setup_dataset(CLI::App& verb) {
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
   part->add_flag(
       "--mixed-devices", options->mixed_devices,
-      "accept files whose devices differ by more than the drift of a clock; the facts of the first "
-      "file stand for all");
+      "accept files whose devices differ by more than the drift of a clock; the merged dataset takes its "
+      "facts from the first file");
   add_cut(*part, *options);
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);

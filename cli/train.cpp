@@ -17,6 +17,7 @@
 #include "progress_line.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "table.h"
+#include "train/checkpoint.h"
 #include "verbs.h"
 #include "watched_sweep.h"
 
@@ -93,6 +94,11 @@ std::vector<std::string> usual_exclusions(Op op) {
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
+/// Finished targets stay there while the training runs.
+std::filesystem::path checkpoint_folder(const TrainArguments& options) {
+  return real_model_folder(options.out).concat(".train");
+}
+
 /// What must hold whatever the data are: asked before they are read.
 void check_arguments(const TrainArguments& options) {
   const std::size_t processors = allowed_cpus().size();
@@ -104,6 +110,7 @@ void check_arguments(const TrainArguments& options) {
     fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", options.train.folds);
   if (!options.schema.empty()) Schema::find(options.schema);
   check_model_folder(options.out);
+  check_checkpoint_folder(checkpoint_folder(options));
 }
 
 /// Shows progress, and ends the program when a signal came: finished targets are kept.
@@ -148,7 +155,7 @@ void train_verb(TrainArguments& options) {
   for (const auto& file : options.exclude) {
     if (file != "none") leave_out(file, tables);
   }
-  const std::filesystem::path kept = without_slash(options.out).concat(".train");
+  const std::filesystem::path kept = checkpoint_folder(options);
   options.train.checkpoint = kept;
   const auto schema = chosen_schema(options, op, tables.front().device.kind);
   watch_signals();
@@ -156,7 +163,7 @@ void train_verb(TrainArguments& options) {
   const auto result =
       train(tables, families_of(tables, options.rules), schema, options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
-  std::filesystem::remove_all(kept);
+  remove_checkpoint(kept);
   print_summary(result, options.format);
   fmt::print(
       stderr,

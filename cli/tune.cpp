@@ -24,6 +24,7 @@
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
+#include "core/part_name.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
@@ -48,8 +49,8 @@ namespace fs = std::filesystem;
 /// Seconds, not minutes: more problems measured are worth more than each measured without noise.
 constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
-/// Of the hash that holds problems out. It never changes, whatever --seed says: no model of a machine ever
-/// trains on a problem that the next one is compared on.
+/// Of the hash that holds problems out. --seed does not change which these are; a smaller --held-out releases
+/// some, and new models train on those. Models are compared on problems that neither was trained on.
 constexpr std::uint64_t kHeldOutSeed = 1751477348;
 /// With fewer common problems nobody can tell which of two models is better.
 constexpr std::size_t kLeastCompared = 10;
@@ -116,12 +117,19 @@ class Workshop {
     fs::create_directories(path_, error);
     if (error)
       fail(Errc::device_failure, "{}: cannot create the folder: {}", path_.string(), error.message());
-    lock_ = open((path_ / "lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    const bool had_lock = fs::exists(path_ / kLock);
+    lock_ = open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock_ < 0)
       fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
     if (flock(lock_, LOCK_EX | LOCK_NB) != 0)
       fail(Errc::device_failure, "another kscout tune works on {}: wait for it, or give another --out",
            model.string());
+    if (const fs::path other = foreign_entry(); !other.empty()) {
+      if (!had_lock) fs::remove(path_ / kLock);
+      fail(Errc::invalid_argument,
+           "{} is where kscout tune measures, but it holds {}: move that, or give another --out",
+           path_.string(), other.lexically_relative(path_).string());
+    }
   }
   ~Workshop() { close(lock_); }
   Workshop(const Workshop&) = delete;
@@ -145,17 +153,68 @@ class Workshop {
       if (const fs::path folder = path_ / std::to_string(number); !fs::exists(folder)) return folder;
     }
   }
-  /// Removes all but the lock; whether there was anything.
+  /// Removes the sweeps and the model that was not installed; whether there was anything.
   bool clear() const {
-    bool any = false;
-    for (const auto& entry : fs::directory_iterator(path_)) {
-      if (entry.path().filename() != "lock") any = fs::remove_all(entry.path()) > 0;
+    bool any = remove_sweep(path_);
+    for (const auto& entry : entries(path_)) {
+      if (is_number(entry)) {
+        any |= remove_sweep(entry);
+        if (fs::is_empty(entry)) any |= fs::remove(entry);
+      } else if (is_model(entry)) {
+        any |= fs::remove_all(entry) > 0;
+      }
     }
     return any;
   }
-  void remove() const { fs::remove_all(path_); }
+  void remove() const {
+    clear();
+    fs::remove(path_ / kLock);
+    if (fs::is_empty(path_)) fs::remove(path_);
+  }
 
  private:
+  static constexpr const char* kLock = "lock";
+
+  static std::vector<fs::path> entries(const fs::path& folder) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path());
+    return found;
+  }
+  static bool is_sweep_part(const fs::path& entry) {
+    return fs::is_regular_file(entry) && is_sweep_file(entry.filename().string());
+  }
+  static bool is_number(const fs::path& entry) {
+    const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+    return fs::is_directory(fs::symlink_status(entry)) &&
+           std::ranges::all_of(entry.filename().string(), digit);
+  }
+  /// The model that was not installed, finished or not.
+  static bool is_model(const fs::path& entry) {
+    const std::string name = entry.filename().string();
+    if (!fs::is_directory(fs::symlink_status(entry)) || finished_name(name) != "model") return false;
+    return name != "model" || fs::is_empty(entry) || fs::exists(entry / "model.ksf");
+  }
+  static bool remove_sweep(const fs::path& folder) {
+    bool any = false;
+    for (const fs::path& file : entries(folder)) any |= is_sweep_part(file) && fs::remove(file);
+    return any;
+  }
+  /// What no tune put there; empty when there is no such thing.
+  fs::path foreign_entry() const {
+    for (const fs::path& entry : entries(path_)) {
+      if (is_number(entry)) {
+        for (const fs::path& file : entries(entry)) {
+          if (!is_sweep_part(file)) return file;
+        }
+      } else if (entry.filename() == kLock) {
+        if (!fs::is_regular_file(entry) || !fs::is_empty(entry)) return entry;
+      } else if (!is_sweep_part(entry) && !is_model(entry)) {
+        return entry;
+      }
+    }
+    return {};
+  }
+
   fs::path path_;
   int lock_ = -1;
 };
@@ -224,7 +283,7 @@ void check_comparable(const Installed& installed, const TuneOptions& options, co
   const Model model = Model::load(installed.model);
   const auto refuse = [&](const std::string& why) {
     fail(Errc::invalid_argument,
-         "{} {}: whether a new model is better could not be told; give --replace to put the new one in its "
+         "{} {}: whether a new model is better cannot be decided; give --replace to put the new one in its "
          "place all the same, or another --out",
          installed.model.string(), why);
   };
@@ -343,7 +402,7 @@ Verdict compare_models(const Workshop& workshop, const Installed& installed, con
                                                   unseen.problems.size(), kLeastCompared)
                                     : "it does not tell which sizes it was trained on";
     return {whole(), std::nullopt,
-            options.replace ? "" : "whether the new one is better cannot be told: " + why};
+            options.replace ? "" : "whether the new one is better cannot be decided: " + why};
   }
   Verdict verdict{evaluate_model(workshop.candidate(), unseen, how),
                   evaluate_model(installed.model, unseen, how), ""};
@@ -440,9 +499,9 @@ void check_enough(const TableParts& parts) {
 void tune_verb(const TuneOptions& options) {
   check_tune_arguments(options);
   const Device device = detect_cpu();
-  const fs::path target = options.out.empty()
-                              ? user_model_folder() / model_folder_name(Op::gemm, DType::fp32, device)
-                              : without_slash(options.out);
+  const fs::path target = real_model_folder(
+      options.out.empty() ? user_model_folder() / model_folder_name(Op::gemm, DType::fp32, device)
+                          : fs::path(options.out));
   check_model_folder(target);
   default_worker();
   const Workshop workshop(target);
@@ -514,15 +573,16 @@ void setup_tune(CLI::App& verb) {
   verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")
       ->capture_default_str()
       ->check(CLI::Range(2, 20));
-  verb.add_option("--held-out", options->held_out, "share of the sizes kept for the evaluation")
+  verb.add_option(
+          "--held-out", options->held_out,
+          "share of the sizes kept for the evaluation; a smaller share than before releases some to training")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 0.9));
   verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
   verb.add_option("--seed", options->seed, "of problems and their order")->capture_default_str();
-  verb.add_flag("--replace", options->replace,
-                "install the new model whatever the one that is there is worth");
+  verb.add_flag("--replace", options->replace, "install the new model even if it is worse");
   verb.add_flag("--restart", options->restart,
                 "forget what was measured since a model was last installed; without it every tune goes on");
   verb.add_option("--out", options->out,

@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/part_name.h"
 #include "family/family_file.h"
 #include "sweep/queue.h"
 
@@ -16,12 +17,22 @@ std::string journal_name(int shard, int shards) {
   return shards <= 1 ? "journal.log" : fmt::format("journal-{}of{}.log", shard, shards);
 }
 
+namespace {
+
+bool is_journal_name(std::string_view name) { return name.starts_with("journal") && name.ends_with(".log"); }
+
+}  // namespace
+
+bool is_sweep_file(std::string_view name) {
+  const std::string_view finished = finished_name(name);
+  return finished == kManifestName || finished == "worker.log" || is_journal_name(finished);
+}
+
 std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("journal") && name.ends_with(".log")) files.push_back(entry.path());
+    if (is_journal_name(entry.path().filename().string())) files.push_back(entry.path());
   }
   if (error) fail(Errc::device_failure, "{}: cannot list it: {}", folder.string(), error.message());
   std::ranges::sort(files);

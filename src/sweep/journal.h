@@ -29,8 +29,8 @@ struct SweepState : JournalContents {
 SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
 
 /// The problems that were measured to their end. One that is still in its passes, where a sweep was
-/// interrupted or its budget ended, is left out: its times are those of a first look, and its fastest config
-/// may not have had its turn. `unfinished`, where given, is how many those are. Metadata: provider, backend,
+/// interrupted or its budget ended, is left out: its times are screening samples, and its fastest config may
+/// not have had its turn. `unfinished`, where given, is how many those are. Metadata: provider, backend,
 /// rules, filter, seed, every protocol field as protocol.<name>, the provenance of the manifest, and
 /// clock_mhz_min and clock_mhz_max where the device told.
 MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space,
@@ -41,6 +41,10 @@ std::string journal_name(int shard, int shards);
 
 /// Journals in a folder, by name.
 std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder);
+
+/// Whether a sweep writes a file of this name into its folder: the manifest, a journal, the workers' log, or
+/// one of them that was not finished.
+bool is_sweep_file(std::string_view name);
 
 /// All journals in a folder as one: at most one row per key, of two shards' rows the first file's; sessions
 /// as in the journal with the newest one. Throws as load_journal.

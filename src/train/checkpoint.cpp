@@ -1,8 +1,11 @@
 #include "train/checkpoint.h"
 
+#include <algorithm>
+
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/part_name.h"
 
 namespace kscout {
 
@@ -47,11 +50,19 @@ CrossValidation validation_from(const Json& json) {
   return validation;
 }
 
+std::string kept_name(Target target) { return std::string(word(target)) + ".cbor"; }
+
+bool is_kept_target(const std::filesystem::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  const auto has_the_name = [&](std::string_view target) {
+    return finished_name(name) == std::string(target) + ".cbor";
+  };
+  return entry.is_regular_file() && std::ranges::any_of(EnumWords<Target>::words, has_the_name);
+}
+
 }  // namespace
 
-std::filesystem::path Checkpoint::file_of(Target target) const {
-  return folder_ / (std::string(word(target)) + ".cbor");
-}
+std::filesystem::path Checkpoint::file_of(Target target) const { return folder_ / kept_name(target); }
 
 std::optional<TrainedTarget> Checkpoint::load(Target target) const {
   if (folder_.empty() || is_absent(file_of(target))) return std::nullopt;
@@ -85,6 +96,33 @@ void Checkpoint::save(const TrainedTarget& target) const {
                          {"earlier_trees", target.earlier_trees},
                          {"hard_round", target.hard_round}});
   write_file_atomically(file_of(target.target), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+void check_checkpoint_folder(const std::filesystem::path& folder) {
+  if (is_absent(folder)) return;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_kept_target(entry)) continue;
+      fail(Errc::invalid_argument,
+           "{} is where the training keeps finished targets, but it holds {}: move that, or give another "
+           "--out",
+           folder.string(), entry.path().filename().string());
+    }
+  } catch (const std::filesystem::filesystem_error& error) {
+    fail(Errc::device_failure, "finished targets cannot be kept there: {}", error.what());
+  }
+}
+
+void remove_checkpoint(const std::filesystem::path& folder) {
+  if (is_absent(folder)) return;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (is_kept_target(entry)) std::filesystem::remove(entry.path());
+    }
+    if (std::filesystem::is_empty(folder)) std::filesystem::remove(folder);
+  } catch (const std::filesystem::filesystem_error& error) {
+    fail(Errc::device_failure, "finished targets cannot be removed: {}", error.what());
+  }
 }
 
 }  // namespace kscout

@@ -36,4 +36,12 @@ class Checkpoint {
   std::string training_;
 };
 
+/// Throws invalid_argument, naming the entry, when a folder for kept targets holds anything else: to be asked
+/// before the training, since the folder goes at its end.
+void check_checkpoint_folder(const std::filesystem::path& folder);
+
+/// Removes what Checkpoint keeps in the folder, and the folder when nothing else is in it. Throws
+/// device_failure.
+void remove_checkpoint(const std::filesystem::path& folder);
+
 }  // namespace kscout

@@ -1,8 +1,10 @@
 // Writes the model folder: the decision (.ksf) and where it comes from.
 #include <cmath>
+#include <cstdio>
 #include <ctime>
 #include <set>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "core/build_info.h"
@@ -204,6 +206,37 @@ fs::path beside(const fs::path& folder, std::string_view what) {
   return folder.string() + fmt::format(".{}.{}", getpid(), what);
 }
 
+/// Both folders change places: in one step where the file system can, else by three renames.
+void exchange(const fs::path& fresh, const fs::path& folder) {
+  if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return;
+  const fs::path old = beside(folder, "old");
+  fs::rename(folder, old);
+  try {
+    fs::rename(fresh, folder);
+  } catch (const fs::filesystem_error&) {
+    fs::rename(old, folder);
+    throw;
+  }
+  fs::rename(old, fresh);
+}
+
+/// Puts the finished folder `fresh` where `folder` is or shall be, and removes what was there.
+void put_in_place(const fs::path& fresh, const fs::path& folder) {
+  if (!fs::exists(folder)) return fs::rename(fresh, folder);
+  exchange(fresh, folder);
+  std::error_code ignored;  // the new model answers already
+  fs::remove_all(fresh, ignored);
+}
+
+/// Copies the files of a model and what `tune` keeps beside them, but not the model before it.
+void copy_model(const fs::path& from, const fs::path& to) {
+  fs::create_directory(to);
+  for (const auto& entry : fs::directory_iterator(from)) {
+    if (entry.path().filename() != kPreviousModel)
+      fs::copy(entry.path(), to / entry.path().filename(), fs::copy_options::recursive);
+  }
+}
+
 /// A new, empty folder beside `folder`; removed with its content unless it was put in its place.
 class Staging {
  public:
@@ -218,15 +251,12 @@ class Staging {
   }
   const fs::path& path() const { return path_; }
 
-  /// Puts the finished folder in the place of the old one.
-  void replace(const fs::path& folder) {
-    const fs::path old = beside(folder, "old");
-    const bool had = fs::exists(folder);
-    if (had && fs::exists(folder / kKeptMeasurements))
-      fs::copy_file(folder / kKeptMeasurements, path_ / kKeptMeasurements);
-    if (had) fs::rename(folder, old);
-    fs::rename(path_, folder);
-    if (had) fs::remove_all(old);
+  /// Puts the finished folder in the place of the old one, with what `tune` left there.
+  void replace(const fs::path& folder) const {
+    for (const char* const kept : {kKeptMeasurements, kPreviousModel}) {
+      if (fs::exists(folder / kept)) fs::copy(folder / kept, path_ / kept, fs::copy_options::recursive);
+    }
+    put_in_place(path_, folder);
   }
 
  private:
@@ -244,13 +274,20 @@ void refuse_foreign_folder(const fs::path& folder) {
 
 }  // namespace
 
-fs::path without_slash(const fs::path& given) {
-  const fs::path folder = given.lexically_normal();
-  return folder.has_filename() ? folder : folder.parent_path();
+fs::path real_model_folder(const fs::path& given) {
+  constexpr int kMostLinks = 40;  // as Linux follows; a ring of links is an error of whoever opens it
+  const auto without_slash = [](const fs::path& folder) {
+    return folder.has_filename() ? folder : folder.parent_path();
+  };
+  fs::path folder = without_slash(given.lexically_normal());
+  std::error_code no_link;
+  for (int links = 0; links < kMostLinks && fs::is_symlink(folder, no_link); ++links)
+    folder = without_slash(folder.parent_path() / fs::read_symlink(folder, no_link));
+  return folder;
 }
 
 void check_model_folder(const fs::path& given) {
-  const fs::path folder = without_slash(given);
+  const fs::path folder = real_model_folder(given);
   try {
     refuse_foreign_folder(folder);
     const Staging writable(folder);
@@ -260,27 +297,24 @@ void check_model_folder(const fs::path& given) {
 }
 
 void install_model_folder(const fs::path& from, const fs::path& given) {
-  const fs::path to = without_slash(given), old = beside(to, "old");
+  const fs::path to = real_model_folder(given);
   try {
-    const bool had = fs::exists(to / "model.ksf");
-    if (had) {
-      fs::remove_all(to / kPreviousModel);
-      fs::rename(to, old);
-    } else {
-      fs::remove(to);  // an empty folder, if anything
+    refuse_foreign_folder(to);
+    if (fs::exists(to / "model.ksf")) {
+      fs::remove_all(from / kPreviousModel);
+      copy_model(to, from / kPreviousModel);
     }
-    fs::rename(from, to);
-    if (had) fs::rename(old, to / kPreviousModel);
+    put_in_place(from, to);
   } catch (const fs::filesystem_error& error) {
     fail(Errc::device_failure, "{}", error.what());
   }
 }
 
 void write_model_folder(const fs::path& given, const TrainingResult& result, const Origin& origin) {
-  const fs::path folder = without_slash(given);
+  const fs::path folder = real_model_folder(given);
   try {
     refuse_foreign_folder(folder);
-    Staging staging(folder);
+    const Staging staging(folder);
     const fs::path& to = staging.path();
     write_file_atomically(to / "model.ksf", result.model.bytes());
     write_json(to / "feature_spec.json", feature_spec(result));

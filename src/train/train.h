@@ -88,8 +88,9 @@ inline constexpr const char* kKeptMeasurements = "measurements.parquet";
 /// The model before, in the folder of the one that took its place.
 inline constexpr const char* kPreviousModel = "previous";
 
-/// "models/x/" is "models/x", so that names can be made from it.
-std::filesystem::path without_slash(const std::filesystem::path& folder);
+/// The folder that a model is written to: "models/x/" is "models/x", and a symbolic link is the folder that
+/// it names, so that names of folders beside it can be made and it can be replaced.
+std::filesystem::path real_model_folder(const std::filesystem::path& folder);
 
 /// Whether a model can be written to the folder, to be asked before the training. Creates the folders above
 /// it. Throws invalid_argument when it is a file or holds files but no model, device_failure when nothing can
@@ -98,13 +99,16 @@ void check_model_folder(const std::filesystem::path& folder);
 
 /// Writes model.ksf, feature_spec.json, train_manifest.json, training_sizes.parquet,
 /// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
-/// (docs/formats/model-folder.md) into a folder beside `folder`, then renames: an old model stays until the
-/// new one is complete. Measurements that `tune` left in it stay. Throws as check_model_folder.
+/// (docs/formats/model-folder.md) into a folder beside `folder` that then takes its place: an old model
+/// answers until the new one is complete. Measurements and the model before, which `tune` left in it, stay.
+/// Throws as check_model_folder.
 void write_model_folder(const std::filesystem::path& folder, const TrainingResult& result,
                         const Origin& origin);
 
-/// Renames the finished model folder `from` to `to`, in the same file system. A model that was there stays
-/// inside it as kPreviousModel, in the place of an older one. Throws device_failure.
+/// Moves the finished model folder `from` to `to`, in the same file system. A model that was there stays
+/// inside it as kPreviousModel, in the place of an older one. Both change places in one step where the file
+/// system can: some model answers at any time. After an error the old one is as it was. Throws as
+/// check_model_folder.
 void install_model_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.

@@ -15,7 +15,8 @@ import time
 import unittest
 
 PROGRAMS, PYTHON = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
-TUNE = ["tune", "--rules", "tiny", "--folds", "2", "--targets", "relative", "--out", "m"]
+# Small problems: a second measures enough of them.
+TUNE = ["tune", "--rules", "tiny", "--folds", "2", "--targets", "relative", "--max-gflop", "0.01", "--out", "m"]
 INTO_M = ["tune", "--budget", "50", "--out", "m"]
 
 
@@ -29,7 +30,8 @@ class Tuning(unittest.TestCase):
 
     @classmethod
     def tearDownClass(cls):
-        shutil.rmtree(cls.folder)
+        for folder in (cls.folder, cls.folder + ".model"):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def setUp(self):
         for name in os.listdir(self.folder):
@@ -54,6 +56,16 @@ class Tuning(unittest.TestCase):
 
     def tune(self, *words, code=0):
         return self.run_kscout(*TUNE, *words, code=code)
+
+    def have_tuned_model(self):
+        """The model m, of one tune for all tests."""
+        kept = self.folder + ".model"
+        if not os.path.exists(kept):
+            self.tune("--budget", "3")
+            self.assertFalse(self.has("m.sweep"))
+            shutil.copytree(self.path("m"), kept)
+        elif not self.has("m"):
+            shutil.copytree(kept, self.path("m"))
 
     def described(self, data):
         return json.loads(self.run_kscout("dataset", "describe", data, "--format", "json").stdout)
@@ -90,14 +102,49 @@ class Tuning(unittest.TestCase):
             file.write("milk\n")
         self.assertIn("holds other files", self.run_kscout(*INTO_M, code=2).stderr)
 
+    # ---- files of others
+
+    def write(self, text, *parts):
+        os.makedirs(os.path.dirname(self.path(*parts)), exist_ok=True)
+        with open(self.path(*parts), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_a_folder_with_other_files_is_refused_before_the_measuring(self):
+        for entry in (("notes.txt",), ("2024", "photo.png"), ("model", "ship.txt"), ("lock",)):
+            self.write("mine", "m.sweep", *entry)
+            for restart in ((), ("--restart",)):
+                done = self.tune("--budget", "50", *restart, code=2)
+                named = "model" if entry[0] == "model" else "/".join(entry)
+                self.assertIn(f"m.sweep is where kscout tune measures, but it holds {named}:", done.stderr)
+            self.assertEqual(self.bytes_of("m.sweep", *entry), b"mine")
+            self.assertEqual(self.has("m.sweep", "lock"), entry == ("lock",))
+            shutil.rmtree(self.path("m.sweep"))
+
+    def test_only_what_tune_wrote_is_removed(self):
+        self.have_tuned_model()
+        # Sweeps of this version and of earlier ones, which measured into the folder itself, cut and damaged ones among them.
+        for parts in (("manifest.json",), ("journal.log",), ("worker.log",), ("1", "manifest.json"), ("1", "journal.log"),
+                      ("2", "manifest.json.4711.part"), ("model", "model.ksf"), ("model.4711.part", "model.ksf")):
+            self.write("damaged", "m.sweep", *parts)
+        os.mkdir(self.path("m.sweep", "3"))
+        self.assertIn("is forgotten", self.tune("--budget", "1", "--restart", "--replace").stderr)
+        self.assertFalse(self.has("m.sweep"))
+        # What comes while tune works stays.
+        process = self.start(*TUNE, "--budget", "2", "--replace")
+        while not self.has("m.sweep", "1", "journal.log"):
+            time.sleep(0.02)
+        self.write("mine", "m.sweep", "notes.txt")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, out + err)
+        self.assertEqual(os.listdir(self.path("m.sweep")), ["notes.txt"])
+
     # ---- several runs
 
     def test_measurements_add_up_and_the_model_before_is_kept(self):
-        self.tune("--budget", "3")
+        self.have_tuned_model()
         first = self.described("m/measurements.parquet")["problems"]
-        self.assertFalse(self.has("m.sweep"))
         before = self.bytes_of("m", "model.ksf")
-        done = self.tune("--budget", "3", "--replace", "--format", "json")
+        done = self.tune("--budget", "2", "--replace", "--format", "json")
         self.assertIs(json.loads(done.stdout)["installed"], True)
         self.assertGreater(self.described("m/measurements.parquet")["problems"], first)
         self.assertEqual(self.bytes_of("m", "previous", "model.ksf"), before)
@@ -115,7 +162,7 @@ class Tuning(unittest.TestCase):
         self.assertEqual(judged["trained_on"], 0)
 
     def test_a_worse_model_is_not_installed(self):
-        small = ["--max-gflop", "0.01", "--held-out", "0.6"]
+        small = ["--held-out", "0.6"]
         self.tune("--budget", "4", *small)
         good = self.bytes_of("m", "model.ksf")
         # From now on what is trained on lies: the slowest configs look fastest. What is held out stays true.
@@ -149,12 +196,10 @@ class Tuning(unittest.TestCase):
         self.assertEqual(self.bytes_of("m", "previous", "model.ksf"), good)
 
     def test_a_model_of_other_rules_or_layouts_is_not_replaced_unasked(self):
-        self.tune("--budget", "2")
+        self.have_tuned_model()
         done = self.run_kscout(*INTO_M, code=2)
         self.assertIn("rule set 'tiny', not 'default'", done.stderr)
-        self.assertIn("--replace", done.stderr)
-        shutil.rmtree(self.path("m"))
-        self.tune("--budget", "2")
+        self.assertIn("a new model is better cannot be decided; give --replace", done.stderr)
         os.unlink(self.path("m", "measurements.parquet"))
         done = self.tune("--budget", "50", "--layout", "rrr", code=2)
         self.assertIn("knows layout rcr, which --layout leaves out", done.stderr)
@@ -170,6 +215,7 @@ class Tuning(unittest.TestCase):
         self.assertFalse(self.has("m.sweep"))
 
     def test_what_cannot_go_on_names_restart(self):
+        self.have_tuned_model()
         process = self.start(*TUNE, "--budget", "60")
         journal = self.path("m.sweep", "1", "journal.log")
         self.interrupt_when(process, lambda: os.path.exists(journal) and os.path.getsize(journal) > 20000)
@@ -181,8 +227,8 @@ class Tuning(unittest.TestCase):
         done = self.tune("--budget", "50", code=4)
         self.assertIn("cannot be read", done.stderr)
         self.assertIn("--restart", done.stderr)
-        self.assertIn("is forgotten", self.tune("--budget", "2", "--restart").stderr)
-        self.assertTrue(self.has("m", "model.ksf"))
+        self.assertIn("is forgotten", self.tune("--budget", "1", "--restart", "--replace").stderr)
+        self.assertFalse(self.has("m.sweep"))
 
     def test_two_at_once_do_not_share_a_folder(self):
         process = self.start(*TUNE, "--budget", "60")

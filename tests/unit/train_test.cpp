@@ -338,6 +338,55 @@ TEST(ModelFolder, ANewModelKeepsTheOneBefore) {
   EXPECT_FALSE(std::filesystem::exists(model / "previous/previous"));
 }
 
+TEST(ModelFolder, AFailedInstallLeavesTheOldModelAndItsBackup) {
+  const test::TemporaryFolder temporary;
+  const auto write = [](const std::filesystem::path& file, const char* text) {
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text;
+  };
+  const auto model = temporary / "above/model";
+  write(model / "model.ksf", "good");
+  write(model / "previous/model.ksf", "earlier");
+  const auto expect_as_it_was = [&] {
+    EXPECT_EQ(read_file(model / "model.ksf"), "good");
+    EXPECT_EQ(read_file(model / "previous/model.ksf"), "earlier");
+    std::size_t beside = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(model.parent_path()))
+      beside += entry.path() != model;
+    EXPECT_EQ(beside, 0u) << "nothing stays beside it";
+  };
+  EXPECT_THROW(install_model_folder(temporary / "absent", model), Error);
+  expect_as_it_was();
+  // A folder cannot move into itself: whatever moved the old model away moves it back.
+  EXPECT_THROW(install_model_folder(temporary.path(), model), Error);
+  expect_as_it_was();
+  const auto album = temporary / "album";
+  write(album / "photo.png", "me");
+  write(temporary / "fresh/model.ksf", "new");
+  EXPECT_THROW(install_model_folder(temporary / "fresh", album), Error);
+  EXPECT_EQ(read_file(album / "photo.png"), "me");
+}
+
+TEST(ModelFolder, TheFolderBehindALinkIsReplaced) {
+  const test::TemporaryFolder temporary;
+  const auto real = temporary / "disk/model", link = temporary / "model";
+  std::filesystem::create_directory(temporary / "disk");
+  std::filesystem::create_directory_symlink("disk/model/", link);
+  EXPECT_EQ(real_model_folder(temporary / "model/"), real);
+  write_model_folder(link, trained(), {});
+  EXPECT_TRUE(std::filesystem::exists(real / "model.ksf"));
+  const auto fresh = temporary / "fresh";
+  std::filesystem::create_directory(fresh);
+  std::ofstream(fresh / "model.ksf") << "new";
+  install_model_folder(fresh, link);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+  EXPECT_EQ(read_file(real / "model.ksf"), "new");
+  EXPECT_EQ(read_file(real / "previous/model.ksf"), trained().model.bytes());
+  std::filesystem::create_directory_symlink("ring", temporary / "ring");
+  test::expect_error(Errc::device_failure, "no model can be written there",
+                     [&] { check_model_folder(temporary / "ring"); });
+}
+
 TEST(ModelFolder, IsCheckedBeforeTheTraining) {
   const test::TemporaryFolder temporary;
   check_model_folder(temporary / "new/model");
@@ -348,12 +397,15 @@ TEST(ModelFolder, IsCheckedBeforeTheTraining) {
                      [&] { check_model_folder(temporary / "file/model"); });
 }
 
-TEST(ModelFolder, TrainingOverATunedModelKeepsItsMeasurements) {
+TEST(ModelFolder, TrainingOverATunedModelKeepsWhatTuneLeft) {
   const test::TemporaryFolder temporary;
   const auto folder = temporary / "model";
   write_model_folder(folder, trained(), {});
   std::ofstream(folder / kKeptMeasurements) << "rows";
+  std::filesystem::create_directory(folder / kPreviousModel);
+  std::ofstream(folder / kPreviousModel / "model.ksf") << "before";
   write_model_folder(folder, trained(), {});
+  EXPECT_EQ(read_file(folder / kPreviousModel / "model.ksf"), "before");
   EXPECT_EQ(read_file(folder / kKeptMeasurements), "rows");
 }
 
