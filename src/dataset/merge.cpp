@@ -185,8 +185,7 @@ class Merger {
     if (const std::string why = device_difference(merged_.device, table.device);
         !why.empty() && !mixed_devices_) {
       fail(Errc::invalid_argument,
-           "devices differ: {}; keep one dataset per device, or have the facts of the first stand for all "
-           "with "
+           "devices differ: {}; keep one dataset per device, or take the facts of the first with "
            "kscout dataset merge --mixed-devices",
            why);
     }
