@@ -325,7 +325,7 @@ void setup_dataset(CLI::App& verb) {
   const auto options = std::make_shared<DatasetArguments>();
   verb.require_subcommand(1);
   const auto one_file = [&](CLI::App* part) {
-    part->add_option("file", options->files, "dataset (.parquet, .csv) or folder of a sweep")
+    reads_file(part->add_option("file", options->files, "dataset (.parquet, .csv) or folder of a sweep"))
         ->required()
         ->expected(1);
   };
@@ -340,7 +340,7 @@ void setup_dataset(CLI::App& verb) {
   add_format_option(*part, options->format);
 
   part = add_part(verb, options, "merge", "several files of one device and provider into one", merge_verb);
-  part->add_option("files", options->files, "datasets")->required();
+  reads_file(part->add_option("files", options->files, "datasets"))->required();
   add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
   add_word_option(*part, "--keep", options->keep, "a key measured twice");
   part->add_flag(
@@ -350,7 +350,8 @@ void setup_dataset(CLI::App& verb) {
   add_cut(*part, *options);
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
-  part->add_option("source", options->files, "folder of a sweep, or CSV with our column names")->required();
+  reads_file(part->add_option("source", options->files, "folder of a sweep, or CSV with our column names"))
+      ->required();
   add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
   add_cut(*part, *options);
 

@@ -144,7 +144,8 @@ void prune(const DbOptions& options) {
 CLI::App* add_action(CLI::App& verb, const std::shared_ptr<DbOptions>& options, const char* name,
                      const char* help, void (*run)(const DbOptions&)) {
   CLI::App* const action = verb.add_subcommand(name, help);
-  action->add_option("--db", options->file, "the file (default: decisions.sqlite beside the user's models)");
+  reads_file(action->add_option("--db", options->file,
+                                "the file (default: decisions.sqlite beside the user's models)"));
   action->callback([options, run] { run(*options); });
   return action;
 }
@@ -170,10 +171,9 @@ void setup_db(CLI::App& verb, ReadBests read) {
       add_action(verb, options, "import", "adds decisions that export wrote, or the best of measurements",
                  import_decisions);
   importing
-      ->add_option(
-          "file", options->in,
-          "JSON of export; or a dataset (.parquet, .csv) or the folder of a sweep: the fastest config "
-          "of each problem")
+      ->add_option("file", options->in,
+                   "JSON of export; or a dataset (.parquet) or the folder of a sweep: the fastest config "
+                   "of each problem")
       ->required();
   importing->add_option("--driver", options->driver, "under which a GPU was measured");
   CLI::App* const pruning = add_action(

@@ -296,13 +296,14 @@ void print_evaluation(const ModelEvaluation& evaluation, Format format, std::opt
 
 void setup_evaluate(CLI::App& verb) {
   const auto options = std::make_shared<EvaluateOptions>();
-  verb.add_option("--model", options->model, "model folder or .ksf file")->required();
-  verb.add_option("--data", options->data,
-                  "dataset to judge on; several are merged (default: what tune kept in the model's folder)");
-  verb.add_option(
+  reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"))->required();
+  reads_file(verb.add_option(
+      "--data", options->data,
+      "dataset to judge on; several are merged (default: what tune kept in the model's folder)"));
+  reads_file(verb.add_option(
       "--train-data", options->train_data,
       "datasets on which the static baselines are chosen (default: other folds of --data; without "
-      "--data what the model was trained on)");
+      "--data what the model was trained on)"));
   check_words<Layout>(
       verb.add_option("--layout", options->layouts, "judge problems of these layouts only, comma-separated")
           ->delimiter(','));

@@ -57,7 +57,7 @@ std::string shapes_text(const ExportOptions& options) {
     fail(Errc::invalid_argument,
          "--target: the lookup table holds what `kscout predict` chooses; leave it out");
   }
-  const auto problems = read_problems(options.shapes);
+  const auto problems = read_problems(options.shapes, usual_dtype(options.model, options.family.device));
   if (problems.empty()) fail(Errc::invalid_argument, "{} holds no problem", options.shapes);
   const FamilyRequest request = options.family.request(signature_of(problems.front()));
   const Selector selector =
@@ -136,15 +136,17 @@ void export_verb(const ExportOptions& options) {
 void setup_export(CLI::App& verb, ReadBests read) {
   const auto options = std::make_shared<ExportOptions>();
   options->read = read;
-  verb.add_option("--model", options->model, "model folder or .ksf file");
+  reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   add_word_option(verb, "--format", options->format, "what to write");
-  verb.add_option("--shapes", options->shapes,
-                  "write a lookup table for the problems of this file (lines gemm:MxNxK... or MxNxK, or CSV) "
-                  "instead of the "
-                  "model; without --model the one that `predict` would find");
-  verb.add_option("--measurements", options->measured,
-                  "write a lookup table of the fastest measured configs: a dataset (.parquet, .csv) or the "
-                  "folder of a sweep; with --shapes only for those problems");
+  reads_file(verb.add_option(
+      "--shapes", options->shapes,
+      "write a lookup table for the problems of this file (lines gemm:MxNxK... or MxNxK, or CSV) "
+      "instead of the "
+      "model; without --model the one that `predict` would find"));
+  reads_file(verb.add_option(
+      "--measurements", options->measured,
+      "write a lookup table of the fastest measured configs of GEMMs: a dataset (.parquet) or the "
+      "folder of a sweep; with --shapes only for those problems"));
   check_words<Target>(
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));

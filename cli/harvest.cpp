@@ -46,7 +46,8 @@ void harvest_verb(const HarvestVerb& options) {
 
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
-  verb.add_option("--problems", options->problems, "problem sets or files to ask the library about")
+  reads_file(
+      verb.add_option("--problems", options->problems, "problem sets or files to ask the library about"))
       ->required();
   add_word_option(verb, "--dtype", options->dtype, "element type of the problems of sets");
   verb.add_option("--layout", options->layout,

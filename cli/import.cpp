@@ -45,7 +45,7 @@ void import_verb(const ImportOptions& options) {
 
 void setup_import(CLI::App& verb) {
   const auto options = std::make_shared<ImportOptions>();
-  verb.add_option("file", options->file, "what another tool wrote")->required();
+  reads_file(verb.add_option("file", options->file, "what another tool wrote"))->required();
   check_words<ImportFormat>(
       verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required());
   check_words<Op>(verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")

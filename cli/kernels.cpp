@@ -306,8 +306,8 @@ void setup_kernels(CLI::App& verb) {
   const auto options = std::make_shared<KernelsOptions>();
   options->family.add_to(verb);
   options->provider = verb.get_option("--provider");
-  verb.add_option("--filter-file", options->filter_file,
-                  "a file with such a formula; both given: both must hold");
+  reads_file(verb.add_option("--filter-file", options->filter_file,
+                             "a file with such a formula; both given: both must hold"));
   auto* list = verb.add_flag("--list", options->list,
                              "the configs, one a line (what is done when nothing else is asked)");
   auto* count = verb.add_flag("--count", options->count, "how many there are");
@@ -319,16 +319,18 @@ void setup_kernels(CLI::App& verb) {
   auto* by_signature =
       verb.add_flag("--by-signature", options->by_signature,
                     "the size of the rule set for every op, layout and type that it is meant for");
-  auto* covers = verb.add_option("--covers", options->covers,
+  auto* covers =
+      reads_file(verb.add_option("--covers", options->covers,
                                  "whether the rule set holds all configs of this one, or of a file of kernel "
-                                 "names, over all signatures; exit 1 if not");
+                                 "names, over all signatures; exit 1 if not"));
   verb.add_option("--show-missing", options->show_missing, "with --covers: how many missing ones are shown")
       ->capture_default_str()
       ->needs(covers);
   verb.add_option("--builder-configs", options->builder_configs,
                   "a folder of CK Builder's lists: rule sets profiler and tests are translated from it");
-  auto* traits = verb.add_option("--trait-config", options->trait_config,
-                                 "instead of a rule set: a trait file of CK's instance builder (JSON)");
+  auto* traits =
+      reads_file(verb.add_option("--trait-config", options->trait_config,
+                                 "instead of a rule set: a trait file of CK's instance builder (JSON)"));
   add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
       ->needs(traits);
   auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");

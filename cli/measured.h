@@ -30,10 +30,11 @@ struct MeasuredBests {
   std::vector<MeasuredBest> best;               ///< of the problems that have an ok row, in their order
 };
 
-/// Reads a dataset (.parquet, .csv) or the folder of a sweep.
+/// Reads a dataset (.parquet) or the folder of a sweep.
 using ReadBests = MeasuredBests (*)(const std::string& path);
 
-/// In kscout-lab: read_sweep and read_dataset. Throws invalid_argument when no row is ok.
+/// In kscout-lab: read_sweep and read_dataset. Throws invalid_argument for CSV, which names no
+/// device, and when no row is ok.
 MeasuredBests read_bests(const std::string& path);
 
 /// The verbs; without `read`, measurements start kscout-lab.

@@ -17,6 +17,7 @@
 #include "core/names.h"
 #include "core/one_line.h"
 #include "family/family_file.h"
+#include "outputs.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "select/model.h"
@@ -184,13 +185,7 @@ bool ProblemOptions::says_dtype() const {
   const auto types = [](const std::string& name) { return name.starts_with("dtype_"); };
   if (!dtype.empty() || std::ranges::any_of(set_fields, types, &std::pair<std::string, std::string>::first))
     return true;
-  for (std::size_t begin = 0; begin < one_line.size();) {
-    const std::size_t end = std::min(one_line.find(':', begin), one_line.size());
-    const std::string part = one_line.substr(begin, end - begin);
-    if (types(part) || find_word(part, EnumWords<DType>::words)) return true;
-    begin = end + 1;
-  }
-  return false;
+  return kscout::says_dtype(one_line);
 }
 
 Problem ProblemOptions::any_problem(DType usual) const {
@@ -249,6 +244,11 @@ CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const st
 
 DType usual_dtype(const Device& device) { return device.kind == DeviceKind::gpu ? DType::bf16 : DType::fp32; }
 
+DType usual_dtype(const std::string& model, const std::string& device) {
+  if (model.empty() || device != "auto") return usual_dtype(find_device(device));
+  return Model::load(model).data().families.front().signature.dtype_a;
+}
+
 CLI::Option* add_threads_option(CLI::App& verb, int& threads) {
   return verb
       .add_option(
@@ -272,8 +272,9 @@ KernelConfig named_config(const std::string& name, ProblemRef problem) {
 }
 
 void LibraryOptions::add_to(CLI::App& verb) {
-  verb.add_option("--library", indexes,
-                  "index file of a kernel library, beside those of KSCOUT_LIBRARY_PATH; repeat for more");
+  reads_file(verb.add_option(
+      "--library", indexes,
+      "index file of a kernel library, beside those of KSCOUT_LIBRARY_PATH; repeat for more"));
 }
 
 Registry LibraryOptions::registry() const {
@@ -282,10 +283,10 @@ Registry LibraryOptions::registry() const {
   return registry;
 }
 
-std::vector<Problem> any_problems_of(const std::filesystem::path& file) {
+std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual) {
   std::vector<Problem> problems;
   const auto add = [&](const auto& read) { problems.assign(read.begin(), read.end()); };
-  holds_conv_problems(file) ? add(read_conv_problems(file)) : add(read_problems(file));
+  holds_conv_problems(file) ? add(read_conv_problems(file, usual)) : add(read_problems(file, usual));
   return problems;
 }
 
@@ -351,24 +352,28 @@ void warn_of_model_path() {
   }
 }
 
-namespace {
-
-/// Says that choices are for a device that this machine does not have.
-void warn_of_absent_device(const Device& trained) {
-  std::string here = detect_cpu().name;
-  if (trained.kind == DeviceKind::gpu) {
-    here.clear();
-    for (const Device& gpu : detect_amd_gpus()) here += (here.empty() ? "" : ", ") + gpu.name;
-    try {
-      here += (here.empty() ? "" : ", ") + backend("cuda").device().name;
-    } catch (const Error&) {  // no NVIDIA GPU, or no module for it
-    }
-  }
-  if (here.find(trained.name) != std::string::npos) return;
+void warn_of_absent_device(const Device& trained, std::vector<std::string> here) {
+  if (std::ranges::find(here, trained.name) != here.end()) return;
+  std::ranges::sort(here);  // several backends may be of one device
+  here.erase(std::unique(here.begin(), here.end()), here.end());
   fmt::print(stderr,
              "kscout: warning: foreign_device: the model was trained on '{}' and its choices are for that "
              "device; this machine has {}\n",
-             trained.name, here.empty() ? "no GPU" : fmt::format("'{}'", here));
+             trained.name, here.empty() ? "no GPU" : fmt::format("'{}'", fmt::join(here, "', '")));
+}
+
+namespace {
+
+/// Names of this machine's devices of the kind.
+std::vector<std::string> devices_here(DeviceKind kind) {
+  if (kind != DeviceKind::gpu) return {detect_cpu().name};
+  std::vector<std::string> names;
+  for (const Device& gpu : detect_amd_gpus()) names.push_back(gpu.name);
+  try {
+    names.push_back(backend("cuda").device().name);
+  } catch (const Error&) {  // no NVIDIA GPU, or no module for it
+  }
+  return names;
 }
 
 }  // namespace
@@ -381,16 +386,18 @@ Selector selector_for(const std::string& model, const Signature& signature, Sele
   const bool limited = request.threads > 0;
   if (!model.empty() && !device_given && !limited) {
     Selector selector = Selector::load(model);
-    warn_of_absent_device(selector.device());
+    warn_of_absent_device(selector.device(), devices_here(selector.device().kind));
     return selector;
   }
-  if (!model.empty() && !device_given) request.device = model_device(model);
+  const bool for_its_own = !model.empty() && !device_given;
+  if (for_its_own) request.device = model_device(model);
   if (limited && request.device.kind == DeviceKind::gpu)
     fail(Errc::invalid_argument, "--threads {}: kernels on {} take no threads of the CPU; leave it out",
          request.threads, request.device.name);
   if (!model.empty()) request.devices = DevicePolicy::any;  // named by a person: their decision
   Selector selector = model.empty() ? Selector::find(signature.op, signature.dtype_a, request)
                                     : Selector::load(model, request);
+  if (for_its_own) warn_of_absent_device(request.device, devices_here(request.device.kind));
   for (const std::string& warning : selector.warnings()) fmt::print(stderr, "kscout: warning: {}\n", warning);
   return selector;
 }

@@ -98,6 +98,8 @@ inline constexpr const char* kUsualProvider =
 
 /// The element type that is meant for a device when nobody says one: fp32 on a CPU, bf16 on a GPU.
 DType usual_dtype(const Device& device);
+/// The same with a model: its own type where --device is left at auto.
+DType usual_dtype(const std::string& model, const std::string& device);
 
 /// --threads: most threads of one kernel on the CPU.
 CLI::Option* add_threads_option(CLI::App& verb, int& threads);
@@ -115,8 +117,8 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
-/// The problems of a file, GEMMs or convolutions, as written.
-std::vector<Problem> any_problems_of(const std::filesystem::path& file);
+/// The problems of a file, GEMMs or convolutions, as written; `usual`: the type of those that say none.
+std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual = DType::fp32);
 
 /// What `sweep --ck-build` is told; kscout hands the command on to kscout-lab, which writes the dataset.
 struct CkBuildFlags {
@@ -137,6 +139,9 @@ std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DT
 
 /// Warns on stderr of folders on KSCOUT_MODEL_PATH that are not there, for verbs that look for models.
 void warn_of_model_path();
+
+/// Warns on stderr of a model of a device that is none of `here`, which names this machine's.
+void warn_of_absent_device(const Device& trained, std::vector<std::string> here);
 
 /// Throws invalid_argument naming the nearest rule set.
 void check_rules(const std::string& provider, Op op, const std::string& rules);

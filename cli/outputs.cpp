@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/links.h"
 
 namespace kscout::cli {
 
@@ -26,6 +27,12 @@ constexpr std::string_view kStdout = "-";
 
 /// Options of all verbs that name a file to write.
 std::vector<const CLI::Option*>& out_options() {
+  static std::vector<const CLI::Option*> options;
+  return options;
+}
+
+/// Options of all verbs that name files to read.
+std::vector<const CLI::Option*>& in_options() {
   static std::vector<const CLI::Option*> options;
   return options;
 }
@@ -75,7 +82,7 @@ void check_folder(const Given& out) {
     fail(Errc::invalid_argument, "{} {}: is a folder; name a file", out.option->get_name(), out.value);
   }
   if (fs::exists(out.value, error)) return;
-  const fs::path parent = fs::path(out.value).parent_path(), folder = parent.empty() ? "." : parent;
+  const fs::path parent = behind_links(out.value).parent_path(), folder = parent.empty() ? "." : parent;
   if (!fs::is_directory(folder, error)) {
     fail(Errc::not_found, "{} {}: there is no folder '{}'; make it first", out.option->get_name(), out.value,
          folder.string());
@@ -84,6 +91,16 @@ void check_folder(const Given& out) {
     fail(Errc::device_failure, "{} {}: no file can be made in '{}': {}", out.option->get_name(), out.value,
          folder.string(), std::strerror(errno));
   }
+}
+
+/// The file that an option reads; empty when it names none.
+std::string read_by(const Given& one) {
+  constexpr std::string_view kRules = ".toml";  // --rules NAME, or FILE.toml[:SET]
+  if (one.option->get_name() == "--rules") {
+    const std::size_t at = one.value.find(kRules);
+    return at == std::string::npos ? std::string() : one.value.substr(0, at + kRules.size());
+  }
+  return std::ranges::find(in_options(), one.option) == in_options().end() ? std::string() : one.value;
 }
 
 /// A file that is read and written in one go would lose what the verb leaves out.
@@ -99,7 +116,7 @@ void check_other(const Given& out, const Given& other, bool other_is_written) {
          out.option->get_name(), other.option->get_name(),
          out.value == kStdout ? "standard output" : fmt::format("'{}'", out.value));
   }
-  if (is_same_file(out.value, other.value)) {
+  if (is_same_file(out.value, read_by(other))) {
     fail(Errc::invalid_argument,
          "{} {}: is the file that {} reads and would be overwritten; write to another",
          out.option->get_name(), out.value, other.option->get_name());
@@ -112,6 +129,11 @@ CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string
                             const std::string& help) {
   CLI::Option* const option = verb.add_option(name, file, help + " (-: standard output)");
   out_options().push_back(option);
+  return option;
+}
+
+CLI::Option* reads_file(CLI::Option* option) {
+  in_options().push_back(option);
   return option;
 }
 

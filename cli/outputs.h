@@ -21,6 +21,10 @@ namespace kscout::cli {
 CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string& file,
                             const std::string& help);
 
+/// Marks an option that names files to read, in a verb that writes others: none of them may be overwritten.
+/// --rules needs no mark.
+CLI::Option* reads_file(CLI::Option* option);
+
 /// Checks the options that were given before any work: the folders exist, no two options name one file, none
 /// names a file that the verb reads. Throws invalid_argument; not_found or device_failure for a folder.
 void prepare_outputs(const CLI::App& program);

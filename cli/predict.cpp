@@ -29,13 +29,9 @@ struct PredictOptions {
   Format format = Format::text;
 };
 
-/// The problem asked for; where nobody says an element type, that of the model, or the usual one of the
-/// device.
+/// The problem asked for.
 Problem asked_problem(const PredictOptions& options) {
-  const bool by_model = !options.model.empty() && options.family.device == "auto";
-  const DType usual = by_model ? Model::load(options.model).data().families.front().signature.dtype_a
-                               : usual_dtype(find_device(options.family.device));
-  return options.problem.any_problem(usual);
+  return options.problem.any_problem(usual_dtype(options.model, options.family.device));
 }
 
 Selector asked_selector(const PredictOptions& options, const Problem& problem) {
@@ -123,7 +119,8 @@ void predict(const PredictOptions& options) {
          "list with --problems FILE");
   }
   const auto problems =
-      options.file.empty() ? std::vector{asked_problem(options)} : any_problems_of(options.file);
+      options.file.empty() ? std::vector{asked_problem(options)}
+                           : any_problems_of(options.file, usual_dtype(options.model, options.family.device));
   Predictions predictions;
   std::map<std::pair<Op, DType>, Selector> selectors;  // a model is for one operation and type
   const auto selector_of = [&](const Problem& problem) -> const Selector& {

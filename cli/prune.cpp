@@ -85,7 +85,7 @@ void prune_verb(const PruneOptions& options) {
 
 void setup_prune(CLI::App& verb) {
   const auto options = std::make_shared<PruneOptions>();
-  verb.add_option("--data", options->data, "dataset of measurements")->required();
+  reads_file(verb.add_option("--data", options->data, "dataset of measurements"))->required();
   add_out_option(verb, "--out", options->out, "file of the rule set; then --rules FILE.toml takes it");
   const CLI::Range percent(0.0, 100.0);
   verb.add_option("--keep", options->keep,

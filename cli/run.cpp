@@ -91,11 +91,9 @@ Solver solver_of(const RunOptions& options, const Signature& signature, const Re
 /// Of a search path that leads nowhere, or a model of another device.
 void warn_of_model(const RunOptions& options, const Registry& registry) {
   if (options.model.empty()) return warn_of_model_path();
-  const Device trained = model_device(options.model);
-  const auto backends = registry.backends();
-  if (std::ranges::any_of(backends, [&](const auto& one) { return one->device().name == trained.name; }))
-    return;
-  fmt::print(stderr, "kscout: warning: {}\n", foreign_device_warning(trained, backends.front()->device()));
+  std::vector<std::string> here;
+  for (const auto& one : registry.backends()) here.push_back(one->device().name);
+  warn_of_absent_device(model_device(options.model), std::move(here));
 }
 
 /// The config that the rule set names for when nothing better is known.
@@ -133,16 +131,16 @@ auto solve_somewhere(const P& problem, Solver& solver) {
 void choose(ReadyConfig& one, const GemmProblem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
-  one.ran->choice = solution.choice;
   one.ran->form = solution.form;
   one.ran->has_form = true;
-  one.ran->backend = solution.backend;
+  keep_choice(problem, solution.choice, *solution.backend, *one.ran);
+  store_text(word(solution.choice.source), one.ran->source);
 }
 void choose(ReadyConfig& one, const ConvProblem& problem, Solver& solver) {
   ConvSolution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
-  one.ran->choice = solution.choice;
-  one.ran->backend = solution.backend;
+  keep_choice(problem, solution.choice, *solution.backend, *one.ran);
+  store_text(word(solution.choice.source), one.ran->source);
 }
 
 /// What somebody named, run as it is.
@@ -151,20 +149,16 @@ void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, 
   if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
   if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
     fail(Errc::unsupported, "{}: {}", print(problem), why);
-  one.ran->choice.config = config;
   one.ran->has_form = problem.op() == Op::gemm;
   if (one.ran->has_form) one.ran->form = direct_form(problem.gemm());
-  one.ran->backend = support.backend;
+  keep_choice(problem, {.config = config}, *support.backend, *one.ran);
   one.launch = support.backend->prepare(problem, config);
 }
 
 /// The selector's choice, or what the command line names.
 void make_ready(ReadyConfig& one, const std::string& name, const RunOptions& options, const Problem& problem,
                 Solver& solver) {
-  if (name == "auto") {
-    problem.visit([&](const auto& of) { choose(one, of, solver); });
-    return store_text(word(one.ran->choice.source), one.ran->source);
-  }
+  if (name == "auto") return problem.visit([&](const auto& of) { choose(one, of, solver); });
   const KernelConfig config = name == "default"
                                   ? default_config(options, solver.registry(), signature_of(problem))
                                   : named_config(name, problem);
@@ -347,19 +341,18 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
 }
 
 /// Of predictions by a model or by an earlier timing; analytic costs are no promise.
-void warn_of_far_times(const Problem& problem, std::span<const RanConfig> all, const Load& load) {
+void warn_of_far_times(std::span<const RanConfig> all, const Load& load) {
   for (const RanConfig& one : all) {
-    const ChoiceSource by = one.choice.decided_by;
+    const ChoiceSource by = one.decided_by;
     if (one.crashed() || (by != ChoiceSource::model && by != ChoiceSource::db)) continue;
     const double kernel_us = one.time.median - (std::isnan(one.copies_us) ? 0 : one.copies_us);
-    const double ratio = kernel_us / one.choice.time_us;
+    const double ratio = kernel_us / one.predicted_us;
     if (!(ratio > kFarFromPrediction || ratio < 1 / kFarFromPrediction)) continue;
-    const int threads = std::max(host_threads(one.choice.config), 1);
     fmt::print(stderr,
                "kscout: warning: {} took {:.4g} us, {:.3g} times the predicted {:.4g} us; likely cause: {}\n",
-               one.name(problem), kernel_us, ratio, one.choice.time_us,
+               one.name, kernel_us, ratio, one.predicted_us,
                ratio > 1
-                   ? likely_cause(load, threads)
+                   ? likely_cause(load, one.host_threads)
                    : "the prediction is of a disturbed or slower machine; kscout tune measures this one");
   }
 }
@@ -377,20 +370,19 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
   run_isolated(options, problem, registry, names, ran, report);
   for (const RanConfig& one : ran) {
     if (one.crashed() && troubles.failure.empty())
-      troubles.failure = fmt::format("{} {} on {}", one.name(problem), one.crash, print(problem));
+      troubles.failure = fmt::format("{} {} on {}", one.name, one.crash, print(problem));
     if (!one.wrong()) continue;
     troubles.wrong = true;
-    fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name(problem), print(problem),
-               one.where);
+    fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name, print(problem), one.where);
   }
   if (troubles.failure.empty()) troubles.failure = report.warnings;
   table.add(problem, ran);
   if (options.format == Format::text) {
-    fmt::print("{} on {}\n", print(problem), ran.front().backend->device().name);
+    fmt::print("{} on {}\n", print(problem), ran.front().device);
     table.print_rows(Format::text);
     std::fflush(stdout);  // of a list, each problem's results at once
   }
-  warn_of_far_times(problem, ran, report.load);
+  warn_of_far_times(ran, report.load);
 }
 
 void run_verb(const RunOptions& options) {

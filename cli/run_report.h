@@ -24,12 +24,16 @@
 namespace kscout::cli {
 
 /// What became of one --config: plain, since the process that runs kernels leaves it in shared memory for the
-/// one that prints.
+/// one that prints. The config stands here by name: what it points to may have been made in that process.
 struct RanConfig {
-  char source[16];  ///< who chose it
-  Choice choice;
-  Backend* backend;  ///< null: nothing was chosen
-  bool has_form;     ///< of a GEMM
+  char source[16];          ///< who chose it
+  char name[1024];          ///< of the config
+  ChoiceSource decided_by;  ///< of the selector's choice
+  double predicted_us;      ///< NaN: nobody predicted a time
+  int host_threads;         ///< of one run; 0: of a GPU
+  char device[128];         ///< on which it ran
+  Backend* backend;         ///< of the registry made before the process; null: nothing was chosen
+  bool has_form;            ///< of a GEMM
   Form form;
   double error;        ///< 1 = as wrong as float rounding may be
   char where[256];     ///< the first wrong element
@@ -44,9 +48,6 @@ struct RanConfig {
   double run_us() const { return crashed() ? Choice::unknown : time.median; }
   /// The problem as the kernel sees it.
   Problem as_run(const Problem& asked) const { return has_form ? Problem(form.problem) : asked; }
-  std::string name(const Problem& asked) const {
-    return backend ? Selector::name(as_run(asked), choice) : std::string("-");
-  }
 };
 static_assert(std::is_trivially_copyable_v<RanConfig>);
 
@@ -56,6 +57,17 @@ void store_text(std::string_view text, char (&to)[N]) {
   const std::size_t length = std::min(text.size(), N - 1);
   std::memcpy(to, text.data(), length);
   to[length] = 0;
+}
+
+/// Keeps what was chosen; the form stands in `ran` already.
+inline void keep_choice(const Problem& asked, const Choice& choice, Backend& backend, RanConfig& ran) {
+  const Device& device = backend.device();
+  store_text(Selector::name(ran.as_run(asked), choice), ran.name);
+  store_text(device.name, ran.device);
+  ran.decided_by = choice.decided_by;
+  ran.predicted_us = choice.time_us;
+  ran.host_threads = device.kind == DeviceKind::gpu ? 0 : std::max(host_threads(choice.config), 1);
+  ran.backend = &backend;
 }
 
 /// What the process that runs kernels says of all configs together.
@@ -80,12 +92,12 @@ class RunTable {
       const double us = one.run_us();
       const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
       const std::string_view verified = one.crashed() ? "crashed" : one.wrong() ? "wrong" : "ok";
-      rows_.push_back({text(print(problem)), text(one.name(problem)),
-                       text(one.source[0] ? one.source : "named"), text(std::string(verified)), number(us, 5),
+      rows_.push_back({text(print(problem)), text(one.name), text(one.source[0] ? one.source : "named"),
+                       text(std::string(verified)), number(us, 5),
                        number(one.crashed() ? Choice::unknown : 100 * one.time.spread, 2),
                        number(static_cast<std::int64_t>(one.crashed() ? 0 : one.time.count)),
                        number(flop_count(problem) / us / 1e3, 5), number(speedup, 3),
-                       number(one.choice.time_us, 5), text(one.backend->name()), flag(one.padded()),
+                       number(one.predicted_us, 5), text(one.backend->name()), flag(one.padded()),
                        text(as_run == problem ? "as asked" : print(as_run)),
                        number(one.crashed() ? Choice::unknown : one.copies_us, 4), text("")});
       as_asked_ = as_asked_ && !one.padded() && as_run == problem;

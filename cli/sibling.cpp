@@ -1,6 +1,7 @@
 #include "sibling.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -45,11 +46,6 @@ std::vector<std::string> missing_libraries(const std::filesystem::path& program)
   return missing;
 }
 
-std::string active_python() {
-  const char* const named = std::getenv("KSCOUT_PYTHON");
-  return named && *named ? named : "python3";
-}
-
 /// Where a Python keeps the libraries of its wheels; empty when it has none, or cannot be started.
 std::vector<std::string> folders_of_wheels(const std::string& python) {
   constexpr double kMostSeconds = 20;
@@ -73,6 +69,19 @@ void search_first(const std::vector<std::string>& folders) {
 }
 
 }  // namespace
+
+std::string active_python() {
+  const char* const named = std::getenv("KSCOUT_PYTHON");
+  return named && *named ? named : "python3";
+}
+
+std::string shell_word(std::string_view text) {
+  const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+=:,@", c); };
+  if (!text.empty() && std::ranges::all_of(text, plain)) return std::string(text);
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + '\'';
+}
 
 int start_sibling(char** argv) {
   release_stdout();

@@ -16,6 +16,7 @@
 #include "core/log.h"
 #include "core/one_line.h"
 #include "options.h"
+#include "sibling.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -43,13 +44,6 @@ try:
 except duckdb.Error as error:
     sys.exit(str(error))
 )";
-
-/// A word of a shell's command line.
-std::string shell_quoted(std::string_view text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
-}
 
 /// A text in SQL.
 std::string sql_quoted(std::string_view text) {
@@ -88,17 +82,15 @@ std::string view_of(const std::vector<std::string>& files) {
 
 /// The command that answers; throws not_found where DuckDB is not installed.
 std::string command_for(const std::string& view, const std::string& query) {
-  if (is_on_path("duckdb")) return fmt::format("duckdb -json -c {}", shell_quoted(view + "; " + query));
-  const std::string environment_python = environment("VIRTUAL_ENV") + "/bin/python";
-  for (const std::string& python : {environment_python, std::string("python3")}) {
-    const std::string has_duckdb = shell_quoted(python) + " -c 'import duckdb' >/dev/null 2>&1";
-    if (std::system(has_duckdb.c_str()) != 0) continue;
-    return fmt::format("{} -c {} {} {}", shell_quoted(python), shell_quoted(kPython), shell_quoted(view),
-                       shell_quoted(query));
-  }
+  if (is_on_path("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
+  const std::string python = shell_word(active_python());
+  const std::string has_duckdb = python + " -c 'import duckdb' >/dev/null 2>&1";
+  if (std::system(has_duckdb.c_str()) == 0)
+    return fmt::format("{} -c {} {} {}", python, shell_word(kPython), shell_word(view), shell_word(query));
   fail(Errc::not_found,
        "DuckDB answers queries, and neither its program nor its Python package is here: install the program "
-       "duckdb (duckdb.org), or: python3 -m pip install duckdb");
+       "duckdb (duckdb.org), or: {} -m pip install duckdb (KSCOUT_PYTHON names another Python)",
+       active_python());
 }
 
 std::string output_of(const std::string& command) {
@@ -147,9 +139,9 @@ void setup_sql(CLI::App& verb) {
   verb.add_option("files", options->files, "datasets, .parquet or .csv")->required();
   add_format_option(verb, options->format);
   verb.footer(
-      "Columns: docs/formats/dataset.md. Needs the program duckdb or its Python package (in VIRTUAL_ENV, or "
-      "of\n"
-      "python3).\n\n"
+      "Columns: docs/formats/dataset.md. Needs the program duckdb or its Python package (of the "
+      "Python\n"
+      "in KSCOUT_PYTHON, else of python3).\n\n"
       "examples\n"
       "  kscout sql \"SELECT config, count(*) AS rows FROM data GROUP BY config ORDER BY rows DESC LIMIT 5\" "
       "data.parquet\n"

@@ -23,6 +23,9 @@ Truth read_truth(const std::string& file, const Problem& problem) {
 }
 
 MeasuredBests read_bests(const std::string& path) {
+  if (path.ends_with(".csv"))
+    fail(Errc::invalid_argument, "{}: CSV names no device; turn it into a dataset by kscout dataset import",
+         path);
   const MeasurementTable table = std::filesystem::is_directory(path) ? read_sweep(path) : read_dataset(path);
   MeasuredBests bests{.device = table.device, .metadata = table.metadata, .best = {}};
   const auto rows = counted_rows(table);

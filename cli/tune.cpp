@@ -3,7 +3,6 @@
 /// on all that was ever measured, evaluates it on held-out problems and installs it where it is no worse than
 /// the model before.
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -34,6 +33,7 @@
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "progress_line.h"
+#include "sibling.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
 #include "train/train.h"
@@ -367,15 +367,6 @@ TrainingResult train_on(const MeasurementTable& training, const TuneOptions& opt
                  if (signal_came()) end_interrupted(kept);
                  line(text);
                });
-}
-
-/// A word of a command line that a shell takes as it is.
-std::string shell_word(const std::string& text) {
-  const auto plain = [](unsigned char c) { return std::isalnum(c) || std::strchr("/._-+=:,@", c); };
-  if (!text.empty() && std::ranges::all_of(text, plain)) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + '\'';
 }
 
 /// Both models on the problems that neither was trained on.

@@ -364,9 +364,10 @@ void validate(const ValidateOptions& options) {
 void setup_validate(CLI::App& verb) {
   const auto options = std::make_shared<ValidateOptions>();
   add_word_option(verb, "--mode", options->mode, "what the model is judged by");
-  verb.add_option("--model", options->model, "model folder or .ksf file");
-  verb.add_option("--data", options->data,
-                  "oracle, training-shapes: a dataset, or with --from a file of the CK Tile tools");
+  reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
+  reads_file(
+      verb.add_option("--data", options->data,
+                      "oracle, training-shapes: a dataset, or with --from a file of the CK Tile tools"));
   check_words<ImportFormat>(
       verb.add_option("--from", options->from,
                       "what --data is: ck-csv|ck-log|ck-json|ck-profiler|parquet (default: a dataset)"));
@@ -375,19 +376,19 @@ void setup_validate(CLI::App& verb) {
       "--dtype", options->dtype,
       "element type, where --from does not tell (fp16) or for sets of --problems (the model's)"));
   verb.add_option("--device", options->device, "with --from, or CSV: the device that was measured");
-  verb.add_option(
+  reads_file(verb.add_option(
       "--predictions", options->predictions,
       "oracle: a CSV of predictions (problem_idx, kernel_name, rank) instead of a model; --data is then an "
-      "oracle CSV with problem_idx");
+      "oracle CSV with problem_idx"));
   add_word_option(verb, "--pool", options->how.pool, "oracle: where picks come from");
   verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
   verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
       ->capture_default_str();
-  verb.add_option(
+  reads_file(verb.add_option(
       "--library", options->library,
       "hardware, training-shapes: execute the kernels of a library, by its index file; convolutions "
-      "run in libraries only");
-  verb.add_option("--problems", options->problems, "hardware: sets or files");
+      "run in libraries only"));
+  reads_file(verb.add_option("--problems", options->problems, "hardware: sets or files"));
   check_words<Layout>(
       verb.add_option("--layout", options->layouts, "hardware: layouts of each size, comma-separated")
           ->delimiter(','));

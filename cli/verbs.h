@@ -41,7 +41,7 @@ inline constexpr VerbInfo kVerbs[] = {
     {"compare", "two models or tables of picks, with acceptance criteria", Program::lab},
     {"predict", "ranked configs of a problem or a file of problems", Program::kscout},
     {"search", "the best of many configs by a model, evaluating few", Program::kscout},
-    {"run", "select, execute, verify and time one problem", Program::kscout},
+    {"run", "select, execute, verify and time problems", Program::kscout},
     {"generate", "sources of kernel libraries, and their building", Program::kscout},
     {"export", "a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
     {"db", "decisions that applications found by timing: list, export, import, prune", Program::kscout},

@@ -283,7 +283,12 @@ void bind_running(nb::class_<T>& type) {
       nb::arg("problem"), nb::kw_only(), nb::arg("space") = nb::none(),
       "Bytes besides the operands that run() uses for this problem; `space` as for get_solution.");
   type.def_prop_ro(
-      "warnings", [](T& self) { return dispatcher_of(self).warnings(); },
+      "warnings",
+      [](T& self) {
+        Dispatcher& dispatcher = dispatcher_of(self);
+        const nb::gil_scoped_release unlocked;  // it waits for runs, which may wait for Python's lock
+        return dispatcher.warnings();
+      },
       "What a person should know: decisions that could not be written to `db`.");
 }
 

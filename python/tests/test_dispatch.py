@@ -300,3 +300,35 @@ def test_python_goes_on_while_a_kernel_runs(registry):
         stop.set()
         counter.join()
     assert after > before
+
+
+def test_python_goes_on_while_warnings_wait_for_a_run(registry):
+    a, b, turns, stop = matrix(1024, 1024), matrix(1024, 1024, "c"), [], threading.Event()
+    registry.matmul(a, b)  # selected and made ready
+
+    def count():
+        while not stop.is_set():
+            turns.append(1)
+            time.sleep(0)
+
+    def compute():
+        while not stop.is_set():
+            registry.matmul(a, b, np.empty((1024, 1024), np.float32))
+
+    interval = sys.getswitchinterval()
+    threads = [threading.Thread(target=work) for work in (count, compute)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.05)  # a run has begun
+    try:
+        sys.setswitchinterval(100)  # from here on the others run only when this one lets go of Python's lock
+        before = len(turns)
+        for _ in range(20):
+            assert registry.warnings == []
+        after = len(turns)
+    finally:
+        sys.setswitchinterval(interval)
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert after > before

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -14,6 +15,7 @@
 #include <zlib.h>
 
 #include "core/fail.h"
+#include "core/links.h"
 #include "core/names.h"
 
 namespace kscout {
@@ -41,18 +43,9 @@ std::size_t known_bytes(int fd) {
   return std::min(static_cast<std::size_t>(about.st_size), kMostFileBytes);
 }
 
-/// Where the links of a path lead; the last one may name a file that is not there yet.
-std::filesystem::path behind_links(std::filesystem::path file) {
-  constexpr int kMostLinks = 40;  // as the system follows
-  std::error_code error;
-  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++links) {
-    if (links == kMostLinks) {
-      errno = ELOOP;
-      fail_io("write", file);
-    }
-    file = file.parent_path() / std::filesystem::read_symlink(file, error);  // of an absolute one only that
-  }
-  return file;
+/// /proc/PID/fd and /proc/PID/task/TID/fd hold a link for each open descriptor.
+bool is_descriptor_folder(const std::filesystem::path& folder) {
+  return folder.filename() == "fd" && folder.string().starts_with("/proc/");
 }
 
 /// A file of this process beside its target, gone when this object goes unless it was renamed.
@@ -80,6 +73,28 @@ class PartFile {
 };
 
 }  // namespace
+
+std::filesystem::path behind_links(std::filesystem::path file) {
+  constexpr int kMostLinks = 40;  // as the system follows
+  std::error_code error;
+  for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++links) {
+    if (links == kMostLinks) {
+      errno = ELOOP;
+      fail_io("write", file);
+    }
+    const auto folder = std::filesystem::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
+    if (is_descriptor_folder(folder)) return folder / file.filename();
+    file = file.parent_path() / std::filesystem::read_symlink(file, error);  // of an absolute one only that
+  }
+  return file;
+}
+
+std::optional<int> named_descriptor(const std::filesystem::path& file) {
+  if (!is_descriptor_folder(file.parent_path())) return std::nullopt;
+  if (!file.string().starts_with(fmt::format("/proc/{}/", getpid())))
+    fail(Errc::invalid_argument, "{}: is a descriptor of another process; name a file", file.string());
+  return std::atoi(file.filename().c_str());
+}
 
 bool is_absent(const std::filesystem::path& file) noexcept {
   std::error_code ignored;
@@ -120,8 +135,10 @@ void write_file_atomically(const std::filesystem::path& file, std::string_view b
     if (out.fd < 0) fail_io("open", file);
     return write_bytes(out.fd, bytes, file);
   }
-  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);  // a rename needs the folder only
   const std::filesystem::path target = behind_links(file);
+  // Whoever opened it may have put text in it before, and may read or write on.
+  if (const auto descriptor = named_descriptor(target)) return write_bytes(*descriptor, bytes, file);
+  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);  // a rename needs the folder only
   const PartFile part(target);
   part.fill(bytes, there ? &old : nullptr);
   if (rename(part.path(), target.c_str()) != 0) fail_io("write", file);

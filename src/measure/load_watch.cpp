@@ -70,8 +70,12 @@ Load LoadWatch::seen() const {
 
 std::string likely_cause(const Load& load, int threads) {
   constexpr double kBusy = 0.2;  // of one CPU
+  if (threads == 0)
+    return "unknown, since the GPU's load was not watched; time it while nothing else uses the GPU";
   if (load.throttled)
-    return "the cgroup's CPU quota stopped the process; allow fewer threads (--threads) or raise the quota";
+    return "the CPU quota stopped processes of this cgroup meanwhile; allow fewer threads (--threads) or "
+           "raise "
+           "the quota";
   if (load.others > kBusy && threads > 1 && load.others + threads > load.cpus + kBusy) {
     return fmt::format(
         "other processes kept {:.2g} of {:.0f} CPUs busy, and the kernel waits for all of its {} threads; "

@@ -17,7 +17,7 @@ namespace kscout {
 struct Load {
   double cpus = 0;    ///< that this process may use
   double others = 0;  ///< of these, how many other processes kept busy on average; NaN = too short to say
-  bool throttled = false;  ///< the cgroup's CPU quota stopped this process
+  bool throttled = false;  ///< the cgroup's CPU quota stopped processes of it
 };
 
 class LoadWatch {
@@ -38,7 +38,8 @@ class LoadWatch {
   Counters start_;
 };
 
-/// What most likely made a kernel of so many threads slower than predicted, with the remedy.
+/// What most likely made a kernel slower than predicted, with the remedy. `threads`: of the kernel on the
+/// CPU; 0 for a GPU, whose load nobody watched.
 std::string likely_cause(const Load& load, int threads);
 
 /// A time this many times its prediction, or its prediction this many times the time, is worth a warning.

@@ -54,15 +54,21 @@ std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 
 /// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of
 /// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Empty lines and lines that
-/// start with '#' are skipped. Throws not_found, or corrupt_data with the file and the line.
-std::vector<GemmProblem> read_problems(const std::filesystem::path& file);
+/// start with '#' are skipped. `usual`: the element type of problems that say none. Throws not_found, or
+/// corrupt_data with the file and the line.
+std::vector<GemmProblem> read_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 /// The same from text; `source` names it in errors.
-std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source);
+std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source,
+                                        DType usual = DType::fp32);
 
 /// The same for convolutions: one-line forms, or a table with ConvProblem's field names (op, n, c, k, h, w,
 /// y, x required).
-std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file);
-std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source);
+std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file, DType usual = DType::fp32);
+std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source,
+                                             DType usual = DType::fp32);
+
+/// Whether a problem's one-line form says an element type.
+bool says_dtype(std::string_view one_line);
 
 /// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
 /// Throws not_found.

@@ -7,6 +7,8 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/names.h"
+#include "core/one_line.h"
 #include "problems/problem_sets.h"
 
 namespace kscout {
@@ -61,26 +63,28 @@ struct Kind;
 template <>
 struct Kind<GemmProblem> {
   static constexpr std::string_view required[] = {"m", "n", "k"};
+  static constexpr std::size_t size_parts = 1;  // gemm:MxNxK
   static bool is_line(std::string_view line) { return line.starts_with("gemm"); }
   static GemmProblem parse_line(std::string_view line) { return parse_problem(line); }
   static GemmProblem start(Op /*op*/, DType dtype, Layout /*layout*/) { return make_gemm(-1, -1, -1, dtype); }
-  static GemmProblem plain_sizes(std::string_view line) {
+  static GemmProblem plain_sizes(std::string_view line, DType dtype) {
     const auto cells = line.find_first_of("xX") == std::string_view::npos ? cells_of(line) : crossed(line);
     if (cells.size() != 3) {
       fail(Errc::corrupt_data, "'{}': write gemm:MxNxK..., MxNxK, m,n,k, or a CSV table with a header", line);
     }
     return make_gemm(parse_field<std::int64_t>("m", cells[0]), parse_field<std::int64_t>("n", cells[1]),
-                     parse_field<std::int64_t>("k", cells[2]));
+                     parse_field<std::int64_t>("k", cells[2]), dtype);
   }
 };
 
 template <>
 struct Kind<ConvProblem> {
   static constexpr std::string_view required[] = {"op", "n", "c", "k", "h", "w", "y", "x"};
+  static constexpr std::size_t size_parts = 2;  // conv_fwd:NxCxHxW:KxYxX
   static bool is_line(std::string_view line) { return is_conv_line(line); }
   static ConvProblem parse_line(std::string_view line) { return parse_conv_problem(line); }
   static ConvProblem start(Op op, DType dtype, Layout layout) { return make_conv(op, dtype, layout); }
-  static ConvProblem plain_sizes(std::string_view line) {
+  static ConvProblem plain_sizes(std::string_view line, DType /*dtype*/) {
     fail(Errc::corrupt_data, "'{}': write conv_fwd:NxCxHxW:KxYxX..., or a CSV table with a header", line);
   }
 };
@@ -89,6 +93,8 @@ struct Kind<ConvProblem> {
 template <class P>
 class ProblemReader {
  public:
+  explicit ProblemReader(DType usual) : usual_(usual) {}
+
   P read(std::string_view line) const {
     if (!columns_.empty()) {
       const auto cells = cells_of(line);
@@ -97,8 +103,16 @@ class ProblemReader {
       }
       return from_cells(cells);
     }
-    if (Kind<P>::is_line(line)) return Kind<P>::parse_line(line);
-    const P problem = Kind<P>::plain_sizes(line);
+    if (Kind<P>::is_line(line)) {
+      if (says_dtype(line) || usual_ == DType::fp32) return Kind<P>::parse_line(line);
+      std::size_t sizes_end = line.find(':');
+      for (std::size_t part = 0; part < Kind<P>::size_parts && sizes_end < line.size(); ++part)
+        sizes_end = std::min(line.find(':', sizes_end + 1), line.size());
+      if (sizes_end > line.size()) return Kind<P>::parse_line(line);  // which says what is wrong
+      return Kind<P>::parse_line(
+          fmt::format("{}:{}{}", line.substr(0, sizes_end), word(usual_), line.substr(sizes_end)));
+    }
+    const P problem = Kind<P>::plain_sizes(line, usual_);
     check(problem);
     return problem;
   }
@@ -138,7 +152,10 @@ class ProblemReader {
       const auto cell = cell_of(cells, column);
       return cell.empty() ? otherwise : parse<E>(cell);
     };
-    P problem = Kind<P>::start(word_of("op", Op::conv_fwd), word_of("dtype", DType::fp32),
+    bool typed = false;  // by a column of a single operand: then the others are as if nothing was said
+    for (std::size_t i = 0; i < cells.size(); ++i)
+      typed = typed || (columns_[i].starts_with("dtype_") && !cells[i].empty());
+    P problem = Kind<P>::start(word_of("op", Op::conv_fwd), word_of("dtype", typed ? DType::fp32 : usual_),
                                word_of("layout", Layout::nhwgc));
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (columns_[i] != "dtype" && !cells[i].empty()) set_field(problem, columns_[i], cells[i]);
@@ -148,6 +165,7 @@ class ProblemReader {
   }
 
   std::vector<std::string> columns_;
+  DType usual_;
 };
 
 /// Calls use(line, number) for the lines that hold something, in order, until it returns false.
@@ -165,8 +183,8 @@ void for_each_line(std::string_view text, F&& use) {
 }
 
 template <class P>
-std::vector<P> parse_kind(std::string_view text, std::string_view source) {
-  ProblemReader<P> reader;
+std::vector<P> parse_kind(std::string_view text, std::string_view source, DType usual) {
+  ProblemReader<P> reader(usual);
   std::vector<P> problems;
   bool first = true;
   for_each_line(text, [&](std::string_view line, std::size_t number) {
@@ -196,11 +214,17 @@ std::string text_of(const std::filesystem::path& file) {
 
 }  // namespace
 
-std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source) {
-  return parse_kind<GemmProblem>(text, source);
+std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source, DType usual) {
+  return parse_kind<GemmProblem>(text, source, usual);
 }
-std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source) {
-  return parse_kind<ConvProblem>(text, source);
+std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source, DType usual) {
+  return parse_kind<ConvProblem>(text, source, usual);
+}
+
+bool says_dtype(std::string_view one_line) {
+  return std::ranges::any_of(split(one_line, ':'), [](std::string_view part) {
+    return part.starts_with("dtype_") || find_word(part, EnumWords<DType>::words);
+  });
 }
 
 bool holds_conv_problems(const std::filesystem::path& file) {
@@ -214,11 +238,11 @@ bool holds_conv_problems(const std::filesystem::path& file) {
   return conv;
 }
 
-std::vector<GemmProblem> read_problems(const std::filesystem::path& file) {
-  return parse_problems(text_of(file), file.string());
+std::vector<GemmProblem> read_problems(const std::filesystem::path& file, DType usual) {
+  return parse_problems(text_of(file), file.string(), usual);
 }
-std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file) {
-  return parse_conv_problems(text_of(file), file.string());
+std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file, DType usual) {
+  return parse_conv_problems(text_of(file), file.string(), usual);
 }
 
 }  // namespace kscout

@@ -147,6 +147,9 @@ TEST(LoadWatch, NamesTheLikelyCauseOfASlowKernel) {
   EXPECT_NE(likely_cause({.cpus = 2, .others = 0, .throttled = true}, 2).find("CPU quota"),
             std::string::npos);
   EXPECT_NE(likely_cause({.cpus = 2, .others = 0}, 2).find("nothing else ran"), std::string::npos);
+  const std::string of_gpu = likely_cause({.cpus = 2, .others = 2, .throttled = true}, 0);
+  EXPECT_NE(of_gpu.find("the GPU's load was not watched"), std::string::npos) << of_gpu;
+  EXPECT_EQ(of_gpu.find("CPU"), std::string::npos) << of_gpu;
   EXPECT_NE(likely_cause({.cpus = 2, .others = std::nan("")}, 2).find("too short"), std::string::npos);
 }
 

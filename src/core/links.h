@@ -1,0 +1,20 @@
+#pragma once
+/// \file
+/// Where the symbolic links of a path lead; the functions are in files.cpp.
+///
+///     check_folder(behind_links("latest.json").parent_path());
+#include <filesystem>
+#include <optional>
+
+namespace kscout {
+
+/// The path behind all links; the last one may name a file that is not there yet. A name of an open
+/// descriptor
+/// (/dev/fd/3, /proc/self/fd/3) stays as it is. Throws device_failure for a ring of links.
+std::filesystem::path behind_links(std::filesystem::path file);
+
+/// The descriptor of this process that a path of behind_links names. Throws invalid_argument for a descriptor
+/// of another process.
+std::optional<int> named_descriptor(const std::filesystem::path& file);
+
+}  // namespace kscout
