@@ -111,7 +111,6 @@ Json problem_json(const ModelEvaluation& e, const ProblemResult& r) {
   return json;
 }
 
-
 }  // namespace
 
 std::string reproduce_command(const ModelEvaluation& evaluation, const ProblemResult& result) {
