@@ -141,13 +141,15 @@ std::vector<Signature> family_signatures(std::string_view provider_name) {
   return signatures;
 }
 
+/// Made before any thread: a fork would leave a static that another thread is making unfinished for ever.
+static ForkMutex reading_family_files(ForkLevel::files);
+
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
-  static ForkMutex mutex(ForkLevel::files);
-  static std::map<const ConfigSpace*, FamilyFile> files;
   const ConfigSpace& space = provider(provider_name).space(op);
   const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
   const std::vector<Rule> of_members = members_serve_rules(provider_name, op);  // reads files itself
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(reading_family_files);
+  static std::map<const ConfigSpace*, FamilyFile> files;
   const auto known = files.find(&space);
   if (known != files.end()) return known->second;
   if (!find_word(file, embedded_file_names("families/"))) {

@@ -91,10 +91,12 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
 
 std::vector<std::string> Schema::names() { return schema_names(); }
 
+/// Made before any thread: a fork would leave a static that another thread is making unfinished for ever.
+static ForkMutex compiling_schemas(ForkLevel::files);
+
 const Schema& Schema::find(std::string_view name) {
-  static ForkMutex guard(ForkLevel::files);
+  const std::lock_guard lock(compiling_schemas);
   static std::map<std::string, Schema, std::less<>> compiled;
-  const std::lock_guard lock(guard);
   if (const auto known = compiled.find(name); known != compiled.end()) return known->second;
   return compiled.emplace(name, Schema(catalogue_schema_data(name))).first->second;
 }

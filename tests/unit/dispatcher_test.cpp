@@ -252,6 +252,8 @@ TEST(Dispatcher, ForksWhileOtherThreadsAreInside) {
   const GemmProblem large = make_gemm(96, 96, 96);
   const KernelConfig config = pool ? two_threads(large) : dispatcher.get_solution(large).choice.config;
   ASSERT_NE(config.space, nullptr);
+  GemmOperands first;
+  first.make(large, 7);  // the numbers that fill operands are no part of a dispatcher, and made on first use
   std::atomic<bool> stop = false;
   std::vector<std::thread> threads;
   for (int t = 0; t < 3; ++t) {
