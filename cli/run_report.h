@@ -73,7 +73,7 @@ inline void keep_choice(const Problem& asked, const Choice& choice, Backend& bac
 /// What the process that runs kernels says of all configs together.
 struct RunReport {
   std::int32_t running = -1;  ///< position of the config whose code runs; -1: none of them
-  bool warned = false;        ///< of the model, which is told once
+  bool warned = false;        ///< a warning about the model was printed; once is enough
   bool failed = false;        ///< it ended with this error
   Errc code = Errc::device_failure;
   char message[2048] = "";

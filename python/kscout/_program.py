@@ -17,7 +17,7 @@ _CODES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}  # for a program
 
 
 def _environment():
-    """The program looks for Arrow and LightGBM in this Python, unless KSCOUT_PYTHON names another."""
+    """The program searches for Arrow and LightGBM in this Python, unless KSCOUT_PYTHON names another."""
     return {"KSCOUT_PYTHON": sys.executable, **os.environ}
 
 

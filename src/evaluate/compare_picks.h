@@ -24,9 +24,9 @@ struct JudgedPick {
 std::vector<JudgedPick> judged_picks(const Evaluation& evaluation);
 
 /// The first choices of a file: per-problem tables and predictions of `evaluate` and `validate`, or
-/// per-problem tables in the public CK Tile tools' columns. Efficiencies are in percent; fractions, which
-/// earlier versions wrote, are told by the columns `pick_coarse` and `coarse` that these tables lack and by
-/// no value above 1. Throws not_found, corrupt_data.
+/// per-problem tables in the public CK Tile tools' columns. Efficiencies are in percent; a table of
+/// an earlier version holds fractions: it lacks the columns `pick_coarse` and `coarse`, and no value is above
+/// 1. Throws not_found, corrupt_data.
 std::vector<JudgedPick> read_picks(const std::filesystem::path& file);
 
 /// What a new model may lose. The numbers are those of the public tools, which write "%" without saying of

@@ -64,7 +64,7 @@ std::string short_text(const Json& value) {
 }
 
 /// Where two values of a key first differ: "protocol.rounds is 10, yours 24", "problems has 40 entries, yours
-/// 80". What is long is told apart by its first entry that differs, since its beginnings may be equal.
+/// 80". Of long values, the first entry that differs is named, since their beginnings may be equal.
 std::string difference(const std::string& name, const Json& there, const Json& mine) {
   if (there.is_object() && mine.is_object()) {
     for (const auto& [key, value] : mine.items()) {
