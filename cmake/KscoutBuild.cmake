@@ -58,36 +58,47 @@ if(NOT KSCOUT_SANITIZE)
   add_compile_definitions(FMT_CONSTEVAL=)  # format strings are checked at compile time in the sanitizers' builds alone: it takes long
 endif()
 
-# kscout_stages(TARGET FOLDERS...): the sources of these folders (not of folders below them), several to a compiler call: most
-# of a small source's time goes to headers. Sources whose names say an instruction set or an entry point (*_main.cpp) are left
-# to the caller.
+# Several sources go to one compiler call: most of a small source's time goes to headers. Local names must therefore differ
+# within a group: the folders of one argument of kscout_stages, or all sources of a program. A group of more than
+# KSCOUT_UNITY_BYTES becomes several calls. -DKSCOUT_UNITY_BYTES=100000000 compiles each group in one call and so shows every
+# clash of names that a change of sizes could bring about.
 option(KSCOUT_UNITY "Compile several sources in one go; OFF rebuilds less after an edit" ON)
-set(KSCOUT_UNITY_BYTES 110000)  # of sources in one compiler call: enough to share headers, few enough for all processors
+set(KSCOUT_UNITY_BYTES 110000 CACHE STRING "Most bytes of sources in one compiler call")
+
+# kscout_stages(TARGET "FOLDERS..." "FOLDERS..."): compiles the sources of these folders (not of folders below them), each
+# argument a group. Sources whose names say an instruction set or an entry point (*_main.cpp) are left to the caller.
 function(kscout_stages target)
-  foreach(folder ${ARGN})
-    file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+  foreach(folders ${ARGN})
+    separate_arguments(group UNIX_COMMAND "${folders}")
+    set(sources)
+    foreach(folder ${group})
+      file(GLOB found CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cpp)
+      list(APPEND sources ${found})
+    endforeach()
     list(FILTER sources EXCLUDE REGEX "_(scalar|avx[^/]*|main)\\.cpp$")
-    list(APPEND all ${sources})
+    list(GET group 0 name)
+    target_sources(${target} PRIVATE ${sources})
+    kscout_unite(${target} ${name} ${sources})
   endforeach()
-  target_sources(${target} PRIVATE ${all})
-  kscout_unite(${target} part ${all})
 endfunction()
 
-# kscout_unite(TARGET NAME SOURCES...): compiles these sources of TARGET together, in calls of about equal size.
+# kscout_unite(TARGET GROUP SOURCES...): compiles these sources of TARGET as one group, in calls of about equal size.
 function(kscout_unite target name)
-  set(most ${KSCOUT_UNITY_BYTES})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${KSCOUT_UNITY} UNITY_BUILD_MODE GROUP)
-  set(bytes 0)
-  set(group 0)
+  set(all 0)
   foreach(source ${ARGN})
     cmake_path(ABSOLUTE_PATH source NORMALIZE)
     file(SIZE ${source} size)
-    math(EXPR bytes "${bytes} + ${size}")
-    if(bytes GREATER most)
-      math(EXPR group "${group} + 1")
-      set(bytes ${size})
-    endif()
-    string(MAKE_C_IDENTIFIER "${name}_${group}" id)
+    math(EXPR all "${all} + ${size}")
+  endforeach()
+  math(EXPR calls "(${all} + ${KSCOUT_UNITY_BYTES} - 1) / ${KSCOUT_UNITY_BYTES}")
+  set(before 0)
+  foreach(source ${ARGN})
+    cmake_path(ABSOLUTE_PATH source NORMALIZE)
+    file(SIZE ${source} size)
+    math(EXPR call "(${before} + ${size} / 2) * ${calls} / ${all}")
+    math(EXPR before "${before} + ${size}")
+    string(MAKE_C_IDENTIFIER "${name}_${call}" id)
     set_property(SOURCE ${source} PROPERTY UNITY_GROUP ${id})
   endforeach()
 endfunction()
@@ -95,5 +106,5 @@ endfunction()
 # kscout_unite_target(TARGET): the same for all C++ sources of TARGET.
 function(kscout_unite_target target)
   get_target_property(sources ${target} SOURCES)
-  kscout_unite(${target} part ${sources})
+  kscout_unite(${target} all ${sources})
 endfunction()

@@ -11,7 +11,6 @@ namespace kscout {
 
 namespace {
 
-constexpr double kMostProducts = 1 << 19;   // up to here every element is compared
 constexpr double kDrawnProducts = 1 << 20;  // of the elements that are compared one by one, all together
 constexpr double kLeastDrawn = 8, kMostDrawn = 4096;
 

@@ -18,6 +18,8 @@
 
 namespace kscout {
 
+constexpr double kMostProducts = 1 << 19;  ///< up to here every element is compared
+
 /// sum term(i), i below count, in eight lanes: a fixed order, and the compiler may use vectors for it.
 template <class F>
 double lane_sum(std::int64_t count, F&& term) {

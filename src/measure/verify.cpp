@@ -14,7 +14,6 @@ namespace kscout {
 
 namespace {
 
-constexpr double kMostProducts = 1 << 19;  // up to here every element is compared
 constexpr int kRandomElements = 12;
 constexpr int kRandomNonlinear = 200;  // where rows cannot be checked
 

@@ -1,5 +1,6 @@
 #include <array>
 
+#include <kscout/conv_problem.h>
 #include <kscout/provider.h>
 
 #include "core/fail.h"

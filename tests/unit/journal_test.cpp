@@ -152,15 +152,15 @@ TEST(Journal, WhatWasOpenWhenTheMachineRestartedCountsAsADeath) {
   EXPECT_EQ(parse(text + join({"Ebudget"})).last_end, "budget");
 }
 
-constexpr Axis kAxes[] = {{"number", "1", "a number"}};
-constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
+constexpr Axis kNumberAxes[] = {{"number", "1", "a number"}};
+constexpr ConfigSpace kNumberSpace{"toy", Op::gemm, kNumberAxes};
 
 SweepPlan toy_plan(int configs) {
   SweepPlan plan;
   plan.problems = {make_gemm(1, 1, 1), make_gemm(2, 2, 2)};
   std::vector<std::uint32_t> all;
   for (int c = 0; c < configs; ++c) {
-    KernelConfig config(kSpace);
+    KernelConfig config(kNumberSpace);
     config.set("number", c);
     plan.configs.push_back(config);
     all.push_back(static_cast<std::uint32_t>(c));

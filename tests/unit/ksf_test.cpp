@@ -8,12 +8,12 @@
 #include <span>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
 #include "core/files.h"
+#include "core/json_fields.h"
 #include "support/share.h"
 #include "support/temporary_folder.h"
 #include "support/toy_model.h"
@@ -33,7 +33,7 @@ std::vector<KsfSection> sections_of(const std::string& bytes) {
   return sections;
 }
 
-void expect_refused(const std::string& bytes, Errc code, std::string_view part_of_message) {
+void expect_ksf_refused(const std::string& bytes, Errc code, std::string_view part_of_message) {
   try {
     Model::parse(bytes);
     ADD_FAILURE() << "accepted; expected: " << part_of_message;
@@ -153,12 +153,12 @@ TEST(Ksf, SectionsCannotBeMissingDoubledOrSwapped) {
   }
 }
 
-using Change = std::function<void(nlohmann::ordered_json&)>;
+using Change = std::function<void(Json&)>;
 
 /// The file with its description changed.
 std::string with_meta(const Change& change) {
   auto sections = sections_of(file());
-  auto meta = nlohmann::ordered_json::parse(sections[0].bytes);
+  auto meta = Json::parse(sections[0].bytes);
   change(meta);
   sections[0].bytes = meta.dump();
   return pack_ksf(sections);
@@ -173,7 +173,7 @@ std::string with_meta(const Change& change, KsfKind kind, std::uint32_t index, c
   if (bytes.empty()) sections.erase(of);
   return pack_ksf(sections);
 }
-void unchanged(nlohmann::ordered_json&) {}
+void unchanged(Json&) {}
 
 std::string section(KsfKind kind, std::uint32_t index) {
   for (const KsfView& view : unpack_ksf(file())) {
@@ -184,65 +184,64 @@ std::string section(KsfKind kind, std::uint32_t index) {
 }
 
 TEST(Ksf, MessagesSayWhatIsWrong) {
-  using Json = nlohmann::ordered_json;
-  expect_refused("", Errc::corrupt_data, "not a .ksf file");
-  expect_refused("PAR1 and more", Errc::corrupt_data, "not a .ksf file");
+  expect_ksf_refused("", Errc::corrupt_data, "not a .ksf file");
+  expect_ksf_refused("PAR1 and more", Errc::corrupt_data, "not a .ksf file");
   std::string other = file();
   other[8] = static_cast<char>(kKsfVersion + 1);
-  expect_refused(other, Errc::unsupported, "of a newer program");
+  expect_ksf_refused(other, Errc::unsupported, "of a newer program");
   other[8] = static_cast<char>(kKsfVersion - 1);
-  expect_refused(other, Errc::unsupported, "of an older program");
-  expect_refused(file().substr(0, 100), Errc::corrupt_data, "100 bytes, its header says");
+  expect_ksf_refused(other, Errc::unsupported, "of an older program");
+  expect_ksf_refused(file().substr(0, 100), Errc::corrupt_data, "100 bytes, its header says");
   std::string damaged = file();
   damaged.back() = 'x';
-  expect_refused(damaged, Errc::corrupt_data, "checksum");
-  expect_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::unsupported,
+  expect_ksf_refused(damaged, Errc::corrupt_data, "checksum");
+  expect_ksf_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::unsupported,
                  "did you mean 'native'");
-  expect_refused(with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
+  expect_ksf_refused(with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
                  "provider 'native' and op 'conv_fwd', which this program does not have");
-  expect_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data, "'targets' is missing");
-  expect_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data, "'targets' is missing");
+  expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
                  "unknown target 'speed'");
-  expect_refused(with_meta([](Json& m) { m["targets"][0]["slope"] = -1; }), Errc::corrupt_data, "slope -1");
-  expect_refused(with_meta([](Json& m) { m["targets"][0]["forest"] = 9; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["slope"] = -1; }), Errc::corrupt_data, "slope -1");
+  expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["forest"] = 9; }), Errc::corrupt_data,
                  "section 9 of forests");
-  expect_refused(with_meta([](Json& m) { m["targets"][1]["target"] = "relative"; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["targets"][1]["target"] = "relative"; }), Errc::corrupt_data,
                  "stands twice");
-  expect_refused(with_meta([](Json& m) { m["axes"][0]["name"] = "iso"; }), Errc::corrupt_data, "'iso'");
-  expect_refused(with_meta([](Json& m) { m["axes"].erase(0); }), Errc::corrupt_data, "axes");
-  expect_refused(with_meta([](Json& m) { m["schema_hash"] = "0"; }), Errc::corrupt_data, "hash");
-  expect_refused(with_meta([](Json& m) { m["families"][0]["default_config"] = 12; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["axes"][0]["name"] = "iso"; }), Errc::corrupt_data, "'iso'");
+  expect_ksf_refused(with_meta([](Json& m) { m["axes"].erase(0); }), Errc::corrupt_data, "axes");
+  expect_ksf_refused(with_meta([](Json& m) { m["schema_hash"] = "0"; }), Errc::corrupt_data, "hash");
+  expect_ksf_refused(with_meta([](Json& m) { m["families"][0]["default_config"] = 12; }), Errc::corrupt_data,
                  "default 12");
-  expect_refused(with_meta([](Json& m) { m["families"][0]["serves"][0]["admits"] = "p.n >="; }),
+  expect_ksf_refused(with_meta([](Json& m) { m["families"][0]["serves"][0]["admits"] = "p.n >="; }),
                  Errc::corrupt_data, "wide-enough");
-  expect_refused(with_meta([](Json& m) { m["families"][1]["signature"]["layout"] = "rcr"; }),
+  expect_ksf_refused(with_meta([](Json& m) { m["families"][1]["signature"]["layout"] = "rcr"; }),
                  Errc::corrupt_data, "one signature");
-  expect_refused(with_meta([](Json& m) { m["device"]["cores"] = "two"; }), Errc::corrupt_data, "'cores'");
-  expect_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["device"]["cores"] = "two"; }), Errc::corrupt_data, "'cores'");
+  expect_ksf_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
                  "did you mean 'cores'");
-  expect_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
                  "section 2 of kind 6 belongs to nothing");
-  expect_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
+  expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
                  Errc::corrupt_data, "needs the forest of the best");
-  expect_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
+  expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
                  "does not depend on the problem alone");
 }
 
 TEST(Ksf, ConfigsThatNobodyCanRunAreRefused) {
   auto members = parse_table<std::uint32_t>(section(KsfKind::members, 0), "members");
   members.values[3] = members.values[4];
-  expect_refused(with_meta(unchanged, KsfKind::members, 0, table_bytes(members)), Errc::corrupt_data,
+  expect_ksf_refused(with_meta(unchanged, KsfKind::members, 0, table_bytes(members)), Errc::corrupt_data,
                  "twice");
   auto configs = parse_table<std::int32_t>(section(KsfKind::configs, 0), "configs");
   const std::int32_t isa = configs.values[5];
   configs.values[5] = KernelConfig::unknown;
-  expect_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
+  expect_ksf_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
                  "axis isa is unknown");
   configs.values[5] = isa;
   configs.values[2 * configs.rows + 5] = -8;
-  expect_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
+  expect_ksf_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
                  "axis mr is -8");
-  expect_refused(with_meta([](auto& m) { m["families"][0]["signature"]["dtype_a"] = "bf16"; }),
+  expect_ksf_refused(with_meta([](auto& m) { m["families"][0]["signature"]["dtype_a"] = "bf16"; }),
                  Errc::unsupported, "its kernels take fp32 only");
 }
 
@@ -262,8 +261,8 @@ TEST(Ksf, ASmallFileCannotAskForMuchMemory) {
   configs.values.assign(std::size_t{configs.columns} * kRows, 1);
   KsfTable<std::uint32_t> members{1, kRows, std::vector<std::uint32_t>(kRows)};
   std::iota(members.values.begin(), members.values.end(), 0U);
-  auto sections = sections_of(with_meta([](nlohmann::ordered_json& m) {
-    m["traits"] = nlohmann::ordered_json::array();
+  auto sections = sections_of(with_meta([](Json& m) {
+    m["traits"] = Json::array();
     for (int i = 0; i < 4; ++i) m["families"].push_back(m["families"][0]);
   }));
   for (KsfSection& s : sections) {
@@ -271,7 +270,7 @@ TEST(Ksf, ASmallFileCannotAskForMuchMemory) {
     if (s.kind == KsfKind::members) s.bytes = table_bytes(members);
     if (s.kind == KsfKind::traits) s.bytes = table_bytes(KsfTable<double>{0, kRows, {}});
   }
-  expect_refused(pack_ksf(sections), Errc::corrupt_data, "5 families list 300000 configs");
+  expect_ksf_refused(pack_ksf(sections), Errc::corrupt_data, "5 families list 300000 configs");
 }
 
 TEST(Ksf, AMappedFileIsReadInPlace) {
@@ -294,7 +293,7 @@ TEST(Ksf, AMappedFileIsReadInPlace) {
 
 TEST(Ksf, AxesAndWordsAreFoundByName) {
   // A later version of the provider may list them in another order.
-  const std::string moved = with_meta([](nlohmann::ordered_json& m) {
+  const std::string moved = with_meta([](Json& m) {
     auto& words = m["axes"][0]["words"];
     std::swap(words[0], words[1]);
   });
@@ -310,7 +309,6 @@ TEST(Ksf, LoadsFromAFolderOrAFile) {
 }
 
 TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
-  using Json = nlohmann::ordered_json;
   std::string newer = file(), older = file(), damaged = file();
   newer[8] = static_cast<char>(kKsfVersion + 1);
   older[8] = static_cast<char>(kKsfVersion - 1);
