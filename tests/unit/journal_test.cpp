@@ -1,3 +1,5 @@
+#include "sweep/journal.h"
+
 #include <algorithm>
 #include <set>
 
@@ -7,6 +9,7 @@
 #include <kscout/error.h>
 
 #include "core/numbers.h"
+#include "support/temporary_folder.h"
 #include "sweep/journal_file.h"
 #include "sweep/plan.h"
 #include "sweep/queue.h"
@@ -180,6 +183,40 @@ TEST(Provenance, SystemIsAReleaseThatOthersKnow) {
   const std::string system = host_provenance().at("system");
   EXPECT_EQ(std::ranges::count(system, ' '), 2) << system;
   EXPECT_EQ(system.find('-'), std::string::npos) << system;
+}
+
+/// Only rows that are ok count as noisy, each in its own pass; the same row in the journal of another shard
+/// does not count again.
+TEST(SweepStatus, NoisyRowsAreCountedByPass) {
+  const test::TemporaryFolder folder;
+  const SweepPlan plan = make_plan({make_gemm(16, 64, 32), make_gemm(64, 64, 64)}, {.rules = "tiny"},
+                                   device_preset("epyc-7763"), Protocol{});
+  ASSERT_GE(plan.configs.size(), 5u);
+  const std::string hash = write_manifest(folder.path(), plan);
+  const JournalLimits limits{plan.problems.size(), plan.configs.size(), plan.protocol.cache};
+  const auto noisy = [](Measurement m) {
+    m.noisy = true;
+    return m;
+  };
+  for (const char* const name : {"journal.log", "journal-2.log"}) {
+    JournalWriter journal(folder / name, hash, limits);
+    journal.intent('a', 0, 1, {0, 1, 2, 3, 4});
+    journal.row('a', 0, noisy(timed(3)), "");
+    journal.row('a', 1, timed(4), "");
+    journal.row('a', 2, noisy(timed(30, Status::raced)), "");
+    journal.row('a', 3, noisy(timed(5)), "");
+    journal.row('a', 4, noisy(timed(6)), "");
+    journal.intent('a', 0, 2, {0, 1});
+    journal.row('a', 0, noisy(timed(2)), "");
+    journal.row('a', 1, timed(3), "");
+    journal.flush();
+  }
+  const SweepStatus status = sweep_status(folder.path());
+  EXPECT_EQ(status.rows, 5u);
+  EXPECT_EQ(status.count(Status::ok), 4u);
+  EXPECT_EQ(status.noisy, 3u);
+  EXPECT_EQ(status.contender_rows, 2u);
+  EXPECT_EQ(status.noisy_contenders, 1u);
 }
 
 TEST(WorkQueue, AllThenContendersThenNothing) {
