@@ -44,11 +44,13 @@ bool share_elements(const Extent& a, const Extent& b) {
   return apart < a.line || apart + b.line > a.pitch;
 }
 
-void refuse_shared(ProblemRef problem, const Extent& c, std::string_view name, const Extent& other) {
-  if (!share_elements(c, other)) return;
+void refuse_shared(ProblemRef problem, const Extent& result, std::string_view name, const Extent& other,
+                   std::string_view result_name = "c") {
+  if (!share_elements(result, other)) return;
   fail(Errc::invalid_argument,
-       "{}: operands c and {} share memory, and {} is read while c is written; give c memory of its own",
-       print(problem), name, name);
+       "{0}: operands {2} and {1} share memory, and {1} is read while {2} is written; give {2} memory of its "
+       "own",
+       print(problem), name, result_name);
 }
 
 }  // namespace
@@ -74,9 +76,10 @@ void refuse_aliases(const ConvProblem& p, const GemmBuffers& buffers) {
     return extent_of(
         memory, static_cast<std::int64_t>(std::ceil(static_cast<double>(count) * bytes_per_element(dtype))));
   };
+  const auto names = by_operand<std::string_view>(p.op, "in", "wei", "out");
   const Extent c = extent(buffers.c, elements.c, types.dtype_c);
-  refuse_shared(p, c, "a", extent(buffers.a, elements.a, types.dtype_a));
-  refuse_shared(p, c, "b", extent(buffers.b, elements.b, types.dtype_b));
+  refuse_shared(p, c, names.a, extent(buffers.a, elements.a, types.dtype_a), names.c);
+  refuse_shared(p, c, names.b, extent(buffers.b, elements.b, types.dtype_b), names.c);
 }
 
 }  // namespace kscout

@@ -81,6 +81,39 @@ TEST_F(LibraryConv, EveryDirectionIsRightByTheReference) {
   }
 }
 
+/// The tensor that the direction writes, over the first and over the last element of each that it reads.
+TEST_F(LibraryConv, TheResultSharesNoElementWithWhatIsRead) {
+  Dispatcher dispatcher(registry(index()));
+  for (const char* const direction : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    const ConvProblem problem = parse_conv_problem(std::string(direction) + ":2x8x7x5:16x3x3:pad=1");
+    const ConvElements sizes = operand_elements(problem);
+    const auto [a, b, c] = by_operand(problem.op, sizes.in, sizes.wei, sizes.out);
+    const auto names = by_operand<std::string>(problem.op, "in", "wei", "out");
+    std::vector<float> memory(static_cast<std::size_t>(a + b + 2 * c), 1), other(memory.size(), 1);
+    const auto run = [&](const float* first, const float* second, float* result) {
+      auto* const one = const_cast<float*>(first);
+      auto* const two = const_cast<float*>(second);
+      dispatcher.run(problem, problem.op == Op::conv_fwd        ? ConvTensors{one, two, result}
+                              : problem.op == Op::conv_bwd_data ? ConvTensors{result, two, one}
+                                                                : ConvTensors{two, result, one});
+    };
+    const float* const read = memory.data() + c;
+    const std::string with_a = names.c + " and " + names.a + " share memory",
+                      with_b = names.c + " and " + names.b + " share memory";
+    for (const std::int64_t at : {std::int64_t(1), c + a - 1}) {  // one element in common
+      expect_error(Errc::invalid_argument, with_a.c_str(),
+                   [&] { run(read, other.data(), memory.data() + at); });
+    }
+    for (const std::int64_t at : {std::int64_t(1), c + b - 1}) {
+      expect_error(Errc::invalid_argument, with_b.c_str(),
+                   [&] { run(other.data(), read, memory.data() + at); });
+    }
+    EXPECT_EQ(memory, std::vector<float>(memory.size(), 1)) << "nothing ran";
+    run(read, other.data(), memory.data());  // ends where the first begins
+    run(read, read, memory.data());          // what is only read may be the same
+  }
+}
+
 TEST_F(LibraryConv, ThreeAxesAndLargeProblems) {
   Dispatcher dispatcher(registry(index(Op::conv_fwd, {"toy_conv_fwd"}, Layout::ndhwgc)));
   const ConvProblem problem = parse_conv_problem("conv_fwd:1x16x6x9x8:48x3x3x3:pad=1:stride_d=2");
