@@ -85,6 +85,8 @@ std::filesystem::path behind_links(std::filesystem::path file) {
     const auto folder = std::filesystem::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
     if (is_descriptor_folder(folder)) return folder / file.filename();
     file = file.parent_path() / std::filesystem::read_symlink(file, error);  // of an absolute one only that
+    if (!file.has_filename())
+      file = file.parent_path();  // "folder/" might be a link, which the slash follows
   }
   return file;
 }
@@ -99,6 +101,16 @@ std::optional<int> named_descriptor(const std::filesystem::path& file) {
 bool is_absent(const std::filesystem::path& file) noexcept {
   std::error_code ignored;
   return std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found;
+}
+
+std::filesystem::path temporary_folder() {
+  std::error_code error;
+  const auto folder = std::filesystem::temp_directory_path(error);
+  if (!error) return folder;
+  const char* const asked = std::getenv("TMPDIR");
+  fail(Errc::device_failure,
+       "no temporary files can be made: TMPDIR '{}' is no folder; make it or set another",
+       asked ? asked : "");
 }
 
 std::string read_file(const std::filesystem::path& file) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/links.h"
 #include "measure/timing.h"
 
 namespace kscout {
@@ -23,7 +24,7 @@ std::int64_t deadline_in(double seconds) { return now_ns() + static_cast<std::in
 class StartFolder {
  public:
   StartFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "kscout-search-XXXXXX").string();
+    std::string name = (temporary_folder() / "kscout-search-XXXXXX").string();
     if (!mkdtemp(name.data()))
       fail(Errc::device_failure, "{}: cannot create a folder: {}", name,
            std::generic_category().message(errno));

@@ -12,6 +12,7 @@
 #include "core/files.h"
 #include "core/hash.h"
 #include "core/json_fields.h"
+#include "core/links.h"
 #include "dataset/problem_sizes.h"
 #include "evaluate/evaluate_model.h"
 #include "features/schema.h"
@@ -289,15 +290,8 @@ void refuse_foreign_folder(const fs::path& folder) {
 }  // namespace
 
 fs::path real_model_folder(const fs::path& given) {
-  constexpr int kMostLinks = 40;  // as Linux follows; a ring of links is an error of whoever opens it
-  const auto without_slash = [](const fs::path& folder) {
-    return folder.has_filename() ? folder : folder.parent_path();
-  };
-  fs::path folder = without_slash(given.lexically_normal());
-  std::error_code no_link;
-  for (int links = 0; links < kMostLinks && fs::is_symlink(folder, no_link); ++links)
-    folder = without_slash(folder.parent_path() / fs::read_symlink(folder, no_link));
-  return folder;
+  const fs::path folder = given.lexically_normal();
+  return behind_links(folder.has_filename() ? folder : folder.parent_path());
 }
 
 void check_model_folder(const fs::path& given) {

@@ -383,7 +383,7 @@ TEST(ModelFolder, TheFolderBehindALinkIsReplaced) {
   EXPECT_EQ(read_file(real / "model.ksf"), "new");
   EXPECT_EQ(read_file(real / "previous/model.ksf"), trained().model.bytes());
   std::filesystem::create_directory_symlink("ring", temporary / "ring");
-  test::expect_error(Errc::device_failure, "no model can be written there",
+  test::expect_error(Errc::device_failure, "/ring: cannot write: Too many levels of symbolic links",
                      [&] { check_model_folder(temporary / "ring"); });
 }
 
