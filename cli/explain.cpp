@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 
 #include <fmt/format.h>
 
 #include <kscout/provider.h>
 
 #include "core/json_fields.h"
+#include "core/thread_limit.h"
 #include "features/schema.h"
 #include "select/explain.h"
 
@@ -27,6 +29,7 @@ struct Line {
   double time_us = Choice::unknown, tflops = Choice::unknown, score = Choice::unknown;
   const ExplainedConfig* explained = nullptr;  ///< by the model
   std::vector<Rule> against;
+  std::string left_out;  ///< what else keeps it out: the limit of threads, KSCOUT_DISABLE
 };
 
 /// Everything that is printed, in either format.
@@ -36,6 +39,9 @@ struct Report {
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
   double confidence = Choice::unknown;  ///< of the first
+  ThreadLimit limit = {};
+  std::size_t over_limit = 0;   ///< configs of the family that need more threads
+  std::size_t above_first = 0;  ///< configs behind the first in the ranking that the model scores higher
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};
@@ -54,8 +60,14 @@ const ExplainedConfig* explained(const Explanation& why, const KernelConfig& con
 }
 
 Line line_of(const Choice& choice, std::size_t rank, const Explanation& why) {
-  return {
-      choice.config, rank, choice.time_us, choice.tflops, choice.score, explained(why, choice.config), {}};
+  return {choice.config,
+          rank,
+          choice.time_us,
+          choice.tflops,
+          choice.score,
+          explained(why, choice.config),
+          {},
+          {}};
 }
 
 std::vector<std::size_t> positions_in(const Family& family, const std::vector<KernelConfig>& configs) {
@@ -66,16 +78,29 @@ std::vector<std::size_t> positions_in(const Family& family, const std::vector<Ke
   return positions;
 }
 
-void explain_by_model(Report& report, const Model& model, const KernelConfig& first) {
+/// `ranked`: all configs that can take the problem here.
+void explain_by_model(Report& report, const Model& model, const std::vector<Choice>& ranked) {
   const ExplainRequest& request = *report.request;
   const Target target = request.by == By::best ? model.default_target() : parse<Target>(word(request.by));
   report.target = std::string(word(target));
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
+  // Those that stand first here: not the ones of the highest scores, where a floor or a limit of threads
+  // acts.
   std::vector<KernelConfig> also = request.asked;
-  also.push_back(first);  // below the model's floor it is not the one of the highest score
-  report.why = explain(model, request.problem, target, std::max<std::size_t>(request.top, 2),
-                       positions_in(*report.family, also));
+  for (const Choice& choice :
+       std::span(ranked).first(std::min(std::max<std::size_t>(request.top, 2), ranked.size())))
+    also.push_back(choice.config);
+  report.why = explain(model, request.problem, target, 0, positions_in(*report.family, also));
+  report.above_first = static_cast<std::size_t>(std::ranges::count_if(
+      ranked, [&](const Choice& choice) { return choice.score > ranked.front().score; }));
+}
+
+/// What keeps a config of the family from the ranking that is no rule.
+std::string left_out(const Report& report, const KernelConfig& config) {
+  const int threads = host_threads(config);
+  if (!report.limit.admits(threads)) return report.limit.refusal(threads);
+  return positions_in(*report.family, {config}).empty() ? "" : "KSCOUT_DISABLE names it";
 }
 
 /// `ranked`: all configs that can take the problem.
@@ -94,6 +119,7 @@ void add_lines(Report& report, const std::vector<Choice>& ranked) {
     Line line;
     line.config = config;
     line.against = rules_against(*report.family, request.problem, config);
+    if (line.against.empty()) line.left_out = left_out(report, config);
     report.asked.push_back(std::move(line));
   }
   report.excluded = exclusions(*report.family, request.problem);
@@ -170,6 +196,10 @@ void print_asked(const Report& report, const Line& line) {
     if (line.explained && *line.rank > 1) print_moves(report, report.top.front(), line);
     return;
   }
+  if (!line.left_out.empty()) {
+    fmt::print("\n{} cannot be chosen: {}\n", name_of(report, line.config), line.left_out);
+    return;
+  }
   if (line.against.empty()) {
     fmt::print("\n{} is not among the {} configs of the family, though no rule of today keeps it out\n",
                name_of(report, line.config), report.family->configs.size());
@@ -204,13 +234,16 @@ void print_text(const Report& report) {
   if (std::isfinite(report.confidence)) {
     fmt::print("confidence: {:.0f} % that the first is within 3 % of the best\n", 100 * report.confidence);
   }
-  const ExplainedConfig* const first = report.top.front().explained;
-  if (first && first->rank > 1) {
+  if (report.over_limit > 0) {
+    fmt::print("threads: {} at most ({}); {} of the family's {} configs need more and are left out\n",
+               report.limit.threads, report.limit.because, report.over_limit, report.family->configs.size());
+  }
+  if (report.above_first > 0) {
     fmt::print(
         "the model is less sure of its own first than its floor asks: the config that is best on average, "
         "which it "
         "scores as number {}, stands before it\n",
-        first->rank);
+        report.above_first + 1);
   }
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     print_moves(report, report.top[0], report.top[1]);
@@ -264,6 +297,7 @@ Json line_json(const Report& report, const Line& line) {
   if (!line.rank) {
     json["rules_against"] = Json::array();
     for (const Rule& rule : line.against) json["rules_against"].push_back(rule_json(rule));
+    json["left_out"] = line.left_out.empty() ? Json(nullptr) : Json(line.left_out);
   }
   return json;
 }
@@ -277,6 +311,12 @@ void print_json(const Report& report) {
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
+  json["thread_limit"] = nullptr;
+  if (!report.limit.because.empty()) {
+    json["thread_limit"] = {{"threads", report.limit.threads},
+                            {"because", report.limit.because},
+                            {"configs_left_out", report.over_limit}};
+  }
   if (report.request->has_truth) {
     json["measured_configs"] = report.request->truth.rows.size();
     json["measured_best_us"] = number_json(report.request->truth.best_us());
@@ -325,14 +365,17 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   std::optional<Family> enumerated;
   Report report{.request = &request, .model = {}, .target = {}, .source = ranked.front().decided_by};
   report.confidence = ranked.front().confidence;
+  report.limit = thread_limit(request.threads, selector.device());
   if (report.source == ChoiceSource::model) {
     report.model = selector.model_path().string();
     model = Model::load(report.model);
-    explain_by_model(report, *model, ranked.front().config);
+    explain_by_model(report, *model, ranked);
   } else {
     enumerated = enumerate(family);
     report.family = &*enumerated;
   }
+  for (std::size_t i = 0; i < report.family->configs.size(); ++i)
+    report.over_limit += !report.limit.admits(host_threads(report.family->configs[i]));
   add_lines(report, ranked);
   format == Format::json ? print_json(report) : print_text(report);
 }

@@ -38,6 +38,7 @@ struct ExplainRequest {
   std::vector<KernelConfig> asked = {};  ///< configs whose place in the ranking is wanted
   std::size_t top = 5;
   By by = By::best;
+  int threads = 0;         ///< the limit that the selector was made with; 0: none of its own
   Truth truth = {};        ///< no rows: nothing was measured
   bool has_truth = false;  ///< --data was given
 };

@@ -89,8 +89,11 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
     fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
-  ExplainRequest request{
-      .problem = asked_problem(options), .asked = {}, .top = options.top, .by = options.by};
+  ExplainRequest request{.problem = asked_problem(options),
+                         .asked = {},
+                         .top = options.top,
+                         .by = options.by,
+                         .threads = options.threads};
   for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
   if (!options.data.empty()) {
     request.truth = read(options.data, request.problem);
