@@ -74,7 +74,7 @@ void setup_sweep_ck_build(CLI::App& verb) {
       ->check(CLI::Range(1, 100000));
   verb.add_option("--timeout", options->how.limit_s, "seconds that one run may take")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--max-configs", options->max_configs, "the first so many kernels; 0 = all")
       ->capture_default_str();
   add_format_option(verb, options->format);

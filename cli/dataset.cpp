@@ -307,7 +307,7 @@ void add_cut(CLI::App& part, DatasetArguments& options) {
   part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced");
   part.add_option("--raced-one-in", options.raced_one_in,
                   "of the rows with status raced keep one in so many, by a hash of problem and config")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   part.add_option("--digits", options.digits,
                   "round times to so many digits, one less where status is raced; spread and error to 2")
       ->check(CLI::Range(2, 17));
@@ -370,12 +370,14 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("files", options->files, "two datasets")->required()->expected(2);
   part->add_option("--rows", options->rows, "differences to show")
       ->capture_default_str()
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative(), "NONNEGATIVE");
   add_format_option(*part, options->format);
 
   part = add_part(verb, options, "head", "its first rows", head_verb);
   one_file(part);
-  part->add_option("--rows", options->rows, "how many")->capture_default_str()->check(CLI::NonNegativeNumber);
+  part->add_option("--rows", options->rows, "how many")
+      ->capture_default_str()
+      ->check(not_negative(), "NONNEGATIVE");
   add_format_option(*part, options->format);
 
   part = add_part(verb, options, "export", "all rows as CSV or JSON", export_verb);

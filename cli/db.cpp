@@ -32,6 +32,9 @@ struct DbOptions {
   Format format = Format::text;
 
   DecisionDb db() const {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(file, ignored))
+      fail(Errc::invalid_argument, "--db {}: is a folder; name a file", file);
     return DecisionDb(file.empty() ? default_decision_db() : std::filesystem::path(file));
   }
   DecisionOrigin origin() const { return {device_identity(find_device(device)), driver, KSCOUT_VERSION}; }
@@ -74,7 +77,8 @@ void check(const StoredDecision& one) {
 }
 
 bool holds_measurements(const std::string& path) {
-  return std::filesystem::is_directory(path) || path.ends_with(".parquet") || path.ends_with(".csv");
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) || path.ends_with(".parquet") || path.ends_with(".csv");
 }
 
 /// The fastest measured config of each problem, as if an application had found it.

@@ -1,5 +1,6 @@
 // kscout export: a model for programs that do not link the library.
 #include <algorithm>
+#include <map>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -58,13 +59,20 @@ std::string shapes_text(const ExportOptions& options) {
          "--target: the lookup table holds what `kscout predict` chooses; leave it out");
   }
   const auto problems = read_problems(options.shapes, usual_dtype(options.model, options.family.device));
-  if (problems.empty()) fail(Errc::invalid_argument, "{} holds no problem", options.shapes);
-  const FamilyRequest request = options.family.request(signature_of(problems.front()));
-  const Selector selector =
-      selector_for(options.model, request.signature, {request.provider, request.device, request.rules},
-                   options.family.device != "auto");
+  std::map<DType, Selector> selectors;  // a model is of one type
   std::vector<ShapeChoice> choices;
-  for (const GemmProblem& problem : problems) choices.push_back({problem, selector.select(problem)});
+  for (const GemmProblem& problem : problems) {
+    auto selector = selectors.find(problem.dtype_a);
+    if (selector == selectors.end()) {
+      const FamilyRequest request = options.family.request(signature_of(problem));
+      selector = selectors
+                     .emplace(problem.dtype_a, selector_for(options.model, request.signature,
+                                                            {request.provider, request.device, request.rules},
+                                                            options.family.device != "auto"))
+                     .first;
+    }
+    choices.push_back({problem, selector->second.select(problem)});
+  }
   return shapes_header(std::move(choices), options.name_space);
 }
 
@@ -138,7 +146,7 @@ void setup_export(CLI::App& verb, ReadBests read) {
   options->read = read;
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   add_word_option(verb, "--format", options->format, "what to write");
-  reads_file(verb.add_option(
+  CLI::Option* const shapes = reads_file(verb.add_option(
       "--shapes", options->shapes,
       "write a lookup table for the problems of this file (lines gemm:MxNxK... or MxNxK, or CSV) "
       "instead of the "
@@ -151,11 +159,14 @@ void setup_export(CLI::App& verb, ReadBests read) {
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
-  add_provider_option(verb, options->family.provider, "for --shapes without a model");
-  verb.add_option("--rules", options->family.rules, "for --shapes without a model")->capture_default_str();
+  add_provider_option(verb, options->family.provider, "for --shapes without a model")->needs(shapes);
+  verb.add_option("--rules", options->family.rules, "for --shapes without a model")
+      ->capture_default_str()
+      ->needs(shapes);
   verb.add_option("--device", options->family.device,
                   "for --shapes without --model: a preset's name, or auto")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(shapes);
   add_out_option(verb, "--out", options->out, "write to this file");
   verb.footer(
       "header    one C++17 header without any dependency: select(problem) gives the model's choice\n"

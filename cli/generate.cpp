@@ -129,7 +129,19 @@ void build(const GenerateOptions& options, const std::filesystem::path& project)
   if (failed != 0) throw CheckFailed();
 }
 
+void check_of_compiler(const GenerateOptions& options) {
+  if (options.build || options.check) return;
+  const std::pair<const char*, bool> given[] = {{"--compiler", !options.compiler.empty()},
+                                                {"--ck-root", !options.ck_root.empty()},
+                                                {"--cutlass-root", !options.cutlass_root.empty()},
+                                                {"--jobs", options.jobs > 0}};
+  for (const auto& [name, is_given] : given) {
+    if (is_given) fail(Errc::invalid_argument, "{}: only with --build or --check, which compile", name);
+  }
+}
+
 void run(const GenerateOptions& options) {
+  check_of_compiler(options);
   if (!options.seal.empty()) {
     fmt::print(
         "{}\n",
@@ -160,6 +172,8 @@ void setup_generate(CLI::App& verb) {
       verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
   seal->needs(library)->excludes(out)->excludes(again);
   again->excludes(out)->excludes(all);
+  for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
+    again->excludes(verb.get_option(of_sources));
   auto* build_flag =
       verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")

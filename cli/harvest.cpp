@@ -47,9 +47,11 @@ void harvest_verb(const HarvestVerb& options) {
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
   reads_file(
-      verb.add_option("--problems", options->problems, "problem sets or files to ask the library about"))
+      verb.add_option("--problems", options->problems, "problem sets or files to ask the library about"),
+      problem_file)
       ->required();
-  add_word_option(verb, "--dtype", options->dtype, "element type of the problems of sets");
+  add_word_option(verb, "--dtype", options->dtype,
+                  "element type of sets, and of a file's problems that say none");
   verb.add_option("--layout", options->layout,
                   "storage of A, B, C (default: rcr for sets, for files what stands there)");
   add_out_option(verb, "--out", options->out, "file of the rule sets; then --rules FILE.toml takes it");

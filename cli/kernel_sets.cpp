@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <sstream>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -24,19 +24,27 @@ std::int64_t as_json_count(std::size_t count) { return static_cast<std::int64_t>
 
 /// Names from a file: the `kernels` of a JSON document, else one a line.
 std::vector<NamedConfig> read_names(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail(Errc::not_found, "cannot read the kernel names of '{}'", path);
+  const std::string text = read_file(path);
   std::vector<NamedConfig> named;
-  const int first = file.peek();
-  if (first == '{') {
-    const auto json = Json::parse(file, nullptr, false);
-    if (json.is_discarded() || !json.contains("kernels"))
-      fail(Errc::corrupt_data, "{}: is no JSON with 'kernels'", path);
-    for (const auto& kernel : json["kernels"]) named.push_back(parse_config_name(kernel.value("name", "")));
+  if (text.starts_with('{')) {
+    const auto json = Json::parse(text, nullptr, false);
+    const auto is_named = [](const Json& kernel) {
+      return kernel.is_object() && kernel.contains("name") && kernel["name"].is_string();
+    };
+    if (json.is_discarded() || !json.contains("kernels") || !std::ranges::all_of(json["kernels"], is_named)) {
+      fail(Errc::corrupt_data,
+           "{}: is no JSON with a list 'kernels' of objects with a 'name'; kscout kernels --export-json "
+           "writes "
+           "one",
+           path);
+    }
+    for (const auto& kernel : json["kernels"])
+      named.push_back(parse_config_name(kernel["name"].get<std::string>()));
     return named;
   }
+  std::istringstream lines(text);
   std::size_t number = 0;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(lines, line);) {
     ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (line.empty() || line[0] == '#') continue;
@@ -67,13 +75,29 @@ std::vector<SignatureConfigs> configs_of(const SetRequest& request,
                                    : enumerate_signatures(request.family, signatures);
 }
 
+/// Those that the provider's families are meant for; where they name none, the one that was asked for.
+std::vector<Signature> compared_signatures(const SetRequest& request) {
+  auto signatures = family_signatures(request.family.provider);
+  return signatures.empty() ? std::vector{request.family.signature} : signatures;
+}
+
+/// Whether it names a rule set of the provider, of any operation; a file of that name is then ./NAME.
+bool is_rule_set(const SetRequest& request, const std::string& name) {
+  for (const Op op : provider(request.family.provider).ops()) {
+    const auto names = rule_set_names(request.family.provider, op);
+    if (std::ranges::find(names, name) != names.end()) return true;
+  }
+  return !request.builder_configs.empty() && (name == "profiler" || name == "tests");
+}
+
 /// What `other` holds, as names or configs alike.
 std::vector<NamedConfig> other_configs(const SetRequest& request, const std::string& other) {
-  if (std::filesystem::is_regular_file(other)) return read_names(other);
+  std::error_code ignored;
+  if (!is_rule_set(request, other) && std::filesystem::exists(other, ignored)) return read_names(other);
   SetRequest of = request;
   of.family.rules = other;
   std::vector<NamedConfig> named;
-  for (const auto& [signature, configs] : configs_of(of, family_signatures(request.family.provider))) {
+  for (const auto& [signature, configs] : configs_of(of, compared_signatures(request))) {
     for (std::size_t i = 0; i < configs.size(); ++i) named.push_back({signature, configs[i]});
   }
   return named;
@@ -166,7 +190,7 @@ void print_coverage(const SetRequest& request, const std::string& other, std::si
   if (wanted.empty()) {
     fail(Errc::invalid_argument, "--covers {}: holds no config to compare with", other);
   }
-  std::vector<Signature> signatures = family_signatures(request.family.provider);
+  std::vector<Signature> signatures = compared_signatures(request);
   for (const NamedConfig& one : wanted) {
     if (std::ranges::find(signatures, one.signature) == signatures.end()) signatures.push_back(one.signature);
   }

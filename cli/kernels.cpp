@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <ctime>
-#include <fstream>
+#include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
@@ -12,6 +12,7 @@
 
 #include "backend/library/library_backend.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/json_fields.h"
 #include "family/family_file.h"
 #include "kernel_sets.h"
@@ -43,10 +44,9 @@ struct KernelsOptions {
 
 /// A formula from a file; lines that begin with # are comments.
 std::string read_filter(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) fail(Errc::not_found, "cannot read the filter '{}'", path);
+  std::istringstream lines(read_file(path));
   std::string formula, line;
-  while (std::getline(file, line)) {
+  while (std::getline(lines, line)) {
     const std::size_t first = line.find_first_not_of(" \t");
     if (first != std::string::npos && line[first] == '#') line.clear();  // the line stays, so positions agree
     formula += line + '\n';
@@ -253,6 +253,11 @@ Family library_family(const KernelsOptions& options) {
 
 void run_kernels(const KernelsOptions& options) {
   if (options.list_libraries) return print_libraries(options);
+  if (!options.libraries.indexes.empty() && options.backend.empty()) {
+    fail(Errc::invalid_argument,
+         "--library {}: --libraries lists it, --backend NAME its kernels; give one of them",
+         options.libraries.indexes.front());
+  }
   if (!options.backend.empty()) {
     const Family family = library_family(options);
     if (options.count)
@@ -319,10 +324,9 @@ void setup_kernels(CLI::App& verb) {
   auto* by_signature =
       verb.add_flag("--by-signature", options->by_signature,
                     "the size of the rule set for every op, layout and type that it is meant for");
-  auto* covers =
-      reads_file(verb.add_option("--covers", options->covers,
+  auto* covers = verb.add_option("--covers", options->covers,
                                  "whether the rule set holds all configs of this one, or of a file of kernel "
-                                 "names, over all signatures; exit 1 if not"));
+                                 "names, over all signatures; exit 1 if not");
   verb.add_option("--show-missing", options->show_missing, "with --covers: how many missing ones are shown")
       ->capture_default_str()
       ->needs(covers);

@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -41,6 +42,20 @@ CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std
   CLI::Option* option = verb.add_option_function<std::string>(flags, std::move(set), help);
   if (!shown_default.empty()) option->default_str(shown_default);
   return option;
+}
+
+std::function<std::string(const std::string&)> above_zero() {
+  return [](const std::string& text) {
+    return std::strtod(text.c_str(), nullptr) <= 0 ? fmt::format("{} is not a number above 0", text) : "";
+  };
+}
+
+std::function<std::string(const std::string&)> not_negative() {
+  return [](const std::string& text) {
+    char* end = nullptr;
+    const bool wrong = std::strtod(text.c_str(), &end) < 0 || end == text.c_str();
+    return wrong ? fmt::format("{} is not a number of at least 0", text) : "";
+  };
 }
 
 CLI::Option* check_text(CLI::Option* option, std::function<void(const std::string&)> check) {
@@ -286,7 +301,9 @@ Registry LibraryOptions::registry() const {
 std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual) {
   std::vector<Problem> problems;
   const auto add = [&](const auto& read) { problems.assign(read.begin(), read.end()); };
-  holds_conv_problems(file) ? add(read_conv_problems(file, usual)) : add(read_problems(file, usual));
+  const std::string text = read_problem_text(file);
+  is_text_of_convs(text) ? add(parse_conv_problems(text, file.string(), usual))
+                         : add(parse_problems(text, file.string(), usual));
   return problems;
 }
 
@@ -300,23 +317,37 @@ void CkBuildFlags::add_to(CLI::App& verb) {
 
 namespace {
 
-bool is_file(const std::string& source) {
-  return std::filesystem::is_regular_file(source) || source.find_first_of("./") != std::string::npos;
+/// Of a source that is a file.
+ProblemSetRequest file_request(const std::string& file, DType dtype, const std::vector<Layout>& layouts) {
+  return {.set = "file", .file = file, .text = read_problem_text(file), .dtype = dtype, .layouts = layouts};
 }
 
 }  // namespace
+
+std::string problem_file(const std::string& source) {
+  const auto is_set = [&](const auto& sets) {
+    return std::ranges::find(sets, source, &ProblemSetInfo::name) != sets.end();
+  };
+  if (is_set(problem_sets()) || is_set(conv_sets())) return {};
+  std::error_code ignored;
+  const bool file =
+      std::filesystem::exists(source, ignored) || source.find_first_of("./") != std::string::npos;
+  return file ? source : std::string();
+}
 
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<Problem> problems;
   const auto add = [&](const auto& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   for (const std::string& source : sources) {
-    if (is_file(source) && holds_conv_problems(source)) {
-      add(read_conv_problems(source));
-    } else if (is_conv_set(source)) {
+    if (is_conv_set(source)) {
       add(make_conv_set(source, dtype));
-    } else {
+    } else if (problem_file(source).empty()) {
       add(problems_of({source}, dtype, layouts));
+    } else {
+      const ProblemSetRequest request = file_request(source, dtype, layouts);
+      is_text_of_convs(*request.text) ? add(parse_conv_problems(*request.text, source, dtype))
+                                      : add(make_problem_set(request));
     }
   }
   return problems;
@@ -326,12 +357,9 @@ std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DT
                                      const std::vector<Layout>& layouts) {
   std::vector<GemmProblem> problems;
   for (const std::string& source : sources) {
-    ProblemSetRequest request{.set = source, .dtype = dtype, .layouts = layouts};
-    if (is_file(source)) {
-      request.set = "file";
-      request.file = source;
-    }
-    const auto more = make_problem_set(request);
+    const auto more = make_problem_set(
+        problem_file(source).empty() ? ProblemSetRequest{.set = source, .dtype = dtype, .layouts = layouts}
+                                     : file_request(source, dtype, layouts));
     problems.insert(problems.end(), more.begin(), more.end());
   }
   return problems;

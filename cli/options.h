@@ -33,6 +33,10 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 
+/// For CLI::Option::check: a number above 0, or of at least 0. What is not finite is refused later.
+std::function<std::string(const std::string&)> above_zero();
+std::function<std::string(const std::string&)> not_negative();
+
 /// Passes what an option is given to `check`, which throws invalid_argument for a wrong value.
 CLI::Option* check_text(CLI::Option* option, std::function<void(const std::string&)> check);
 /// For options that keep the words of an enum as text: unknown ones are wrong arguments before any work
@@ -128,8 +132,12 @@ struct CkBuildFlags {
   bool verify = false;
 };
 
-/// The problems of sets and files, as written: a source is a set's name, or a file (whatever exists as one,
-/// or looks like a path). Without layouts: rcr for sets, for files what stands there.
+/// The file that a source of problems names: whatever exists under it, or looks like a path; empty for the
+/// name of a set, also beside a file of that name (./smoke is the file).
+std::string problem_file(const std::string& source);
+
+/// The problems of sets and files, as written: a source is a set's name or a file. `dtype`: of sets, and of a
+/// file's problems that say none. Without layouts: rcr for sets, for files what stands there.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 

@@ -31,9 +31,14 @@ std::vector<const CLI::Option*>& out_options() {
   return options;
 }
 
-/// Options of all verbs that name files to read.
-std::vector<const CLI::Option*>& in_options() {
-  static std::vector<const CLI::Option*> options;
+/// An option that names files to read.
+struct InOption {
+  const CLI::Option* option;
+  FileOfValue file_of;
+};
+/// Those of all verbs.
+std::vector<InOption>& in_options() {
+  static std::vector<InOption> options;
   return options;
 }
 
@@ -100,7 +105,9 @@ std::string read_by(const Given& one) {
     const std::size_t at = one.value.find(kRules);
     return at == std::string::npos ? std::string() : one.value.substr(0, at + kRules.size());
   }
-  return std::ranges::find(in_options(), one.option) == in_options().end() ? std::string() : one.value;
+  const auto in = std::ranges::find(in_options(), one.option, &InOption::option);
+  if (in == in_options().end()) return {};
+  return in->file_of ? in->file_of(one.value) : one.value;
 }
 
 /// A file that is read and written in one go would lose what the verb leaves out.
@@ -132,8 +139,8 @@ CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string
   return option;
 }
 
-CLI::Option* reads_file(CLI::Option* option) {
-  in_options().push_back(option);
+CLI::Option* reads_file(CLI::Option* option, FileOfValue file_of) {
+  in_options().push_back({option, file_of});
   return option;
 }
 

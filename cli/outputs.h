@@ -21,9 +21,12 @@ namespace kscout::cli {
 CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string& file,
                             const std::string& help);
 
+/// The file that an option's value names; empty when it names something else, such as a problem set.
+using FileOfValue = std::string (*)(const std::string& value);
+
 /// Marks an option that names files to read, in a verb that writes others: none of them may be overwritten.
-/// --rules needs no mark.
-CLI::Option* reads_file(CLI::Option* option);
+/// Without `file_of` every value is a file. --rules needs no mark.
+CLI::Option* reads_file(CLI::Option* option, FileOfValue file_of = nullptr);
 
 /// Checks the options that were given before any work: the folders exist, no two options name one file, none
 /// names a file that the verb reads. Throws invalid_argument; not_found or device_failure for a folder.

@@ -224,7 +224,7 @@ Op direction_of(const ProblemsOptions& options) {
 
 /// A set of convolutions, or a file of them.
 std::vector<ConvProblem> conv_source(const std::string& source, DType dtype) {
-  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source);
+  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
 }
 
 std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEfficiencies read) {
@@ -243,7 +243,8 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   }
   std::vector<ConvProblem> problems;
   if (options.merge.empty()) {
-    problems = conv_source(request.set == "file" ? request.file.string() : request.set, request.dtype);
+    problems = request.text ? parse_conv_problems(*request.text, request.file.string(), request.dtype)
+                            : make_conv_set(request.set, request.dtype);
   }
   for (const std::string& source : options.merge) {
     const auto more = conv_source(source, request.dtype);
@@ -280,9 +281,13 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
     fail(Errc::invalid_argument, "give a set ('{}') or --file, not both", options.set);
   }
   options.request.set = options.request.file.empty() ? options.set : "file";
-  if (options.request.set == "file" && holds_conv_problems(options.request.file))
-    return run_convolutions(options, read);
+  if (options.request.set == "file" && options.request.file.empty())
+    fail(Errc::invalid_argument, "which file? name it with --file");
+  if (options.request.set == "file") options.request.text = read_problem_text(options.request.file);
+  if (options.request.text && is_text_of_convs(*options.request.text)) return run_convolutions(options, read);
   if (is_conv_set(options.request.set)) return run_convolutions(options, read);
+  if (!options.op.empty())
+    fail(Errc::invalid_argument, "--op {}: the problems are GEMMs; leave it out", options.op);
   const auto problems = choose_part(make_problem_set(options.request), options);
   if (options.unserved) return print_unserved(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
@@ -294,11 +299,13 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
 void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto options = std::make_shared<ProblemsOptions>();
   ProblemSetRequest& request = options->request;
-  verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
-  verb.add_option(
+  auto* const set =
+      verb.add_option("set", options->set, "the set to generate; without one, the sets are listed");
+  auto* const file = verb.add_option(
       "--file", request.file,
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
-  add_word_option(verb, "--dtype", request.dtype, "element type of a generated set");
+  add_word_option(verb, "--dtype", request.dtype,
+                  "element type of a generated set, and of a file's problems that say none");
   add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {
                     for (std::size_t begin = 0; begin <= words.size();) {
@@ -309,50 +316,70 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                   });
   verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--count", request.count,
                   "keep so many sizes, drawn by --seed (random: how many to make, 200)");
   const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
                                ->default_str("1; of convolutions 42");
   check_words<Op>(
       verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is"));
-  verb.add_option("--from-miopen", options->miopen,
-                  "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
-  verb.add_option("--merge", options->merge,
-                  "sets or files of convolutions together, equal problems once; with --count so many, each "
-                  "kind by its share");
-  verb.add_option("--top-up", options->top_up,
-                  "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
+  auto* const miopen = verb.add_option(
+      "--from-miopen", options->miopen,
+      "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
+  auto* const merge = verb.add_option(
+      "--merge", options->merge,
+      "sets or files of convolutions together, equal problems once; with --count so many, each "
+      "kind by its share");
+  auto* const top_up = verb.add_option(
+      "--top-up", options->top_up,
+      "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
   verb.add_option("--below", options->below, "--top-up: of kinds with a mean efficiency below this, %")
       ->capture_default_str()
-      ->check(CLI::Range(0.0, 100.0));
-  verb.add_option("--also", options->wanted.also, "--top-up: of these kinds too, e.g. n=2,grouped");
+      ->check(CLI::Range(0.0, 100.0))
+      ->needs(top_up);
+  verb.add_option("--also", options->wanted.also, "--top-up: of these kinds too, e.g. n=2,grouped")
+      ->needs(top_up);
   verb.add_option("--density", options->wanted.density, "--top-up: 2 for a finer grid")
       ->capture_default_str()
-      ->check(CLI::Range(1, 2));
-  verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
-  verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
-  verb.add_option("--part", options->part, "all|train|held_out: parts never share a group of --by")
-      ->capture_default_str();
+      ->check(CLI::Range(1, 2))
+      ->needs(top_up);
+  for (CLI::Option* const one : {miopen, merge, top_up}) one->excludes(set)->excludes(file);
+  miopen->excludes(merge)->excludes(top_up);
+  merge->excludes(top_up);
+  const auto* const least =
+      verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
+  const auto* const largest =
+      verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
+  auto* const part =
+      verb.add_option("--part", options->part, "all|train|held_out: parts never share a group of --by")
+          ->capture_default_str();
   verb.add_option("--held-out", options->held_out, "share of groups that are held out")
       ->capture_default_str()
-      ->check(CLI::Range(0.01, 0.99));
+      ->check(CLI::Range(0.01, 0.99))
+      ->needs(part);
   add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
   verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
-  verb.add_flag("--unserved", options->unserved,
-                "the problems that no config of a family takes; exit 1 if any");
+  auto* const unserved = verb.add_flag("--unserved", options->unserved,
+                                       "the problems that no config of a family takes; exit 1 if any");
   add_format_option(verb, options->format);
   options->family.add_to(verb, false);
+  for (const char* name : {"--provider", "--rules", "--filter", "--device"})
+    verb.get_option(name)->needs(unserved);
   verb.footer(
       "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
       "         kscout problems --from-miopen driver.log --dtype bf16 > shapes.txt\n"
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --unserved --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --unserved.");
-  verb.callback([options, read, seed] {
+  verb.callback([options, read, seed, least, largest] {
     if (seed->count() != 0) options->seed = options->request.seed;
+    for (const CLI::Option* size : {least, largest}) {
+      if (size->count() != 0 && options->set != "random")
+        fail(Errc::invalid_argument, "{}: sizes are drawn for set 'random' only; leave it out",
+             size->get_name());
+    }
     run(*options, read);
   });
 }

@@ -2,6 +2,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -56,10 +57,26 @@ bool is_utf8(std::string_view text) {
   }
 }
 
+/// A message for a terminal: bytes of a file that was no text do not get there.
+std::string printable(std::string_view message) {
+  constexpr std::size_t kMost = 4000;
+  std::string text;
+  for (const char c : message.substr(0, kMost)) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += (byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f ? '?' : c;
+  }
+  if (message.size() > kMost) text += "...";
+  if (is_utf8(text)) return text;
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) > 0x7f) c = '?';
+  }
+  return text;
+}
+
 /// Says on stderr why the verb failed: a line for people, or {"error": code, "message": ...} beside --format
 /// json.
 void report(Errc code, std::string_view message, bool json) {
-  std::string line = fmt::format("kscout: {}\n", message);
+  std::string line = fmt::format("kscout: {}\n", printable(message));
   if (json) {
     const Json object = {{"error", word(code)}, {"message", message}};
     line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
@@ -87,19 +104,27 @@ bool parse_only() {
   return asked && std::string_view(asked) == "1";
 }
 
-/// The library that parses takes "nan" and "inf" for numbers, its ranges let NaN pass, and "-1" becomes the
-/// largest count.
-void check_numbers(const CLI::App& app) {
+/// The library that parses takes "nan" and "inf" for numbers, its ranges let NaN pass, "-1" becomes the
+/// largest count, and so does what is too large. An empty value, as of an unset variable of a shell, would be
+/// the same as no option.
+void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string type = option->get_type_name();
     for (const std::string& value : option->results()) {
+      if (value.empty())
+        fail(Errc::invalid_argument, "{} '': is empty; give a value, or leave it out", option->get_name());
       if (type.starts_with("FLOAT") && !std::isfinite(std::strtod(value.c_str(), nullptr)))
         fail(Errc::invalid_argument, "{} {}: give a finite number", option->get_name(), value);
       if (type.starts_with("UINT") && value.starts_with("-"))
         fail(Errc::invalid_argument, "{} {}: give a whole number of at least 0", option->get_name(), value);
+      errno = 0;
+      if (type.starts_with("UINT")) (void)std::strtoull(value.c_str(), nullptr, 0);
+      if (type.starts_with("INT")) (void)std::strtoll(value.c_str(), nullptr, 0);
+      if (errno == ERANGE)
+        fail(Errc::invalid_argument, "{} {}: is too large; 64 bits must hold it", option->get_name(), value);
     }
   }
-  for (const CLI::App* part : app.get_subcommands()) check_numbers(*part);
+  for (const CLI::App* part : app.get_subcommands()) check_values(*part);
 }
 
 /// All verbs; those of the sibling program have no options here.
@@ -146,7 +171,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   }
   // Called when all of the line is parsed and checked, before the verb's own callback.
   app.parse_complete_callback([&app] {
-    check_numbers(app);
+    check_values(app);
     if (parse_only()) throw CLI::Success();
     prepare_outputs(app);
   });
@@ -193,6 +218,11 @@ int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char**
   } catch (const Error& error) {
     report(error.code(), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string file = error.path1().string();
+    report(Errc::device_failure, file.empty() ? error.what() : file + ": " + error.code().message(),
+           wants_json(argc, argv));
+    return 4;
   } catch (const std::exception& error) {
     if (std::ferror(stdout)) return 4;  // it says that standard output was lost, and so does the caller
     report(Errc::device_failure, error.what(), wants_json(argc, argv));

@@ -339,7 +339,7 @@ void setup_search(CLI::App& verb) {
   verb.add_option("--filter", options->filter, "only configs for which this formula holds");
   verb.add_option("--evaluations", options->evaluations, "configs that may be timed, or scored by a model")
       ->default_str("5 %, at least 16, without a model 24; 64 for --strategy random or de")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--top", options->top, "how many are shown")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
@@ -348,13 +348,13 @@ void setup_search(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--budget", options->budget_s, "--measure: seconds after which to stop")
       ->default_str("60, or none with --evaluations")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--provider", options->provider, "--measure: who describes the kernels")
       ->default_str("the model's, else the backend's");
   add_word_option(verb, "--cache", options->cache, "--measure: caches before each run");
   verb.add_option("--timeout", options->item_limit_s, "--measure: seconds that one config may take")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
 
   verb.add_option("--device", options->device,

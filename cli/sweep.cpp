@@ -268,7 +268,7 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--max-gflop", options->plan.max_gflop,
                   "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
       ->default_str("2 on a CPU, 0 on a GPU")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--seed", options->plan.seed, "of operands and of the order of problems and configs")
       ->capture_default_str();
 
@@ -292,10 +292,10 @@ void setup_sweep(CLI::App& verb) {
   SweepOptions& sweep = options->sweep;
   verb.add_option("--budget", sweep.budget_s, "seconds after which to stop; the same command continues")
       ->default_str("none")
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--timeout", sweep.item_limit_s, "seconds that one config may take")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--workers", options->workers,
                   "processes that measure, each on its share of the CPUs or on a GPU of its own")
       ->default_str("1, or one per GPU")
@@ -335,6 +335,11 @@ void setup_sweep(CLI::App& verb) {
       "3 the backend is not on this machine, 4 file or worker failure, 130 / 143 ended by Ctrl-C / "
       "termination");
   verb.callback([options, &verb] {
+    for (const CLI::Option* one : verb.get_options()) {
+      const std::string name = one->get_name();
+      if (!options->status.empty() && one->count() > 0 && name != "--status" && name != "--format")
+        fail(Errc::invalid_argument, "{}: --status only reads what is there; leave it out", name);
+    }
     options->seed_given = verb.count("--seed") > 0;
     options->rounds_given = verb.count("--rounds") > 0;
     run(*options);

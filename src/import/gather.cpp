@@ -134,6 +134,9 @@ Imported Gatherer::finish(const std::filesystem::path& file) {
 }
 
 Imported import_file(const std::filesystem::path& file, const ImportRequest& request) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    fail(Errc::not_found, "{}: is a folder; name the file that the tool wrote", file.string());
   Gatherer to(request);
   switch (request.from) {
     case ImportFormat::ck_csv:

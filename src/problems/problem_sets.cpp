@@ -55,7 +55,11 @@ void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::ui
 }
 
 std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
-  std::vector<GemmProblem> problems = read_problems(request.file);
+  if (request.file.empty())
+    fail(Errc::invalid_argument, "problem set 'file': which file? give its path instead");
+  std::vector<GemmProblem> problems =
+      request.text ? parse_problems(*request.text, request.file.string(), request.dtype)
+                   : read_problems(request.file, request.dtype);
   if (request.layouts.empty()) return problems;
   std::vector<GemmProblem> laid_out;
   for (GemmProblem problem : problems) {

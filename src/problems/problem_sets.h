@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,9 +32,10 @@ std::span<const ProblemSetInfo> problem_sets() noexcept;
 
 /// What to generate. Limits are asked of each problem with its dtype.
 struct ProblemSetRequest {
-  std::string set = "smoke";        ///< a name of problem_sets(), or "file"
-  std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
-  DType dtype = DType::fp32;        ///< not asked of "file"
+  std::string set = "smoke";             ///< a name of problem_sets(), or "file"
+  std::filesystem::path file = {};       ///< for "file": problems as text or CSV, see read_problems
+  std::optional<std::string> text = {};  ///< of `file`, where it was read before: a pipe can be read once
+  DType dtype = DType::fp32;             ///< of "file": of the problems that say none
   std::vector<Layout> layouts =
       {};  ///< each size in each of these; empty: rcr, for "file" those that stand there
   std::vector<std::string> models = {};  ///< for "llm": only these; empty = all
@@ -73,6 +75,11 @@ bool says_dtype(std::string_view one_line);
 /// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
 /// Throws not_found.
 bool holds_conv_problems(const std::filesystem::path& file);
+/// The same of a file's text.
+bool is_text_of_convs(std::string_view text);
+
+/// The text of a file or a pipe, for the functions that parse. Throws not_found, or corrupt_data above 1 GiB.
+std::string read_problem_text(const std::filesystem::path& file);
 
 template <class P>
 void add_weight(P& problem, double weight) {

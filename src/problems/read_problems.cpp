@@ -1,12 +1,9 @@
 // Problems from text and CSV.
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/files.h"
 #include "core/names.h"
 #include "core/one_line.h"
 #include "problems/problem_sets.h"
@@ -200,19 +197,14 @@ std::vector<P> parse_kind(std::string_view text, std::string_view source, DType 
   return problems;
 }
 
-std::string text_of(const std::filesystem::path& file) {
-  std::error_code ignored;
-  std::ifstream in(file, std::ios::binary);
-  if (!in || std::filesystem::is_directory(file, ignored)) {
-    fail(Errc::not_found, "{}: cannot be read ({})", file.string(),
-         in ? "is a folder" : std::strerror(errno));
-  }
-  std::ostringstream text;
-  text << in.rdbuf();
-  return std::move(text).str();
-}
-
 }  // namespace
+
+std::string read_problem_text(const std::filesystem::path& file) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored))
+    fail(Errc::not_found, "{}: cannot be read (is a folder); name a file of problems", file.string());
+  return read_file(file);
+}
 
 std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source, DType usual) {
   return parse_kind<GemmProblem>(text, source, usual);
@@ -228,8 +220,12 @@ bool says_dtype(std::string_view one_line) {
 }
 
 bool holds_conv_problems(const std::filesystem::path& file) {
+  return is_text_of_convs(read_problem_text(file));
+}
+
+bool is_text_of_convs(std::string_view text) {
   bool conv = false;
-  for_each_line(text_of(file), [&](std::string_view line, std::size_t /*number*/) {
+  for_each_line(text, [&](std::string_view line, std::size_t /*number*/) {
     const auto cells = cells_of(line);
     conv = is_conv_line(line) ||
            std::ranges::any_of(cells, [](std::string_view cell) { return cell == "y" || cell == "Y"; });
@@ -239,10 +235,10 @@ bool holds_conv_problems(const std::filesystem::path& file) {
 }
 
 std::vector<GemmProblem> read_problems(const std::filesystem::path& file, DType usual) {
-  return parse_problems(text_of(file), file.string(), usual);
+  return parse_problems(read_problem_text(file), file.string(), usual);
 }
 std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file, DType usual) {
-  return parse_conv_problems(text_of(file), file.string(), usual);
+  return parse_conv_problems(read_problem_text(file), file.string(), usual);
 }
 
 }  // namespace kscout

@@ -202,7 +202,7 @@ TEST(ReadProblems, NamesTheLineOfABadOne) {
   refuse("m,n,k\n1,2,\n", "k=-1");
   refuse("m,n,k\n99999999999999999999,2,3\n", "does not fit 64 bits");
   refuse("# nothing\n", "holds no problem");
-  expect_error(Errc::not_found, "cannot be read", [] { read_problems("no/such/file.csv"); });
+  expect_error(Errc::not_found, "no/such/file.csv: cannot open", [] { read_problems("no/such/file.csv"); });
   expect_error(Errc::not_found, "cannot be read", [] { read_problems("/"); });
 }
 
