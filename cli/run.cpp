@@ -44,7 +44,13 @@ struct RunOptions {
   std::string backend, model;
   DispatchPolicy policy;
   double seconds = 0.3;
+  double timeout_s = 0;  ///< of one call of a kernel; 0 = by the problem
   Format format = Format::text;
+
+  double timeout_of(const Problem& asked) const {
+    constexpr double kUsual = 60, kSlowestFlops = 1e8;  // per second, of a kernel that does not hang
+    return timeout_s > 0 ? timeout_s : std::max(kUsual, flop_count(asked) / kSlowestFlops);
+  }
 };
 
 constexpr std::string_view kGpu = "cuda";
@@ -101,6 +107,15 @@ KernelConfig default_config(const RunOptions& options, const Registry& registry,
   const auto [backend, family] = registry.kernels(signature, options.policy.rules).front();
   return family.configs[family.default_config];
 }
+
+/// Ends this process, a child, unless the call of a kernel returns in time.
+class CallLimit {
+ public:
+  explicit CallLimit(double seconds) { end_child_after(seconds); }
+  ~CallLimit() { end_child_after(0); }
+  CallLimit(const CallLimit&) = delete;
+  CallLimit& operator=(const CallLimit&) = delete;
+};
 
 /// A config made ready.
 struct ReadyConfig {
@@ -178,11 +193,14 @@ Instruments& device_of(const Candidates& candidates) {
   return device;
 }
 
-void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference) {
+void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference, double timeout_s) {
   one.workspace = std::make_unique<GuardedBuffer>(3, operands.device());
   one.workspace->resize(one.launch->workspace_bytes());
   operands.reset_c();
-  one.launch->run(operands.buffers(), one.workspace->data());
+  {
+    const CallLimit limit(timeout_s);
+    one.launch->run(operands.buffers(), one.workspace->data());
+  }
   Verification verified = reference.check(operands.c());
   for (const std::string& damage : {operands.damage(), one.workspace->damage()}) {
     if (!damage.empty()) verified = {std::numeric_limits<double>::infinity(), damage};
@@ -214,10 +232,11 @@ struct Timed {
 
 /// Samples taken in turns: each gets about `seconds`.
 std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& operands, double seconds,
-                                      RunReport& report) {
+                                      double timeout_s, RunReport& report) {
   Instruments& device = operands.device();
   const auto time_us = [&](const Timed& one, int calls) {
     report.running = one.position;
+    const CallLimit limit(timeout_s + device.batch_us() / 1e6);
     return device.time_us(*one.launch, operands.buffers(), one.workspace, calls);
   };
   for (Timed& one : all) one.expected_us = time_us(one, 1);
@@ -229,7 +248,8 @@ std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& ope
   });
 }
 
-void time_candidates(Candidates& candidates, GemmOperands& operands, double seconds, RunReport& report) {
+void time_candidates(Candidates& candidates, GemmOperands& operands, double seconds, double timeout_s,
+                     RunReport& report) {
   std::vector<Timed> all;
   for (const auto& one : candidates)
     all.push_back({one->position, one->launch.get(), one->workspace->data()});
@@ -241,7 +261,7 @@ void time_candidates(Candidates& candidates, GemmOperands& operands, double seco
     places[i] = all.size();
     all.push_back({candidates[i]->position, copies[i].get(), candidates[i]->workspace->data()});
   }
-  const auto timed = samples_us(all, operands, seconds, report);
+  const auto timed = samples_us(all, operands, seconds, timeout_s, report);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     candidates[i]->ran->time = timed[i];
     candidates[i]->ran->copies_us = copies[i] ? timed[places[i]].median : Choice::unknown;
@@ -273,9 +293,9 @@ void run_configs(const RunOptions& options, const Problem& problem, const Regist
   const LoadWatch watch;
   for (const auto& one : candidates) {
     report.running = one->position;
-    verify(*one, operands, *reference);
+    verify(*one, operands, *reference, options.timeout_of(problem));
   }
-  time_candidates(candidates, operands, options.seconds, report);
+  time_candidates(candidates, operands, options.seconds, options.timeout_of(problem), report);
   report.running = -1;
   report.load = watch.seen();
 }
@@ -304,13 +324,13 @@ class SharedArray {
 /// threw.
 void run_isolated(const RunOptions& options, const Problem& problem, const Registry& registry,
                   std::span<const std::string> names, std::span<RanConfig> all, RunReport& report) {
-  constexpr double kNoLimit = 1e6;  // whoever waits can end it
+  constexpr double kNoLimit = 1e6;  // but for calls of kernels: whoever waits can end it
   for (;;) {
     const bool warned = report.warned;
     report = {};
     report.warned = warned;
     const pid_t parent = getpid();
-    const ChildResult child = in_child(kNoLimit, [&] {
+    ChildResult child = in_child(kNoLimit, [&] {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) return std::string();
       try {
@@ -330,6 +350,10 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
     if (child.failure.empty()) return;
     if (report.running < 0) fail(Errc::device_failure, "the process that runs kernels {}", child.failure);
     RanConfig& last = all[static_cast<std::size_t>(report.running)];
+    last.timed_out = child.timed_out;
+    if (child.timed_out) {
+      child.failure = fmt::format("did not end within {:.4g} s (--timeout)", options.timeout_of(problem));
+    }
     store_text(child.failure, last.crash);
     if (!last.backend) {
       fail(Errc::device_failure,
@@ -439,6 +463,9 @@ void setup_run(CLI::App& verb) {
   add_threads_option(verb, options->policy.threads);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: what a search found is kept there, and answers the next time");
+  verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")
+      ->default_str("60, more for large problems: 0.1 GFLOPS")
+      ->check(above_zero(), "POSITIVE");
   verb.add_option("--seconds", options->seconds, "time to measure each config")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 3600.0));
@@ -450,12 +477,13 @@ void setup_run(CLI::App& verb) {
       "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
       "and\n"
       "copies_us what the copies cost (part of time_us).\n"
-      "Kernels run in a process of their own: one that crashes costs its row (verified: crashed). A time "
-      "that is far\n"
-      "from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
-      "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel crashes, a kernel "
-      "library\n"
-      "fails or --db cannot be written.\n\n"
+      "Kernels run in a process of their own: one that crashes or hangs costs its row (verified: crashed, "
+      "timeout). A time\n"
+      "that is far from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
+      "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel crashes or hangs, "
+      "a "
+      "kernel\n"
+      "library fails or --db cannot be written.\n\n"
       "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run --problems shapes.txt --config auto --config default --format csv\n"

@@ -40,6 +40,7 @@ struct RanConfig {
   SampleSummary time;  ///< in microseconds
   double copies_us;    ///< median; NaN when it makes none
   char crash[128];     ///< how a process ended in which its kernel ran; empty when none did
+  bool timed_out;      ///< it was ended, because the kernel did not return
 
   bool padded() const { return has_form && form.padded(); }
   bool crashed() const { return crash[0] != 0; }
@@ -91,7 +92,10 @@ class RunTable {
       const Problem as_run = one.as_run(problem);
       const double us = one.run_us();
       const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
-      const std::string_view verified = one.crashed() ? "crashed" : one.wrong() ? "wrong" : "ok";
+      const std::string_view verified = one.timed_out   ? "timeout"
+                                        : one.crashed() ? "crashed"
+                                        : one.wrong()   ? "wrong"
+                                                        : "ok";
       rows_.push_back({text(print(problem)), text(one.name), text(one.source[0] ? one.source : "named"),
                        text(std::string(verified)), number(us, 5),
                        number(one.crashed() ? Choice::unknown : 100 * one.time.spread, 2),

@@ -23,18 +23,11 @@ namespace {
 
 constexpr char kWhole = '\n';  // written last: the output before it is complete
 
-/// SIGALRM after so long.
-void set_alarm(double seconds) {
-  const auto us = static_cast<std::int64_t>(std::ceil(seconds * 1e6));
-  const itimerval timer{.it_interval = {}, .it_value = {us / 1'000'000, us % 1'000'000}};
-  setitimer(ITIMER_REAL, &timer, nullptr);
-}
-
 [[noreturn]] void work_and_leave(double seconds, const std::function<std::string()>& work, int out) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
     std::signal(signal, SIG_DFL);  // the program's own handlers are none of the child's business
   }
-  set_alarm(seconds);
+  end_child_after(seconds);
   const std::string text = work() + kWhole;
   for (std::size_t at = 0; at < text.size();) {
     const ssize_t wrote = write(out, text.data() + at, text.size() - at);
@@ -74,6 +67,12 @@ std::string read_all(int from) {
 }
 
 }  // namespace
+
+void end_child_after(double seconds) {
+  const auto us = static_cast<std::int64_t>(std::ceil(seconds * 1e6));
+  const itimerval timer{.it_interval = {}, .it_value = {us / 1'000'000, us % 1'000'000}};
+  setitimer(ITIMER_REAL, &timer, nullptr);  // SIGALRM
+}
 
 ChildResult in_child(double seconds, const std::function<std::string()>& work) {
   int ends[2];

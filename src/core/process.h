@@ -23,6 +23,9 @@ struct ChildResult {
 /// Throws device_failure when the system has no process or pipe left.
 ChildResult in_child(double seconds, const std::function<std::string()>& work);
 
+/// In such work: ends the child (timed_out) unless another call comes within so many seconds; 0 = no end.
+void end_child_after(double seconds);
+
 // ---- Runs a program of others: its output, how it ended, and an end for it when it takes too long.
 //
 //     const ProgramResult result = run_program({"bin/benchmark_x", "-m=128"}, /*seconds=*/60);

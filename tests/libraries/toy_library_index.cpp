@@ -1,6 +1,6 @@
-// toy_library_index FILE [crash|hip|conv|conv_fwd]: writes the index of the good test library; the same with
-// tiles of 16, whose kernel crashes, and of 32; one of backend hip; or of convolutions: one kernel for each
-// direction, or six configs of the forward one.
+// toy_library_index FILE [crash|hang|hip|conv|conv_fwd]: writes the index of the good test library; the same
+// with tiles of 16, whose kernel crashes or hangs, and of 32; one of backend hip; or of convolutions: one
+// kernel for each direction, or six configs of the forward one.
 #include <algorithm>
 
 #include "libraries/toy_index.h"
@@ -8,7 +8,7 @@
 int main(int argc, char** argv) {
   using namespace kscout;
   const std::string which = argc == 3 ? argv[2] : "gemm";
-  const std::vector<std::string> known = {"gemm", "crash", "hip", "conv", "conv_fwd"};
+  const std::vector<std::string> known = {"gemm", "crash", "hang", "hip", "conv", "conv_fwd"};
   if (argc < 2 || argc > 3 || std::ranges::find(known, which) == known.end()) return 2;
   const auto with_kernels = [](nlohmann::ordered_json index, const std::vector<std::string>& kernels) {
     index["kernels"].clear();
@@ -19,8 +19,8 @@ int main(int argc, char** argv) {
     return index;
   };
   const auto index = [&] {
-    if (which == "crash")
-      return with_kernels(toy::index(toy::library_file("toy_good")), {"toy_crash", "toy_rcr"});
+    if (which == "crash" || which == "hang")
+      return with_kernels(toy::index(toy::library_file("toy_good")), {"toy_" + which, "toy_rcr"});
     if (which == "hip") {
       auto gpu = with_kernels(toy::index(toy::library_file("toy_hip")), {"toy_rcr"});
       gpu["backend"] = "hip";
