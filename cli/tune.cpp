@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <kscout/selector.h>
@@ -113,17 +114,16 @@ std::vector<Problem> problems_to_measure(const TuneOptions& options,
 class Workshop {
  public:
   explicit Workshop(const fs::path& model) : path_(fs::path(model).concat(".sweep")) {
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error)
-      fail(Errc::device_failure, "{}: cannot create the folder: {}", path_.string(), error.message());
     const bool had_lock = fs::exists(path_ / kLock);
-    lock_ = open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (lock_ < 0)
-      fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
-    if (flock(lock_, LOCK_EX | LOCK_NB) != 0)
-      fail(Errc::device_failure, "another kscout tune works on {}: wait for it, or give another --out",
-           model.string());
+    // A tune that ends removes its file, perhaps after this one has opened it: such a lock keeps nobody out.
+    do {
+      if (lock_ >= 0) close(lock_);
+      open_lock();
+      if (flock(lock_, LOCK_EX | LOCK_NB) != 0) {
+        fail(Errc::device_failure, "another kscout tune works on {}: wait for it, or give another --out",
+             model.string());
+      }
+    } while (!lock_is_there());
     if (const fs::path other = foreign_entry(); !other.empty()) {
       if (!had_lock) fs::remove(path_ / kLock);
       fail(Errc::invalid_argument,
@@ -169,11 +169,29 @@ class Workshop {
   void remove() const {
     clear();
     fs::remove(path_ / kLock);
-    if (fs::is_empty(path_)) fs::remove(path_);
+    std::error_code in_use;  // by another tune, or by files of somebody else
+    fs::remove(path_, in_use);
   }
 
  private:
   static constexpr const char* kLock = "lock";
+
+  void open_lock() {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error)
+      fail(Errc::device_failure, "{}: cannot create the folder: {}", path_.string(), error.message());
+    lock_ = open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock_ < 0)
+      fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
+  }
+  /// Whether the file that was locked still has its name.
+  bool lock_is_there() const {
+    struct stat locked {
+    }, named{};
+    return fstat(lock_, &locked) == 0 && stat((path_ / kLock).c_str(), &named) == 0 &&
+           locked.st_dev == named.st_dev && locked.st_ino == named.st_ino;
+  }
 
   static std::vector<fs::path> entries(const fs::path& folder) {
     std::vector<fs::path> found;

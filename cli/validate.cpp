@@ -14,6 +14,9 @@
 #include "backend/library/library_backend.h"
 #include "core/fail.h"
 #include "core/files.h"
+#include "core/links.h"
+#include "core/names.h"
+#include "core/one_line.h"
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
@@ -132,16 +135,18 @@ void validate_oracle(const ValidateOptions& options) {
 class WorkFolder {
  public:
   explicit WorkFolder(const std::string& asked)
-      : path(asked.empty() ? fs::temp_directory_path() / fmt::format("kscout-validate-{}", getpid())
+      : path(asked.empty() ? temporary_folder() / fmt::format("kscout-validate-{}", getpid())
                            : fs::path(asked)),
         mine_(asked.empty()) {}
-  ~WorkFolder() {
-    std::error_code ignored;
-    if (mine_) fs::remove_all(path, ignored);
-  }
+  ~WorkFolder() { clear(); }
   WorkFolder(const WorkFolder&) = delete;
   WorkFolder& operator=(const WorkFolder&) = delete;
   const fs::path path;
+
+  void clear() const {
+    std::error_code ignored;
+    if (mine_) fs::remove_all(path, ignored);
+  }
 
  private:
   bool mine_;
@@ -170,13 +175,19 @@ class Executor {
 };
 
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
+  if (plan.pairs() == 0)
+    fail(Errc::unsupported, "no kernel that was asked for takes any of the {} problems",
+         plan.problems.size());
   const WorkFolder folder(options.work);
   const SweepReport report = watched_sweep(plan,
                                            {.folder = folder.path,
                                             .worker = default_worker(),
                                             .batch = options.library.empty() ? 0 : kLibraryBatch},
                                            "validate");
-  if (report.ended == "interrupted") end_by_signal();
+  if (report.ended == "interrupted") {
+    folder.clear();
+    end_by_signal();
+  }
   MeasurementTable table = read_sweep(folder.path);
   const auto timed = [](const auto& row) { return was_timed(row.measured); };
   if (std::ranges::none_of(table.rows, timed)) {
@@ -343,6 +354,23 @@ void validate_backward(const ValidateOptions& options) {
              check.mean, check.least, check.most, preferred, 100 * check.mean_gap);
 }
 
+/// Options whose help begins with the modes that they are for ("hardware: ...") have no effect in others.
+void refuse_idle_options(const CLI::App& verb, Mode mode) {
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string help = option->get_description();
+    const std::string modes = help.substr(0, help.find(':'));
+    bool of_modes = false, of_this = false;
+    for (std::string_view name : split(modes, ',')) {
+      if (name.starts_with(' ')) name.remove_prefix(1);
+      of_modes = of_modes || find_word(name, EnumWords<Mode>::words);
+      of_this = of_this || name == word(mode);
+    }
+    if (option->count() > 0 && of_modes && !of_this)
+      fail(Errc::invalid_argument, "{}: is for --mode {}; leave it out with --mode {}", option->get_name(),
+           modes, word(mode));
+  }
+}
+
 void validate(const ValidateOptions& options) {
   if (options.model.empty() && options.predictions.empty())
     fail(Errc::invalid_argument,
@@ -420,7 +448,10 @@ void setup_validate(CLI::App& verb) {
       "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to judge, 3 nothing can run "
       "here, "
       "4 file or device failure");
-  verb.callback([options] { validate(*options); });
+  verb.callback([options, &verb] {
+    refuse_idle_options(verb, options->mode);
+    validate(*options);
+  });
 }
 
 }  // namespace kscout::cli

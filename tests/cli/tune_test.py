@@ -242,7 +242,67 @@ class Tuning(unittest.TestCase):
             process.communicate(timeout=60)
         self.assertIn("another kscout tune works on m", err)
 
+    def test_a_lock_file_that_was_removed_keeps_others_out_all_the_same(self):
+        # Another tune ends, and removes its lock file, between our opening and locking it.
+        with open(self.path("shim.c"), "w", encoding="utf-8") as file:
+            file.write("""
+                #define _GNU_SOURCE
+                #include <stdio.h>
+                #include <sys/syscall.h>
+                #include <unistd.h>
+                int flock(int fd, int how) {
+                  static int done;
+                  char link[64], path[4096] = {0};
+                  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+                  if (!done++ && readlink(link, path, sizeof path - 1) > 0) unlink(path);
+                  return (int)syscall(SYS_flock, fd, how);
+                }""")
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", "shim.so", "shim.c"], cwd=self.folder, check=True)
+        self.env["LD_PRELOAD"] = self.path("shim.so")
+        try:
+            process = self.start(*TUNE, "--budget", "60")
+        finally:
+            del self.env["LD_PRELOAD"]
+        try:
+            while process.poll() is None and not self.has("m.sweep", "1", "journal.log"):
+                time.sleep(0.02)
+            self.assertTrue(self.has("m.sweep", "lock"))
+            err = self.tune("--budget", "1", code=4).stderr
+        finally:
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+        self.assertIn("another kscout tune works on m", err)
+
     # ---- train
+
+    def test_a_device_is_known_by_its_whole_name(self):
+        name = "native_gemm_fp32_rcr__scalar_{}_n_s1_t1x1"
+        with open(self.path("d.csv"), "w", encoding="utf-8") as file:
+            file.write("m,n,k,config,time_us\n")
+            for m in (16, 32, 64, 128):
+                file.write(f"{m},64,128,{name.format('small_4x2_nopack_b0x0x0')},{m}\n"
+                           f"{m},64,128,{name.format('tiled_4x4_packb_b0x256x0')},{2 * m}\n")
+        self.run_kscout("dataset", "import", "d.csv", "--device", "auto", "--out", "here.parquet")
+        edit = """
+import json
+import pyarrow as pa, pyarrow.parquet as pq
+table = pq.read_table("here.parquet")
+facts = dict(table.schema.metadata)
+device = json.loads(facts[b"kscout.device"])
+print(device["name"])
+device["name"] += "x"
+facts[b"kscout.device"] = json.dumps(device)
+names = pa.array([device["name"]] * table.num_rows).cast(table.schema.field("device").type)
+table = table.set_column(table.schema.get_field_index("device"), table.schema.field("device"), names)
+pq.write_table(table.replace_schema_metadata(facts), "longer.parquet")
+"""
+        here = subprocess.run([PYTHON, "-c", edit], cwd=self.folder, check=True, capture_output=True, text=True).stdout.strip()
+        for data, warned in (("here", False), ("longer", True)):
+            self.run_kscout("train", "--data", f"{data}.parquet", "--out", data, "--folds", "2", "--rounds", "3", "--targets", "relative")
+            err = self.run_kscout("predict", "gemm:16x64x128", "--model", data, "--top", "1").stderr
+            self.assertEqual(f"foreign_device: the model was trained on '{here}x' and its choices are for that device; "
+                             f"this machine has '{here}'" in err, warned, err)
+            self.assertEqual("foreign_device" in err, warned, err)
 
     def test_an_interrupted_training_goes_on(self):
         with open(self.path("sizes.txt"), "w", encoding="utf-8") as file:
@@ -258,6 +318,17 @@ class Tuning(unittest.TestCase):
         self.assertFalse(self.has("a.train"))
         self.run_kscout(*train, "--out", "b")
         self.assertEqual(self.bytes_of("a", "model.ksf"), self.bytes_of("b", "model.ksf"))
+
+    def test_an_interrupted_validation_leaves_nothing_behind(self):
+        self.have_tuned_model()
+        os.mkdir(self.path("temporary"))
+        self.env["TMPDIR"] = self.path("temporary")
+        try:
+            process = self.start("validate", "--mode", "hardware", "--model", "m", "--problems", "random", "--layout", "rcr")
+        finally:
+            del self.env["TMPDIR"]
+        self.interrupt_when(process, lambda: any(self.has("temporary", one, "journal.log") for one in os.listdir(self.path("temporary"))))
+        self.assertEqual(os.listdir(self.path("temporary")), [])
 
     # ---- the libraries of kscout-lab
 
