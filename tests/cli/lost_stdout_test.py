@@ -27,7 +27,7 @@ COMMANDS = {
     "dataset": [f"describe {HELD_OUT}", f"head {HELD_OUT}", f"export {HELD_OUT} --out -"],
     "features": ["", "gemm:16x16x16", "--format markdown"],
     "evaluate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --format json"],
-    "validate": [f"--model {MODEL} --data {HELD_OUT}"],
+    "validate": [f"--model {MODEL} --data {HELD_OUT}", f"--model {MODEL} --data {HELD_OUT} --out -"],
     "compare": [f"{MODEL} {MODEL} --data {HELD_OUT}"],
     "predict": ["gemm:16x16x16", "gemm:16x16x16 --explain"],
     "search": [f"gemm:64x64x64 --model {MODEL} --rules default"],
@@ -37,8 +37,14 @@ COMMANDS = {
     "hardware": ["", "--format json"],
     "prune": [f"--data {HELD_OUT} --out pruned.toml"],
     "generate": ["--op conv_fwd --dtype bf16 --rules tiny --device gfx942 --out kernels"],
+    "import": ["log.csv --from ck-csv --op conv_fwd --dtype bf16 --device gfx950 --out -"],
+    "train": [f"--data {HELD_OUT} --out model --targets relative --rounds 3 --folds 2"],
+    "tune": ["--rules tiny --budget 1 --max-gflop 0.01 --folds 2 --targets relative --replace --out tuned"],
 }
-SLOW = {"tune", "harvest", "import", "train"}  # they print nothing, or need a device or minutes
+CONV_LOG = """kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w,latency_ms,tflops,non_zero
+grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.010,1,1
+"""
+SLOW = {"harvest"}  # needs a GPU
 LAB = {"tune", "import", "dataset", "prune", "train", "evaluate", "validate", "compare"}
 
 
@@ -52,6 +58,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, open("/dev/full", "w", encoding="utf-8") as full:
         with open(os.path.join(folder, "shapes.txt"), "w", encoding="utf-8") as shapes:
             shapes.write("gemm:16x64x32\n")
+        with open(os.path.join(folder, "log.csv"), "w", encoding="utf-8") as log:
+            log.write(CONV_LOG)
         env = dict(os.environ, HOME=folder, LC_ALL="C")
         if lab:
             subprocess.run([KSCOUT, "dataset", "split", ALL_HELD_OUT, "--held-out", "0.02", "--out", "most.parquet",
