@@ -56,28 +56,46 @@ std::vector<double> distinct_sets(const Forest& forest) {
 constexpr std::uint32_t kMostThresholds = 255;  // of a column: a rank is a byte
 constexpr std::uint32_t kMostNarrow = 255;      // nodes of a narrow tree, and its last column
 
+constexpr std::size_t kFew = 2;  // rows that are walked one by one
+
+/// The leaf of one row.
+template <class Node>
+std::size_t leaf_of(const Node* node, std::size_t below, const ExactForest::Ranks* ranks,
+                    std::size_t row) noexcept {
+  std::size_t leaf = 0;
+  while (below > 0) {
+    const bool right = ranks[node->column][row] > node->position;
+    const std::size_t step = node->step;
+    below = right ? below - step : step - 1;
+    leaf += right ? step : 0;
+    node += right ? step : 1;
+  }
+  return leaf;
+}
+
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
 }
 
 }  // namespace
 
-ExactForest::ExactForest(const Forest& forest, std::span<const Varies> varies, InstructionSet set)
+ExactForest::ExactForest(const Forest& forest, std::span<const Feature> features, InstructionSet set)
     : kernels_(&kernels_of(set)), average_(forest.average) {
-  const std::vector<Split> split_of = make_columns(forest, varies);
+  const std::vector<Split> split_of = make_columns(forest, features);
   for (std::size_t tree = 0; tree < forest.tree_count(); ++tree) add_tree(forest, tree, split_of);
+  rank_fixed(features);
 }
 
 /// Sorts the nodes by what they ask. Fills columns_ and all that belongs to them.
 std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
-                                                          std::span<const Varies> varies) {
+                                                          std::span<const Feature> features) {
   const std::vector<double> set_of = distinct_sets(forest);
   const auto threshold = [&](std::uint32_t node) {
     const double value = forest.threshold[node];
     return forest.decision[node] & Decision::categorical ? set_of[static_cast<std::size_t>(value)] : value;
   };
   const auto column_key = [&](std::uint32_t node) {
-    return std::tuple(varies[forest.feature[node]], forest.feature[node], forest.decision[node]);
+    return std::tuple(features[forest.feature[node]].varies, forest.feature[node], forest.decision[node]);
   };
   std::vector<std::uint32_t> order(forest.threshold.size());
   std::iota(order.begin(), order.end(), 0u);
@@ -96,8 +114,8 @@ std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
     if (!same_feature || categorical || columns_.back().count == kMostThresholds) {
       columns_.push_back({.feature = forest.feature[node], .decision = forest.decision[node]});
       columns_.back().first = static_cast<std::uint32_t>(categorical ? set_bits_.size() : thresholds_.size());
-      by_call_ += varies[forest.feature[node]] < Varies::by_call;
-      by_row_ += varies[forest.feature[node]] < Varies::by_row;
+      by_call_ += features[forest.feature[node]].varies < Varies::by_call;
+      by_row_ += features[forest.feature[node]].varies < Varies::by_row;
     }
     Column& column = columns_.back();
     split_of[node] = {static_cast<std::uint32_t>(columns_.size() - 1), categorical ? 0 : column.count};
@@ -167,33 +185,48 @@ std::int8_t ExactForest::rank(const Column& column, double value) const noexcept
   return byte_of(static_cast<std::size_t>(std::ranges::partition_point(all, goes_right) - all.begin()));
 }
 
-void ExactForest::rank_fixed(std::span<const double> row, std::span<std::int8_t> ranks) const noexcept {
-  for (std::size_t i = 0; i < by_call_; ++i) ranks[i] = rank(columns_[i], row[columns_[i].feature]);
+void ExactForest::rank_rows(const Column& column, const double* values, Ranks& ranks) const noexcept {
+  if (column.decision & Decision::categorical) {
+    for (std::size_t row = 0; row < block; ++row) ranks[row] = rank(column, values[row]);
+  } else {
+    kernels_->rank_rows(values, column.decision, thresholds(column), ranks);
+  }
 }
 
-void ExactForest::rank_values(std::span<const double* const> values,
-                              std::span<const std::int8_t* const> fixed, Scratch& scratch) const noexcept {
+void ExactForest::rank_fixed(std::span<const Feature> features) {
+  std::array<double, block> values{};
+  Ranks ranks;
+  for (std::size_t i = 0; i < by_call_; ++i) {
+    const std::span<const double> all = features[columns_[i].feature].fixed;
+    fixed_ranks_.resize(all.size() * by_call_);
+    for (std::size_t first = 0; first < all.size(); first += block) {
+      const auto some = all.subspan(first, std::min(block, all.size() - first));
+      std::ranges::copy(some, values.begin());
+      rank_rows(columns_[i], values.data(), ranks);
+      for (std::size_t row = 0; row < some.size(); ++row)
+        fixed_ranks_[(first + row) * by_call_ + i] = ranks[row];
+    }
+  }
+}
+
+void ExactForest::rank_values(std::span<const double* const> values, std::span<const std::uint32_t> rows,
+                              Scratch& scratch) const noexcept {
   Scratch::Line* const lines = scratch.lines_.data();
-  for (std::size_t row = 0; row < fixed.size(); ++row) {
-    for (std::size_t i = 0; i < by_call_; ++i) lines[i].ranks[row] = fixed[row][i];
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    const std::int8_t* const ranks = fixed_ranks_.data() + rows[row] * by_call_;
+    for (std::size_t i = 0; i < by_call_; ++i) lines[i].ranks[row] = ranks[i];
   }
   for (std::size_t i = by_call_; i < by_row_; ++i) {
     std::memset(lines[i].ranks, rank(columns_[i], *values[columns_[i].feature]), block);
   }
   for (std::size_t i = by_row_; i < columns_.size(); ++i) {
-    const Column& column = columns_[i];
-    const double* const of_rows = values[column.feature];
-    if (column.decision & Decision::categorical) {
-      for (std::size_t row = 0; row < block; ++row) lines[i].ranks[row] = rank(column, of_rows[row]);
-    } else {
-      kernels_->rank_rows(of_rows, column.decision, thresholds(column), lines[i].ranks);
-    }
+    rank_rows(columns_[i], values[columns_[i].feature], lines[i].ranks);
   }
 }
 
-void ExactForest::scores(std::span<const double* const> values, std::span<const std::int8_t* const> fixed,
+void ExactForest::scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
                          std::span<double> out, Scratch& scratch) const noexcept {
-  rank_values(values, fixed, scratch);
+  rank_values(values, rows, scratch);
   const Ranks* const ranks = &scratch.lines_.data()->ranks;
   const Node* node = nodes_.data();
   const WideNode* wide = wide_nodes_.data();
@@ -204,18 +237,11 @@ void ExactForest::scores(std::span<const double* const> values, std::span<const 
   for (const Tree* tree = trees_.data(); tree != end; ++tree) {
     const std::uint32_t count = tree->nodes;
     if (tree->wide) {
-      for (std::size_t row = 0; row < out.size(); ++row) {
-        std::size_t at = 0;  // nodes and leaves before
-        for (std::uint32_t below = count, place = 0; below > 0;) {
-          const WideNode& asked = wide[place];
-          const bool right = ranks[asked.column][row] > asked.position;
-          place += right ? asked.step : 1;
-          below = right ? below - asked.step : asked.step - 1;
-          at += right ? asked.step : 0;
-        }
-        sums[row] += leaf[at];
-      }
+      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[leaf_of(wide, count, ranks, row)];
       wide += count;
+    } else if (out.size() <= kFew) {
+      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[leaf_of(node, count, ranks, row)];
+      node += count;
     } else if (tree + 1 != end && tree[1].nodes == count && !tree[1].wide) {
       // Two trees at once: each node of a tree waits for the one before.
       kernels_->find_leaves_of_two(node, count, ranks, reached);
