@@ -16,6 +16,7 @@ is also HOME, so it sees nothing of the user and leaves nothing behind. `$TESTS`
     stdout is TEXT          repeated: the lines are exactly these
     stdout has TEXT         TEXT stands somewhere in it
     stdout lacks TEXT       TEXT stands nowhere in it
+    stdout only REGEX       every line of it, if there is one, matches this from its first character to its last
     stdout matches REGEX    the regular expression is found; ^ and $ match at line ends
     stdout lines N          it has at most N lines
     stdout json             it is one JSON document
@@ -54,6 +55,10 @@ def check_stream(name, text, rest):
         raise Mismatch(f"{name} has no '{wanted}'")
     if kind == "lacks" and wanted in text:
         raise Mismatch(f"{name} has '{wanted}'")
+    if kind == "only":
+        for line in text.splitlines():
+            if not re.fullmatch(wanted, line):
+                raise Mismatch(f"{name} has a line that is not /{wanted}/: {line}")
     if kind == "matches" and not re.search(wanted, text, re.MULTILINE):
         raise Mismatch(f"{name} does not match /{wanted}/")
     if kind == "lines" and len(text.splitlines()) > int(wanted):
@@ -66,7 +71,7 @@ def check_stream(name, text, rest):
             raise Mismatch(f"{name}: no JSON value at '{path}': {error!r}") from error
         if value and found != json.loads(value):
             raise Mismatch(f"{name}: {path} is {json.dumps(found)}, not {value}")
-    if kind not in ("empty", "is", "has", "lacks", "matches", "lines", "json"):
+    if kind not in ("empty", "is", "has", "lacks", "only", "matches", "lines", "json"):
         raise ValueError(f"unknown expectation '{name} {rest}'")
 
 

@@ -22,12 +22,12 @@ SAY = """run sh -c 'echo one; echo {\\"a\\": [5]} >&2; exit 3'\n"""
 
 class Runner(unittest.TestCase):
     def test_accepts_what_is_so(self):
-        for line in ("stdout is one", "stdout has on", "stdout lacks two", "stdout matches ^o.e$", "stdout lines 1", "stderr json a.0 5"):
+        for line in ("stdout is one", "stdout has on", "stdout lacks two", "stdout matches ^o.e$", "stdout only o.e", "stdout lines 1", "stderr json a.0 5"):
             self.assertEqual(run(f"{SAY}exit 3\n{line}\n"), 0, line)
 
     def test_refuses_what_is_not(self):
         for line in ("stdout is two", "stdout is one\nstdout is two", "stdout has two", "stdout lacks one", "stdout empty",
-                     "stdout matches ^one.$", "stdout lines 0", "stderr json a.0 6", "stderr json b 5", "stdout json", "exists x", "sdtout empty"):
+                     "stdout matches ^one.$", "stdout only on", "stderr only a.*", "stdout lines 0", "stderr json a.0 6", "stderr json b 5", "stdout json", "exists x", "sdtout empty"):
             self.assertNotEqual(run(f"{SAY}exit 3\n{line}\n"), 0, line)
         self.assertNotEqual(run(f"{SAY}exit 4\n"), 0)
         self.assertNotEqual(run(SAY), 0, "no exit line expects 0")
