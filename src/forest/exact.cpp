@@ -56,23 +56,6 @@ std::vector<double> distinct_sets(const Forest& forest) {
 constexpr std::uint32_t kMostThresholds = 255;  // of a column: a rank is a byte
 constexpr std::uint32_t kMostNarrow = 255;      // nodes of a narrow tree, and its last column
 
-constexpr std::size_t kFew = 2;  // rows that are walked one by one
-
-/// The leaf of one row.
-template <class Node>
-std::size_t leaf_of(const Node* node, std::size_t below, const ExactForest::Ranks* ranks,
-                    std::size_t row) noexcept {
-  std::size_t leaf = 0;
-  while (below > 0) {
-    const bool right = ranks[node->column][row] > node->position;
-    const std::size_t step = node->step;
-    below = right ? below - step : step - 1;
-    leaf += right ? step : 0;
-    node += right ? step : 1;
-  }
-  return leaf;
-}
-
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
 }
@@ -237,16 +220,23 @@ void ExactForest::scores(std::span<const double* const> values, std::span<const 
   for (const Tree* tree = trees_.data(); tree != end; ++tree) {
     const std::uint32_t count = tree->nodes;
     if (tree->wide) {
-      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[leaf_of(wide, count, ranks, row)];
+      for (std::size_t row = 0; row < out.size(); ++row) {
+        std::size_t before = 0;  // leaves to the left
+        for (std::size_t below = count, at = 0; below > 0;) {
+          const bool right = ranks[wide[at].column][row] > wide[at].position;
+          const std::size_t step = wide[at].step;
+          below = right ? below - step : step - 1;
+          before += right ? step : 0;
+          at += right ? step : 1;
+        }
+        sums[row] += leaf[before];
+      }
       wide += count;
-    } else if (out.size() <= kFew) {
-      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[leaf_of(node, count, ranks, row)];
-      node += count;
     } else if (tree + 1 != end && tree[1].nodes == count && !tree[1].wide) {
       // Two trees at once: each node of a tree waits for the one before.
       kernels_->find_leaves_of_two(node, count, ranks, reached);
       const double* const second = leaf + count + 1;
-      for (std::size_t row = 0; row < block; ++row) {
+      for (std::size_t row = 0; row < out.size(); ++row) {
         sums[row] = sums[row] + leaf[reached[0][row]] + second[reached[1][row]];
       }
       node += 2 * count;
@@ -254,7 +244,7 @@ void ExactForest::scores(std::span<const double* const> values, std::span<const 
       ++tree;
     } else {
       kernels_->find_leaves(node, count, ranks, reached);
-      for (std::size_t row = 0; row < block; ++row) sums[row] += leaf[reached[0][row]];
+      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[reached[0][row]];
       node += count;
     }
     leaf += count + 1;
