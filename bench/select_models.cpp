@@ -108,6 +108,7 @@ Family select_family(const SelectCase& of) {
   request.device = device_preset(of.device);
   request.rules = "full";
   const Family whole = enumerate(request);
+  if (of.configs == 0) return whole;
   std::set<std::vector<std::uint64_t>> seen;
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < whole.configs.size(); ++i) {
@@ -116,12 +117,12 @@ Family select_family(const SelectCase& of) {
   Family family = whole;
   family.configs = ConfigTable(whole.configs.space());
   family.traits.clear();
-  const std::size_t configs = of.configs == 0 ? distinct.size() : of.configs;
-  for (std::size_t i = 0; i < configs; ++i) {
-    const std::size_t at = distinct.at(i * distinct.size() / configs);
+  for (std::size_t i = 0; i < of.configs; ++i) {
+    const std::size_t at = distinct.at(i * distinct.size() / of.configs);
     family.configs.push_back(whole.configs[at]);
     family.traits.push_back(whole.traits[at]);
   }
+  family.default_config = 0;
   return family;
 }
 

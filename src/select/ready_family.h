@@ -45,7 +45,7 @@ struct AskScratch {
   Schema::Rows::Scratch rows;
   std::vector<std::uint8_t> serves;
   std::vector<std::uint32_t> able;
-  std::vector<double> scores, problem_row;
+  std::vector<double> scores;
   std::vector<Ranked> ranked;
 
   /// Memory for a forest: made on first use, kept for the forests used last.
