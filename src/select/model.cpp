@@ -105,11 +105,6 @@ void check_best(const ModelData& data) {
 struct Model::Ready {
   explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
     for (const Family& family : data.families) families.push_back(std::make_unique<ReadyFamily>(family));
-    if (data.best_features.empty()) return;
-    best_schema = data.schema->only(data.best_features);
-    ConfigTable unknown(data.families.front().configs.space());
-    unknown.push_back(KernelConfig(unknown.space()));
-    best_row.emplace(*best_schema, data.families.front().device, unknown, std::vector<Traits>(1));
   }
   Ready(const Ready&) = delete;
   Ready& operator=(const Ready&) = delete;
@@ -129,41 +124,18 @@ struct Model::Ready {
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
     const std::lock_guard lock(making);
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
-    const Best best = target.target == Target::latency ? Best::lowest : Best::highest;
-    auto made = std::make_unique<FastForest>(target.forest, *data.schema, family.device, family.configs,
-                                             family.traits, best);
+    auto made = std::make_unique<FastForest>(target.forest,
+                                             FamilyForest::OfProblem{data.best_tflops, data.best_features},
+                                             *data.schema, family.device, family.configs, family.traits);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }
 
   ModelData data;
   std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
-  /// What the forest of the best TFLOPS reads: one row for one unknown config.
-  std::optional<Schema> best_schema;
-  std::optional<Schema::Rows> best_row;
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
-
-namespace {
-
-/// What choosing needs and the hot path cannot refuse any more.
-void check_evaluable(const ModelData& data) {
-  for (const Family& family : data.families) {
-    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
-  }
-  for (const TargetForest& target : data.targets) {
-    const auto& leaves = target.forest.tree_leaves;
-    for (std::size_t tree = 0; tree + 1 < leaves.size(); ++tree) {
-      if (const auto count = leaves[tree + 1] - leaves[tree]; count > kMostLeaves) {
-        fail(Errc::unsupported, "tree {} of target {} has {} leaves; the limit is {}", tree,
-             word(target.target), count, kMostLeaves);
-      }
-    }
-  }
-}
-
-}  // namespace
 
 Model::Model(ModelData data) {
   check_families(data.families);
@@ -171,7 +143,9 @@ Model::Model(ModelData data) {
   check_targets(data);
   check_best(data);
   check_confidence(data);
-  check_evaluable(data);
+  for (const Family& family : data.families) {
+    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
+  }
   ready_ = std::make_shared<Ready>(std::move(data));
 }
 
@@ -221,29 +195,38 @@ void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const Targe
   }
 }
 
-double Model::base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const {
+bool Model::score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
+                       std::span<const std::uint32_t> configs, AskScratch& scratch) const {
+  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  scratch.scores.resize(configs.size());
+  if (!fast.forest.scores(problem, configs, scratch.scores, scratch.of(fast))) return false;
+  if (forest.target == Target::latency) {
+    for (double& score : scratch.scores) score = -score;
+  }
+  return true;
+}
+
+double Model::base_log_tflops(ProblemRef problem, Target target) const {
   if (target != Target::relative && target != Target::rank) return 0;
   const ModelData& of = data();
-  scratch.problem_row.resize(of.best_features.size());
-  if (ready_->best_row) ready_->best_row->evaluate(problem, scratch.problem_row, scratch.rows);
-  return of.best_tflops.predict(scratch.problem_row);
+  std::vector<double> all(of.schema->size()), row;
+  of.schema->evaluate_problem(problem, device(), all);
+  for (const std::uint32_t feature : of.best_features) row.push_back(all[feature]);
+  return of.best_tflops.predict(row);
 }
 
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
                         AskScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
-  const FastForest& fast = ready_->forest_over(family.family(), forest);
-  scratch.scored.resize(best.size());
-  const auto found =
-      fast.forest.top(problem, family.serving(problem, allowed, scratch), scratch.scored, scratch.of(fast));
-  const std::size_t count = found.value_or(0);  // nothing: the schema cannot describe the problem
+  const auto able = family.able(problem, allowed, scratch);
+  if (!score_some(family, problem, forest, able, scratch)) return 0;
+  const std::size_t count = keep_best(able, scratch.scores, best);
   if (count == 0) return 0;
-  const double sign = target == Target::latency ? -1 : 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    best[i] = {.config = scratch.scored[i].config, .score = sign * scratch.scored[i].score};
-  }
-  const double base = base_log_tflops(problem, target, scratch), top = best[0].score;
+  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  const bool against_best = target == Target::relative || target == Target::rank;
+  const double base = against_best ? fast.forest.score_of_problem(scratch.of(fast)) : 0;
+  const double top = best[0].score;
   for (Ranked& ranked : best.first(count)) {
     const double claim = claimed_log_tflops(target, ranked.score, top, problem);
     ranked.tflops = std::exp(base + forest.offset + forest.slope * claim);
@@ -263,13 +246,14 @@ void Model::score(ProblemRef problem, Target target, std::span<double> scores) c
     fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->size());
   }
   AskScratch scratch;
-  const Family& family = of->family();
-  score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
-             forest_of(target), scratch);
-  const auto serves = of->serving(problem, {}, scratch);
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    scores[i] = serves[i] != 0 ? scratch.scores[i] : kUnserved;
+  const auto able = of->able(problem, {}, scratch);
+  if (!score_some(*of, problem, forest_of(target), able, scratch)) {
+    const Family& family = of->family();  // says why
+    score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
+               forest_of(target), scratch);
   }
+  std::ranges::fill(scores, kUnserved);
+  for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
 }
 
 std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& configs) const {
@@ -297,8 +281,7 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, std::span<const 
 std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
-  AskScratch scratch;
-  const double base = base_log_tflops(problem, target, scratch);
+  const double base = base_log_tflops(problem, target);
   const double top = scores.empty() ? kUnserved : *std::ranges::max_element(scores);
   std::vector<double> tflops;
   tflops.reserve(scores.size());

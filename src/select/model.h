@@ -135,8 +135,12 @@ class Model {
   /// Scores of rows; the schema can describe the problem.
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          AskScratch& scratch);
+  /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot
+  /// describe the problem.
+  bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
+                  std::span<const std::uint32_t> configs, AskScratch& scratch) const;
   /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
-  double base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const;
+  double base_log_tflops(ProblemRef problem, Target target) const;
 
   std::shared_ptr<const Ready> ready_;
 };
