@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "core/fail.h"
+#include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
 #include "explain.h"

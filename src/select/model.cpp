@@ -19,6 +19,14 @@ namespace {
 
 constexpr double kUnserved = -std::numeric_limits<double>::infinity();
 
+/// The function of the same name in forest/shortlist.h for a ranking whose first `kept` are the shortlist.
+void put_behind(std::span<Ranked> ranking, std::size_t kept) {
+  if (kept == 0 || kept == ranking.size()) return;
+  const double behind = std::nextafter(ranking[kept - 1].score, kUnserved), most = ranking[kept].score;
+  if (!(most > behind)) return;
+  for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
+}
+
 /// Families of one model are of one provider, op, device and rule set.
 void check_families(const std::vector<Family>& families) {
   if (families.empty()) fail(Errc::invalid_argument, "a model needs the configs of at least one signature");
@@ -77,10 +85,16 @@ void check_schema(const ModelData& data) {
 }
 
 void check_confidence(const ModelData& data) {
-  if (!data.confidence) return;
-  std::vector<std::size_t> configs;
-  for (const Family& family : data.families) configs.push_back(family.configs.size());
-  check(*data.confidence, configs);
+  if (data.confidence) check(*data.confidence, data.families.size());
+}
+
+void check_shortlist(const ModelData& data) {
+  if (!data.shortlist) return;
+  check(*data.shortlist);
+  for (const KernelConfig& config : data.shortlist->configs) {
+    if (config.space != &data.families.front().configs.space())
+      fail(Errc::invalid_argument, "the shortlist of a model has configs of another space");
+  }
 }
 
 void check_best(const ModelData& data) {
@@ -104,7 +118,10 @@ void check_best(const ModelData& data) {
 /// What a model was made from, and its parts made ready to be asked.
 struct Model::Ready {
   explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
-    for (const Family& family : data.families) families.push_back(std::make_unique<ReadyFamily>(family));
+    for (const Family& family : data.families) {
+      families.push_back(std::make_unique<ReadyFamily>(family));
+      if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
+    }
     if (data.best_features.empty()) return;
     best_schema = data.schema->only(data.best_features);
     ConfigTable unknown(data.families.front().configs.space());
@@ -138,6 +155,7 @@ struct Model::Ready {
 
   ModelData data;
   std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
+  std::vector<FamilyOutputs> outputs;                        ///< of the shortlist, by family
   /// What the forest of the best TFLOPS reads: one row for one unknown config.
   std::optional<Schema> best_schema;
   std::optional<Schema::Rows> best_row;
@@ -170,6 +188,7 @@ Model::Model(ModelData data) {
   check_schema(data);
   check_targets(data);
   check_best(data);
+  check_shortlist(data);
   check_confidence(data);
   check_evaluable(data);
   ready_ = std::make_shared<Ready>(std::move(data));
@@ -229,20 +248,40 @@ double Model::base_log_tflops(ProblemRef problem, Target target, AskScratch& scr
   return of.best_tflops.predict(scratch.problem_row);
 }
 
+std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem, AskScratch& scratch) const {
+  if (!data().shortlist || family.size() <= kUnlistedFamily) {
+    scratch.kept = scratch.serves;
+    return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
+  }
+  scratch.kept.resize(family.size());
+  return cut(*data().shortlist, ready_->outputs[position(family.family())], problem, device().cores, scratch.serves,
+             family.always(), scratch.kept, scratch.shortlist);
+}
+
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
                         AskScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
   const FastForest& fast = ready_->forest_over(family.family(), forest);
-  scratch.scored.resize(best.size());
-  const auto found =
-      fast.forest.top(problem, family.serving(problem, allowed, scratch), scratch.scored, scratch.of(fast));
-  const std::size_t count = found.value_or(0);  // nothing: the schema cannot describe the problem
-  if (count == 0) return 0;
   const double sign = target == Target::latency ? -1 : 1;
-  for (std::size_t i = 0; i < count; ++i) {
-    best[i] = {.config = scratch.scored[i].config, .score = sign * scratch.scored[i].score};
+  scratch.scored.resize(best.size());
+  std::size_t count = 0;
+  /// Appends the best of the configs that `from` marks.
+  const auto append = [&](std::span<const std::uint8_t> from) {
+    const std::span room = std::span(scratch.scored).subspan(count);
+    const auto found = fast.forest.top(problem, from, room, scratch.of(fast));
+    for (const ScoredConfig& scored : room.first(found.value_or(0)))  // nothing: the schema cannot describe it
+      best[count++] = {.config = scored.config, .score = sign * scored.score};
+  };
+  family.serving(problem, allowed, scratch);
+  const std::size_t kept = cut_family(family, problem, scratch);
+  append(scratch.kept);
+  if (count == kept && count < best.size()) {
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] = scratch.serves[i] & ~scratch.kept[i];
+    append(scratch.kept);
+    put_behind(best.first(count), kept);
   }
+  if (count == 0) return 0;
   const double base = base_log_tflops(problem, target, scratch), top = best[0].score;
   for (Ranked& ranked : best.first(count)) {
     const double claim = claimed_log_tflops(target, ranked.score, top, problem);
@@ -257,6 +296,13 @@ void Model::score(ProblemRef problem, std::span<double> scores) const {
 }
 
 void Model::score(ProblemRef problem, Target target, std::span<double> scores) const {
+  exact_scores(problem, target, scores);
+  std::vector<std::uint8_t> serves;
+  for (const double score : scores) serves.push_back(score != kUnserved ? 1 : 0);
+  kscout::put_behind(scores, serves, candidates(problem));
+}
+
+void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
   const ReadyFamily* const of = ready(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   if (scores.size() != of->size()) {
@@ -270,6 +316,15 @@ void Model::score(ProblemRef problem, Target target, std::span<double> scores) c
   for (std::size_t i = 0; i < scores.size(); ++i) {
     scores[i] = serves[i] != 0 ? scratch.scores[i] : kUnserved;
   }
+}
+
+std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
+  const ReadyFamily* const of = ready(signature_of(problem));
+  if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
+  AskScratch scratch;
+  of->serving(problem, {}, scratch);
+  cut_family(*of, problem, scratch);
+  return std::move(scratch.kept);
 }
 
 std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& configs) const {
@@ -313,23 +368,13 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
   return tflops;
 }
 
+namespace claim_text {
+#include "select/claim-inl.h"
+}
+
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
-  constexpr double kLeast = 1e-9;  // of what an extrapolating tree may claim: below it there is no logarithm
-  switch (target) {
-    case Target::tflops:
-      return std::log(std::max(std::expm1(score), kLeast));
-    case Target::latency:
-      return std::log(std::max(flop_count(problem), 1.0) * 1e-6 / std::max(std::expm1(-score), kLeast));
-    case Target::bandwidth: {
-      const double us = least_bytes(problem) * 1e-3 / std::max(std::expm1(score), kLeast);
-      return std::log(std::max(flop_count(problem), 1.0) * 1e-6 / std::max(us, kLeast));
-    }
-    case Target::relative:
-      return score;
-    case Target::rank:
-      return score - top_score;
-  }
-  return score;
+  return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
+                                        least_bytes(problem));
 }
 
 double time_us_of(ProblemRef problem, double tflops) noexcept {

@@ -22,7 +22,10 @@ FactoredForest::Scratch& AskScratch::of(const FastForest& forest) {
 }
 
 ReadyFamily::ReadyFamily(const Family& family)
-    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {}
+    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {
+  for (const Traits& traits : family.traits) always_.push_back(traits.suggestion > 0 ? 1 : 0);
+  always_[family.default_config] = 1;
+}
 
 std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                    AskScratch& scratch) const {

@@ -17,6 +17,7 @@
 #include "family/rules.h"
 #include "features/schema.h"
 #include "forest/factored.h"
+#include "forest/shortlist.h"
 
 namespace kscout {
 
@@ -43,7 +44,8 @@ struct FastForest {
 struct AskScratch {
   ServeRules::Scratch rules;
   Schema::Rows::Scratch rows;
-  std::vector<std::uint8_t> serves;
+  std::vector<std::uint8_t> serves, kept;
+  ShortlistScratch shortlist;
   std::vector<double> scores, problem_row;
   std::vector<ScoredConfig> scored;
   std::vector<Ranked> ranked;
@@ -69,6 +71,8 @@ class ReadyFamily {
   const Family& family() const noexcept { return *family_; }
   std::size_t size() const noexcept { return rules_.configs(); }
   KernelConfig config(std::size_t i) const noexcept { return family_->configs[i]; }
+  /// 1 per config that is on every shortlist: the default config, and a library's own suggestions.
+  std::span<const std::uint8_t> always() const noexcept { return always_; }
 
   /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
   /// exclude; in memory of `scratch`.
@@ -78,6 +82,7 @@ class ReadyFamily {
  private:
   const Family* family_;
   ServeRules rules_;
+  std::vector<std::uint8_t> always_;
 };
 
 /// Fills `best` with the highest scores among the configs that serve, best first; ties keep family order.
