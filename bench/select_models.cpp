@@ -4,20 +4,20 @@
 #include <array>
 #include <bit>
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "core/files.h"
 #include "features/schema.h"
-#include "train/lightgbm.h"
+#include "train/train.h"
 
 namespace kscout::bench {
 
 namespace {
 
-constexpr std::size_t kProblems = 200, kConfigsOfEach = 200, kTrees = 500;
+constexpr std::size_t kProblems = 200, kConfigsOfEach = 200;
 
 std::vector<std::uint64_t> bits_of(const Traits& traits) {
   std::vector<std::uint64_t> bits;
@@ -36,12 +36,10 @@ class Bend {
     for (std::size_t i = 0; i < configs; ++i) own_.push_back(0.1 * normal_(random_));
   }
 
-  double operator()(const GemmProblem& problem, const Traits& t, std::size_t config) {
+  double operator()(const std::array<double, 3>& of, const Traits& t, std::size_t config) {
     const std::array<double, 8> traits = {t.inner_m, t.inner_n, t.tile_m,  t.tile_n,
                                           t.tile_k,  t.workers, t.split_k, t.order};
-    const std::array<double, 4> sizes = {std::log2(static_cast<double>(problem.m)) - 6,
-                                         std::log2(static_cast<double>(problem.n)) - 8,
-                                         std::log2(static_cast<double>(problem.k)) - 8, 1};
+    const std::array<double, 4> sizes = {std::log2(of[0]) - 6, std::log2(of[1]) - 8, std::log2(of[2]) - 8, 1};
     double sum = own_[config] + 0.02 * normal_(random_);
     for (std::size_t i = 0; i < traits.size(); ++i) {
       const double trait = traits[i] > 0 ? std::log2(traits[i] + 1) : -1;
@@ -59,41 +57,45 @@ class Bend {
   std::vector<double> own_;
 };
 
-std::string train(const SelectCase& of, const Family& family) {
-  const Schema& schema = Schema::find("gemm");
-  const std::size_t features = schema.size(), configs = family.configs.size();
-  const std::size_t time = schema.index("analytic_time_us");
+/// Three sizes that say how large a problem is.
+std::array<double, 3> sizes_of(const Problem& problem) {
+  const auto sizes = [](auto... of) { return std::array{static_cast<double>(of)...}; };
+  if (problem.op() == Op::gemm) return sizes(problem.gemm().m, problem.gemm().n, problem.gemm().k);
+  const ConvProblem& conv = problem.conv();
+  return sizes(conv.n * conv.h * conv.w, conv.k, conv.c * conv.y * conv.x);
+}
+
+MeasurementTable measurements(const Family& family) {
+  const std::size_t configs = family.configs.size();
+  const Schema& analytic = analytic_schema(family.signature.op);
+  MeasurementTable table;
+  table.device = family.device;
+  table.metadata["rules"] = family.rules;
+  for (std::size_t c = 0; c < configs; ++c) table.configs.push_back(family.configs[c]);
   std::mt19937_64 random(7);
   Bend bend(configs, random);
-  std::vector<double> all(configs * features), matrix, log_time(configs);
-  std::vector<float> labels;
-  for (std::size_t p = 0; p < kProblems; ++p) {
-    const GemmProblem problem = select_problem(of, random);
-    schema.evaluate(problem, family.device, family.configs, family.traits, all);
-    for (std::size_t c = 0; c < configs; ++c) {
-      log_time[c] = std::log(all[c * features + time]) + bend(problem, family.traits[c], c);
-    }
-    const double best = *std::ranges::min_element(log_time);
-    for (std::size_t i = 0; i < kConfigsOfEach; ++i) {
-      const std::size_t c = random() % configs;
-      const auto row = all.begin() + static_cast<std::ptrdiff_t>(c * features);
-      matrix.insert(matrix.end(), row, row + static_cast<std::ptrdiff_t>(features));
-      labels.push_back(static_cast<float>(std::max(best - log_time[c], -4.0)));
+  std::vector<double> time_us(configs);
+  std::vector<std::uint8_t> serves;
+  while (table.problems.size() < kProblems) {
+    const Problem problem = select_problem(family.signature, random);
+    if (std::ranges::find(table.problems, problem) != table.problems.end()) continue;
+    analytic.evaluate(problem, family.device, family.configs, family.traits, time_us);
+    serving_configs(family, problem, serves);
+    const auto number = static_cast<std::uint32_t>(table.problems.size());
+    table.problems.push_back(problem);
+    std::vector<std::uint32_t> order(configs);
+    std::iota(order.begin(), order.end(), 0u);
+    std::ranges::shuffle(order, random);
+    order.resize(std::min(configs, kConfigsOfEach));
+    for (const std::uint32_t c : order) {
+      if (serves[c] == 0 || !std::isfinite(time_us[c])) continue;
+      Measurement measured;
+      measured.time_us = time_us[c] * std::exp(bend(sizes_of(problem), family.traits[c], c));
+      measured.repeats = 1;
+      table.rows.push_back({number, c, measured});
     }
   }
-  std::vector<std::string> names;
-  for (const Feature& feature : schema.features()) names.push_back(feature.id);
-  const std::string parameters = fmt::format(
-      "verbosity=-1 num_threads=2 deterministic=true force_col_wise=true objective=regression num_leaves={} "
-      "learning_rate=0.05 min_data_in_leaf=20 feature_fraction=0.8 bagging_fraction=0.9 bagging_freq=1 "
-      "seed=3",
-      of.leaves);
-  lightgbm::Dataset data(matrix, names, parameters);
-  data.set_labels(labels);
-  lightgbm::Booster booster(data, parameters);
-  for (std::size_t tree = 0; tree < kTrees && booster.update(); ++tree) {
-  }
-  return booster.text(-1);
+  return table;
 }
 
 }  // namespace
@@ -101,7 +103,8 @@ std::string train(const SelectCase& of, const Family& family) {
 Family select_family(const SelectCase& of) {
   FamilyRequest request;
   request.provider = of.provider;
-  request.signature = signature_of(make_gemm(1, 1, 1, of.dtype, of.layout));
+  request.signature = of.op == Op::gemm ? signature_of(make_gemm(1, 1, 1, of.dtype, of.layout))
+                                        : signature_of(make_conv(of.op, of.dtype, of.layout));
   request.device = device_preset(of.device);
   request.rules = "full";
   const Family whole = enumerate(request);
@@ -113,37 +116,60 @@ Family select_family(const SelectCase& of) {
   Family family = whole;
   family.configs = ConfigTable(whole.configs.space());
   family.traits.clear();
-  for (std::size_t i = 0; i < of.configs; ++i) {
-    const std::size_t at = distinct.at(i * distinct.size() / of.configs);
+  const std::size_t configs = of.configs == 0 ? distinct.size() : of.configs;
+  for (std::size_t i = 0; i < configs; ++i) {
+    const std::size_t at = distinct.at(i * distinct.size() / configs);
     family.configs.push_back(whole.configs[at]);
     family.traits.push_back(whole.traits[at]);
   }
   return family;
 }
 
-GemmProblem select_problem(const SelectCase& of, std::mt19937_64& random) {
+Problem select_problem(const Signature& of, std::mt19937_64& random) {
   std::uniform_real_distribution<double> uniform(0, 1);
-  const auto size = [&] {
-    double value = std::exp2(3 + 10 * uniform(random));
+  const auto size = [&](double least_bits, double bits) {
+    double value = std::exp2(least_bits + bits * uniform(random));
     if (uniform(random) < 0.5) value = std::exp2(std::round(std::log2(value)));
     return std::max<std::int64_t>(8, static_cast<std::int64_t>(value) / 8 * 8);
   };
-  const std::int64_t m = uniform(random) < 0.3 ? 1 + static_cast<std::int64_t>(64 * uniform(random)) : size();
-  const std::int64_t n = size(), k = size();
-  return make_gemm(m, n, k, of.dtype, of.layout);
+  if (is_conv(of.op)) {
+    ConvProblem conv = make_conv(of.op, of.dtype_a, of.layout);
+    conv.n = size(3, 4);
+    conv.c = size(4, 6);
+    conv.k = size(4, 6);
+    conv.h = conv.w = size(3, 4);
+    conv.y = conv.x = random() % 2 == 0 ? 1 : 3;
+    conv.left_pad_h = conv.left_pad_w = conv.right_pad_h = conv.right_pad_w = conv.y / 2;
+    return conv;
+  }
+  GemmProblem gemm = make_gemm(1, size(3, 10), size(3, 10), of.dtype_a, of.layout);
+  gemm.m = uniform(random) < 0.3 ? 1 + static_cast<std::int64_t>(64 * uniform(random)) : size(3, 10);
+  gemm.dtype_b = of.dtype_b;
+  gemm.dtype_c = of.dtype_c;
+  gemm.dtype_acc = of.dtype_acc;
+  gemm.epilogue = of.epilogue;
+  gemm.accumulate = of.accumulate;
+  return gemm;
 }
 
-std::filesystem::path train_select_model(const SelectCase& of, const Family& family,
-                                         const std::filesystem::path& folder) {
-  // A schema that grew asks for another model.
-  const std::size_t features = Schema::find("gemm").size();
-  const auto file = folder / fmt::format("{}_{}_of_{}.txt", of.provider, of.leaves, features);
-  if (!std::filesystem::exists(file)) {
-    fmt::print(stderr, "select: training {} ({} configs, {} leaves)\n", of.name, of.configs, of.leaves);
-    std::filesystem::create_directories(folder);
-    write_file_atomically(file, train(of, family));
-  }
-  return file;
+std::filesystem::path train_select_model(const SelectCase& of, const std::filesystem::path& folder) {
+  const Family family = select_family(of);
+  const auto schema = std::make_shared<const Schema>(
+      Schema::find(std::string(default_schema(of.op, family.device.kind))).for_op(of.op));
+  // A schema that changed asks for another model.
+  const auto model = folder / fmt::format("{}_{}_{:016x}", of.provider, word(of.op), schema->hash());
+  if (std::filesystem::exists(model)) return model;
+  fmt::print(stderr, "select: training for {}\n", of.name);
+  std::filesystem::create_directories(folder);
+  TrainOptions options;
+  options.folds = 2;
+  options.targets = {Target::relative};
+  options.parameters.learning_rate = 0.2;
+  options.parameters.rounds = options.parameters.least_rounds = 260;
+  options.parameters.threads = 2;
+  const std::vector<MeasurementTable> tables = {measurements(family)};
+  write_model_folder(model, train(tables, {family}, schema, options, {}), {});
+  return model;
 }
 
 }  // namespace kscout::bench

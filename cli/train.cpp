@@ -99,13 +99,17 @@ std::filesystem::path checkpoint_folder(const TrainArguments& options) {
   return real_model_folder(options.out).concat(".train");
 }
 
+/// More threads than processors only wait for each other.
+void cap_threads(int& threads) {
+  const int processors = static_cast<int>(allowed_cpus().size());
+  if (threads <= processors) return;
+  fmt::print(stderr, "--threads {}: this process may use {} processor{}, so many threads are used\n", threads,
+             processors, processors == 1 ? "" : "s");
+  threads = processors;
+}
+
 /// What must hold whatever the data are: asked before they are read.
 void check_arguments(const TrainArguments& options) {
-  const std::size_t processors = allowed_cpus().size();
-  if (static_cast<std::size_t>(options.train.parameters.threads) > processors) {
-    fail(Errc::invalid_argument, "--threads {}: this process may use {} processor{}; more threads only wait",
-         options.train.parameters.threads, processors, processors == 1 ? "" : "s");
-  }
   if (options.train.folds < 2)
     fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", options.train.folds);
   if (!options.schema.empty()) Schema::find(options.schema);
@@ -129,6 +133,7 @@ Progress progress_or_end(ProgressLine& line, const std::filesystem::path& kept) 
 
 void train_verb(TrainArguments& options) {
   check_arguments(options);
+  cap_threads(options.train.parameters.threads);
   for (const auto& name : options.targets) {
     const Target target = parse<Target>(name);
     auto& targets = options.train.targets;
@@ -234,7 +239,7 @@ void setup_train(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   verb.add_option("--threads", p.threads,
-                  "threads, at most as many as processors; with 1 equal data gives equal bytes")
+                  "threads, at most one for each processor; with 1 equal data gives equal bytes")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   verb.add_option("--seed", p.seed, "seed of every random choice")->capture_default_str();

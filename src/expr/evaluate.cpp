@@ -3,6 +3,7 @@
 
 #include "core/fail.h"
 #include "expr/expr.h"
+#include "expr/few_rows.h"
 #include "expr/operations.h"
 
 namespace kscout::expr {
@@ -106,19 +107,6 @@ double evaluate_one(const Program& program, const Inputs& inputs, std::size_t fo
   program.evaluate(inputs.columns(), 1, out, scratch);
   return out.at(formula);
 }
-
-namespace {
-
-/// The values of a record's fields, in order.
-template <Record T>
-std::array<double, field_count<T>> numbers_of(const T& record) {
-  std::array<double, field_count<T>> numbers;
-  std::size_t next = 0;
-  for_each_field<T>([&](const auto& field) { numbers[next++] = to_number(record.*field.member); });
-  return numbers;
-}
-
-}  // namespace
 
 ProblemInputs::ProblemInputs(const Program& program, Inputs fixed) : fixed_(std::move(fixed)) {
   for (std::uint32_t i = 0; i < program.inputs().size(); ++i) {

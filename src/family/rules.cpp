@@ -1,6 +1,9 @@
 
 #include "family/rules.h"
 
+#include <array>
+#include <numeric>
+
 #include <kscout/provider.h>
 
 #include "core/fail.h"
@@ -34,22 +37,64 @@ expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& confi
 ServeRules::ServeRules(std::span<const Rule> rules, const ConfigTable& configs,
                        std::span<const Traits> traits, const Device& device)
     : program_(compile_rules(rules, configs.space())),
-      inputs_(program_, fixed_inputs(program_, configs, traits, device)),
-      configs_(configs.size()) {}
+      rows_(program_, fixed_inputs(program_, configs, traits, device), configs.size(),
+            std::vector<std::uint8_t>(program_.size(), 1)),
+      admitted_(configs.size(), 1) {
+  for (std::uint32_t rule = 0; rule < program_.size(); ++rule) {
+    const Varies varies = rows_.program().varies(rule);
+    if (varies == Varies::by_call) by_problem_.push_back(rule);
+    if (varies == Varies::by_row) by_config_.push_back(rule);
+    if (varies != Varies::never) continue;
+    const auto answers = rows_.program().fixed(rule);
+    for (std::size_t config = 0; config < configs.size(); ++config)
+      admitted_[config] &= admits(answers[config]);
+  }
+  rows_.forget_fixed();
+}
+
+bool ServeRules::set_problem(ProblemRef problem, Scratch& scratch) const {
+  if (!rows_.set_problem(problem, scratch)) {
+    fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(problem));
+  }
+  return std::ranges::all_of(
+      by_problem_, [&](std::uint32_t rule) { return admits(*rows_.program().values(rule, scratch)); });
+}
+
+void ServeRules::ask_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
+                           Scratch& scratch) const {
+  rows_.program().set_rows(picked, scratch);
+  for (std::size_t i = 0; i < picked.size(); ++i) serves[i] = admitted_[picked[i]];
+  for (const std::uint32_t rule : by_config_) {
+    const double* const answers = rows_.program().values(rule, scratch);
+    for (std::size_t i = 0; i < picked.size(); ++i) serves[i] &= admits(answers[i]);
+  }
+}
+
+void ServeRules::ask(ProblemRef problem, std::span<const std::uint32_t> picked,
+                     std::span<std::uint8_t> serves, Scratch& scratch) const {
+  if (!set_problem(problem, scratch)) {
+    std::ranges::fill(serves, 0);
+    return;
+  }
+  for (std::size_t first = 0; first < picked.size(); first += expr::FewRowsProgram::block) {
+    const std::size_t count = std::min(expr::FewRowsProgram::block, picked.size() - first);
+    ask_block(picked.subspan(first, count), serves.subspan(first, count), scratch);
+  }
+}
 
 void ServeRules::ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const {
-  if (serves.size() != configs_) {
-    fail(Errc::invalid_argument, "serve rules: room for {} answers, {} configs", serves.size(), configs_);
+  if (serves.size() != configs()) {
+    fail(Errc::invalid_argument, "serve rules: room for {} answers, {} configs", serves.size(), configs());
   }
-  scratch.answers.resize(program_.size() * configs_);
-  program_.evaluate(inputs_.columns(problem, scratch.inputs), configs_, scratch.answers, scratch.expr);
-  for (std::size_t config = 0; config < configs_; ++config) {
-    bool all = true;
-    for (std::size_t rule = 0; rule < program_.size(); ++rule) {
-      const double answer = scratch.answers[rule * configs_ + config];
-      all = all && answer != 0 && answer == answer;
-    }
-    serves[config] = all;
+  if (!set_problem(problem, scratch)) {
+    std::ranges::fill(serves, 0);
+    return;
+  }
+  std::array<std::uint32_t, expr::FewRowsProgram::block> picked;
+  for (std::size_t first = 0; first < serves.size(); first += picked.size()) {
+    const std::size_t count = std::min(picked.size(), serves.size() - first);
+    std::iota(picked.begin(), picked.end(), static_cast<std::uint32_t>(first));
+    ask_block(std::span(picked).first(count), serves.subspan(first, count), scratch);
   }
 }
 

@@ -6,7 +6,8 @@
 ///     const ServeRules rules(family.serves, family.configs, family.traits, family.device);
 ///     ServeRules::Scratch scratch;                                   // one per thread
 ///     std::vector<std::uint8_t> serves(family.configs.size());
-///     rules.ask(problem, serves, scratch);
+///     rules.ask(problem, serves, scratch);                           // all configs
+///     rules.ask(problem, picked, serves, scratch);                   // some: picked[i] is a position
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -20,6 +21,7 @@
 #include <kscout/family.h>
 
 #include "expr/expr.h"
+#include "expr/few_rows.h"
 #include "family/family_file.h"
 
 namespace kscout {
@@ -27,30 +29,35 @@ namespace kscout {
 class ServeRules {
  public:
   /// Grows on first use, then is reused for the rules of any family.
-  struct Scratch {
-    expr::Scratch expr;
-    expr::ProblemInputs::Memory inputs;
-    std::vector<double> answers;
-  };
+  using Scratch = expr::FewRowsProgram::Scratch;
 
   /// Copies what the rules read. Rules are complete in themselves: they use no formula of a family file.
   /// Throws invalid_argument when a rule does not compile.
   ServeRules(std::span<const Rule> rules, const ConfigTable& configs, std::span<const Traits> traits,
              const Device& device);
-  ServeRules(const ServeRules&) = delete;  // inputs_ belong to program_
-  ServeRules& operator=(const ServeRules&) = delete;
 
-  std::size_t configs() const noexcept { return configs_; }
+  std::size_t configs() const noexcept { return admitted_.size(); }
   /// The rules made ready, one formula each.
   const expr::Program& program() const noexcept { return program_; }
   /// Writes 1 to `serves[i]` when every rule admits config i for the problem, else 0. serves.size() ==
   /// configs(). Allocates only when `scratch` is smaller than these rules need.
   void ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const;
+  /// The same for some of the configs: serves[i] is about config picked[i]. serves.size() == picked.size().
+  void ask(ProblemRef problem, std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
+           Scratch& scratch) const;
 
  private:
+  /// False when a rule about the problem alone refuses it. Throws unsupported for a problem of another
+  /// operation.
+  bool set_problem(ProblemRef problem, Scratch& scratch) const;
+  /// At most expr::FewRowsProgram::block of them.
+  void ask_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
+                 Scratch& scratch) const;
+
   expr::Program program_;
-  expr::ProblemInputs inputs_;
-  std::size_t configs_ = 0;
+  expr::ProblemRows rows_;
+  std::vector<std::uint8_t> admitted_;                 ///< by config: 0 = a rule refuses it for every problem
+  std::vector<std::uint32_t> by_problem_, by_config_;  ///< rules about the problem alone, and about both
 };
 
 // ---- Which serves rule keeps one config from one problem.

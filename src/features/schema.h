@@ -110,7 +110,7 @@ class Schema {
   bool operator==(const Schema& other) const { return data_ == other.data_; }
 
   class Rows;
-  class Factored;  ///< features/factored_schema.h
+  class FewRows;  ///< features/few_rows.h
 
  private:
   /// A requirement ready to ask.
@@ -147,7 +147,7 @@ class Schema::Rows {
   void evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const;
 
  private:
-  friend class Factored;
+  friend class FewRows;
   const Schema* schema_;
   std::size_t rows_;
   expr::ProblemInputs inputs_;

@@ -96,18 +96,21 @@ inline constexpr double kForestZero = 1e-35f;
 
 inline bool is_forest_zero(double value) noexcept { return value >= -kForestZero && value <= kForestZero; }
 
-/// What a numerical node compares in place of `value`: the node sends it left when this <= threshold. An
-/// absent value becomes -infinity (its default way is left) or NaN (right), so that nodes which treat missing
-/// values alike differ by their thresholds only.
+/// What a numerical node compares in place of an absent value: its default way is left (-infinity) or right
+/// (NaN), whatever the threshold.
+inline double absent_value(std::uint8_t decision) noexcept {
+  return decision & Decision::default_left ? -std::numeric_limits<double>::infinity()
+                                           : std::numeric_limits<double>::quiet_NaN();
+}
+
+/// What a numerical node compares in place of `value`: the node sends it left when this <= threshold. Nodes
+/// which treat missing values alike therefore differ by their thresholds only.
 inline double compared_value(double value, std::uint8_t decision) noexcept {
   const Missing missing = Decision::missing(decision);
   const bool is_nan = value != value;
   if (is_nan && missing != Missing::nan) value = 0;
   const bool absent = missing == Missing::nan ? is_nan : missing == Missing::zero && is_forest_zero(value);
-  if (absent) {
-    return decision & Decision::default_left ? -std::numeric_limits<double>::infinity()
-                                             : std::numeric_limits<double>::quiet_NaN();
-  }
+  if (absent) return absent_value(decision);
   return is_forest_zero(value) ? 0.0 : value;
 }
 

@@ -59,20 +59,21 @@ std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ran
                            AskScratch& scratch, ChoiceSource& source) const {
   const ReadyFamily& family = *entry.ready;
   constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all that are told
-  const auto serves = family.serving(problem, entry.allowed, scratch);
+  const auto able = family.able(problem, entry.allowed, scratch);
   scratch.scores.resize(family.size());
   entry.costs->evaluate(problem, scratch.scores, scratch.rows);
   source = ChoiceSource::fallback;
-  for (std::size_t i = 0; i < family.size(); ++i) {
+  for (std::size_t i = 0; i < able.size(); ++i) {
+    const double us = scratch.scores[able[i]];
     double& score = scratch.scores[i];
-    if (costs_ && std::isfinite(score)) {  // a fact of 0, a clock of 0 MHz, is no time
-      if (serves[i] != 0) source = ChoiceSource::analytic;
-      score = -score;
+    if (costs_ && std::isfinite(us)) {  // a fact of 0, a clock of 0 MHz, is no time
+      source = ChoiceSource::analytic;
+      score = -us;
     } else {
-      score = i == family.family().default_config ? -kUntold / 2 : -kUntold;
+      score = able[i] == family.family().default_config ? -kUntold / 2 : -kUntold;
     }
   }
-  const std::size_t count = keep_best(scratch.scores, serves, best);
+  const std::size_t count = keep_best(able, std::span(scratch.scores).first(able.size()), best);
   for (Ranked& ranked : best.first(count)) {
     if (ranked.score <= -kUntold / 2) break;
     ranked.time_us = -ranked.score;

@@ -146,9 +146,9 @@ struct Model::Ready {
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
     const std::lock_guard lock(making);
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
-    const Best best = target.target == Target::latency ? Best::lowest : Best::highest;
-    auto made = std::make_unique<FastForest>(target.forest, *data.schema, family.device, family.configs,
-                                             family.traits, best);
+    auto made = std::make_unique<FastForest>(target.forest,
+                                             FamilyForest::OfProblem{data.best_tflops, data.best_features},
+                                             *data.schema, family.device, family.configs, family.traits);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }
@@ -163,26 +163,6 @@ struct Model::Ready {
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
 
-namespace {
-
-/// What choosing needs and the hot path cannot refuse any more.
-void check_evaluable(const ModelData& data) {
-  for (const Family& family : data.families) {
-    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
-  }
-  for (const TargetForest& target : data.targets) {
-    const auto& leaves = target.forest.tree_leaves;
-    for (std::size_t tree = 0; tree + 1 < leaves.size(); ++tree) {
-      if (const auto count = leaves[tree + 1] - leaves[tree]; count > kMostLeaves) {
-        fail(Errc::unsupported, "tree {} of target {} has {} leaves; the limit is {}", tree,
-             word(target.target), count, kMostLeaves);
-      }
-    }
-  }
-}
-
-}  // namespace
-
 Model::Model(ModelData data) {
   check_families(data.families);
   check_schema(data);
@@ -190,7 +170,9 @@ Model::Model(ModelData data) {
   check_best(data);
   check_shortlist(data);
   check_confidence(data);
-  check_evaluable(data);
+  for (const Family& family : data.families) {
+    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
+  }
   ready_ = std::make_shared<Ready>(std::move(data));
 }
 
@@ -240,6 +222,17 @@ void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const Targe
   }
 }
 
+bool Model::score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
+                       std::span<const std::uint32_t> configs, AskScratch& scratch) const {
+  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  scratch.scores.resize(configs.size());
+  if (!fast.forest.scores(problem, configs, scratch.scores, scratch.of(fast))) return false;
+  if (forest.target == Target::latency) {
+    for (double& score : scratch.scores) score = -score;
+  }
+  return true;
+}
+
 double Model::base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const {
   if (target != Target::relative && target != Target::rank) return 0;
   const ModelData& of = data();
@@ -263,26 +256,25 @@ std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target ta
                         AskScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
   const FastForest& fast = ready_->forest_over(family.family(), forest);
-  const double sign = target == Target::latency ? -1 : 1;
-  scratch.scored.resize(best.size());
   std::size_t count = 0;
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
-    const std::span room = std::span(scratch.scored).subspan(count);
-    const auto found = fast.forest.top(problem, from, room, scratch.of(fast));
-    for (const ScoredConfig& scored : room.first(found.value_or(0)))  // nothing: the schema cannot describe it
-      best[count++] = {.config = scored.config, .score = sign * scored.score};
+    const auto configs = marked(from, scratch.able);
+    if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
+      count += keep_best(configs, scratch.scores, best.subspan(count));
   };
   family.serving(problem, allowed, scratch);
   const std::size_t kept = cut_family(family, problem, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
-    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] = scratch.serves[i] & ~scratch.kept[i];
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.serves[i];  // the others
     append(scratch.kept);
     put_behind(best.first(count), kept);
   }
   if (count == 0) return 0;
-  const double base = base_log_tflops(problem, target, scratch), top = best[0].score;
+  const bool against_best = target == Target::relative || target == Target::rank;
+  const double base = against_best ? fast.forest.score_of_problem(scratch.of(fast)) : 0;
+  const double top = best[0].score;
   for (Ranked& ranked : best.first(count)) {
     const double claim = claimed_log_tflops(target, ranked.score, top, problem);
     ranked.tflops = std::exp(base + forest.offset + forest.slope * claim);
@@ -309,13 +301,14 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
     fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->size());
   }
   AskScratch scratch;
-  const Family& family = of->family();
-  score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
-             forest_of(target), scratch);
-  const auto serves = of->serving(problem, {}, scratch);
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    scores[i] = serves[i] != 0 ? scratch.scores[i] : kUnserved;
+  const auto able = of->able(problem, {}, scratch);
+  if (!score_some(*of, problem, forest_of(target), able, scratch)) {
+    const Family& family = of->family();  // says why
+    score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
+               forest_of(target), scratch);
   }
+  std::ranges::fill(scores, kUnserved);
+  for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
 }
 
 std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {

@@ -146,6 +146,10 @@ class Model {
                          AskScratch& scratch);
   /// Marks in scratch.kept the configs to score exactly, of those that scratch.serves marks; how many.
   std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, AskScratch& scratch) const;
+  /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot
+  /// describe the problem.
+  bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
+                  std::span<const std::uint32_t> configs, AskScratch& scratch) const;
   /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
   double base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const;
 

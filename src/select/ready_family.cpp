@@ -10,11 +10,11 @@ std::uint64_t FastForest::next_id() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-FactoredForest::Scratch& AskScratch::of(const FastForest& forest) {
+FamilyForest::Scratch& AskScratch::of(const FastForest& forest) {
   for (OfForest& known : forests_) {
     if (known.id == forest.id) return known.scratch;
   }
-  OfForest made{forest.id, FactoredForest::Scratch(forest.forest)};
+  OfForest made{forest.id, FamilyForest::Scratch(forest.forest)};
   if (forests_.size() < kForests) return forests_.emplace_back(std::move(made)).scratch;
   OfForest& given_up = forests_[oldest_++ % kForests];
   given_up = std::move(made);
@@ -35,7 +35,22 @@ std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span
   return scratch.serves;
 }
 
-std::size_t keep_best(std::span<const double> scores, std::span<const std::uint8_t> serves,
+std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                                 AskScratch& scratch) const {
+  return marked(serving(problem, allowed, scratch), scratch.able);
+}
+
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks, std::vector<std::uint32_t>& positions) {
+  positions.resize(marks.size());
+  std::size_t count = 0;
+  for (std::uint32_t i = 0; i < marks.size(); ++i) {
+    positions[count] = i;
+    count += marks[i] != 0;
+  }
+  return std::span(positions).first(count);
+}
+
+std::size_t keep_best(std::span<const std::uint32_t> configs, std::span<const double> scores,
                       std::span<Ranked> best) noexcept {
   if (best.empty()) return 0;
   // A heap of the best so far with the worst of them in front.
@@ -44,14 +59,14 @@ std::size_t keep_best(std::span<const double> scores, std::span<const std::uint8
   };
   const auto begin = best.begin();
   std::size_t count = 0;
-  for (std::size_t i = 0; i < scores.size(); ++i) {
-    if (serves[i] == 0) continue;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    const Ranked next = {.config = configs[i], .score = scores[i]};
     if (count == best.size()) {
-      if (!(scores[i] > best[0].score)) continue;  // an equal score stands later in the family
+      if (!better(next, best[0])) continue;
       std::pop_heap(begin, best.end(), better);
       --count;
     }
-    best[count++] = {.config = static_cast<std::uint32_t>(i), .score = scores[i]};
+    best[count++] = next;
     std::push_heap(begin, begin + static_cast<std::ptrdiff_t>(count), better);
   }
   std::sort_heap(begin, begin + static_cast<std::ptrdiff_t>(count), better);

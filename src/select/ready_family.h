@@ -5,7 +5,7 @@
 ///     const ReadyFamily ready(family);
 ///     AskScratch scratch;                                    // one per thread
 ///     const auto serves = ready.serving(problem, scratch);   // 1 = can take the problem
-///     const std::size_t best = keep_best(scores, serves, ranked);
+///     const auto able = ready.able(problem, {}, scratch);    // positions of those configs
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -16,7 +16,7 @@
 
 #include "family/rules.h"
 #include "features/schema.h"
-#include "forest/factored.h"
+#include "forest/family_forest.h"
 #include "forest/shortlist.h"
 
 namespace kscout {
@@ -36,7 +36,7 @@ struct FastForest {
   explicit FastForest(Args&&... args) : forest(std::forward<Args>(args)...), id(next_id()) {}
   static std::uint64_t next_id() noexcept;
 
-  FactoredForest forest;
+  FamilyForest forest;
   std::uint64_t id;
 };
 
@@ -46,18 +46,18 @@ struct AskScratch {
   Schema::Rows::Scratch rows;
   std::vector<std::uint8_t> serves, kept;
   ShortlistScratch shortlist;
+  std::vector<std::uint32_t> able;
   std::vector<double> scores, problem_row;
-  std::vector<ScoredConfig> scored;
   std::vector<Ranked> ranked;
 
   /// Memory for a forest: made on first use, kept for the forests used last.
-  FactoredForest::Scratch& of(const FastForest& forest);
+  FamilyForest::Scratch& of(const FastForest& forest);
 
  private:
   static constexpr std::size_t kForests = 16;
   struct OfForest {
     std::uint64_t id;
-    FactoredForest::Scratch scratch;
+    FamilyForest::Scratch scratch;
   };
   std::vector<OfForest> forests_;
   std::size_t oldest_ = 0;
@@ -78,6 +78,9 @@ class ReadyFamily {
   /// exclude; in memory of `scratch`.
   std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                         AskScratch& scratch) const;
+  /// The positions of those configs, ascending; in memory of `scratch`.
+  std::span<const std::uint32_t> able(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                      AskScratch& scratch) const;
 
  private:
   const Family* family_;
@@ -85,9 +88,12 @@ class ReadyFamily {
   std::vector<std::uint8_t> always_;
 };
 
-/// Fills `best` with the highest scores among the configs that serve, best first; ties keep family order.
-/// How many: fewer than asked when fewer serve.
-std::size_t keep_best(std::span<const double> scores, std::span<const std::uint8_t> serves,
+/// The positions of what is marked, ascending; in memory of `positions`.
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks, std::vector<std::uint32_t>& positions);
+
+/// Fills `best` with the configs of highest score, best first; ties keep family order. scores[i] is that of
+/// configs[i]. How many: fewer than asked when there are fewer configs.
+std::size_t keep_best(std::span<const std::uint32_t> configs, std::span<const double> scores,
                       std::span<Ranked> best) noexcept;
 
 }  // namespace kscout

@@ -248,6 +248,22 @@ void copy_model(const fs::path& from, const fs::path& to) {
   }
 }
 
+/// Whether a training writes files of this name.
+bool is_of_training(std::string_view name) {
+  return name == "model.ksf" || name == "feature_spec.json" || name == "train_manifest.json" ||
+         name == kTrainingSizesFile || name == "oof_predictions.parquet" || name.starts_with("cv_metrics_") ||
+         name.starts_with("feature_importances_");
+}
+
+/// Copies what no training wrote, a user's notes or what `tune` keeps, unless `to` has a file of that name.
+void keep_other_files(const fs::path& from, const fs::path& to) {
+  for (const auto& entry : fs::directory_iterator(from)) {
+    const fs::path name = entry.path().filename();
+    if (!is_of_training(name.string()) && !fs::exists(to / name))
+      fs::copy(entry.path(), to / name, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+  }
+}
+
 /// A new, empty folder beside `folder`; removed with its content unless it was put in its place.
 class Staging {
  public:
@@ -262,11 +278,9 @@ class Staging {
   }
   const fs::path& path() const { return path_; }
 
-  /// Puts the finished folder in the place of the old one, with what `tune` left there.
+  /// Puts the finished folder in the place of the old one, with what else was there.
   void replace(const fs::path& folder) const {
-    for (const char* const kept : {kKeptMeasurements, kPreviousModel}) {
-      if (fs::exists(folder / kept)) fs::copy(folder / kept, path_ / kept, fs::copy_options::recursive);
-    }
+    if (fs::exists(folder)) keep_other_files(folder, path_);
     put_in_place(path_, folder);
   }
 
@@ -314,6 +328,7 @@ void install_model_folder(const fs::path& from, const fs::path& given) {
     if (fs::exists(to / "model.ksf")) {
       fs::remove_all(from / kPreviousModel);
       copy_model(to, from / kPreviousModel);
+      keep_other_files(to, from);
     }
     put_in_place(from, to);
   } catch (const fs::filesystem_error& error) {

@@ -31,7 +31,9 @@ class SweepFaults : public ::testing::Test {
     }
     return rows;
   }
-  std::map<std::uint32_t, Measurement> first_pass(std::uint32_t problem) const { return rows_of_pass(1, problem); }
+  std::map<std::uint32_t, Measurement> first_pass(std::uint32_t problem) const {
+    return rows_of_pass(1, problem);
+  }
 
   const test::TemporaryFolder folder_;
 };
@@ -66,7 +68,8 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
     const auto contended = rows_of_pass(2, problem);
     for (std::size_t c = 0; c < configs.size(); ++c) {
       Measurement m = rows.at(static_cast<std::uint32_t>(c));
-      // A first call that a busy machine stretched is the only one of pass 1: the second call is then one of pass 2.
+      // A first call that a busy machine stretched is the only one of pass 1: the second call is then one of
+      // pass 2.
       if (expected[c].first == Behaviour::crash_later && m.status == Status::ok)
         m = contended.at(static_cast<std::uint32_t>(c));
       const auto name = toy::kBehaviourWords[static_cast<std::size_t>(expected[c].first)];

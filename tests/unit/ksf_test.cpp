@@ -196,53 +196,55 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   damaged.back() = 'x';
   expect_ksf_refused(damaged, Errc::corrupt_data, "checksum");
   expect_ksf_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::unsupported,
-                 "did you mean 'native'");
+                     "did you mean 'native'");
   expect_ksf_refused(with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
-                 "provider 'native' and op 'conv_fwd', which this program does not have");
-  expect_ksf_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data, "'targets' is missing");
+                     "provider 'native' and op 'conv_fwd', which this program does not have");
+  expect_ksf_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data,
+                     "'targets' is missing");
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
-                 "unknown target 'speed'");
-  expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["slope"] = -1; }), Errc::corrupt_data, "slope -1");
+                     "unknown target 'speed'");
+  expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["slope"] = -1; }), Errc::corrupt_data,
+                     "slope -1");
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["forest"] = 9; }), Errc::corrupt_data,
-                 "section 9 of forests");
+                     "section 9 of forests");
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][1]["target"] = "relative"; }), Errc::corrupt_data,
-                 "stands twice");
+                     "stands twice");
   expect_ksf_refused(with_meta([](Json& m) { m["axes"][0]["name"] = "iso"; }), Errc::corrupt_data, "'iso'");
   expect_ksf_refused(with_meta([](Json& m) { m["axes"].erase(0); }), Errc::corrupt_data, "axes");
   expect_ksf_refused(with_meta([](Json& m) { m["schema_hash"] = "0"; }), Errc::corrupt_data, "hash");
   expect_ksf_refused(with_meta([](Json& m) { m["families"][0]["default_config"] = 12; }), Errc::corrupt_data,
-                 "default 12");
+                     "default 12");
   expect_ksf_refused(with_meta([](Json& m) { m["families"][0]["serves"][0]["admits"] = "p.n >="; }),
-                 Errc::corrupt_data, "wide-enough");
+                     Errc::corrupt_data, "wide-enough");
   expect_ksf_refused(with_meta([](Json& m) { m["families"][1]["signature"]["layout"] = "rcr"; }),
-                 Errc::corrupt_data, "one signature");
+                     Errc::corrupt_data, "one signature");
   expect_ksf_refused(with_meta([](Json& m) { m["device"]["cores"] = "two"; }), Errc::corrupt_data, "'cores'");
   expect_ksf_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
-                 "did you mean 'cores'");
+                     "did you mean 'cores'");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
-                 "section 2 of kind 6 belongs to nothing");
+                     "section 2 of kind 6 belongs to nothing");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
-                 Errc::corrupt_data, "needs the forest of the best");
+                     Errc::corrupt_data, "needs the forest of the best");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
-                 "does not depend on the problem alone");
+                     "does not depend on the problem alone");
 }
 
 TEST(Ksf, ConfigsThatNobodyCanRunAreRefused) {
   auto members = parse_table<std::uint32_t>(section(KsfKind::members, 0), "members");
   members.values[3] = members.values[4];
   expect_ksf_refused(with_meta(unchanged, KsfKind::members, 0, table_bytes(members)), Errc::corrupt_data,
-                 "twice");
+                     "twice");
   auto configs = parse_table<std::int32_t>(section(KsfKind::configs, 0), "configs");
   const std::int32_t isa = configs.values[5];
   configs.values[5] = KernelConfig::unknown;
   expect_ksf_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
-                 "axis isa is unknown");
+                     "axis isa is unknown");
   configs.values[5] = isa;
   configs.values[2 * configs.rows + 5] = -8;
   expect_ksf_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
-                 "axis mr is -8");
+                     "axis mr is -8");
   expect_ksf_refused(with_meta([](auto& m) { m["families"][0]["signature"]["dtype_a"] = "bf16"; }),
-                 Errc::unsupported, "its kernels take fp32 only");
+                     Errc::unsupported, "its kernels take fp32 only");
 }
 
 TEST(Ksf, SchemaMustReadTheseConfigs) {

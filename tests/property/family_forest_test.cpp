@@ -1,8 +1,9 @@
-// A FactoredForest gives what the plain way gives (features of every config, a walk of every tree, a stable
-// sort): same configs, same bits, over real families and schemas; and it allocates nothing.
+// A FamilyForest gives what the plain way gives (features of every config, a walk of every tree), bit for
+// bit, over real families and schemas; and it allocates nothing.
+#include "forest/family_forest.h"
+
 #include <algorithm>
 #include <bit>
-#include <numeric>
 #include <thread>
 
 #include <fmt/format.h>
@@ -10,7 +11,6 @@
 
 #include <kscout/family.h>
 
-#include "forest/factored.h"
 #include "support/heap.h"
 #include "support/random_forest.h"
 
@@ -97,123 +97,110 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
   return forest;
 }
 
-std::vector<ScoredConfig> plain_top(std::span<const double> scores, std::span<const std::uint8_t> allowed,
-                                    std::size_t count, Best best) {
-  std::vector<ScoredConfig> all;
-  for (std::uint32_t i = 0; i < scores.size(); ++i) {
-    if (allowed[i] != 0) all.push_back({i, scores[i]});
-  }
-  std::ranges::stable_sort(all, [&](const ScoredConfig& a, const ScoredConfig& b) {
-    return best == Best::highest ? a.score > b.score : a.score < b.score;
-  });
-  all.resize(std::min(count, all.size()));
-  return all;
+const Forest kNoForest;
+const FamilyForest::OfProblem kNone = {kNoForest, {}};
+
+/// Some configs of a family, in any order, some twice.
+std::vector<std::uint32_t> picked_of(std::size_t configs, std::size_t count, toy::RandomForest& draw) {
+  std::vector<std::uint32_t> picked(count);
+  for (std::uint32_t& config : picked) config = static_cast<std::uint32_t>(draw.below(configs));
+  return picked;
 }
 
-void expect_equal(std::span<const ScoredConfig> got, std::span<const ScoredConfig> want) {
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    ASSERT_EQ(got[i].config, want[i].config) << "place " << i;
-    ASSERT_EQ(std::bit_cast<std::uint64_t>(got[i].score), std::bit_cast<std::uint64_t>(want[i].score));
-  }
-}
+class FamilyForests : public testing::TestWithParam<FamilyCase> {};
 
-class FactoredForests : public testing::TestWithParam<FamilyCase> {};
-
-TEST_P(FactoredForests, EqualThePlainWay) {
+TEST_P(FamilyForests, EqualThePlainWay) {
   const FamilyCase& c = GetParam();
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   const std::size_t configs = family.configs.size();
-  std::size_t sliced = 0, dropped = 0;
+  std::vector<std::uint32_t> of_problem;
+  for (std::uint32_t f = 0; f < schema.size(); ++f) {
+    if (schema.depends(f).problem_only()) of_problem.push_back(f);
+  }
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     toy::RandomForest draw({}, seed);
-    constexpr std::array<std::uint32_t, 6> leaves = {31, 2, 127, 8, 255, 64};
+    constexpr std::array<std::uint32_t, 6> leaves = {31, 2, 127, 8, 300, 64};
     const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), leaves[seed], draw, seed);
-    const Best best = seed % 2 == 0 ? Best::highest : Best::lowest;
-    const FactoredForest fast(forest, schema, family.device, family.configs, family.traits, best);
-    FactoredForest::Scratch scratch(fast);
+    const Forest second =
+        toy::RandomForest({.features = static_cast<std::uint32_t>(of_problem.size())}, seed).forest();
+    const FamilyForest fast(forest, {second, of_problem}, schema, family.device, family.configs,
+                            family.traits);
+    FamilyForest::Scratch scratch(fast);
     ASSERT_EQ(fast.size(), configs);
-    for (int call = 0; call < 4; ++call) {
+    for (const std::size_t count : {1 + draw.below(70), std::size_t{32}, std::size_t{0}, configs}) {
       const GemmProblem problem = any_problem(c, draw);
-      SCOPED_TRACE(fmt::format("seed {} {}", seed, print(problem)));
-      std::vector<double> matrix(configs * schema.size()), expected(configs), scores(configs);
+      SCOPED_TRACE(fmt::format("seed {} {} configs {}", seed, print(problem), count));
+      std::vector<double> matrix(configs * schema.size()), expected(configs), scores(count);
       schema.evaluate(problem, family.device, family.configs, family.traits, matrix);
       forest.predict(matrix.data(), schema.size(), 1, expected);
-      std::vector<std::uint8_t> allowed(configs, 1);
-      if (call % 2 == 1) {
-        for (std::uint8_t& a : allowed) a = draw.below(3) == 0;
-      }
-      std::vector<ScoredConfig> top(call == 3 ? configs : 1 + draw.below(7));
+      const auto picked = picked_of(configs, count, draw);
 
       const HeapWatch watch;
-      const auto found = fast.top(problem, allowed, top, scratch);
-      const bool scored = fast.scores(problem, scores, scratch);
+      ASSERT_TRUE(fast.scores(problem, picked, scores, scratch));
+      const double of_problem_alone = fast.score_of_problem(scratch);
       ASSERT_EQ(watch.allocations(), 0u);
-      ASSERT_TRUE(found && scored);
-      expect_equal(std::span(top).first(*found), plain_top(expected, allowed, top.size(), best));
-      for (std::size_t i = 0; i < configs; ++i) {
-        ASSERT_EQ(std::bit_cast<std::uint64_t>(scores[i]), std::bit_cast<std::uint64_t>(expected[i]));
+      std::vector<double> row;
+      for (const std::uint32_t f : of_problem) row.push_back(matrix[f]);
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(of_problem_alone),
+                std::bit_cast<std::uint64_t>(second.predict(row)));
+      for (std::size_t i = 0; i < count; ++i) {
+        ASSERT_EQ(std::bit_cast<std::uint64_t>(scores[i]), std::bit_cast<std::uint64_t>(expected[picked[i]]));
       }
-      ASSERT_TRUE(fast.top(problem, allowed, std::span(top).first(1), scratch));
-      const SlicedForest::Counts& counts = scratch.counts();
-      ASSERT_EQ(counts.constant + counts.sliced, forest.tree_count());
-      sliced += counts.sliced;
-      dropped += fast.distinct() - counts.exact;
     }
   }
-  EXPECT_GT(sliced, 100u);
-  EXPECT_GT(dropped, 100u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FactoredForests, testing::ValuesIn(kCases), [](const auto& of) {
+INSTANTIATE_TEST_SUITE_P(Families, FamilyForests, testing::ValuesIn(kCases), [](const auto& of) {
   std::string name =
       fmt::format("{}_{}_{}_{}", of.param.provider, of.param.rules, of.param.device, of.param.schema);
   std::ranges::replace(name, '-', '_');
   return name;
 });
 
-TEST(FactoredForest, WhatTheSchemaCannotDescribeIsSaid) {
+TEST(FamilyForest, WhatTheSchemaCannotDescribeIsSaid) {
   const FamilyCase c = {"ck_tile", "default", "gfx942", DType::fp16, Layout::rcr, "ck_gemm_55", 100};
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   toy::RandomForest draw({}, 1);
   const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), 8, draw, 1);
-  const FactoredForest fast(forest, schema, family.device, family.configs, family.traits);
-  FactoredForest::Scratch scratch(fast);
-  const std::vector<std::uint8_t> allowed(fast.size(), 1);
-  std::array<ScoredConfig, 1> best;
-  EXPECT_TRUE(fast.top(make_gemm(64, 64, 64, DType::fp16), allowed, best, scratch).has_value());
+  const FamilyForest fast(forest, kNone, schema, family.device, family.configs, family.traits);
+  FamilyForest::Scratch scratch(fast);
+  const std::array<std::uint32_t, 2> picked = {3, 0};
+  std::array<double, 2> scores;
+  EXPECT_TRUE(fast.scores(make_gemm(64, 64, 64, DType::fp16), picked, scores, scratch));
   const GemmProblem stranger = make_gemm(64, 64, 64, DType::fp64);
   std::vector<double> row(schema.size() * family.configs.size());
   EXPECT_ANY_THROW(schema.evaluate(stranger, family.device, family.configs, family.traits, row));
-  EXPECT_FALSE(fast.top(stranger, allowed, best, scratch).has_value());
+  EXPECT_FALSE(fast.scores(stranger, picked, scores, scratch));
 }
 
-TEST(FactoredForest, ThreadsShareItWithScratchesOfTheirOwn) {
+TEST(FamilyForest, ThreadsShareItWithScratchesOfTheirOwn) {
   const FamilyCase& c = kCases[0];
   const Schema& schema = Schema::find(c.schema);
   const Family family = family_of(c);
   toy::RandomForest draw({}, 3);
   const Forest forest = forest_of(schema, some_rows(c, schema, family, draw), 31, draw, 3);
-  const FactoredForest fast(forest, schema, family.device, family.configs, family.traits);
+  const FamilyForest fast(forest, kNone, schema, family.device, family.configs, family.traits);
   std::vector<GemmProblem> problems;
   for (int i = 0; i < 16; ++i) problems.push_back(any_problem(c, draw));
-  const std::vector<std::uint8_t> allowed(fast.size(), 1);
+  const auto picked = picked_of(fast.size(), 50, draw);
   const auto answers = [&] {
-    FactoredForest::Scratch scratch(fast);
-    std::vector<ScoredConfig> best(problems.size());
-    for (std::size_t i = 0; i < problems.size(); ++i) {
-      (void)fast.top(problems[i], allowed, std::span(best).subspan(i, 1), scratch);
+    FamilyForest::Scratch scratch(fast);
+    std::vector<double> all;
+    for (const GemmProblem& problem : problems) {
+      std::vector<double> scores(picked.size());
+      (void)fast.scores(problem, picked, scores, scratch);
+      all.insert(all.end(), scores.begin(), scores.end());
     }
-    return best;
+    return all;
   };
   const auto alone = answers();
-  std::vector<std::vector<ScoredConfig>> together(4);
+  std::vector<std::vector<double>> together(4);
   std::vector<std::thread> threads;
   for (auto& to : together) threads.emplace_back([&] { to = answers(); });
   for (std::thread& thread : threads) thread.join();
-  for (const auto& best : together) expect_equal(best, alone);
+  for (const auto& scores : together) EXPECT_EQ(scores, alone);
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// The inner loops of ExactForest for one instruction set, which exact.cpp names before it includes this:
+// KSCOUT_EXACT_SET (a namespace), KSCOUT_EXACT_TARGET (an attribute), KSCOUT_EXACT_BYTES (of a vector).
+
+namespace KSCOUT_EXACT_SET {
+namespace {
+
+using Bytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::uint8_t;
+using SignedBytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int8_t;  // a comparison is one instruction
+using Doubles [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = double;
+using Bits [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int64_t;
+
+constexpr std::size_t kBlock = ExactForest::block;
+constexpr std::size_t kVectors = kBlock / sizeof(Bytes);
+constexpr std::size_t kLanes = sizeof(Doubles) / sizeof(double);
+constexpr std::size_t kAtOnce = 4;  // vectors of doubles that stay in registers
+
+/// Ranks of one value per row: compared_value(), then a count of thresholds.
+KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
+                                   std::span<const double> thresholds, ExactForest::Ranks& ranks) noexcept {
+  const Bits none = {};
+  const Bits nan_is_absent = none - (Decision::missing(decision) != Missing::none);
+  const Bits zero_is_absent = none - (Decision::missing(decision) == Missing::zero);
+  const Bits absent = none + std::bit_cast<std::int64_t>(absent_value(decision));
+  std::int8_t* rank = ranks;
+  for (const double* const end = values + kBlock; values != end; values += kAtOnce * kLanes) {
+    Doubles compared[kAtOnce];
+#pragma GCC unroll 4
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      Doubles value;
+      std::memcpy(&value, values + i * kLanes, sizeof value);
+      const Bits is_nan = value != value, is_zero = (value >= -kForestZero) & (value <= kForestZero);
+      const Bits is_absent = (is_nan & nan_is_absent) | (is_zero & zero_is_absent);
+      compared[i] = (Doubles)(((Bits)value & ~(is_nan | is_zero)) | (is_absent & absent));
+    }
+    Bits left[kAtOnce] = {};  // minus the number of thresholds that send the value left
+    for (const double threshold : thresholds) {
+#pragma GCC unroll 4
+      for (std::size_t i = 0; i < kAtOnce; ++i) left[i] += compared[i] <= threshold;
+    }
+    for (const Bits& counts : left) {
+      for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        *rank++ =
+            static_cast<std::int8_t>(static_cast<std::int64_t>(thresholds.size()) + counts[lane] + INT8_MIN);
+      }
+    }
+  }
+}
+
+/// The leaves that the rows reach in `trees` narrow trees of `count` nodes each, one tree after another.
+template <std::size_t trees>
+KSCOUT_EXACT_TARGET void find_leaves(const ExactForest::Node* nodes, std::size_t count,
+                                     const ExactForest::Ranks* ranks,
+                                     std::uint8_t (*leaves)[kBlock]) noexcept {
+  const Bytes none = {};
+  Bytes leaf[trees][kVectors] = {};
+  for (std::size_t node = 0; node < count; ++node) {
+#pragma GCC unroll 2
+    for (std::size_t tree = 0; tree < trees; ++tree) {
+      const ExactForest::Node& at = nodes[tree * count + node];
+      const Bytes begin = none + at.begin, step = none + at.step;
+      const SignedBytes position = (SignedBytes)none + at.position;
+#pragma GCC unroll 2
+      for (std::size_t i = 0; i < kVectors; ++i) {
+        SignedBytes rank;
+        std::memcpy(&rank, ranks[at.column] + i * sizeof rank, sizeof rank);
+        leaf[tree][i] += (Bytes)((leaf[tree][i] == begin) & (rank > position)) & step;
+      }
+    }
+  }
+  std::memcpy(leaves, leaf, sizeof leaf);
+}
+
+constexpr ExactKernels kKernels = {rank_rows, find_leaves<1>, find_leaves<2>};
+
+}  // namespace
+}  // namespace KSCOUT_EXACT_SET
+
+#undef KSCOUT_EXACT_SET
+#undef KSCOUT_EXACT_TARGET
+#undef KSCOUT_EXACT_BYTES

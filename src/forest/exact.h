@@ -1,0 +1,121 @@
+#pragma once
+/// \file
+/// Scores few rows by a forest, exactly: the second step of a choice.
+///
+///     const ExactForest fast(forest, features);        // features[f]: how it varies, and its values if it never does
+///     ExactForest::Scratch scratch(fast);              // one per thread
+///     fast.scores(values, rows, out, scratch);         // values[f]: 32 doubles or one; out: at most 32 scores
+///
+/// The scores are Forest::predict's, bit for bit: every kind of node and missing value, any number of leaves.
+///
+/// Method: the distinct thresholds of one feature (for one way of treating missing values) form a sorted
+/// *column*. The *rank* of a value in a column is the number of thresholds that send the value right, so that
+/// a node compares bytes: a row goes right when its rank is greater than the node's position in the column. A
+/// call ranks each value once. Then it visits all nodes of a tree, parents first, and keeps one byte per row:
+/// the first leaf below the node that the row has reached. No branch depends on a value.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "core/device_facts.h"
+#include "expr/few_rows.h"
+#include "forest/forest.h"
+
+namespace kscout {
+
+struct ExactKernels;
+
+class ExactForest {
+ public:
+  static constexpr std::size_t block = 32;  ///< most rows of a call
+  using Ranks = std::int8_t[block];         ///< of one column: INT8_MIN + rank, by row
+
+  /// Where a feature's values come from.
+  struct Feature {
+    Varies varies = Varies::by_row;
+    std::span<const double> fixed = {};  ///< Varies::never: the values by row
+  };
+
+  /// The forest has passed check(); nothing is kept of the arguments. features.size() ==
+  /// forest.feature_count. `set`: instructions to use; all give the same bits.
+  ExactForest(const Forest& forest, std::span<const Feature> features,
+              InstructionSet set = best_instruction_set());
+
+  /// Memory of a call; for one ExactForest and one thread at a time.
+  class Scratch {
+   public:
+    explicit Scratch(const ExactForest& forest) : lines_(forest.columns_.size() + 1) {}
+
+   private:
+    friend class ExactForest;
+    struct alignas(block) Line {
+      Ranks ranks;
+    };
+    std::vector<Line> lines_;  ///< by column, and one that is never read
+  };
+
+  /// Distinct pairs of a feature and its threshold or category set.
+  std::size_t splits() const noexcept;
+
+  /// Scores rows.size() <= block rows. rows[i] says which `fixed` values row i has; not read where no feature
+  /// has such. values[f] points to `block` doubles, one per row and any numbers behind them (Varies::by_row),
+  /// or to one (Varies::by_call). out.size() == rows.size(). Allocates nothing.
+  void scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
+              std::span<double> out, Scratch& scratch) const noexcept;
+
+  /// A node of a narrow tree (at most 256 leaves, columns below 256). `step` leaves are to its left, from
+  /// leaf `begin` on; its left child follows, its right child stands `step` nodes on.
+  struct Node {
+    std::uint8_t column, begin, step;
+    std::int8_t position;  ///< INT8_MIN + position in the column: rows of greater rank go right
+  };
+
+ private:
+  /// Thresholds of one feature, ascending, at most 255; or one category set.
+  struct Column {
+    std::uint32_t feature = 0;
+    std::uint8_t decision = 0;  ///< of its nodes: Forest::decision
+    std::uint32_t first = 0;    ///< of thresholds_ or set_bits_
+    std::uint32_t count = 0;    ///< thresholds, or words of the set
+  };
+  /// A node of another tree.
+  struct WideNode {
+    std::uint32_t column, step;
+    std::int8_t position;
+  };
+  struct Tree {
+    std::uint32_t nodes;
+    bool wide;
+  };
+  /// Where a node of the forest asks.
+  struct Split {
+    std::uint32_t column = 0;
+    std::uint32_t position = 0;
+  };
+
+  std::vector<Split> make_columns(const Forest& forest, std::span<const Feature> features);
+  void add_tree(const Forest& forest, std::size_t tree, std::span<const Split> split_of);
+  std::span<const double> thresholds(const Column& column) const noexcept {
+    return std::span(thresholds_).subspan(column.first, column.count);
+  }
+  std::int8_t rank(const Column& column, double value) const noexcept;
+  void rank_rows(const Column& column, const double* values, Ranks& ranks) const noexcept;
+  void rank_fixed(std::span<const Feature> features);
+  void rank_values(std::span<const double* const> values, std::span<const std::uint32_t> rows,
+                   Scratch& scratch) const noexcept;
+
+  const ExactKernels* kernels_;
+  std::vector<Column> columns_;           ///< in the order of Varies
+  std::size_t by_call_ = 0, by_row_ = 0;  ///< first columns that vary so
+  std::vector<std::int8_t> fixed_ranks_;  ///< row after row: of the columns that never vary
+  std::vector<double> thresholds_;
+  std::vector<std::uint32_t> set_bits_;
+  std::vector<Tree> trees_;
+  std::vector<Node> nodes_;           ///< of narrow trees, in preorder
+  std::vector<WideNode> wide_nodes_;  ///< of the others, likewise
+  std::vector<double> leaves_;        ///< of each tree, from left to right
+  bool average_;
+};
+
+}  // namespace kscout

@@ -1,0 +1,79 @@
+#include "forest/family_forest.h"
+
+#include <algorithm>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+std::vector<std::uint8_t> features_read(const Forest& forest, const FamilyForest::OfProblem& of_problem,
+                                        const Schema& schema) {
+  if (forest.feature_count != schema.size() ||
+      of_problem.forest.feature_count != of_problem.features.size()) {
+    fail(Errc::invalid_argument, "a forest of {} features for schema '{}' of {}, one of {} for {} of them",
+         forest.feature_count, schema.name(), schema.size(), of_problem.forest.feature_count,
+         of_problem.features.size());
+  }
+  std::vector<std::uint8_t> read(schema.size(), 0);
+  for (const std::uint32_t feature : forest.feature) read[feature] = 1;
+  for (const std::uint32_t feature : of_problem.features) read[feature] = 1;
+  return read;
+}
+
+std::vector<ExactForest::Feature> feature_sources(const expr::FewRowsProgram& features,
+                                                  std::span<const std::uint8_t> wanted) {
+  std::vector<ExactForest::Feature> sources(wanted.size());
+  for (std::size_t f = 0; f < wanted.size(); ++f) {
+    if (wanted[f] != 0) sources[f] = {features.varies(f), features.fixed(f)};
+  }
+  return sources;
+}
+
+}  // namespace
+
+FamilyForest::FamilyForest(const Forest& forest, const OfProblem& of_problem, const Schema& schema,
+                           const Device& device, const ConfigTable& configs, std::span<const Traits> traits)
+    : size_(configs.size()),
+      of_problem_features_(of_problem.features.begin(), of_problem.features.end()),
+      features_(schema, device, configs, traits, features_read(forest, of_problem, schema)),
+      wanted_(features_read(forest, of_problem, schema)),
+      forest_(forest, feature_sources(features_.features(), wanted_)),
+      of_problem_(of_problem.forest,
+                  std::vector<ExactForest::Feature>(of_problem.features.size(), {Varies::by_call})) {
+  features_.forget_fixed();
+}
+
+FamilyForest::Scratch::Scratch(const FamilyForest& forest)
+    : features_(forest.features_),
+      forest_(forest.forest_),
+      of_problem_(forest.of_problem_),
+      values_(forest.wanted_.size(), nullptr) {
+  for (std::size_t f = 0; f < values_.size(); ++f) {
+    if (forest.wanted_[f] != 0) values_[f] = forest.features_.features().values(f, features_.features);
+  }
+  for (const std::uint32_t f : forest.of_problem_features_) problem_values_.push_back(values_[f]);
+}
+
+bool FamilyForest::scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
+                          Scratch& scratch) const noexcept {
+  if (!features_.set_problem(problem, scratch.features_)) return false;
+  while (!configs.empty()) {
+    const std::size_t count = std::min(configs.size(), ExactForest::block);
+    features_.features().set_rows(configs.first(count), scratch.features_.features);
+    forest_.scores(scratch.values_, configs.first(count), out.first(count), scratch.forest_);
+    configs = configs.subspan(count);
+    out = out.subspan(count);
+  }
+  return true;
+}
+
+double FamilyForest::score_of_problem(Scratch& scratch) const noexcept {
+  double score = 0;
+  const std::uint32_t row = 0;
+  of_problem_.scores(scratch.problem_values_, std::span(&row, 1), std::span(&score, 1), scratch.of_problem_);
+  return score;
+}
+
+}  // namespace kscout

@@ -1,0 +1,72 @@
+#pragma once
+/// \file
+/// A forest over the configs of one family: exact scores of any of them for one problem.
+///
+///     const FamilyForest fast(forest, of_problem, schema, family.device, family.configs, family.traits);
+///     FamilyForest::Scratch scratch(fast);                    // one per thread
+///     const std::vector<std::uint32_t> picked = {7, 3, 99};   // positions in the family, any number
+///     std::vector<double> scores(picked.size());
+///     if (!fast.scores(problem, picked, scores, scratch)) ... // the schema cannot describe the problem
+///
+/// Features that the config alone decides are ranked when it is made, those of the problem alone are computed
+/// once per call, those of both for blocks of 32 configs (features/few_rows.h, forest/exact.h). Scores equal
+/// Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <kscout/config.h>
+#include <kscout/device.h>
+#include <kscout/problem.h>
+#include <kscout/traits.h>
+
+#include "features/few_rows.h"
+#include "forest/exact.h"
+
+namespace kscout {
+
+class FamilyForest {
+ public:
+  /// A second forest, of the problem alone: feature i of it is feature features[i] of the schema.
+  struct OfProblem {
+    const Forest& forest;
+    std::span<const std::uint32_t> features;
+  };
+
+  /// Throws as Schema::evaluate does, and invalid_argument when the forest does not read the schema's
+  /// features. Keeps nothing of the arguments.
+  FamilyForest(const Forest& forest, const OfProblem& of_problem, const Schema& schema, const Device& device,
+               const ConfigTable& configs, std::span<const Traits> traits);
+
+  /// Memory of a call; for one FamilyForest and one thread at a time.
+  class Scratch {
+   public:
+    explicit Scratch(const FamilyForest& forest);
+
+   private:
+    friend class FamilyForest;
+    Schema::FewRows::Scratch features_;
+    ExactForest::Scratch forest_, of_problem_;
+    std::vector<const double*> values_, problem_values_;  ///< by feature of each forest
+  };
+
+  /// Configs of the family.
+  std::size_t size() const noexcept { return size_; }
+
+  /// Scores `configs`, higher or lower is better as the forest was trained; false when the schema cannot
+  /// describe the problem. out.size() == configs.size(). Allocates nothing; any number of threads, each with
+  /// its own scratch.
+  bool scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
+              Scratch& scratch) const noexcept;
+  /// The second forest's score of the problem of the last scores() with this scratch that was true.
+  double score_of_problem(Scratch& scratch) const noexcept;
+
+ private:
+  std::size_t size_;
+  std::vector<std::uint32_t> of_problem_features_;
+  Schema::FewRows features_;
+  std::vector<std::uint8_t> wanted_;  ///< features that the forests read
+  ExactForest forest_, of_problem_;
+};
+
+}  // namespace kscout
