@@ -20,10 +20,9 @@ ShortlistFeatures shortlist_features_of(ProblemRef problem, double cores) noexce
   const ImplicitGemm product = product_of(problem);
   const Layout layout = signature_of(problem).layout;
   ShortlistFeatures features;
-  shortlist_text::describe_product(product.m, product.n, product.k, product.groups,
-                                   layout == Layout::rcr || layout == Layout::rrr,
-                                   layout == Layout::rrr || layout == Layout::crr,
-                                   shortlist_cores(cores), features.data());
+  shortlist_text::describe_product(
+      product.m, product.n, product.k, product.groups, layout == Layout::rcr || layout == Layout::rrr,
+      layout == Layout::rrr || layout == Layout::crr, shortlist_cores(cores), features.data());
   return features;
 }
 
@@ -37,21 +36,23 @@ void check(const Shortlist& shortlist) {
   for (std::size_t i = 0; i < shortlist.layers.size(); ++i) {
     const Shortlist::Layer& layer = shortlist.layers[i];
     if (layer.inputs != inputs || layer.inputs > Shortlist::most_inputs ||
-        layer.weights.size() != std::size_t{layer.inputs} * layer.outputs || layer.bias.size() != layer.outputs ||
-        layer.factor.size() != layer.outputs) {
-      fail(Errc::invalid_argument, "layer {} of a shortlist: {} inputs, {} outputs, {} weights; {} inputs expected", i,
-           layer.inputs, layer.outputs, layer.weights.size(), inputs);
+        layer.weights.size() != std::size_t{layer.inputs} * layer.outputs ||
+        layer.bias.size() != layer.outputs || layer.factor.size() != layer.outputs) {
+      fail(Errc::invalid_argument,
+           "layer {} of a shortlist: {} inputs, {} outputs, {} weights; {} inputs expected", i, layer.inputs,
+           layer.outputs, layer.weights.size(), inputs);
     }
     for (std::size_t o = 0; o < layer.outputs; ++o) {
       if (layer.bias[o] > kMostBias || layer.bias[o] < -kMostBias || layer.factor[o] < 0) {
-        fail(Errc::invalid_argument, "layer {} of a shortlist: bias {} and factor {} of output {}", i, layer.bias[o],
-             layer.factor[o], o);
+        fail(Errc::invalid_argument, "layer {} of a shortlist: bias {} and factor {} of output {}", i,
+             layer.bias[o], layer.factor[o], o);
       }
     }
     inputs = layer.outputs;
   }
   if (inputs != shortlist.configs.size())
-    fail(Errc::invalid_argument, "a shortlist of {} outputs for {} configs", inputs, shortlist.configs.size());
+    fail(Errc::invalid_argument, "a shortlist of {} outputs for {} configs", inputs,
+         shortlist.configs.size());
 }
 
 std::string shortlist_bytes(const Shortlist& shortlist) {
@@ -83,10 +84,10 @@ Shortlist parse_shortlist(std::string_view bytes) {
   };
   std::array<std::uint32_t, 4> sizes;
   take(sizes.data(), sizes.size());
-  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::most_inputs || sizes[2] > Shortlist::most_inputs ||
-      sizes[3] > given) {
-    fail(Errc::corrupt_data, ".ksf: a shortlist of {} features and layers of {}, {} and {}", sizes[0], sizes[1],
-         sizes[2], sizes[3]);
+  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::most_inputs ||
+      sizes[2] > Shortlist::most_inputs || sizes[3] > given) {
+    fail(Errc::corrupt_data, ".ksf: a shortlist of {} features and layers of {}, {} and {}", sizes[0],
+         sizes[1], sizes[2], sizes[3]);
   }
   Shortlist shortlist;
   take(shortlist.mean.data(), kShortlistFeatures);
@@ -102,7 +103,8 @@ Shortlist parse_shortlist(std::string_view bytes) {
   }
   for (Shortlist::Layer& layer : shortlist.layers) {
     const std::size_t weights = std::size_t{layer.inputs} * layer.outputs;
-    if (weights > bytes.size()) fail(Errc::corrupt_data, ".ksf: a shortlist of {} bytes ends too early", given);
+    if (weights > bytes.size())
+      fail(Errc::corrupt_data, ".ksf: a shortlist of {} bytes ends too early", given);
     layer.weights.resize(weights);
     take(layer.weights.data(), weights);
   }
@@ -113,7 +115,8 @@ Shortlist parse_shortlist(std::string_view bytes) {
 
 FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs) {
   std::unordered_map<KernelConfig, std::uint32_t> output;
-  for (const KernelConfig& config : shortlist.configs) output.emplace(config, static_cast<std::uint32_t>(output.size()));
+  for (const KernelConfig& config : shortlist.configs)
+    output.emplace(config, static_cast<std::uint32_t>(output.size()));
   FamilyOutputs outputs;
   for (std::size_t i = 0; i < configs.size(); ++i) {
     const auto found = output.find(configs[i]);
@@ -124,7 +127,8 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 namespace {
 
-std::int16_t output_of(const Shortlist::Layer& layer, std::uint32_t output, const std::int16_t* inputs, int least) {
+std::int16_t output_of(const Shortlist::Layer& layer, std::uint32_t output, const std::int16_t* inputs,
+                       int least) {
   return shortlist_text::shortlist_output(inputs, static_cast<int>(layer.inputs),
                                           layer.weights.data() + std::size_t{output} * layer.inputs,
                                           layer.bias[output], layer.factor[output], least);
@@ -151,8 +155,8 @@ std::size_t cut(const Shortlist& shortlist, const FamilyOutputs& outputs, Proble
                             ? static_cast<std::int16_t>(kLeast - 1)
                             : output_of(last, output, scratch.inputs.data(), kLeast);
   }
-  return shortlist_text::cut_shortlist(scratch.totals.data(), allowed.data(), always.data(), kept.size(), kShortlisted,
-                                       kept.data());
+  return shortlist_text::cut_shortlist(scratch.totals.data(), allowed.data(), always.data(), kept.size(),
+                                       kShortlisted, kept.data());
 }
 
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,

@@ -7,9 +7,10 @@
 ///     const std::size_t found = cut(shortlist, outputs, problem, cores, allowed, always, kept, scratch);
 ///     // kept[i] = 1 for at most kShortlisted configs, found of them
 ///
-/// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32; features
-/// and their logarithms are integers, too: the list is the same on every machine. Text shared with exported headers:
-/// forest/shortlist-inl.h. Training: train/shortlist.h. Why a network: docs/design/0003-two-step-choice.md.
+/// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32;
+/// features and their logarithms are integers, too: the list is the same on every machine. Text shared with
+/// exported headers: forest/shortlist-inl.h. Training: train/shortlist.h. Why a network:
+/// docs/design/0003-two-steps.md.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -71,15 +72,16 @@ struct ShortlistScratch {
   std::vector<std::int16_t> totals;
 };
 
-/// Marks in `kept` the configs to score exactly, at most kShortlisted of those with allowed[i] != 0, and returns
-/// how many: configs of `always` first, then those of the highest outputs, those without an output last; among equals
-/// the earlier ones. All spans over configs have the family's length. Allocates only when `scratch` is too small.
+/// Marks in `kept` the configs to score exactly, at most kShortlisted of those with allowed[i] != 0, and
+/// returns how many: configs of `always` first, then those of the highest outputs, those without an output
+/// last; among equals the earlier ones. All spans over configs have the family's length. Allocates only when
+/// `scratch` is too small.
 std::size_t cut(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem, double cores,
                 std::span<const std::uint8_t> allowed, std::span<const std::uint8_t> always,
                 std::span<std::uint8_t> kept, ShortlistScratch& scratch);
 
-/// Lowers the scores of all allowed configs that are not kept by one amount, so that they stand behind the kept
-/// ones: a ranking begins with the shortlist in its exact order.
+/// Lowers the scores of all allowed configs that are not kept by one amount, so that they stand behind the
+/// kept ones: a ranking begins with the shortlist in its exact order.
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,
                 std::span<const std::uint8_t> kept) noexcept;
 

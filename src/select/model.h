@@ -9,8 +9,8 @@
 ///     const std::vector<double> tflops = model.predicted_tflops(problem, scores);
 ///
 /// The file holds shortlists, forests, formulas as text, configs with traits and serve rules, the training
-/// device and calibration: the catalogue and the rules of the program may change without breaking an old model. Bytes:
-/// docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
+/// device and calibration: the catalogue and the rules of the program may change without breaking an old
+/// model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -66,7 +66,7 @@ struct ModelData {
   std::vector<std::uint32_t> best_features;  ///< their positions in the schema
   /// Which configs of a family of more than kUnlistedFamily get exact scores; nothing: all do.
   std::optional<Shortlist> shortlist;
-  std::string fingerprint;                   ///< of the training data
+  std::string fingerprint;  ///< of the training data
   /// How far choices by the default target may be trusted; nothing when too little was measured to tell.
   std::optional<Confidence> confidence;
 };
@@ -101,24 +101,24 @@ class Model {
   const ReadyFamily* ready(const Signature& signature) const noexcept;
 
   /// Fills `best` with configs that serve and are allowed (empty: all), best first: the family's shortlist by
-  /// exact scores, then the others by theirs, lowered as score() tells; ties keep family order. How many: 0 also
-  /// when the schema cannot describe the problem. The model has the target. Allocates only when `scratch` is
-  /// smaller than this family needs.
+  /// exact scores, then the others by theirs, lowered as score() tells; ties keep family order. How many: 0
+  /// also when the schema cannot describe the problem. The model has the target. Allocates only when
+  /// `scratch` is smaller than this family needs.
   std::size_t rank(const ReadyFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
 
   /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
-  /// rule keeps from the problem get -infinity. Configs that are not on the shortlist are lowered by one amount
-  /// so that they stand behind it: the highest score is that of the choice. Throws unsupported when there is no
-  /// family, invalid_argument for a target that the model lacks.
+  /// rule keeps from the problem get -infinity. Configs that are not on the shortlist are lowered by one
+  /// amount so that they stand behind it: the highest score is that of the choice. Throws unsupported when
+  /// there is no family, invalid_argument for a target that the model lacks.
   void score(ProblemRef problem, std::span<double> scores) const;
   void score(ProblemRef problem, Target target, std::span<double> scores) const;
 
   /// The same as the forest says it: no config is lowered.
   void exact_scores(ProblemRef problem, Target target, std::span<double> scores) const;
 
-  /// 1 for each config of family(signature_of(problem)) that gets an exact score when a choice is made: those on
-  /// the shortlist, or all that can take the problem. Throws unsupported when there is no family.
+  /// 1 for each config of family(signature_of(problem)) that gets an exact score when a choice is made: those
+  /// on the shortlist, or all that can take the problem. Throws unsupported when there is no family.
   std::vector<std::uint8_t> candidates(ProblemRef problem) const;
 
   /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the

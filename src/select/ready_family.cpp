@@ -40,7 +40,8 @@ std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<c
   return marked(serving(problem, allowed, scratch), scratch.able);
 }
 
-std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks, std::vector<std::uint32_t>& positions) {
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
+                                      std::vector<std::uint32_t>& positions) {
   positions.resize(marks.size());
   std::size_t count = 0;
   for (std::uint32_t i = 0; i < marks.size(); ++i) {

@@ -89,7 +89,8 @@ class ReadyFamily {
 };
 
 /// The positions of what is marked, ascending; in memory of `positions`.
-std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks, std::vector<std::uint32_t>& positions);
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
+                                      std::vector<std::uint32_t>& positions);
 
 /// Fills `best` with the configs of highest score, best first; ties keep family order. scores[i] is that of
 /// configs[i]. How many: fewer than asked when there are fewer configs.

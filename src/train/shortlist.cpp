@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "select/ready_family.h"
 #include "train/cross_validate.h"
@@ -15,10 +16,10 @@ namespace kscout {
 namespace {
 
 constexpr std::size_t kHidden = 128;
-/// More outputs would cost more than they bring: of larger families those configs have one that are among the first
+/// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
 /// kShortlisted of most problems.
-constexpr std::size_t kMostOutputs = 512;
-constexpr float kTemperature = 0.03F, kRate = 2e-3F, kDecay = 1e-4F;
+constexpr std::size_t kMostOutputs = 800;
+constexpr float kTemperature = 0.05F, kRate = 2e-3F, kDecay = 1e-4F;
 
 /// A matrix by rows.
 struct Matrix {
@@ -56,14 +57,16 @@ struct Layer {
   /// One row of outputs.
   void apply(const float* inputs, float* outputs) const {
     std::ranges::copy(bias, outputs);
-    for (std::size_t i = 0; i < weights.rows; ++i) add_row(outputs, weights.row(i), inputs[i], weights.columns);
+    for (std::size_t i = 0; i < weights.rows; ++i)
+      add_row(outputs, weights.row(i), inputs[i], weights.columns);
   }
 
   /// `rate_now`: of this step; `step` counts from 1.
   void update(float rate_now, int step) {
     const float bias_1 = 1 - std::pow(0.9F, static_cast<float>(step));
     const float bias_2 = 1 - std::pow(0.999F, static_cast<float>(step));
-    const auto move = [&](std::vector<float>& values, std::vector<float>& slope, std::size_t at, float decay) {
+    const auto move = [&](std::vector<float>& values, std::vector<float>& slope, std::size_t at,
+                          float decay) {
       for (std::size_t i = 0; i < values.size(); ++i) {
         float& mean = first[at + i];
         float& square = second[at + i];
@@ -88,7 +91,8 @@ void rectify(float* values, std::size_t count) {
 /// Problems with a distribution over configs, and the network that learns it.
 class Trainer {
  public:
-  Trainer(std::vector<KernelConfig> configs, std::uint64_t seed) : configs_(std::move(configs)), random_(seed) {}
+  Trainer(std::vector<KernelConfig> configs, std::uint64_t seed)
+      : configs_(std::move(configs)), random_(seed) {}
 
   /// `efficiency`: one per config; 0 = not measured.
   void add(const ShortlistFeatures& features, std::span<const float> efficiency) {
@@ -127,7 +131,8 @@ class Trainer {
   }
 
  private:
-  /// Inputs of the first layer stand for sixteenths of a standard deviation over 2^7: 16 bits reach 16 deviations.
+  /// Inputs of the first layer stand for sixteenths of a standard deviation over 2^7: 16 bits reach 16
+  /// deviations.
   static constexpr float kInputUnit = 1.0F / 2048;
 
   /// Means and standard deviations of the features, as the integers that are stored.
@@ -141,7 +146,8 @@ class Trainer {
       const double deviation = std::sqrt(squares / count);
       result_.mean[f] = static_cast<std::int32_t>(std::lround(mean));
       // A feature that is the same everywhere says nothing, elsewhere either.
-      result_.factor[f] = deviation < 0.5 ? 0 : static_cast<std::int32_t>(std::lround(2048 * 65536 / deviation));
+      result_.factor[f] =
+          deviation < 0.5 ? 0 : static_cast<std::int32_t>(std::lround(2048 * 65536 / deviation));
     }
   }
 
@@ -198,12 +204,13 @@ class Trainer {
     }
   }
 
-  /// The network in integers. Values between layers get the unit in which the largest of the training problems is
-  /// kLargest, which leaves room for others.
+  /// The network in integers. Values between layers get the unit in which the largest of the training
+  /// problems is kLargest, which leaves room for others.
   Shortlist rounded() {
     constexpr float kLargest = 16000, kMostWeight = 127, kFactorUnit = 1 << 24;
     std::array<float, 3> largest{};
-    std::vector<float> inputs(kShortlistFeatures), hidden_1(kHidden), hidden_2(kHidden), outputs(configs_.size());
+    std::vector<float> inputs(kShortlistFeatures), hidden_1(kHidden), hidden_2(kHidden),
+        outputs(configs_.size());
     for (std::size_t problem = 0; problem < features_.size(); ++problem) {
       inputs_of(problem, inputs.data());
       layers_[0].apply(inputs.data(), hidden_1.data());
@@ -211,7 +218,8 @@ class Trainer {
       layers_[1].apply(hidden_1.data(), hidden_2.data());
       rectify(hidden_2.data(), kHidden);
       layers_[2].apply(hidden_2.data(), outputs.data());
-      for (const auto& [at, values] : {std::pair(0, &hidden_1), std::pair(1, &hidden_2), std::pair(2, &outputs)}) {
+      for (const auto& [at, values] :
+           {std::pair(0, &hidden_1), std::pair(1, &hidden_2), std::pair(2, &outputs)}) {
         for (const float value : *values) largest[at] = std::max(largest[at], std::fabs(value));
       }
     }
@@ -263,11 +271,17 @@ std::unordered_map<KernelConfig, std::size_t> positions_in(const Family& family)
 }
 
 /// The configs of the set that get an output, in its order.
-std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span<const std::size_t> problems) {
+std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span<const Family> families,
+                                               std::span<const std::size_t> problems) {
+  std::unordered_set<KernelConfig> known;
+  for (const Family& family : families) {
+    for (std::size_t i = 0; i < family.configs.size(); ++i) known.insert(family.configs[i]);
+  }
   std::vector<std::uint32_t> count(set.configs.size(), 0);
   for (const std::size_t p : problems) {
     std::vector<std::size_t> rows(set.first_row[p + 1] - set.first_row[p]);
     std::iota(rows.begin(), rows.end(), std::size_t{set.first_row[p]});
+    std::erase_if(rows, [&](std::size_t r) { return !known.contains(set.configs[set.rows[r].config]); });
     const std::size_t most = std::min(rows.size(), kShortlisted);
     std::ranges::partial_sort(rows, rows.begin() + static_cast<std::ptrdiff_t>(most), std::ranges::greater{},
                               [&](std::size_t r) { return set.rows[r].tflops; });
@@ -293,8 +307,8 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     if (take(p) && family_of(families, set.problems[p])) problems.push_back(p);
   }
-  if (problems.empty()) return std::nullopt;
-  const std::vector<std::uint32_t> with_output = configs_with_output(set, problems);
+  const std::vector<std::uint32_t> with_output = configs_with_output(set, families, problems);
+  if (with_output.empty()) return std::nullopt;
   std::vector<KernelConfig> configs;
   std::vector<std::size_t> output(set.configs.size(), with_output.size());  // beyond the last: none
   for (const std::uint32_t config : with_output) {
@@ -324,8 +338,8 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
   const std::uint32_t folds = std::min(*std::ranges::max_element(fold_of) + 1, ShortlistFit::folds);
   std::vector<double> all, listed;
   for (std::uint32_t fold = 0; fold < folds; ++fold) {
-    const auto shortlist =
-        train_shortlist(set, families, [&](std::size_t p) { return fold_of[p] % folds != fold; }, seed);
+    const auto shortlist = train_shortlist(
+        set, families, [&](std::size_t p) { return fold_of[p] % folds != fold; }, seed);
     if (!shortlist) return fit;
     for (const Family& family : families) {
       if (family.configs.size() <= kUnlistedFamily) continue;
@@ -336,8 +350,8 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
       scratch.kept.resize(family.configs.size());
       for (std::size_t p = 0; p < set.problems.size(); ++p) {
         if (fold_of[p] % folds != fold || signature_of(set.problems[p]) != family.signature) continue;
-        cut(*shortlist, outputs, set.problems[p], family.device.cores, ready.serving(set.problems[p], {}, scratch),
-            ready.always(), scratch.kept, scratch.shortlist);
+        cut(*shortlist, outputs, set.problems[p], family.device.cores,
+            ready.serving(set.problems[p], {}, scratch), ready.always(), scratch.kept, scratch.shortlist);
         std::optional<std::size_t> best_of_all, best_of_listed;
         for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
           const auto position = positions.find(set.configs[set.rows[r].config]);
@@ -364,7 +378,8 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
   fit.mean_listed = of_listed.mean;
   fit.p10_listed = of_listed.p10;
   if (fit.mean_loss() <= ShortlistFit::most_loss)
-    fit.shortlist = train_shortlist(set, families, [](std::size_t) { return true; }, seed);
+    fit.shortlist = train_shortlist(
+        set, families, [](std::size_t) { return true; }, seed);
   return fit;
 }
 
