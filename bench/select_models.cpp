@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "features/schema.h"
+#include "forest/ksf.h"
 #include "train/train.h"
 
 namespace kscout::bench {
@@ -108,6 +109,7 @@ Family select_family(const SelectCase& of) {
   request.device = device_preset(of.device);
   request.rules = "full";
   const Family whole = enumerate(request);
+  if (of.configs == 0) return whole;
   std::set<std::vector<std::uint64_t>> seen;
   std::vector<std::size_t> distinct;
   for (std::size_t i = 0; i < whole.configs.size(); ++i) {
@@ -116,12 +118,12 @@ Family select_family(const SelectCase& of) {
   Family family = whole;
   family.configs = ConfigTable(whole.configs.space());
   family.traits.clear();
-  const std::size_t configs = of.configs == 0 ? distinct.size() : of.configs;
-  for (std::size_t i = 0; i < configs; ++i) {
-    const std::size_t at = distinct.at(i * distinct.size() / configs);
+  for (std::size_t i = 0; i < of.configs; ++i) {
+    const std::size_t at = distinct.at(i * distinct.size() / of.configs);
     family.configs.push_back(whole.configs[at]);
     family.traits.push_back(whole.traits[at]);
   }
+  family.default_config = 0;
   return family;
 }
 
@@ -156,8 +158,9 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   const Family family = select_family(of);
   const auto schema = std::make_shared<const Schema>(
       Schema::find(std::string(default_schema(of.op, family.device.kind))).for_op(of.op));
-  // A schema that changed asks for another model.
-  const auto model = folder / fmt::format("{}_{}_{:016x}", of.provider, word(of.op), schema->hash());
+  // A schema or a format that changed asks for another model.
+  const auto model =
+      folder / fmt::format("{}_{}_{:016x}_v{}", of.provider, word(of.op), schema->hash(), kKsfVersion);
   if (std::filesystem::exists(model)) return model;
   fmt::print(stderr, "select: training for {}\n", of.name);
   std::filesystem::create_directories(folder);
@@ -168,7 +171,15 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.parameters.rounds = options.parameters.least_rounds = 260;
   options.parameters.threads = 2;
   const std::vector<MeasurementTable> tables = {measurements(family)};
-  write_model_folder(model, train(tables, {family}, schema, options, {}), {});
+  TrainingResult result = train(tables, {family}, schema, options, {});
+  // Measurements as random as these teach a shortlist too little to be kept; a choice costs as much with it.
+  if (!result.model.data().shortlist) {
+    ModelData data = result.model.data();
+    data.shortlist =
+        train_shortlist(result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
+    result.model = Model(std::move(data));
+  }
+  write_model_folder(model, result, {});
   return model;
 }
 

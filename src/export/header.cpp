@@ -95,6 +95,8 @@ class HeaderWriter {
     out += fmt::format("namespace {} {{\n\n", name_space);
     out += embedded_file("src/expr/formula-inl.h");
     out += "\n";
+    out += embedded_file("src/forest/trees-inl.h");
+    out += "\n";
     out += fixed_text("runtime");
     out += "\n";
     out += embedded_file("src/forest/shortlist-inl.h");

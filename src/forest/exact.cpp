@@ -103,9 +103,10 @@ std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
     Column& column = columns_.back();
     split_of[node] = {static_cast<std::uint32_t>(columns_.size() - 1), categorical ? 0 : column.count};
     if (categorical) {
-      const auto bits = category_set(forest, node);
-      set_bits_.insert(set_bits_.end(), bits.begin(), bits.end());
-      column.count = static_cast<std::uint32_t>(bits.size());
+      const auto set = static_cast<std::size_t>(threshold(node));
+      const std::uint32_t begin = forest.set_words[set], end = forest.set_words[set + 1];
+      set_bits_.insert(set_bits_.end(), forest.set_bits.begin() + begin, forest.set_bits.begin() + end);
+      column.count = end - begin;
     } else {
       thresholds_.push_back(threshold(node));
       ++column.count;
@@ -160,7 +161,7 @@ std::size_t ExactForest::splits() const noexcept {
 
 std::int8_t ExactForest::rank(const Column& column, double value) const noexcept {
   if (column.decision & Decision::categorical) {
-    return byte_of(!categorical_left(value, std::span(set_bits_).subspan(column.first, column.count)));
+    return byte_of(!categorical_left(value, set_bits_, column.first, column.first + column.count));
   }
   const double compared = compared_value(value, column.decision);
   const auto all = thresholds(column);

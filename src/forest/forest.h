@@ -5,8 +5,8 @@
 ///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm.h
 ///     const double score = forest.predict(row);                               // row: one double per feature
 ///
-/// The walk is LightGBM's: doubles, trees summed in order, its rules for missing values; the result equals
-/// its own prediction bit for bit (tests/parity/).
+/// The walk (forest/trees-inl.h) is LightGBM's: doubles, trees summed in order, its rules for missing values;
+/// the result equals its own prediction bit for bit (tests/parity/).
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -15,22 +15,7 @@
 
 namespace kscout {
 
-/// How a node treats a value that is not there.
-enum class Missing : std::uint8_t {
-  none,  ///< NaN counts as 0
-  zero,  ///< 0 and NaN go the default way
-  nan,   ///< NaN goes the default way
-};
-
-/// What stands in Forest::decision: bit 0 = categorical, bit 1 = the default way is left, bits 2-3 = Missing.
-struct Decision {
-  static constexpr std::uint8_t categorical = 1;
-  static constexpr std::uint8_t default_left = 2;
-  static constexpr std::uint8_t most = 11;  ///< largest legal value
-  static constexpr Missing missing(std::uint8_t decision) noexcept {
-    return static_cast<Missing>((decision >> 2) & 3);
-  }
-};
+#include "forest/trees-inl.h"
 
 /// Trees one after another. Tree t owns nodes tree_nodes[t] .. tree_nodes[t + 1) and leaves tree_leaves[t] ..
 /// tree_leaves[t + 1): always one leaf more than nodes. A child is a node of the same tree (>= 0, counted
@@ -88,48 +73,5 @@ struct Contributions {
 /// every row.
 Contributions contributions(const Forest& forest, std::span<const double> matrix, std::size_t rows,
                             std::span<const std::size_t> explained);
-
-// ---- Which way a node sends a value: LightGBM's rules, once for every evaluator.
-
-/// What LightGBM takes for zero: its constant is the float 1e-35 widened to double.
-inline constexpr double kForestZero = 1e-35f;
-
-inline bool is_forest_zero(double value) noexcept { return value >= -kForestZero && value <= kForestZero; }
-
-/// What a numerical node compares in place of an absent value: its default way is left (-infinity) or right
-/// (NaN), whatever the threshold.
-inline double absent_value(std::uint8_t decision) noexcept {
-  return decision & Decision::default_left ? -std::numeric_limits<double>::infinity()
-                                           : std::numeric_limits<double>::quiet_NaN();
-}
-
-/// What a numerical node compares in place of `value`: the node sends it left when this <= threshold. Nodes
-/// which treat missing values alike therefore differ by their thresholds only.
-inline double compared_value(double value, std::uint8_t decision) noexcept {
-  const Missing missing = Decision::missing(decision);
-  const bool is_nan = value != value;
-  if (is_nan && missing != Missing::nan) value = 0;
-  const bool absent = missing == Missing::nan ? is_nan : missing == Missing::zero && is_forest_zero(value);
-  if (absent) return absent_value(decision);
-  return is_forest_zero(value) ? 0.0 : value;
-}
-
-inline bool numerical_left(double value, double threshold, std::uint8_t decision) noexcept {
-  return compared_value(value, decision) <= threshold;
-}
-
-/// `bits` as Forest::set_bits of the node's set.
-inline bool categorical_left(double value, std::span<const std::uint32_t> bits) noexcept {
-  if (!(value > -1.0 && value < 2147483648.0)) return false;  // NaN, negative, beyond int
-  const auto category = static_cast<std::uint32_t>(value);
-  return category / 32 < bits.size() && ((bits[category / 32] >> (category % 32)) & 1U) != 0;
-}
-
-/// The categories that categorical node `at` sends left.
-inline std::span<const std::uint32_t> category_set(const Forest& forest, std::size_t at) noexcept {
-  const auto set = static_cast<std::size_t>(forest.threshold[at]);
-  const std::size_t begin = forest.set_words[set];
-  return {forest.set_bits.data() + begin, forest.set_words[set + 1] - begin};
-}
 
 }  // namespace kscout

@@ -127,11 +127,6 @@ struct Model::Ready {
       families.push_back(std::make_unique<ReadyFamily>(family));
       if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
     }
-    if (data.best_features.empty()) return;
-    best_schema = data.schema->only(data.best_features);
-    ConfigTable unknown(data.families.front().configs.space());
-    unknown.push_back(KernelConfig(unknown.space()));
-    best_row.emplace(*best_schema, data.families.front().device, unknown, std::vector<Traits>(1));
   }
   Ready(const Ready&) = delete;
   Ready& operator=(const Ready&) = delete;
@@ -161,9 +156,6 @@ struct Model::Ready {
   ModelData data;
   std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
   std::vector<FamilyOutputs> outputs;                        ///< of the shortlist, by family
-  /// What the forest of the best TFLOPS reads: one row for one unknown config.
-  std::optional<Schema> best_schema;
-  std::optional<Schema::Rows> best_row;
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
@@ -238,12 +230,13 @@ bool Model::score_some(const ReadyFamily& family, ProblemRef problem, const Targ
   return true;
 }
 
-double Model::base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const {
+double Model::base_log_tflops(ProblemRef problem, Target target) const {
   if (target != Target::relative && target != Target::rank) return 0;
   const ModelData& of = data();
-  scratch.problem_row.resize(of.best_features.size());
-  if (ready_->best_row) ready_->best_row->evaluate(problem, scratch.problem_row, scratch.rows);
-  return of.best_tflops.predict(scratch.problem_row);
+  std::vector<double> all(of.schema->size()), row;
+  of.schema->evaluate_problem(problem, device(), all);
+  for (const std::uint32_t feature : of.best_features) row.push_back(all[feature]);
+  return of.best_tflops.predict(row);
 }
 
 std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem, AskScratch& scratch) const {
@@ -350,8 +343,7 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, std::span<const 
 std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
-  AskScratch scratch;
-  const double base = base_log_tflops(problem, target, scratch);
+  const double base = base_log_tflops(problem, target);
   const double top = scores.empty() ? kUnserved : *std::ranges::max_element(scores);
   std::vector<double> tflops;
   tflops.reserve(scores.size());

@@ -151,7 +151,7 @@ class Model {
   bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
                   std::span<const std::uint32_t> configs, AskScratch& scratch) const;
   /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
-  double base_log_tflops(ProblemRef problem, Target target, AskScratch& scratch) const;
+  double base_log_tflops(ProblemRef problem, Target target) const;
 
   std::shared_ptr<const Ready> ready_;
 };

@@ -47,7 +47,7 @@ struct AskScratch {
   std::vector<std::uint8_t> serves, kept;
   ShortlistScratch shortlist;
   std::vector<std::uint32_t> able;
-  std::vector<double> scores, problem_row;
+  std::vector<double> scores;
   std::vector<Ranked> ranked;
 
   /// Memory for a forest: made on first use, kept for the forests used last.

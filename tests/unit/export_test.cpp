@@ -23,6 +23,7 @@
 #include "support/toy_model.h"
 
 namespace exported {
+#include "forest/trees-inl.h"
 #include "export/runtime-inl.h"
 #include "expr/formula-inl.h"
 }  // namespace exported
