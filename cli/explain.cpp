@@ -41,7 +41,6 @@ struct Report {
   double confidence = Choice::unknown;  ///< of the first
   ThreadLimit limit = {};
   std::size_t over_limit = 0;   ///< configs of the family that need more threads
-  std::size_t above_first = 0;  ///< configs behind the first in the ranking that the model scores higher
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};
@@ -85,15 +84,12 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.target = std::string(word(target));
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
-  // Those that stand first here: not the ones of the highest scores, where a floor or a limit of threads
-  // acts.
+  // Those that stand first here: not the ones of the highest scores, where a limit of threads acts.
   std::vector<KernelConfig> also = request.asked;
   for (const Choice& choice :
        std::span(ranked).first(std::min(std::max<std::size_t>(request.top, 2), ranked.size())))
     also.push_back(choice.config);
   report.why = explain(model, request.problem, target, 0, positions_in(*report.family, also));
-  report.above_first = static_cast<std::size_t>(std::ranges::count_if(
-      ranked, [&](const Choice& choice) { return choice.score > ranked.front().score; }));
 }
 
 /// What keeps a config of the family from the ranking that is no rule.
@@ -228,6 +224,9 @@ void print_text(const Report& report) {
   if (report.why.family) {
     fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
+    if (report.why.listed < report.why.candidates)
+      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n",
+                 report.why.listed);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
@@ -237,13 +236,6 @@ void print_text(const Report& report) {
   if (report.over_limit > 0) {
     fmt::print("threads: {} at most ({}); {} of the family's {} configs need more and are left out\n",
                report.limit.threads, report.limit.because, report.over_limit, report.family->configs.size());
-  }
-  if (report.above_first > 0) {
-    fmt::print(
-        "the model is less sure of its own first than its floor asks: the config that is best on average, "
-        "which it "
-        "scores as number {}, stands before it\n",
-        report.above_first + 1);
   }
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     print_moves(report, report.top[0], report.top[1]);
@@ -310,6 +302,7 @@ void print_json(const Report& report) {
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
+  json["shortlisted"] = report.why.family ? Json(report.why.listed) : Json(nullptr);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
   json["thread_limit"] = nullptr;
   if (!report.limit.because.empty()) {
