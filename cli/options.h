@@ -132,7 +132,7 @@ struct CkBuildFlags {
   bool verify = false;
 };
 
-/// The file that a source of problems names: whatever exists under it, or looks like a path; empty for the
+/// The file that a source of problems names: one that exists, or any text with a dot or a slash. Empty for the
 /// name of a set, also beside a file of that name (./smoke is the file).
 std::string problem_file(const std::string& source);
 
