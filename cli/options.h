@@ -132,8 +132,8 @@ struct CkBuildFlags {
   bool verify = false;
 };
 
-/// The file that a source of problems names: whatever exists under it, or looks like a path; empty for the
-/// name of a set, also beside a file of that name (./smoke is the file).
+/// The file that a source of problems names: one that exists, or any text with a dot or a slash. Empty for
+/// the name of a set, also beside a file of that name (./smoke is the file).
 std::string problem_file(const std::string& source);
 
 /// The problems of sets and files, as written: a source is a set's name or a file. `dtype`: of sets, and of a
