@@ -198,19 +198,13 @@ void print_text(const Report& report) {
   if (report.why.family) {
     fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
+    if (report.why.listed < report.why.candidates)
+      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n", report.why.listed);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
   if (std::isfinite(report.confidence)) {
     fmt::print("confidence: {:.0f} % that the first is within 3 % of the best\n", 100 * report.confidence);
-  }
-  const ExplainedConfig* const first = report.top.front().explained;
-  if (first && first->rank > 1) {
-    fmt::print(
-        "the model is less sure of its own first than its floor asks: the config that is best on average, "
-        "which it "
-        "scores as number {}, stands before it\n",
-        first->rank);
   }
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
     print_moves(report, report.top[0], report.top[1]);
@@ -276,6 +270,7 @@ void print_json(const Report& report) {
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
+  json["shortlisted"] = report.why.family ? Json(report.why.listed) : Json(nullptr);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
   if (report.request->has_truth) {
     json["measured_configs"] = report.request->truth.rows.size();

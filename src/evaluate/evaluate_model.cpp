@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <unordered_map>
 
 #include <kscout/selector.h>
 
@@ -36,39 +37,37 @@ std::vector<double> best_tflops(const Scores& scores) {
   return tflops;
 }
 
-/// How sure the model is; where it is less sure than its floor, the static config comes first, as it does in
-/// a selector.
-void add_confidence(const Model& model, Target target, const Problem& problem,
-                    std::span<const KernelConfig> configs, Scores& scores) {
-  const Family* const family = model.family(signature_of(problem));
-  if (!family) return;  // not trained for it: nothing is claimed
-  scores.confidence = model.confidence(*family, problem, target, best_tflops(scores));
-  const auto fixed = model.static_instead(*family, scores.confidence);
-  if (!fixed) return;
-  const auto at = std::ranges::find(configs, family->configs[*fixed]);
-  if (at == configs.end()) return;
-  double& score = scores.score[static_cast<std::size_t>(at - configs.begin())];
-  if (!std::isfinite(score)) return;
-  score = std::nextafter(*std::ranges::max_element(scores.score), std::numeric_limits<double>::infinity());
-  scores.confidence = model.data().confidence->floor_probability;
-}
-
-/// The model as a judge. In the family pool the scores of its own evaluation are used, in the measured pool
-/// those of any config of the space.
-Scorer model_scorer(const Model& model, Target target, Pool pool) {
-  return [&model, target, pool](const Problem& problem, std::span<const KernelConfig> configs) {
-    Scores scores;
-    if (configs.empty()) return scores;
-    if (pool == Pool::family) {
-      scores.score.resize(configs.size());
-      model.score(problem, target, scores.score);
-    } else {
-      ConfigTable table(*configs.front().space);
-      for (const KernelConfig& config : configs) table.push_back(config);
-      scores.score = model.score_configs(problem, table, target);
+/// The model as a judge: what a selector returns comes first; the other configs of the pool, also those of no
+/// family, follow in the order of their exact scores. `shortlists`: false scores as if the model had none.
+Scorer model_scorer(const Model& model, Target target, bool shortlists) {
+  return [&model, target, shortlists](const Problem& problem, std::span<const KernelConfig> configs) {
+    const Family& family = *model.family(signature_of(problem));
+    std::vector<double> exact(family.configs.size());
+    model.exact_scores(problem, target, exact);
+    const auto candidates =
+        shortlists ? model.candidates(problem) : std::vector<std::uint8_t>(family.configs.size(), 1);
+    std::unordered_map<KernelConfig, std::size_t> position;
+    for (std::size_t i = 0; i < family.configs.size(); ++i) position.emplace(family.configs[i], i);
+    Scores scores{.score = std::vector<double>(configs.size()), .tflops = {}};
+    std::vector<std::uint8_t> runs(configs.size(), 1), first(configs.size(), 0);
+    ConfigTable others(family.configs.space());
+    std::vector<std::size_t> place;  // of each of the others
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      const auto found = position.find(configs[i]);
+      if (found == position.end()) {
+        others.push_back(configs[i]);
+        place.push_back(i);
+        continue;
+      }
+      scores.score[i] = exact[found->second];
+      runs[i] = std::isfinite(scores.score[i]) ? 1 : 0;
+      first[i] = runs[i] & candidates[found->second];
     }
+    const std::vector<double> of_others = model.score_configs(problem, others, target);
+    for (std::size_t i = 0; i < place.size(); ++i) scores.score[place[i]] = of_others[i];
+    put_behind(scores.score, runs, first);
     scores.tflops = model.predicted_tflops(problem, target, scores.score);
-    add_confidence(model, target, problem, configs, scores);
+    scores.confidence = model.confidence(family, problem, target, best_tflops(scores));
     return scores;
   };
 }
@@ -153,7 +152,9 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
          result.problems_given, result.trained_on, result.without_family);
   }
   const PoolOf pool = options.pool == Pool::family ? family_pool(model, judged) : measured_pool(judged);
-  result.evaluation = evaluate(judged, model_scorer(model, target, options.pool), pool);
+  result.evaluation = evaluate(judged, model_scorer(model, target, /*shortlists=*/true), pool);
+  if (model.data().shortlist)
+    result.all_scored = evaluate(judged, model_scorer(model, target, /*shortlists=*/false), pool).overall;
   result.baselines =
       baselines(judged, pool, options.training,
                 is_conv(judged.problems.front().op()) ? Scorer() : analytic_scorer(judged.device));

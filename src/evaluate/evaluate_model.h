@@ -40,6 +40,7 @@ struct ModelEvaluation {
   bool training_known = true;      ///< false: the model does not tell what it was trained on
   std::size_t without_family = 0;  ///< left out: the model has no family for their signature
   Evaluation evaluation;
+  std::optional<Summary> all_scored;  ///< as if every config had an exact score; nothing without a shortlist
   std::vector<Baseline> baselines;
 };
 

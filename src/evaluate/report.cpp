@@ -131,6 +131,13 @@ std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
                {"without_family", e.without_family},
                {"without_oracle", e.evaluation.without_oracle}};
   json.update(summary_json(e.evaluation.overall));
+  json["shortlist"] = nullptr;
+  if (e.all_scored) {
+    json["shortlist"] = {{"configs", kShortlisted},
+                         {"efficiency_of_all", efficiency_json(*e.all_scored)},
+                         {"mean_loss", percent(e.all_scored->mean - e.evaluation.overall.mean)},
+                         {"p10_loss", percent(e.all_scored->p10 - e.evaluation.overall.p10)}};
+  }
   json["slices"] = Json::array();
   for (const Slice& slice : e.evaluation.slices) {
     Json line = {{"by", slice.by}, {"value", slice.value}};

@@ -12,6 +12,8 @@
 #include "family/rules.h"
 #include "features/schema.h"
 #include "forest/lightgbm.h"
+#include "forest/shortlist.h"
+#include "select/ready_family.h"
 
 namespace kscout {
 
@@ -75,26 +77,6 @@ std::string forest_text(std::string_view name, const Forest& forest) {
              name, forest.tree_count(), forest.average);
 }
 
-/// What `claim` means in ln TFLOPS, as claimed_log_tflops() says it.
-std::string_view claim_text(Target target) {
-  switch (target) {
-    case Target::tflops:
-      return "std::log(formula::maximum(std::expm1(score), 1e-9))";
-    case Target::latency:
-      return "std::log(formula::maximum(flop_count(p), 1.0) * 1e-6 / formula::maximum(std::expm1(-score), "
-             "1e-9))";
-    case Target::bandwidth:
-      return "std::log(formula::maximum(flop_count(p), 1.0) * 1e-6 /\n"
-             "                  formula::maximum(least_bytes(p) * 1e-3 / formula::maximum(std::expm1(score), "
-             "1e-9), 1e-9))";
-    case Target::relative:
-      return "score";
-    case Target::rank:
-      return "score - top_score";
-  }
-  return "score";
-}
-
 /// A part that is the same in all headers: src/export/<name>-inl.h.
 std::string_view fixed_text(std::string_view name) {
   return embedded_file(fmt::format("src/export/{}-inl.h", name));
@@ -116,6 +98,8 @@ class HeaderWriter {
     out += embedded_file("src/forest/trees-inl.h");
     out += "\n";
     out += fixed_text("runtime");
+    out += "\n";
+    out += embedded_file("src/forest/shortlist-inl.h");
     out += "\n" + cpp_problem_types();
     std::vector<double> bytes;
     for (std::size_t type = 0; type < EnumWords<DType>::words.size(); ++type) {
@@ -124,6 +108,8 @@ class HeaderWriter {
     out += "\n// Bytes of one element of each type.\n" + cpp_array("double", "element_bytes", bytes);
     out += "\n";
     out += fixed_text("sizes");
+    out += "\n";
+    out += embedded_file("src/select/claim-inl.h");
     out +=
         "\n// Formulas: what the problem alone decides is computed once (q), what a config alone decides is "
         "a "
@@ -141,6 +127,7 @@ class HeaderWriter {
     out += "\n";
     out += fixed_text("family");
     out += families;
+    out += shortlist_text();
     out += confidence_text();
     out += "\n";
     out += fixed_text("select");
@@ -241,9 +228,9 @@ class HeaderWriter {
                      "\n// TFLOPS that a score predicts; top_score is the highest of the problem's configs.\n"
                      "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
                      "                               [[maybe_unused]] double top_score) {{\n"
-                     "  const double claim = {};\n  const double best = {};\n"
-                     "  return std::exp(best + {} + {} * claim);\n}}\n",
-                     claim_text(target_.target), best, cpp_number(target_.offset), cpp_number(target_.slope));
+                     "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), least_bytes(p));\n"
+                     "  const double best = {};\n  return std::exp(best + {} + {} * claim);\n}}\n",
+                     static_cast<int>(target_.target), best, cpp_number(target_.offset), cpp_number(target_.slope));
   }
 
   /// Nothing is calibrated for other targets than the model's own.
@@ -263,8 +250,6 @@ class HeaderWriter {
       out += fmt::format("inline constexpr double {} = {};\n", name, cpp_number(value));
     };
     out += "\n// How far a choice may be trusted: logistic regression on gaps and sizes.\n";
-    constant("confidence_floor", of ? of->floor : 0);
-    constant("static_confidence", of ? of->floor_probability : Choice::unknown);
     if (!of)
       return out +
              "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
@@ -280,7 +265,7 @@ class HeaderWriter {
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
-    std::size_t most_problem_values = 1;
+    std::size_t most_problem_values = 1, most_configs = 1;
     const auto& all = model_.data().families;
     for (std::size_t position = 0; position < all.size(); ++position) {
       const Family& family = all[position];
@@ -296,15 +281,22 @@ class HeaderWriter {
       const std::string rule_values = pool.add("rule_values", [&](const auto& name) {
         return cpp_array("double", name, asked.config_rows(family.configs, family.traits));
       });
+      const std::string always = pool.add("always", [&](const auto& name) {
+        const ReadyFamily ready(family);
+        return cpp_array("std::uint8_t", name,
+                         std::vector<std::uint8_t>(ready.always().begin(), ready.always().end()));
+      });
+      const std::string outputs = outputs_text(pool, family);
+      most_configs = std::max(most_configs, family.configs.size());
       const std::string serves =
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
-          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {},\n"
+          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, {},\n"
           "     {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
           word(s.epilogue), s.accumulate, family.configs.size(), family.default_config,
-          confidence() ? static_cast<int>(confidence()->static_configs[position]) : -1,
+          outputs, always,
           cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
           rule_values, asked.config_values(), serves, serves);
     }
@@ -314,8 +306,45 @@ class HeaderWriter {
     return "\n" + cpp_array("const char*", "axis_names", axes) +
            fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
            fmt::format("inline constexpr int most_rule_problem_values = {};\n", most_problem_values) +
+           fmt::format("inline constexpr int most_configs = {};\n", most_configs) +
            fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
                        entries);
+  }
+
+  /// The table of a family's outputs, or what says that it has no shortlist.
+  std::string outputs_text(TablePool& pool, const Family& family) const {
+    const auto& shortlist = model_.data().shortlist;
+    if (!shortlist || family.configs.size() <= kUnlistedFamily) return "nullptr";
+    std::vector<std::int32_t> outputs;
+    for (const std::uint32_t output : outputs_of(*shortlist, family.configs).of)
+      outputs.push_back(output == FamilyOutputs::none ? -1 : static_cast<std::int32_t>(output));
+    return pool.add("outputs", [&](const auto& name) { return cpp_array("std::int32_t", name, outputs); });
+  }
+
+  /// The network; one of no outputs when the model has none.
+  std::string shortlist_text() const {
+    const Shortlist shortlist = model_.data().shortlist.value_or(Shortlist{});
+    std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
+    out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
+    out += fmt::format("inline constexpr int most_shortlist_inputs = {};\n", Shortlist::most_inputs);
+    out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n", shortlist_cores(model_.device().cores));
+    out += cpp_array("std::int32_t", "shortlist_mean",
+                     std::vector<std::int32_t>(shortlist.mean.begin(), shortlist.mean.end()));
+    out += cpp_array("std::int32_t", "shortlist_factor",
+                     std::vector<std::int32_t>(shortlist.factor.begin(), shortlist.factor.end()));
+    out += fixed_text("layer");
+    constexpr std::string_view kNames[] = {"first", "second", "last"};
+    for (std::size_t i = 0; i < shortlist.layers.size(); ++i) {
+      const Shortlist::Layer& layer = shortlist.layers[i];
+      const auto part = [&](std::string_view of) { return fmt::format("shortlist_{}_{}", kNames[i], of); };
+      out += cpp_array("std::int8_t", part("weights"), layer.weights) +
+             cpp_array("std::int32_t", part("bias"), layer.bias) +
+             cpp_array("std::int32_t", part("factor"), layer.factor) +
+             fmt::format("inline constexpr ShortlistLayer shortlist_{0} = {{{1}, {2}, shortlist_{0}_weights, "
+                         "shortlist_{0}_bias, shortlist_{0}_factor}};\n",
+                         kNames[i], layer.inputs, layer.outputs);
+    }
+    return out + "\n" + std::string(fixed_text("shortlist"));
   }
 
   static std::string names_text(const std::string& name, const Family& family) {

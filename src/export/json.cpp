@@ -115,6 +115,20 @@ std::string model_json(const Model& model) {
   if (data.best_tflops.tree_count() > 0) {
     json["best_tflops"] = {{"features", data.best_features}, {"forest", forest_json(data.best_tflops)}};
   }
+  json["shortlist"] = nullptr;
+  if (data.shortlist) {
+    const Shortlist& shortlist = *data.shortlist;
+    json["shortlist"] = {{"configs", Json::array()},
+                         {"mean", shortlist.mean},
+                         {"factor", shortlist.factor},
+                         {"layers", Json::array()}};
+    for (const KernelConfig& config : shortlist.configs)
+      json["shortlist"]["configs"].push_back(config_name(data.families.front().signature, config));
+    for (const Shortlist::Layer& layer : shortlist.layers) {
+      json["shortlist"]["layers"].push_back(
+          {{"inputs", layer.inputs}, {"weights", layer.weights}, {"bias", layer.bias}, {"factor", layer.factor}});
+    }
+  }
   json["confidence"] = confidence_json(data.confidence);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -13,24 +13,36 @@ inline const Family* family_of(const Problem& p) {
   return nullptr;
 }
 
-// Calls use(config, score) for each config that can take the problem, in family order; higher is better.
+// Calls use(config, score) for configs that can take the problem, in family order; higher is better. With
+// `shortlist` only those on the shortlist are scored; kept and serves (one byte per config) tell them.
 template <class Use>
-inline void each_score(const Problem& p, const Family& f, Use&& use) {
+inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* serves, std::uint8_t* kept,
+                       Use&& use) {
+  for (int i = 0; i < f.size; ++i) serves[i] = kept[i] = 0;
   if (!is_described(p)) return;
   double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
   features_of_problem(p, q);
   f.rules_of_problem(p, rule_q);
   for (int i = 0; i < f.size; ++i) {
-    if (!f.serves(rule_q, f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count)) continue;
+    const double* const values = f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count;
+    serves[i] = f.serves(rule_q, values) ? 1 : 0;
+  }
+  keep_shortlist(p, f, serves, kept);
+  const std::uint8_t* const scored = shortlist ? kept : serves;
+  for (int i = 0; i < f.size; ++i) {
+    if (scored[i] == 0) continue;
     features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
     use(i, score_sign * score_forest.predict(row));
   }
 }
 
-// Writes one score per config of the family; -infinity: cannot take the problem.
+// Writes one score per config of the family; -infinity: cannot take the problem. Scores of configs that are not on
+// the shortlist are lowered by one amount so that they stand behind it: the highest score is that of the choice.
 inline void score(const Problem& p, const Family& f, double* scores) {
+  std::uint8_t serves[most_configs], kept[most_configs];
   for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
-  each_score(p, f, [scores](int i, double score) { scores[i] = score; });
+  each_score(p, f, false, serves, kept, [scores](int i, double score) { scores[i] = score; });
+  put_behind(scores, serves, kept, static_cast<std::size_t>(f.size));
 }
 
 // What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes
@@ -52,24 +64,15 @@ inline Choice select(const Problem& p) {
   const Family* const f = family_of(p);
   if (!f) return choice;
   Best best;
-  double static_score = -infinity;
-  each_score(p, *f, [&](int i, double score) {
-    best.add(i, score);
-    if (i == f->static_config) static_score = score;
-  });
+  std::uint8_t serves[most_configs], kept[most_configs];
+  each_score(p, *f, true, serves, kept, [&best](int i, double score) { best.add(i, score); });
   if (best.count == 0) return choice;
   choice.config = best.config[0];
-  double own_score = choice.score = best.score[0];
+  choice.score = best.score[0];
   choice.confidence = confidence_of(p, *f, best);
-  if (choice.confidence < confidence_floor && static_score > -infinity) {
-    choice.config = f->static_config;
-    own_score = static_score;
-    choice.score = std::nextafter(best.score[0], infinity);  // it comes first
-    choice.confidence = static_confidence;
-  }
   choice.name = f->names[choice.config];
   choice.axes = f->configs + static_cast<std::ptrdiff_t>(choice.config) * axis_count;
-  choice.tflops = predicted_tflops(p, own_score, best.score[0]);
+  choice.tflops = predicted_tflops(p, choice.score, choice.score);
   const double flops = flop_count(p);
   if (flops > 0 && choice.tflops > 0) choice.time_us = flops / choice.tflops * 1e-6;
   return choice;

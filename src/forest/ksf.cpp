@@ -119,13 +119,12 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
   const auto version = get<std::uint32_t>(file, 8);
   if (version > kKsfVersion) {
     fail(Errc::unsupported,
-         ".ksf: format version {}, of a newer program; this one reads version {}: update it or train again",
-         version, kKsfVersion);
+         ".ksf: format version {}, of a newer program; this one reads versions {} to {}: update it or train again",
+         version, kOldestKsfVersion, kKsfVersion);
   }
-  if (version < kKsfVersion) {
-    fail(Errc::unsupported,
-         ".ksf: format version {}, of an older program; this one reads version {}: train again", version,
-         kKsfVersion);
+  if (version < kOldestKsfVersion) {
+    fail(Errc::unsupported, ".ksf: format version {}, of an older program; this one reads versions {} to {}: train again",
+         version, kOldestKsfVersion, kKsfVersion);
   }
   const auto count = get<std::uint32_t>(file, 12);
   const auto size = get<std::uint64_t>(file, kSizeAt);
@@ -144,7 +143,7 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
     const auto kind = static_cast<KsfKind>(get<std::uint32_t>(file, entry));
     const auto index = get<std::uint32_t>(file, entry + 4);
     const auto offset = get<std::uint64_t>(file, entry + 8), length = get<std::uint64_t>(file, entry + 16);
-    if (kind < KsfKind::meta || kind > KsfKind::forest) {
+    if (kind < KsfKind::meta || kind > KsfKind::shortlist) {
       fail(Errc::corrupt_data, ".ksf: section {} is of unknown kind {}", i, static_cast<std::uint32_t>(kind));
     }
     const bool follows = i > 0 && sections.back().kind == kind;

@@ -132,43 +132,20 @@ std::optional<Chain::Opinion> Chain::ask_model(ProblemRef problem, By by, std::s
   const Target target = target_of(by).value_or(model.default_target());
   const std::size_t looked_at = model.data().confidence ? std::max(count, Confidence::top) : count;
   Opinion opinion{.family = family, .ranked = {}, .source = ChoiceSource::model};
-  opinion.ranked = rank_family(opinion, problem, target, looked_at, scratch);
-  if (opinion.ranked.empty()) return std::nullopt;
-  judge(opinion, problem, target, scratch);
+  scratch.ranked.resize(std::min(looked_at, family->size()));
+  const auto& allowed = allowed_[model.position(family->family())];
+  const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch);
+  if (found == 0) return std::nullopt;
+  opinion.ranked = std::span(scratch.ranked).first(found);
+  opinion.confidence = confidence_in(opinion, problem, target);
   return opinion;
 }
 
-std::span<Ranked> Chain::rank_family(const Opinion& opinion, ProblemRef problem, Target target,
-                                     std::size_t count, AskScratch& scratch) const {
-  const Model& model = model_->model;
-  const ReadyFamily& family = *opinion.family;
-  scratch.ranked.resize(std::min(count, family.size()));
-  const auto& allowed = allowed_[model.position(family.family())];
-  const std::size_t found = model.rank(family, problem, target, allowed, scratch.ranked, scratch);
-  return std::span(scratch.ranked).first(found);
-}
-
-void Chain::judge(Opinion& opinion, ProblemRef problem, Target target, AskScratch& scratch) const {
-  const Model& model = model_->model;
+double Chain::confidence_in(const Opinion& opinion, ProblemRef problem, Target target) const {
   std::array<double, Confidence::top> tflops{};
   const std::size_t count = std::min(tflops.size(), opinion.ranked.size());
   for (std::size_t i = 0; i < count; ++i) tflops[i] = opinion.ranked[i].tflops;
-  const Family& family = opinion.family->family();
-  opinion.confidence = model.confidence(family, problem, target, std::span(tflops).first(count));
-  const auto fixed = model.static_instead(family, opinion.confidence);
-  if (!fixed) return;
-  const auto place_in = [&](std::span<Ranked> ranked) {
-    return std::ranges::find(ranked, *fixed, &Ranked::config);
-  };
-  if (place_in(opinion.ranked) ==
-      opinion.ranked.end()) {  // far behind: its prediction stands in the whole ranking
-    opinion.ranked = rank_family(opinion, problem, target, opinion.family->size(), scratch);
-  }
-  const auto place = place_in(opinion.ranked);
-  if (place == opinion.ranked.end()) return;  // it cannot take the problem
-  place->score = std::nextafter(opinion.ranked[0].score, std::numeric_limits<double>::infinity());
-  std::rotate(opinion.ranked.begin(), place, place + 1);
-  opinion.confidence = model.data().confidence->floor_probability;
+  return model_->model.confidence(opinion.family->family(), problem, target, std::span(tflops).first(count));
 }
 
 std::optional<Chain::Opinion> Chain::ask_analytic(ProblemRef problem, std::size_t count,

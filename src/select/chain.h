@@ -84,11 +84,8 @@ class Chain {
   SelectStatus try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                         AskScratch& scratch) const;
   std::optional<Opinion> ask_model(ProblemRef problem, By by, std::size_t count, AskScratch& scratch) const;
-  std::span<Ranked> rank_family(const Opinion& opinion, ProblemRef problem, Target target, std::size_t count,
-                                AskScratch& scratch) const;
-  /// How sure the model is of its first; where it is less sure than its floor, the config that is best on
-  /// average comes first.
-  void judge(Opinion& opinion, ProblemRef problem, Target target, AskScratch& scratch) const;
+  /// How sure the model is of the first.
+  double confidence_in(const Opinion& opinion, ProblemRef problem, Target target) const;
   std::optional<Opinion> ask_analytic(ProblemRef problem, std::size_t count, AskScratch& scratch) const;
   void tell(ProblemRef problem, const Choice& choice) const noexcept;
 

@@ -9,12 +9,6 @@
 
 namespace kscout {
 
-namespace {
-
-bool is_probability(double p) { return p >= 0 && p <= 1; }
-
-}  // namespace
-
 double logistic(double x) noexcept { return 1 / (1 + std::exp(-x)); }
 
 Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept {
@@ -46,13 +40,13 @@ double Confidence::probability(std::size_t family, ProblemRef problem,
   return logistic(log_odds) * std::exp2(-octaves_beyond);
 }
 
-void check(const Confidence& c, std::span<const std::size_t> configs) {
+void check(const Confidence& c, std::size_t families) {
   bool finite = std::isfinite(c.bias);
   for (const double weight : c.weight) finite = finite && std::isfinite(weight);
   if (!finite) fail(Errc::invalid_argument, "confidence: a weight is not finite");
-  if (!c.family_bias.empty() && c.family_bias.size() != configs.size()) {
+  if (!c.family_bias.empty() && c.family_bias.size() != families) {
     fail(Errc::invalid_argument, "confidence: {} family biases for {} families; one each, or none",
-         c.family_bias.size(), configs.size());
+         c.family_bias.size(), families);
   }
   for (std::size_t i = 0; i < c.family_bias.size(); ++i) {
     if (!std::isfinite(c.bias_of(i))) {
@@ -64,19 +58,6 @@ void check(const Confidence& c, std::span<const std::size_t> configs) {
     if (!std::isfinite(c.low[i]) || !std::isfinite(c.high[i]) || c.low[i] > c.high[i]) {
       fail(Errc::invalid_argument, "confidence: sizes {} were trained from 2^{} to 2^{}",
            Confidence::inputs[Confidence::first_size + i], c.low[i], c.high[i]);
-    }
-  }
-  if (!is_probability(c.floor) || !is_probability(c.floor_probability)) {
-    fail(Errc::invalid_argument, "confidence: floor {} and its probability {} must be from 0 to 1", c.floor,
-         c.floor_probability);
-  }
-  if (c.static_configs.size() != configs.size()) {
-    fail(Errc::invalid_argument, "confidence: {} static configs for {} families", c.static_configs.size(),
-         configs.size());
-  }
-  for (std::size_t i = 0; i < configs.size(); ++i) {
-    if (c.static_configs[i] >= configs[i]) {
-      fail(Errc::invalid_argument, "confidence: static config {} of {}", c.static_configs[i], configs[i]);
     }
   }
 }
@@ -91,12 +72,6 @@ double Model::confidence(const Family& family, ProblemRef problem, Target target
   const std::size_t count = std::min(tflops.size(), log_tflops.size());
   for (std::size_t i = 0; i < count; ++i) log_tflops[i] = std::log(tflops[i]);
   return calibrated->probability(position(family), problem, std::span(log_tflops).first(count));
-}
-
-std::optional<std::uint32_t> Model::static_instead(const Family& family, double confidence) const noexcept {
-  const auto& calibrated = data().confidence;
-  if (!calibrated || !(confidence < calibrated->floor)) return std::nullopt;
-  return calibrated->static_configs[position(family)];
 }
 
 }  // namespace kscout

@@ -3,7 +3,6 @@
 /// How far a model's choice may be trusted: the probability that it runs within 3 % of the best config.
 ///
 ///     const double p = confidence.probability(family, problem, log_tflops);   // predicted, best first
-///     if (p < confidence.floor) ...                                           // the static config does better
 ///
 /// Method: logistic regression on what is known when a choice is made, then Platt scaling (Platt 1999), both
 /// fitted by train/confidence.h to choices among configs of problems whose sizes the forest had not seen. So
@@ -42,10 +41,6 @@ struct Confidence {
   Inputs weight{};                   ///< of each input in the logarithm of the odds
   std::array<double, sizes> low{};   ///< log2 of the smallest sizes that were trained on
   std::array<double, sizes> high{};  ///< of the largest
-  /// Below this probability the static config is expected to do better than the model's pick; 0: never.
-  double floor = 0;
-  double floor_probability = 0;               ///< of the static config being within 3 %, below the floor
-  std::vector<std::uint32_t> static_configs;  ///< per family: the config best on average; position in it
   bool operator==(const Confidence&) const = default;
 
   /// `family`: position of the problem's family in the model. `log_tflops`: predicted, best first, up to
@@ -68,8 +63,8 @@ Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double>
 /// 1 / (1 + e^-x).
 double logistic(double x) noexcept;
 
-/// Throws invalid_argument unless all numbers are finite, ranges are ranges, probabilities are probabilities,
-/// and there is one static config, and one bias if any, for each of families of `configs` configs.
-void check(const Confidence& confidence, std::span<const std::size_t> configs);
+/// Throws invalid_argument unless all numbers are finite, ranges are ranges, and there is one bias, if any, for
+/// each of `families` families.
+void check(const Confidence& confidence, std::size_t families);
 
 }  // namespace kscout

@@ -12,10 +12,7 @@ Json confidence_json(const std::optional<Confidence>& confidence) {
                {"weights", confidence->weight},
                {"bias", confidence->bias},
                {"low", confidence->low},
-               {"high", confidence->high},
-               {"floor", confidence->floor},
-               {"floor_probability", confidence->floor_probability},
-               {"static_configs", confidence->static_configs}};
+               {"high", confidence->high}};
   if (!confidence->family_bias.empty()) json["family_bias"] = confidence->family_bias;
   return json;
 }
@@ -32,9 +29,6 @@ std::optional<Confidence> confidence_from_json(const Json& json) {
   if (json.contains("family_bias")) json["family_bias"].get_to(confidence.family_bias);
   json.at("low").get_to(confidence.low);
   json.at("high").get_to(confidence.high);
-  json.at("floor").get_to(confidence.floor);
-  json.at("floor_probability").get_to(confidence.floor_probability);
-  json.at("static_configs").get_to(confidence.static_configs);
   return confidence;
 }
 

@@ -42,7 +42,8 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
   }
   const Family& family = *result.family;
   std::vector<double> scores(family.configs.size());
-  model.score(problem, target, scores);
+  model.exact_scores(problem, target, scores);
+  const std::vector<std::uint8_t> listed = model.candidates(problem);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (std::isfinite(scores[i])) order.push_back(i);
@@ -52,7 +53,9 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
          family.provider);
   }
   result.candidates = order.size();
-  std::ranges::stable_sort(order, std::ranges::greater{}, [&](std::size_t i) { return scores[i]; });
+  result.listed = static_cast<std::size_t>(std::ranges::count(listed, 1));
+  std::ranges::stable_sort(order, std::ranges::greater{},
+                           [&](std::size_t i) { return std::pair(listed[i], scores[i]); });
 
   const std::size_t features = model.data().schema->size();
   std::vector<double> all(features * scores.size()), matrix;

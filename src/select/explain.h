@@ -17,8 +17,8 @@ namespace kscout {
 
 struct ExplainedConfig {
   std::size_t config;                ///< position in the family
-  std::size_t rank;                  ///< 1 = best
-  double score;                      ///< higher is better
+  std::size_t rank;                  ///< 1 = best; the shortlist stands before all others
+  double score;                      ///< as the forest says it, higher is better
   std::vector<double> value;         ///< of each feature
   std::vector<double> contribution;  ///< of each feature to the score
 };
@@ -26,6 +26,7 @@ struct ExplainedConfig {
 struct Explanation {
   const Family* family = nullptr;
   std::size_t candidates = 0;            ///< configs that can take the problem
+  std::size_t listed = 0;                ///< those of them on the shortlist; `candidates` without one
   double expected = 0;                   ///< their mean score
   std::vector<ExplainedConfig> configs;  ///< best first, then those asked for that are not among the best
 };

@@ -19,6 +19,14 @@ namespace {
 
 constexpr double kUnserved = -std::numeric_limits<double>::infinity();
 
+/// The function of the same name in forest/shortlist.h for a ranking whose first `kept` are the shortlist.
+void put_behind(std::span<Ranked> ranking, std::size_t kept) {
+  if (kept == 0 || kept == ranking.size()) return;
+  const double behind = std::nextafter(ranking[kept - 1].score, kUnserved), most = ranking[kept].score;
+  if (!(most > behind)) return;
+  for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
+}
+
 /// Families of one model are of one provider, op, device and rule set.
 void check_families(const std::vector<Family>& families) {
   if (families.empty()) fail(Errc::invalid_argument, "a model needs the configs of at least one signature");
@@ -77,10 +85,16 @@ void check_schema(const ModelData& data) {
 }
 
 void check_confidence(const ModelData& data) {
-  if (!data.confidence) return;
-  std::vector<std::size_t> configs;
-  for (const Family& family : data.families) configs.push_back(family.configs.size());
-  check(*data.confidence, configs);
+  if (data.confidence) check(*data.confidence, data.families.size());
+}
+
+void check_shortlist(const ModelData& data) {
+  if (!data.shortlist) return;
+  check(*data.shortlist);
+  for (const KernelConfig& config : data.shortlist->configs) {
+    if (config.space != &data.families.front().configs.space())
+      fail(Errc::invalid_argument, "the shortlist of a model has configs of another space");
+  }
 }
 
 void check_best(const ModelData& data) {
@@ -104,7 +118,10 @@ void check_best(const ModelData& data) {
 /// What a model was made from, and its parts made ready to be asked.
 struct Model::Ready {
   explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
-    for (const Family& family : data.families) families.push_back(std::make_unique<ReadyFamily>(family));
+    for (const Family& family : data.families) {
+      families.push_back(std::make_unique<ReadyFamily>(family));
+      if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
+    }
   }
   Ready(const Ready&) = delete;
   Ready& operator=(const Ready&) = delete;
@@ -133,6 +150,7 @@ struct Model::Ready {
 
   ModelData data;
   std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
+  std::vector<FamilyOutputs> outputs;                        ///< of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
@@ -142,6 +160,7 @@ Model::Model(ModelData data) {
   check_schema(data);
   check_targets(data);
   check_best(data);
+  check_shortlist(data);
   check_confidence(data);
   for (const Family& family : data.families) {
     Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
@@ -215,15 +234,48 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
   return of.best_tflops.predict(row);
 }
 
+std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
+                              std::span<const std::uint8_t> allowed, AskScratch& scratch) const {
+  if (!data().shortlist || family.size() <= kUnlistedFamily) {
+    family.serving(problem, allowed, scratch);
+    scratch.kept = scratch.serves;
+    return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
+  }
+  const std::span<std::int16_t> ratings = rate(*data().shortlist, ready_->outputs[position(family.family())],
+                                               problem, device().cores, scratch.shortlist);
+  scratch.kept.resize(family.size());
+  scratch.serves.assign(family.size(), 1);
+  std::ranges::copy(allowed, scratch.serves.begin());
+  // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
+  constexpr std::size_t kAsked = 2 * kShortlisted;
+  const std::size_t asked = cut(ratings, scratch.serves, family.always(), kAsked, scratch.kept);
+  if (family.serving_of(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
+      asked == kAsked)
+    family.serving(problem, allowed, scratch);
+  return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
+}
+
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
                         AskScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
-  const auto able = family.able(problem, allowed, scratch);
-  if (!score_some(family, problem, forest, able, scratch)) return 0;
-  const std::size_t count = keep_best(able, scratch.scores, best);
-  if (count == 0) return 0;
   const FastForest& fast = ready_->forest_over(family.family(), forest);
+  std::size_t count = 0;
+  /// Appends the best of the configs that `from` marks.
+  const auto append = [&](std::span<const std::uint8_t> from) {
+    const auto configs = marked(from, scratch.able);
+    if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
+      count += keep_best(configs, scratch.scores, best.subspan(count));
+  };
+  const std::size_t kept = cut_family(family, problem, allowed, scratch);
+  append(scratch.kept);
+  if (count == kept && count < best.size()) {
+    family.serving(problem, allowed, scratch);
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.serves[i];  // the others
+    append(scratch.kept);
+    put_behind(best.first(count), kept);
+  }
+  if (count == 0) return 0;
   const bool against_best = target == Target::relative || target == Target::rank;
   const double base = against_best ? fast.forest.score_of_problem(scratch.of(fast)) : 0;
   const double top = best[0].score;
@@ -240,6 +292,13 @@ void Model::score(ProblemRef problem, std::span<double> scores) const {
 }
 
 void Model::score(ProblemRef problem, Target target, std::span<double> scores) const {
+  exact_scores(problem, target, scores);
+  std::vector<std::uint8_t> serves;
+  for (const double score : scores) serves.push_back(score != kUnserved ? 1 : 0);
+  kscout::put_behind(scores, serves, candidates(problem));
+}
+
+void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
   const ReadyFamily* const of = ready(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   if (scores.size() != of->size()) {
@@ -254,6 +313,14 @@ void Model::score(ProblemRef problem, Target target, std::span<double> scores) c
   }
   std::ranges::fill(scores, kUnserved);
   for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
+}
+
+std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
+  const ReadyFamily* const of = ready(signature_of(problem));
+  if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
+  AskScratch scratch;
+  cut_family(*of, problem, {}, scratch);
+  return std::move(scratch.kept);
 }
 
 std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& configs) const {
@@ -296,23 +363,13 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
   return tflops;
 }
 
+namespace claim_text {
+#include "select/claim-inl.h"
+}
+
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
-  constexpr double kLeast = 1e-9;  // of what an extrapolating tree may claim: below it there is no logarithm
-  switch (target) {
-    case Target::tflops:
-      return std::log(std::max(std::expm1(score), kLeast));
-    case Target::latency:
-      return std::log(std::max(flop_count(problem), 1.0) * 1e-6 / std::max(std::expm1(-score), kLeast));
-    case Target::bandwidth: {
-      const double us = least_bytes(problem) * 1e-3 / std::max(std::expm1(score), kLeast);
-      return std::log(std::max(flop_count(problem), 1.0) * 1e-6 / std::max(us, kLeast));
-    }
-    case Target::relative:
-      return score;
-    case Target::rank:
-      return score - top_score;
-  }
-  return score;
+  return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
+                                        least_bytes(problem));
 }
 
 double time_us_of(ProblemRef problem, double tflops) noexcept {

@@ -8,9 +8,9 @@
 ///     model.score(problem, scores);                                  // higher is better
 ///     const std::vector<double> tflops = model.predicted_tflops(problem, scores);
 ///
-/// The file holds forests, formulas as text, configs with traits and serve rules, the training device and
-/// calibration: the catalogue and the rules of the program may change without breaking an old model. Bytes:
-/// docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
+/// The file holds shortlists, forests, formulas as text, configs with traits and serve rules, the training
+/// device and calibration: the catalogue and the rules of the program may change without breaking an old
+/// model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -23,6 +23,7 @@
 #include <kscout/family.h>
 
 #include "forest/forest.h"
+#include "forest/shortlist.h"
 #include "select/confidence.h"
 #include "select/ready_family.h"
 
@@ -63,7 +64,9 @@ struct ModelData {
   /// and rank.
   Forest best_tflops;
   std::vector<std::uint32_t> best_features;  ///< their positions in the schema
-  std::string fingerprint;                   ///< of the training data
+  /// Which configs of a family of more than kUnlistedFamily get exact scores; nothing: all do.
+  std::optional<Shortlist> shortlist;
+  std::string fingerprint;  ///< of the training data
   /// How far choices by the default target may be trusted; nothing when too little was measured to tell.
   std::optional<Confidence> confidence;
 };
@@ -97,17 +100,26 @@ class Model {
   /// family(), made ready to be asked.
   const ReadyFamily* ready(const Signature& signature) const noexcept;
 
-  /// Fills `best` with the configs of highest score that serve and are allowed (empty: all), best first; ties
-  /// keep family order. How many: 0 also when the schema cannot describe the problem. The model has the
-  /// target. Allocates only when `scratch` is smaller than this family needs.
+  /// Fills `best` with configs that serve and are allowed (empty: all), best first: the family's shortlist by
+  /// exact scores, then the others by theirs, lowered as score() tells; ties keep family order. How many: 0
+  /// also when the schema cannot describe the problem. The model has the target. Allocates only when
+  /// `scratch` is smaller than this family needs.
   std::size_t rank(const ReadyFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
 
   /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
-  /// rule keeps from the problem get -infinity. Throws unsupported when there is no family, invalid_argument
-  /// for a target that the model lacks.
+  /// rule keeps from the problem get -infinity. Configs that are not on the shortlist are lowered by one
+  /// amount so that they stand behind it: the highest score is that of the choice. Throws unsupported when
+  /// there is no family, invalid_argument for a target that the model lacks.
   void score(ProblemRef problem, std::span<double> scores) const;
   void score(ProblemRef problem, Target target, std::span<double> scores) const;
+
+  /// The same as the forest says it: no config is lowered.
+  void exact_scores(ProblemRef problem, Target target, std::span<double> scores) const;
+
+  /// 1 for each config of family(signature_of(problem)) that gets an exact score when a choice is made: those
+  /// on the shortlist, or all that can take the problem. Throws unsupported when there is no family.
+  std::vector<std::uint8_t> candidates(ProblemRef problem) const;
 
   /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the
   /// family, and signatures that were not trained. Serve rules are not asked.
@@ -125,9 +137,6 @@ class Model {
   /// the model cannot tell.
   double confidence(const Family& family, ProblemRef problem, Target target,
                     std::span<const double> tflops) const noexcept;
-  /// The config of one of data().families that is expected to do better than a pick of that confidence, where
-  /// one is: the caller sees to it that it can take the problem.
-  std::optional<std::uint32_t> static_instead(const Family& family, double confidence) const noexcept;
 
  private:
   struct Ready;
@@ -135,6 +144,10 @@ class Model {
   /// Scores of rows; the schema can describe the problem.
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          AskScratch& scratch);
+  /// Marks in scratch.kept the configs to score exactly, of those that can take the problem and are allowed
+  /// (empty: all); how many. Leaves scratch.serves incomplete.
+  std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, std::span<const std::uint8_t> allowed,
+                         AskScratch& scratch) const;
   /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot
   /// describe the problem.
   bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,

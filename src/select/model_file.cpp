@@ -82,16 +82,17 @@ class SectionPool {
 struct Union {
   ConfigTable configs;
   std::vector<std::vector<std::uint32_t>> members;  ///< per family
+  std::unordered_map<KernelConfig, std::uint32_t> position;
 };
 
 Union unite(const std::vector<Family>& families) {
-  Union result{ConfigTable(families.front().configs.space()), {}};
-  std::unordered_map<KernelConfig, std::uint32_t> seen;
+  Union result{ConfigTable(families.front().configs.space()), {}, {}};
   for (const Family& family : families) {
     auto& members = result.members.emplace_back();
     for (std::size_t i = 0; i < family.configs.size(); ++i) {
       const KernelConfig config = family.configs[i];
-      const auto [at, is_new] = seen.emplace(config, static_cast<std::uint32_t>(seen.size()));
+      const auto [at, is_new] =
+          result.position.emplace(config, static_cast<std::uint32_t>(result.position.size()));
       if (is_new) result.configs.push_back(config);
       members.push_back(at->second);
     }
@@ -350,6 +351,22 @@ const ConfigSpace& space_of(const Json& meta) {
   }
 }
 
+/// Files of version 1 have none.
+std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
+                                        const std::vector<KernelConfig>& configs) {
+  if (!meta.contains("shortlist") || meta["shortlist"].is_null()) return std::nullopt;
+  const Json& json = meta["shortlist"];
+  Shortlist shortlist = parse_shortlist(sections.get(KsfKind::shortlist, 0, "the shortlist"));
+  const auto outputs = parse_table<std::uint32_t>(
+      sections.get(KsfKind::members, count_at(json, "configs"), "members"), "members");
+  for (const std::uint32_t index : outputs.values) {
+    if (index >= configs.size())
+      fail(Errc::corrupt_data, ".ksf: the shortlist asks config {} of {}", index, configs.size());
+    shortlist.configs.push_back(configs[index]);
+  }
+  return shortlist;
+}
+
 ModelData read_data(std::string_view bytes) {
   Sections sections(bytes);
   const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
@@ -366,6 +383,7 @@ ModelData read_data(std::string_view bytes) {
     for (const Json& feature : list_at(best, "features"))
       data.best_features.push_back(count_of(feature, "features"));
   }
+  data.shortlist = read_shortlist(sections, meta, configs);
   data.fingerprint = text_at(meta, "fingerprint");
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
   sections.check_all_read();
@@ -398,6 +416,14 @@ std::string Model::bytes() const {
     json["default_config"] = family.default_config;
     json["serves"] = rules_json(family.serves);
     meta["families"].push_back(std::move(json));
+  }
+  meta["shortlist"] = nullptr;
+  if (data().shortlist) {
+    KsfTable<std::uint32_t> outputs{1, 0, {}};
+    for (const KernelConfig& config : data().shortlist->configs) outputs.values.push_back(all.position.at(config));
+    outputs.rows = static_cast<std::uint32_t>(outputs.values.size());
+    meta["shortlist"] = {{"configs", pool.add(KsfKind::members, table_bytes(outputs))}};
+    pool.add(KsfKind::shortlist, shortlist_bytes(*data().shortlist));
   }
   meta["schema_hash"] = hash_digits(data().schema->hash());
   pool.add(KsfKind::schema, data().schema->text());

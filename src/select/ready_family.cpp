@@ -22,7 +22,10 @@ FamilyForest::Scratch& AskScratch::of(const FastForest& forest) {
 }
 
 ReadyFamily::ReadyFamily(const Family& family)
-    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {}
+    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {
+  for (const Traits& traits : family.traits) always_.push_back(traits.suggestion > 0 ? 1 : 0);
+  always_[family.default_config] = 1;
+}
 
 std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                    AskScratch& scratch) const {
@@ -32,16 +35,30 @@ std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span
   return scratch.serves;
 }
 
+std::size_t ReadyFamily::serving_of(ProblemRef problem, std::span<const std::uint32_t> asked,
+                                    AskScratch& scratch) const {
+  scratch.answers.resize(asked.size());
+  rules_.ask(problem, asked, scratch.answers, scratch.rules);
+  scratch.serves.assign(size(), 0);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) count += scratch.serves[asked[i]] = scratch.answers[i];
+  return count;
+}
+
 std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                  AskScratch& scratch) const {
-  const auto serves = serving(problem, allowed, scratch);
-  scratch.able.resize(size());
+  return marked(serving(problem, allowed, scratch), scratch.able);
+}
+
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
+                                      std::vector<std::uint32_t>& positions) {
+  positions.resize(marks.size());
   std::size_t count = 0;
-  for (std::uint32_t i = 0; i < size(); ++i) {
-    scratch.able[count] = i;
-    count += serves[i] != 0;
+  for (std::uint32_t i = 0; i < marks.size(); ++i) {
+    positions[count] = i;
+    count += marks[i] != 0;
   }
-  return std::span(scratch.able).first(count);
+  return std::span(positions).first(count);
 }
 
 std::size_t keep_best(std::span<const std::uint32_t> configs, std::span<const double> scores,

@@ -17,6 +17,7 @@
 #include "family/rules.h"
 #include "features/schema.h"
 #include "forest/family_forest.h"
+#include "forest/shortlist.h"
 
 namespace kscout {
 
@@ -43,7 +44,8 @@ struct FastForest {
 struct AskScratch {
   ServeRules::Scratch rules;
   Schema::Rows::Scratch rows;
-  std::vector<std::uint8_t> serves;
+  std::vector<std::uint8_t> serves, kept, answers;
+  ShortlistScratch shortlist;
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
   std::vector<Ranked> ranked;
@@ -69,19 +71,29 @@ class ReadyFamily {
   const Family& family() const noexcept { return *family_; }
   std::size_t size() const noexcept { return rules_.configs(); }
   KernelConfig config(std::size_t i) const noexcept { return family_->configs[i]; }
+  /// 1 per config that is on every shortlist: the default config, and a library's own suggestions.
+  std::span<const std::uint8_t> always() const noexcept { return always_; }
 
   /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
   /// exclude; in memory of `scratch`.
   std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                         AskScratch& scratch) const;
-  /// The positions of those configs, ascending; in memory of `scratch`.
+  /// Asks the rules of the configs `asked` only: scratch.serves marks those that can take the problem, and no
+  /// others. How many.
+  std::size_t serving_of(ProblemRef problem, std::span<const std::uint32_t> asked, AskScratch& scratch) const;
+  /// The positions of serving(), ascending; in memory of `scratch`.
   std::span<const std::uint32_t> able(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                       AskScratch& scratch) const;
 
  private:
   const Family* family_;
   ServeRules rules_;
+  std::vector<std::uint8_t> always_;
 };
+
+/// The positions of what is marked, ascending; in memory of `positions`.
+std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
+                                      std::vector<std::uint32_t>& positions);
 
 /// Fills `best` with the configs of highest score, best first; ties keep family order. scores[i] is that of
 /// configs[i]. How many: fewer than asked when there are fewer configs.

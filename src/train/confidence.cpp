@@ -15,9 +15,6 @@ namespace {
 constexpr std::size_t kInputs = Confidence::inputs.size();
 /// Strength of the pull of weights towards 0, in problems per standardised input.
 constexpr double kRidge = 3;
-/// A floor needs this many choices below it, and a gain of this many standard errors: chance must not set it.
-constexpr std::size_t kLeastBelowFloor = 30;
-constexpr double kFloorErrors = 2;
 
 // ----------------------------------------------------------------------------------------------------
 // regression
@@ -293,87 +290,7 @@ std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> c
 }
 
 // ----------------------------------------------------------------------------------------------------
-// floor
-
-/// Where the static config does better: the least sure choices, as many as gain most, if the gain is no
-/// chance.
-void set_floor(std::span<const ObservedChoice> choices, ConfidenceFit& fit) {
-  std::vector<std::size_t> order(choices.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return fit.claimed[i]; });
-  double gain = 0, squares = 0, best = 0, right = 0;
-  const auto total = static_cast<double>(choices.size());
-  for (std::size_t n = 1; n <= order.size(); ++n) {
-    const ObservedChoice& choice = choices[order[n - 1]];
-    const double difference = choice.static_efficiency - choice.efficiency;
-    gain += difference;
-    squares += difference * difference;
-    right += choice.static_efficiency >= 1 / (1 + Confidence::within);
-    const bool last = n == order.size();
-    // A floor lies between two different probabilities.
-    if (!last && fit.claimed[order[n]] == fit.claimed[order[n - 1]]) continue;
-    const double count = static_cast<double>(n);
-    const double error = std::sqrt(std::max(squares - gain * gain / count, 0.0));
-    if (n < kLeastBelowFloor || gain <= best || gain <= kFloorErrors * error) continue;
-    best = gain;
-    fit.confidence.floor = last ? 1 : (fit.claimed[order[n - 1]] + fit.claimed[order[n]]) / 2;
-    fit.confidence.floor_probability = right / count;
-  }
-  fit.floor_efficiency = fit.efficiency + best / total;
-}
-
-// ----------------------------------------------------------------------------------------------------
 // choices
-
-/// Efficiency sums of each config over problems of a signature, by fold.
-class StaticScores {
- public:
-  StaticScores(const TrainingSet& set, const Family& family, std::span<const std::uint32_t> fold_of,
-               std::uint32_t folds)
-      : sums_(folds, std::vector<double>(set.configs.size())), in_family_(set.configs.size()) {
-    std::unordered_map<KernelConfig, std::uint32_t> position;
-    for (std::uint32_t i = 0; i < family.configs.size(); ++i) position.emplace(family.configs[i], i);
-    for (std::size_t c = 0; c < set.configs.size(); ++c) {
-      const auto found = position.find(set.configs[c]);
-      if (found != position.end()) in_family_[c] = found->second;
-    }
-    for (std::size_t p = 0; p < set.problems.size(); ++p) {
-      if (signature_of(set.problems[p]) != family.signature) continue;
-      for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
-        sums_[fold_of[p]][set.rows[r].config] += std::min(set.rows[r].tflops / set.best_tflops[p], 1.0);
-      }
-    }
-  }
-
-  /// Index into set.configs of the best over all folds but one (`without` may be none); nothing when the
-  /// family has none of the configs.
-  std::optional<std::uint32_t> best(std::uint32_t without) const {
-    std::optional<std::uint32_t> best;
-    double most = -1;
-    for (std::uint32_t c = 0; c < in_family_.size(); ++c) {
-      if (!in_family_[c]) continue;
-      double sum = 0;
-      for (std::uint32_t fold = 0; fold < sums_.size(); ++fold) sum += fold == without ? 0 : sums_[fold][c];
-      if (sum > most) {
-        most = sum;
-        best = c;
-      }
-    }
-    return best;
-  }
-  std::uint32_t position(std::uint32_t config) const { return *in_family_[config]; }
-
- private:
-  std::vector<std::vector<double>> sums_;
-  std::vector<std::optional<std::uint32_t>> in_family_;
-};
-
-double efficiency_of(const TrainingSet& set, std::size_t problem, std::uint32_t config) {
-  for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
-    if (set.rows[r].config == config) return std::min(set.rows[r].tflops / set.best_tflops[problem], 1.0);
-  }
-  return 0;
-}
 
 /// The best predictions of a problem's rows, best first, and which row is the pick.
 struct Predicted {
@@ -414,11 +331,9 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
                                              const std::vector<double>& out_of_fold,
                                              const std::vector<std::uint32_t>& fold_of,
                                              std::span<const Family> families) {
-  const std::uint32_t folds = *std::ranges::max_element(fold_of) + 1;
   std::vector<ObservedChoice> choices;
   for (std::size_t position = 0; position < families.size(); ++position) {
     const Family& family = families[position];
-    const StaticScores statics(set, family, fold_of, folds);
     for (std::size_t p = 0; p < set.problems.size(); ++p) {
       if (signature_of(set.problems[p]) != family.signature) continue;
       const Predicted predicted = predicted_best(set, p, target, out_of_fold);
@@ -427,8 +342,6 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
       choice.family = position;
       choice.inputs = confidence_inputs(set.problems[p], predicted.log_tflops);
       choice.efficiency = std::min(set.rows[predicted.pick].tflops / set.best_tflops[p], 1.0);
-      const auto fixed = statics.best(fold_of[p]);
-      choice.static_efficiency = fixed ? efficiency_of(set, p, *fixed) : 0;
       choice.fold = fold_of[p];
       choice.judge_repeats = judge_repeats(set, p);
       choices.push_back(choice);
@@ -447,17 +360,6 @@ std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices)
   return judged;
 }
 
-std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families) {
-  const std::vector<std::uint32_t> one_fold(set.problems.size());
-  std::vector<std::uint32_t> positions;
-  for (const Family& family : families) {
-    const StaticScores statics(set, family, one_fold, 1);
-    const auto best = statics.best(UINT32_MAX);
-    positions.push_back(best ? statics.position(*best) : static_cast<std::uint32_t>(family.default_config));
-  }
-  return positions;
-}
-
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> observed, std::size_t families) {
   if (observed.size() < kLeastChoices) return std::nullopt;
   const std::vector<ObservedChoice> choices = well_judged(observed);
@@ -467,7 +369,6 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
   for (const ObservedChoice& choice : choices) {
     right.push_back(choice.efficiency >= 1 / (1 + Confidence::within));
     fit.efficiency += choice.efficiency / count;
-    fit.static_efficiency += choice.static_efficiency / count;
   }
   fit.within_rate = mean_of(right);
   if (fit.within_rate == 0 || fit.within_rate == 1) return std::nullopt;
@@ -487,7 +388,6 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
     fit.confidence.low[i] = size(*least);
     fit.confidence.high[i] = size(*most);
   }
-  set_floor(choices, fit);
   return fit;
 }
 

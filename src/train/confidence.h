@@ -24,10 +24,9 @@ inline constexpr std::size_t kLeastChoices = 50;
 struct ObservedChoice {
   std::size_t family = 0;  ///< of the problem: position in the model
   Confidence::Inputs inputs{};
-  double efficiency = 0;         ///< of the pick
-  double static_efficiency = 0;  ///< of the best static config of the other folds; 0 when it was not measured
-  std::uint32_t fold = 0;        ///< choices of one fold share sizes; others share none with them
-  double judge_repeats = 0;      ///< median samples of the configs within 3 % of the best; 0: not known
+  double efficiency = 0;     ///< of the pick
+  std::uint32_t fold = 0;    ///< choices of one fold share sizes; others share none with them
+  double judge_repeats = 0;  ///< median samples of the configs within 3 % of the best; 0: not known
 };
 
 /// What each problem's out-of-fold scores would have chosen. Problems with one config say nothing and are
@@ -42,9 +41,6 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
 /// twentieth has, unless fewer than kLeastChoices would be left.
 std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices);
 
-/// The config of each family with the highest mean efficiency over its problems, positions in the families.
-std::vector<std::uint32_t> best_statics(const TrainingSet& set, std::span<const Family> families);
-
 struct ConfidenceFit {
   /// Of one family, out of fold; NaN without choices.
   struct OfFamily {
@@ -53,7 +49,7 @@ struct ConfidenceFit {
     double as_seen = 0;      ///< mean of as_seen: what should be within_rate
     double claimed = 0;      ///< mean of claimed
   };
-  Confidence confidence;  ///< without static_configs
+  Confidence confidence;
   /// Per well judged choice, by a fit to the other folds: the probability of being right as it was judged,
   /// and what is claimed.
   std::vector<double> as_seen, claimed;
@@ -64,8 +60,6 @@ struct ConfidenceFit {
   double log_loss = 0;             ///< of as_seen, natural logarithm
   double log_loss_of_rate = 0;     ///< of claiming within_rate always: what knowing nothing gives
   double efficiency = 0;           ///< mean of the picks
-  double static_efficiency = 0;    ///< mean of the static configs
-  double floor_efficiency = 0;     ///< mean with the floor: not below `efficiency`
   std::vector<OfFamily> families;  ///< as in the model
 };
 

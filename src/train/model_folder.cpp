@@ -116,10 +116,20 @@ Json confidence_json(const TrainingResult& result) {
           {"log_loss", fit.log_loss},
           {"log_loss_of_rate", fit.log_loss_of_rate},
           {"efficiency", fit.efficiency},
-          {"static_efficiency", fit.static_efficiency},
-          {"floor", fit.confidence.floor},
-          {"floor_efficiency", fit.floor_efficiency},
           {"families", families_confidence_json(result)}};
+}
+
+/// Out of fold, in fractions; null without a family that is large enough.
+Json shortlist_json(const TrainingResult& result) {
+  const ShortlistFit& fit = result.shortlist;
+  if (fit.problems == 0) return nullptr;
+  return {{"kept", fit.shortlist.has_value()},
+          {"configs", kShortlisted},
+          {"problems", fit.problems},
+          {"mean_efficiency", fit.mean_listed},
+          {"mean_efficiency_of_all", fit.mean_all},
+          {"p10_efficiency", fit.p10_listed},
+          {"p10_efficiency_of_all", fit.p10_all}};
 }
 
 std::set<ProblemSizes> training_sizes(const TrainingResult& result) {
@@ -171,6 +181,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   }
   json["best_tflops_r2"] = number_or_null(result.best_tflops_r2);
   json["confidence"] = confidence_json(result);
+  json["shortlist"] = shortlist_json(result);
   return json;
 }
 

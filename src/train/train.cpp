@@ -21,6 +21,7 @@
 #include "train/best_tflops.h"
 #include "train/checkpoint.h"
 #include "train/cross_validate.h"
+#include "train/shortlist.h"
 #include "train/warm_start.h"
 
 namespace kscout {
@@ -338,16 +339,18 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);
     data.targets.push_back(std::move(forest));
   }
+  if (progress) progress("shortlist");
+  const ShortlistFit shortlist =
+      fit_shortlist(set, data.families, fold_of, trained.front().validation.out_of_fold,
+                    data.targets.front().target == Target::latency, options.parameters.seed);
+  data.shortlist = shortlist.shortlist;
   auto confidence =
       fit_confidence(observed_choices(set, data.targets.front(), trained.front().validation.out_of_fold,
                                       fold_of, data.families),
                      data.families.size());
-  if (confidence) {
-    confidence->confidence.static_configs = best_statics(set, data.families);
-    data.confidence = confidence->confidence;
-  }
+  if (confidence) data.confidence = confidence->confidence;
   return {Model(std::move(data)), std::move(set), fold_of, std::move(trained), best.r2, options,
-          std::move(confidence)};
+          std::move(confidence), shortlist};
 }
 
 }  // namespace kscout

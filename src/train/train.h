@@ -20,6 +20,7 @@
 #include "select/model.h"
 #include "train/confidence.h"
 #include "train/cross_validate.h"
+#include "train/shortlist.h"
 #include "train/training_set.h"
 
 namespace kscout {
@@ -58,6 +59,7 @@ struct TrainingResult {
   double best_tflops_r2 = 0;           ///< of ln TFLOPS, out of fold
   TrainOptions options;
   std::optional<ConfidenceFit> confidence;  ///< what the model's confidence came from
+  ShortlistFit shortlist;                   ///< what the model's shortlist cost out of fold
 };
 
 /// The families that the tables were measured from: one per signature among their problems, enumerated by

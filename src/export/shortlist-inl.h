@@ -1,0 +1,21 @@
+// Marks in kept the configs whose trees are walked: of those that serves marks the family's shortlist, all of a family
+// without one.
+inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* serves, std::uint8_t* kept) {
+  const auto configs = static_cast<std::size_t>(f.size);
+  if (!f.outputs) {
+    for (std::size_t i = 0; i < configs; ++i) kept[i] = serves[i];
+    return;
+  }
+  std::int32_t described[shortlist_features];
+  std::int16_t inputs[most_shortlist_inputs], hidden[most_shortlist_inputs], totals[most_configs];
+  describe_product(p.m, p.n, p.k, p.batch, p.layout == Layout::rcr || p.layout == Layout::rrr,
+                   p.layout == Layout::rrr || p.layout == Layout::crr, shortlist_cores, described);
+  shortlist_inputs(described, shortlist_mean, shortlist_factor, inputs);
+  for (int o = 0; o < shortlist_first.outputs; ++o) hidden[o] = shortlist_first.output(o, inputs, 0);
+  for (int o = 0; o < shortlist_second.outputs; ++o) inputs[o] = shortlist_second.output(o, hidden, 0);
+  for (std::size_t i = 0; i < configs; ++i) {
+    const int output = f.outputs[i];
+    totals[i] = output < 0 ? std::int16_t{-32767} : shortlist_last.output(output, inputs, -32766);
+  }
+  cut_shortlist(totals, serves, f.always, configs, shortlisted, kept);
+}

@@ -1,0 +1,93 @@
+#pragma once
+/// \file
+/// Chooses the few configs of a family that are worth exact scores, from the problem alone.
+///
+///     const FamilyOutputs outputs = outputs_of(shortlist, family.configs);  // once per family
+///     ShortlistScratch scratch;                                             // one per thread
+///     const auto ratings = rate(shortlist, outputs, problem, cores, scratch);
+///     const std::size_t found = cut(ratings, allowed, always, kShortlisted, kept);   // kept[i] = 1 for found configs
+///
+/// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32;
+/// features and their logarithms are integers, too: the list is the same on every machine. Text shared with
+/// exported headers: forest/shortlist-inl.h. Training: train/shortlist.h. Why a network:
+/// docs/design/0003-two-step-choice.md.
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/any_problem.h>
+#include <kscout/config.h>
+
+namespace kscout {
+
+/// Configs that get exact scores.
+inline constexpr std::size_t kShortlisted = 32;
+/// Families of so many configs have no shortlist: every config gets an exact score.
+inline constexpr std::size_t kUnlistedFamily = 64;
+
+/// Features of a problem: describe_product() of forest/shortlist-inl.h.
+inline constexpr std::size_t kShortlistFeatures = 62;
+using ShortlistFeatures = std::array<std::int32_t, kShortlistFeatures>;
+ShortlistFeatures shortlist_features_of(ProblemRef problem, double cores) noexcept;
+/// Cores of a device as the features count them: 1 when they are unknown.
+std::int64_t shortlist_cores(double cores) noexcept;
+
+struct Shortlist {
+  static constexpr std::size_t most_inputs = 128;  ///< of a layer: so that sums fit in 32 bits
+
+  struct Layer {
+    std::uint32_t inputs = 0, outputs = 0;
+    std::vector<std::int8_t> weights;        ///< outputs x inputs
+    std::vector<std::int32_t> bias, factor;  ///< per output
+    bool operator==(const Layer&) const = default;
+  };
+
+  ShortlistFeatures mean{}, factor{};  ///< what makes features inputs
+  std::array<Layer, 3> layers;
+  std::vector<KernelConfig> configs;  ///< one per output of the last layer
+
+  bool operator==(const Shortlist&) const = default;
+};
+
+/// Throws invalid_argument unless the layers fit each other and no sum can overflow.
+void check(const Shortlist& shortlist);
+
+/// Everything but `configs` as the bytes of a `.ksf` section, and back; throws corrupt_data.
+std::string shortlist_bytes(const Shortlist& shortlist);
+Shortlist parse_shortlist(std::string_view bytes);
+
+/// By config of a family: the output of the last layer that scores it, or `none`.
+struct FamilyOutputs {
+  static constexpr std::uint32_t none = UINT32_MAX;
+  std::vector<std::uint32_t> of;
+};
+FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs);
+
+/// Grows on first use, then is reused for any shortlist.
+struct ShortlistScratch {
+  std::array<std::int16_t, Shortlist::most_inputs> inputs, hidden;
+  std::vector<std::int16_t> totals;
+};
+
+/// Rates each config of a family for a problem, higher is better; those without an output last. In memory of
+/// `scratch`; allocates only when it is too small.
+std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem,
+                             double cores, ShortlistScratch& scratch);
+
+/// Marks in `kept` at most `most` of the configs with allowed[i] != 0, and returns how many: configs of
+/// `always` first, then those of the highest ratings; among equals the earlier ones. All spans have one
+/// length. The ratings may then be cut again by fewer allowed configs or a smaller `most`, and serve nothing
+/// else.
+std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                std::span<const std::uint8_t> always, std::size_t most,
+                std::span<std::uint8_t> kept) noexcept;
+
+/// Lowers the scores of all allowed configs that are not kept by one amount, so that they stand behind the
+/// kept ones: a ranking begins with the shortlist in its exact order.
+void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,
+                std::span<const std::uint8_t> kept) noexcept;
+
+}  // namespace kscout
