@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "features/schema.h"
+#include "forest/ksf.h"
 #include "train/train.h"
 
 namespace kscout::bench {
@@ -157,8 +158,9 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   const Family family = select_family(of);
   const auto schema = std::make_shared<const Schema>(
       Schema::find(std::string(default_schema(of.op, family.device.kind))).for_op(of.op));
-  // A schema that changed asks for another model.
-  const auto model = folder / fmt::format("{}_{}_{:016x}", of.provider, word(of.op), schema->hash());
+  // A schema or a format that changed asks for another model.
+  const auto model =
+      folder / fmt::format("{}_{}_{:016x}_v{}", of.provider, word(of.op), schema->hash(), kKsfVersion);
   if (std::filesystem::exists(model)) return model;
   fmt::print(stderr, "select: training for {}\n", of.name);
   std::filesystem::create_directories(folder);
@@ -169,7 +171,15 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.parameters.rounds = options.parameters.least_rounds = 260;
   options.parameters.threads = 2;
   const std::vector<MeasurementTable> tables = {measurements(family)};
-  write_model_folder(model, train(tables, {family}, schema, options, {}), {});
+  TrainingResult result = train(tables, {family}, schema, options, {});
+  // Measurements as random as these teach a shortlist too little to be kept; a choice costs as much with it.
+  if (!result.model.data().shortlist) {
+    ModelData data = result.model.data();
+    data.shortlist =
+        train_shortlist(result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
+    result.model = Model(std::move(data));
+  }
+  write_model_folder(model, result, {});
   return model;
 }
 

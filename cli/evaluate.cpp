@@ -111,8 +111,10 @@ void print_details(const ModelEvaluation& e) {
       "{} picks unmeasured, {} failed (both count as 0)\n",
       s.regret_mean_us, s.regret_p50_us, s.regret_max_us, s.ties, s.unmeasured, s.failed);
   if (e.all_scored) {
-    fmt::print("shortlists of {} configs cost {:.2f} points of the mean and {:.2f} of P10 against scoring every config\n",
-               kShortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
+    fmt::print(
+        "shortlists of {} configs cost {:.2f} points of the mean and {:.2f} of P10 against scoring every "
+        "config\n",
+        kShortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
   }
   if (s.coarse > 0) {
     fmt::print(

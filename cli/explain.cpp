@@ -73,7 +73,7 @@ void explain_by_model(Report& report, const Model& model, const KernelConfig& fi
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
   std::vector<KernelConfig> also = request.asked;
-  also.push_back(first);  // below the model's floor it is not the one of the highest score
+  also.push_back(first);  // one that was forced or timed has not the highest score
   report.why = explain(model, request.problem, target, std::max<std::size_t>(request.top, 2),
                        positions_in(*report.family, also));
 }
@@ -199,7 +199,8 @@ void print_text(const Report& report) {
     fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
     if (report.why.listed < report.why.candidates)
-      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n", report.why.listed);
+      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n",
+                 report.why.listed);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }

@@ -5,11 +5,11 @@ struct Family {
   Layout layout;
   Epilogue epilogue;
   bool accumulate;
-  int size;                // number of configs
-  int default_config;      // what runs when nothing better is known
+  int size;                     // number of configs
+  int default_config;           // what runs when nothing better is known
   const std::int32_t* outputs;  // by config: the network's output that it has, or -1; null: no shortlist
   const std::uint8_t* always;   // 1: on every shortlist
-  double confidence_bias;  // of the log of the odds that a choice is right
+  double confidence_bias;       // of the log of the odds that a choice is right
   const char* const* names;
   const std::int32_t* configs;
   const double* feature_values;  // what the formulas of features read of each config

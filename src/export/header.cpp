@@ -228,9 +228,11 @@ class HeaderWriter {
                      "\n// TFLOPS that a score predicts; top_score is the highest of the problem's configs.\n"
                      "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
                      "                               [[maybe_unused]] double top_score) {{\n"
-                     "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), least_bytes(p));\n"
+                     "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), "
+                     "least_bytes(p));\n"
                      "  const double best = {};\n  return std::exp(best + {} + {} * claim);\n}}\n",
-                     static_cast<int>(target_.target), best, cpp_number(target_.offset), cpp_number(target_.slope));
+                     static_cast<int>(target_.target), best, cpp_number(target_.offset),
+                     cpp_number(target_.slope));
   }
 
   /// Nothing is calibrated for other targets than the model's own.
@@ -292,11 +294,11 @@ class HeaderWriter {
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
-          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, {},\n"
+          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, "
+          "{},\n"
           "     {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
-          word(s.epilogue), s.accumulate, family.configs.size(), family.default_config,
-          outputs, always,
+          word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, outputs, always,
           cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
           rule_values, asked.config_values(), serves, serves);
     }
@@ -327,7 +329,8 @@ class HeaderWriter {
     std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
     out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
     out += fmt::format("inline constexpr int most_shortlist_inputs = {};\n", Shortlist::most_inputs);
-    out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n", shortlist_cores(model_.device().cores));
+    out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n",
+                       shortlist_cores(model_.device().cores));
     out += cpp_array("std::int32_t", "shortlist_mean",
                      std::vector<std::int32_t>(shortlist.mean.begin(), shortlist.mean.end()));
     out += cpp_array("std::int32_t", "shortlist_factor",
@@ -340,9 +343,10 @@ class HeaderWriter {
       out += cpp_array("std::int8_t", part("weights"), layer.weights) +
              cpp_array("std::int32_t", part("bias"), layer.bias) +
              cpp_array("std::int32_t", part("factor"), layer.factor) +
-             fmt::format("inline constexpr ShortlistLayer shortlist_{0} = {{{1}, {2}, shortlist_{0}_weights, "
-                         "shortlist_{0}_bias, shortlist_{0}_factor}};\n",
-                         kNames[i], layer.inputs, layer.outputs);
+             fmt::format(
+                 "inline constexpr ShortlistLayer shortlist_{0} = {{{1}, {2}, shortlist_{0}_weights, "
+                 "shortlist_{0}_bias, shortlist_{0}_factor}};\n",
+                 kNames[i], layer.inputs, layer.outputs);
     }
     return out + "\n" + std::string(fixed_text("shortlist"));
   }

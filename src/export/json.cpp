@@ -125,8 +125,10 @@ std::string model_json(const Model& model) {
     for (const KernelConfig& config : shortlist.configs)
       json["shortlist"]["configs"].push_back(config_name(data.families.front().signature, config));
     for (const Shortlist::Layer& layer : shortlist.layers) {
-      json["shortlist"]["layers"].push_back(
-          {{"inputs", layer.inputs}, {"weights", layer.weights}, {"bias", layer.bias}, {"factor", layer.factor}});
+      json["shortlist"]["layers"].push_back({{"inputs", layer.inputs},
+                                             {"weights", layer.weights},
+                                             {"bias", layer.bias},
+                                             {"factor", layer.factor}});
     }
   }
   json["confidence"] = confidence_json(data.confidence);

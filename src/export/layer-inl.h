@@ -6,6 +6,7 @@ struct ShortlistLayer {
   const std::int32_t* factor;
 
   std::int16_t output(int o, const std::int16_t* from, int least) const {
-    return shortlist_output(from, inputs, weights + static_cast<std::ptrdiff_t>(o) * inputs, bias[o], factor[o], least);
+    return shortlist_output(from, inputs, weights + static_cast<std::ptrdiff_t>(o) * inputs, bias[o],
+                            factor[o], least);
   }
 };

@@ -16,8 +16,8 @@ inline const Family* family_of(const Problem& p) {
 // Calls use(config, score) for configs that can take the problem, in family order; higher is better. With
 // `shortlist` only those on the shortlist are scored; kept and serves (one byte per config) tell them.
 template <class Use>
-inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* serves, std::uint8_t* kept,
-                       Use&& use) {
+inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* serves,
+                       std::uint8_t* kept, Use&& use) {
   for (int i = 0; i < f.size; ++i) serves[i] = kept[i] = 0;
   if (!is_described(p)) return;
   double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
@@ -36,8 +36,9 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
   }
 }
 
-// Writes one score per config of the family; -infinity: cannot take the problem. Scores of configs that are not on
-// the shortlist are lowered by one amount so that they stand behind it: the highest score is that of the choice.
+// Writes one score per config of the family; -infinity: cannot take the problem. Scores of configs that are
+// not on the shortlist are lowered by one amount so that they stand behind it: the highest score is that of
+// the choice.
 inline void score(const Problem& p, const Family& f, double* scores) {
   std::uint8_t serves[most_configs], kept[most_configs];
   for (int i = 0; i < f.size; ++i) scores[i] = -infinity;

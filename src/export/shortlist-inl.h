@@ -1,6 +1,7 @@
-// Marks in kept the configs whose trees are walked: of those that serves marks the family's shortlist, all of a family
-// without one.
-inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* serves, std::uint8_t* kept) {
+// Marks in kept the configs whose trees are walked: of those that serves marks the family's shortlist, all of
+// a family without one.
+inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* serves,
+                           std::uint8_t* kept) {
   const auto configs = static_cast<std::size_t>(f.size);
   if (!f.outputs) {
     for (std::size_t i = 0; i < configs; ++i) kept[i] = serves[i];

@@ -119,11 +119,13 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
   const auto version = get<std::uint32_t>(file, 8);
   if (version > kKsfVersion) {
     fail(Errc::unsupported,
-         ".ksf: format version {}, of a newer program; this one reads versions {} to {}: update it or train again",
+         ".ksf: format version {}, of a newer program; this one reads versions {} to {}: update it or train "
+         "again",
          version, kOldestKsfVersion, kKsfVersion);
   }
   if (version < kOldestKsfVersion) {
-    fail(Errc::unsupported, ".ksf: format version {}, of an older program; this one reads versions {} to {}: train again",
+    fail(Errc::unsupported,
+         ".ksf: format version {}, of an older program; this one reads versions {} to {}: train again",
          version, kOldestKsfVersion, kKsfVersion);
   }
   const auto count = get<std::uint32_t>(file, 12);

@@ -17,16 +17,16 @@
 
 namespace kscout {
 
-inline constexpr std::uint32_t kKsfVersion = 2;       ///< what is written
+inline constexpr std::uint32_t kKsfVersion = 2;        ///< what is written
 inline constexpr std::uint32_t kOldestKsfVersion = 1;  ///< the oldest that is read: without shortlists
 
 enum class KsfKind : std::uint32_t {
-  meta = 1,     ///< JSON text, index 0
-  schema = 2,   ///< TOML text: the features' formulas, index 0
-  configs = 3,  ///< i32 table: axis x config, index 0
-  members = 4,  ///< u32 list: configs of a family or of the shortlist
-  traits = 5,   ///< f64 table: trait x member
-  forest = 6,   ///< trees
+  meta = 1,       ///< JSON text, index 0
+  schema = 2,     ///< TOML text: the features' formulas, index 0
+  configs = 3,    ///< i32 table: axis x config, index 0
+  members = 4,    ///< u32 list: configs of a family or of the shortlist
+  traits = 5,     ///< f64 table: trait x member
+  forest = 6,     ///< trees
   shortlist = 7,  ///< the network of forest/shortlist.h, index 0
 };
 

@@ -19,10 +19,11 @@ inline std::int32_t shortlist_log2(std::int64_t x) {
   return log;
 }
 
-// What the network reads of a product of m x k and k x n matrices, in 256ths: logarithms, what divides the sizes,
-// how much of tiles of several sizes is inside, waves of tiles on the device's cores and how full the last one is.
-inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch, bool a_row_major,
-                             bool b_row_major, std::int64_t cores, std::int32_t* out) {
+// What the network reads of a product of m x k and k x n matrices, in 256ths: logarithms, what divides the
+// sizes, how much of tiles of several sizes is inside, waves of tiles on the device's cores and how full the
+// last one is.
+inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
+                             bool a_row_major, bool b_row_major, std::int64_t cores, std::int32_t* out) {
   const auto held = [](std::int64_t size) { return size < 1 ? 1 : size < (1 << 24) ? size : 1 << 24; };
   m = held(m), n = held(n), k = held(k), cores = held(cores);
   batch = batch < 1 ? 1 : batch < 4096 ? batch : 4096;
@@ -41,9 +42,11 @@ inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std
     for (const int tile : {16, 32, 64, 128, 192, 256})
       *out++ = static_cast<std::int32_t>(256 * size / (tiles_of(size, tile) * tile));
   }
-  constexpr int tiles[][2] = {{64, 64}, {64, 128}, {128, 64}, {128, 128}, {64, 256}, {256, 64}, {128, 256}, {256, 128}};
+  constexpr int tiles[][2] = {{64, 64},  {64, 128}, {128, 64},  {128, 128},
+                              {64, 256}, {256, 64}, {128, 256}, {256, 128}};
   for (const auto& tile : tiles) {
-    const std::int64_t rows = tiles_of(m, tile[0]), columns = tiles_of(n, tile[1]), all = rows * columns * batch;
+    const std::int64_t rows = tiles_of(m, tile[0]), columns = tiles_of(n, tile[1]),
+                       all = rows * columns * batch;
     *out++ = shortlist_log2(rows) + shortlist_log2(columns) + log_batch - log_cores;
     *out++ = static_cast<std::int32_t>(256 * all / (tiles_of(all, cores) * cores));
   }
@@ -52,16 +55,16 @@ inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std
 }
 
 // ((value - mean) * factor) / 2^16: the inputs of the first layer.
-inline void shortlist_inputs(const std::int32_t* features, const std::int32_t* mean, const std::int32_t* factor,
-                             std::int16_t* inputs) {
+inline void shortlist_inputs(const std::int32_t* features, const std::int32_t* mean,
+                             const std::int32_t* factor, std::int16_t* inputs) {
   for (int i = 0; i < shortlist_features; ++i) {
     const std::int64_t input = ((std::int64_t{features[i]} - mean[i]) * factor[i]) >> 16;
     inputs[i] = static_cast<std::int16_t>(input < -32767 ? -32767 : input < 32766 ? input : 32766);
   }
 }
 
-// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, held to least .. 32766. Sums of up to
-// 128 inputs and a bias of up to 2^30 fit in 32 bits.
+// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, held to least .. 32766. Sums
+// of up to 128 inputs and a bias of up to 2^30 fit in 32 bits.
 inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, const std::int8_t* weights,
                                      std::int32_t bias, std::int32_t factor, int least) {
   std::int32_t sum = 0;
@@ -70,10 +73,12 @@ inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, cons
   return static_cast<std::int16_t>(output < least ? least : output < 32766 ? output : 32766);
 }
 
-// Of the configs with allowed[i] != 0 keeps `most`: those of `always` first, then those of the highest totals; among
-// equals the earlier ones. Writes 1 to kept[i] for them and 0 for all others; returns how many. Overwrites totals.
-inline std::size_t cut_shortlist(std::int16_t* totals, const std::uint8_t* allowed, const std::uint8_t* always,
-                                 std::size_t configs, std::size_t most, std::uint8_t* kept) {
+// Of the configs with allowed[i] != 0 keeps `most`: those of `always` first, then those of the highest
+// totals; among equals the earlier ones. Writes 1 to kept[i] for them and 0 for all others; returns how many.
+// Overwrites totals.
+inline std::size_t cut_shortlist(std::int16_t* totals, const std::uint8_t* allowed,
+                                 const std::uint8_t* always, std::size_t configs, std::size_t most,
+                                 std::uint8_t* kept) {
   // shortlist_layer() leaves the ends of the range free for these.
   constexpr int never = -32768, surely = 32767;
   for (std::size_t i = 0; i < configs; ++i) {
@@ -102,7 +107,8 @@ inline std::size_t cut_shortlist(std::int16_t* totals, const std::uint8_t* allow
 
 // Lowers the scores of configs that are allowed but not kept by one amount, so that all of them stand behind
 // every kept one in an order among themselves that stays. Configs that are not allowed keep theirs.
-inline void put_behind(double* scores, const std::uint8_t* allowed, const std::uint8_t* kept, std::size_t configs) {
+inline void put_behind(double* scores, const std::uint8_t* allowed, const std::uint8_t* kept,
+                       std::size_t configs) {
   const double infinite = std::numeric_limits<double>::infinity();
   double least = infinite, most = -infinite;
   for (std::size_t i = 0; i < configs; ++i) {

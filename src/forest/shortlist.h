@@ -10,7 +10,7 @@
 /// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32;
 /// features and their logarithms are integers, too: the list is the same on every machine. Text shared with
 /// exported headers: forest/shortlist-inl.h. Training: train/shortlist.h. Why a network:
-/// docs/design/0003-two-step-choice.md.
+/// docs/design/0003-two-steps.md.
 #include <array>
 #include <cstdint>
 #include <span>

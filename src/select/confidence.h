@@ -63,8 +63,8 @@ Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double>
 /// 1 / (1 + e^-x).
 double logistic(double x) noexcept;
 
-/// Throws invalid_argument unless all numbers are finite, ranges are ranges, and there is one bias, if any, for
-/// each of `families` families.
+/// Throws invalid_argument unless all numbers are finite, ranges are ranges, and there is one bias, if any,
+/// for each of `families` families.
 void check(const Confidence& confidence, std::size_t families);
 
 }  // namespace kscout

@@ -6,6 +6,7 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <unordered_set>
 
 #include <kscout/provider.h>
 
@@ -91,9 +92,13 @@ void check_confidence(const ModelData& data) {
 void check_shortlist(const ModelData& data) {
   if (!data.shortlist) return;
   check(*data.shortlist);
-  for (const KernelConfig& config : data.shortlist->configs) {
-    if (config.space != &data.families.front().configs.space())
-      fail(Errc::invalid_argument, "the shortlist of a model has configs of another space");
+  std::unordered_set<KernelConfig> known;
+  for (const Family& family : data.families) {
+    for (std::size_t i = 0; i < family.configs.size(); ++i) known.insert(family.configs[i]);
+  }
+  for (std::size_t i = 0; i < data.shortlist->configs.size(); ++i) {
+    if (!known.contains(data.shortlist->configs[i]))
+      fail(Errc::invalid_argument, "output {} of the shortlist is of a config that no family has", i);
   }
 }
 

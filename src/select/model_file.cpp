@@ -420,7 +420,8 @@ std::string Model::bytes() const {
   meta["shortlist"] = nullptr;
   if (data().shortlist) {
     KsfTable<std::uint32_t> outputs{1, 0, {}};
-    for (const KernelConfig& config : data().shortlist->configs) outputs.values.push_back(all.position.at(config));
+    for (const KernelConfig& config : data().shortlist->configs)
+      outputs.values.push_back(all.position.at(config));
     outputs.rows = static_cast<std::uint32_t>(outputs.values.size());
     meta["shortlist"] = {{"configs", pool.add(KsfKind::members, table_bytes(outputs))}};
     pool.add(KsfKind::shortlist, shortlist_bytes(*data().shortlist));

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "select/ready_family.h"
 #include "train/cross_validate.h"
@@ -15,10 +16,10 @@ namespace kscout {
 namespace {
 
 constexpr std::size_t kHidden = 128;
-/// More outputs would cost more than they bring: of larger families those configs have one that are among the
-/// first kShortlisted of most problems.
-constexpr std::size_t kMostOutputs = 512;
-constexpr float kTemperature = 0.03F, kRate = 2e-3F, kDecay = 1e-4F;
+/// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
+/// kShortlisted of most problems.
+constexpr std::size_t kMostOutputs = 800;
+constexpr float kTemperature = 0.05F, kRate = 2e-3F, kDecay = 1e-4F;
 
 /// A matrix by rows.
 struct Matrix {
@@ -270,12 +271,17 @@ std::unordered_map<KernelConfig, std::size_t> positions_in(const Family& family)
 }
 
 /// The configs of the set that get an output, in its order.
-std::vector<std::uint32_t> configs_with_output(const TrainingSet& set,
+std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span<const Family> families,
                                                std::span<const std::size_t> problems) {
+  std::unordered_set<KernelConfig> known;
+  for (const Family& family : families) {
+    for (std::size_t i = 0; i < family.configs.size(); ++i) known.insert(family.configs[i]);
+  }
   std::vector<std::uint32_t> count(set.configs.size(), 0);
   for (const std::size_t p : problems) {
     std::vector<std::size_t> rows(set.first_row[p + 1] - set.first_row[p]);
     std::iota(rows.begin(), rows.end(), std::size_t{set.first_row[p]});
+    std::erase_if(rows, [&](std::size_t r) { return !known.contains(set.configs[set.rows[r].config]); });
     const std::size_t most = std::min(rows.size(), kShortlisted);
     std::ranges::partial_sort(rows, rows.begin() + static_cast<std::ptrdiff_t>(most), std::ranges::greater{},
                               [&](std::size_t r) { return set.rows[r].tflops; });
@@ -301,8 +307,8 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     if (take(p) && family_of(families, set.problems[p])) problems.push_back(p);
   }
-  if (problems.empty()) return std::nullopt;
-  const std::vector<std::uint32_t> with_output = configs_with_output(set, problems);
+  const std::vector<std::uint32_t> with_output = configs_with_output(set, families, problems);
+  if (with_output.empty()) return std::nullopt;
   std::vector<KernelConfig> configs;
   std::vector<std::size_t> output(set.configs.size(), with_output.size());  // beyond the last: none
   for (const std::uint32_t config : with_output) {

@@ -5,10 +5,11 @@
 ///     const ShortlistFit fit = fit_shortlist(set, families, device, fold_of, scores, /*lower_is_better=*/false, seed);
 ///     fit.mean_loss();    // 0.0002: choices from shortlists are 0.02 points slower than among all configs
 ///
-/// What is learned: the probability of each config under a softmax of the measured efficiencies with temperature
-/// 0.03, so that configs within a few per cent of the best share it. One network serves all families of a model.
-/// Method: a perceptron with two hidden layers of 128, AdamW (Loshchilov and Hutter, ICLR 2019) with a cosine
-/// schedule; then weights are rounded to 8 bits, each row of a hidden layer in its own unit.
+/// What is learned: the probability of each config under a softmax of the measured efficiencies with
+/// temperature 0.05, so that configs within a few per cent of the best share it. One network serves all
+/// families of a model. Method: a perceptron with two hidden layers of 128, AdamW (Loshchilov and Hutter,
+/// ICLR 2019) with a cosine schedule; then weights are rounded to 8 bits, each row of a hidden layer in its
+/// own unit.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -20,8 +21,8 @@
 
 namespace kscout {
 
-/// Learned from the problems p with take(p) that belong to a family of more than kUnlistedFamily configs; nothing
-/// when there is none.
+/// Learned from the problems p with take(p) that belong to a family of more than kUnlistedFamily configs;
+/// nothing when there is none.
 std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const Family> families,
                                          const std::function<bool(std::size_t)>& take, std::uint64_t seed);
 
@@ -33,7 +34,8 @@ struct ShortlistFit {
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much
   std::size_t problems = 0;
-  double mean_all = 0, mean_listed = 0;  ///< efficiency of the choice among all configs, among the listed ones
+  double mean_all = 0,
+         mean_listed = 0;  ///< efficiency of the choice among all configs, among the listed ones
   double p10_all = 0, p10_listed = 0;
 
   double mean_loss() const noexcept { return mean_all - mean_listed; }

@@ -350,7 +350,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
                      data.families.size());
   if (confidence) data.confidence = confidence->confidence;
   return {Model(std::move(data)), std::move(set), fold_of, std::move(trained), best.r2, options,
-          std::move(confidence), shortlist};
+          std::move(confidence),  shortlist};
 }
 
 }  // namespace kscout

@@ -1,10 +1,12 @@
-// Container, tables and forests of a .ksf file, without the texts: far faster than a whole
+// Container, tables, forests and shortlists of a .ksf file, without the texts: far faster than a whole
 // model, so that the search goes deep where offsets and indices are. What is accepted is walked and kept.
 #include <array>
 #include <cstdlib>
 
 #include "fuzz/ksf_input.h"
 #include "support/random_forest.h"
+#include "support/random_shortlist.h"
+#include "support/toy.h"
 
 using namespace kscout;
 
@@ -19,6 +21,7 @@ const std::string& fuzz::good_ksf() {
         {KsfKind::traits, 0, table_bytes(KsfTable<double>{2, 3, {1, 2, 3, 4, 5, 6}})},
         {KsfKind::forest, 0, forest({.features = 3, .trees = 3, .most_leaves = 5, .most_category = 70})},
         {KsfKind::forest, 1, forest({.features = 1, .trees = 2, .least_leaves = 2, .most_leaves = 2})},
+        {KsfKind::shortlist, 0, shortlist_bytes(toy::random_shortlist(toy::family().configs, 1, 3))},
     });
   }();
   return file;
@@ -35,6 +38,21 @@ void read_forest(std::string_view bytes) {
   forest.predict(draw.rows(forest, scores.size()).data(), forest.feature_count, 1, scores);
 }
 
+void read_shortlist(std::string_view bytes) {
+  const Shortlist shortlist = parse_shortlist(bytes);
+  if (shortlist_bytes(shortlist) != bytes) std::abort();
+  if (shortlist.layers[2].outputs != toy::family().configs.size()) return;
+  Shortlist whole = shortlist;
+  const ConfigTable configs = toy::family().configs;
+  for (std::size_t i = 0; i < configs.size(); ++i) whole.configs.push_back(configs[i]);
+  check(whole);
+  const std::vector<std::uint8_t> all(configs.size(), 1), none(configs.size(), 0);
+  std::vector<std::uint8_t> kept(configs.size());
+  ShortlistScratch scratch;
+  cut(rate(whole, outputs_of(whole, configs), make_gemm(300, 4096, 64), 8, scratch), all, none, kShortlisted,
+      kept);
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -43,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const KsfView& section : unpack_ksf(file)) {
       try {
         if (section.kind == KsfKind::forest) read_forest(section.bytes);
+        if (section.kind == KsfKind::shortlist) read_shortlist(section.bytes);
         if (section.kind == KsfKind::configs) parse_table<std::int32_t>(section.bytes, "configs");
         if (section.kind == KsfKind::members) parse_table<std::uint32_t>(section.bytes, "members");
         if (section.kind == KsfKind::traits) parse_table<double>(section.bytes, "traits");

@@ -3,6 +3,7 @@
 /// A small model over the toy family, written by hand: every kind of decision, two targets, the forest of the
 /// best TFLOPS.
 #include "forest/forest.h"
+#include "support/random_shortlist.h"
 #include "support/toy.h"
 
 namespace kscout::toy {
@@ -34,6 +35,7 @@ inline Model model() {
                   {Target::tflops, forest(features, inner_m + 1, inner_m, 0.3), 0, 1}};
   data.best_tflops = forest(3, 1, 2, -3);
   data.best_features = {0, 1, 3};
+  data.shortlist = random_shortlist(data.families[0].configs, 2, 4);
   data.fingerprint = "0123456789abcdef";
   return Model(std::move(data));
 }

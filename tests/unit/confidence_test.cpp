@@ -33,7 +33,6 @@ class World {
     drawn.truth = logistic(1.5 * (x[0] + 3) + 0.4 * (x[3] - 6));
     const bool right = fraction() < drawn.truth;
     drawn.choice.efficiency = right ? 0.98 + 0.02 * fraction() : 0.4 + 0.5 * fraction();
-    drawn.choice.static_efficiency = static_efficiency;
     drawn.choice.fold = static_cast<std::uint32_t>(rng_() % 5);
     return drawn;
   }
@@ -43,8 +42,6 @@ class World {
     return choices;
   }
   double fraction() { return static_cast<double>(rng_() >> 11) * 0x1p-53; }
-
-  double static_efficiency = 0.2;
 
  private:
   std::mt19937_64 rng_;
@@ -289,28 +286,6 @@ TEST(Confidence, TooLittleTellsNothing) {
   EXPECT_FALSE(fit_confidence(alike)) << "nothing ever failed: no probability can be told";
 }
 
-TEST(Confidence, FloorIsSetWhereTheStaticConfigDoesBetter) {
-  World world(5);
-  world.static_efficiency = 0.85;  // the pick: 0.99 when right, 0.65 when not: better above about 0.59
-  const auto choices = world.choices(3000);
-  const auto fit = fit_confidence(choices);
-  ASSERT_TRUE(fit);
-  EXPECT_NEAR(fit->confidence.floor, 0.59, 0.1);
-  EXPECT_GT(fit->floor_efficiency, fit->efficiency + 0.01);
-  EXPECT_GT(fit->floor_efficiency, fit->static_efficiency + 0.01);
-  double with_floor = 0;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    const bool below = fit->claimed[i] < fit->confidence.floor;
-    with_floor += (below ? choices[i].static_efficiency : choices[i].efficiency) / 3000;
-  }
-  EXPECT_NEAR(with_floor, fit->floor_efficiency, 1e-9);
-
-  world.static_efficiency = 0.3;
-  EXPECT_EQ(fit_confidence(world.choices(3000))->confidence.floor, 0) << "the model is better everywhere";
-  world.static_efficiency = 1;
-  EXPECT_EQ(fit_confidence(world.choices(3000))->confidence.floor, 1) << "the static config is, everywhere";
-}
-
 TEST(Confidence, LessIsKnownBeyondTheTrainedSizes) {
   Confidence c;
   c.low = {3, 3, 3, 0};
@@ -332,9 +307,6 @@ Confidence toy_confidence() {
   c.bias = -0.25;
   c.weight = {0.5, 0.25, -0.125, 0.0625, 0, 0.1, 0};
   c.high = {12, 12, 12, 0};
-  c.floor = 0.375;
-  c.floor_probability = 0.2;
-  c.static_configs = {5, 11};
   return c;
 }
 
@@ -359,9 +331,6 @@ TEST(Confidence, TravelsInTheFile) {
       << "calibrated for the default target";
   const Model toy = toy::model();
   EXPECT_TRUE(std::isnan(toy.confidence(toy.data().families[0], p, Target::relative, tflops)));
-  EXPECT_EQ(again.static_instead(again.data().families[1], 0.3), 11u);
-  EXPECT_EQ(again.static_instead(again.data().families[1], 0.375), std::nullopt);
-  EXPECT_EQ(again.static_instead(again.data().families[1], std::nan("")), std::nullopt);
 }
 
 TEST(Confidence, FamiliesMayHaveABiasOfTheirOwn) {
@@ -395,10 +364,6 @@ TEST(Confidence, WrongOnesAreRefused) {
   refused([](Confidence& c) { c.bias = std::nan(""); });
   refused([](Confidence& c) { c.weight[3] = HUGE_VAL; });
   refused([](Confidence& c) { c.low[0] = 13; });
-  refused([](Confidence& c) { c.floor = 1.5; });
-  refused([](Confidence& c) { c.floor_probability = -0.1; });
-  refused([](Confidence& c) { c.static_configs.pop_back(); });
-  refused([](Confidence& c) { c.static_configs[0] = 12; });
   refused([](Confidence& c) { c.family_bias = {0.5}; });
   refused([](Confidence& c) { c.family_bias = {0.5, 0, 0}; });
   refused([](Confidence& c) { c.family_bias = {0, std::nan("")}; });
@@ -419,7 +384,6 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   target.slope = 0.5;
   const auto choices = observed_choices(set, target, truth, fold_of, families);
   ASSERT_EQ(choices.size(), set.problems.size());
-  double fixed = 0;
   std::size_t of_second = 0;
   for (const ObservedChoice& choice : choices) {
     of_second += choice.family;
@@ -428,31 +392,10 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
     EXPECT_EQ(choice.judge_repeats, table.rows.front().measured.repeats);
     EXPECT_LE(choice.inputs[0], choice.inputs[1]);
     EXPECT_LE(choice.inputs[1], choice.inputs[2]);
-    fixed += choice.static_efficiency / static_cast<double>(choices.size());
   }
-  EXPECT_GT(fixed, 0.5);
-  EXPECT_LT(fixed, 1);
-
   EXPECT_EQ(of_second, static_cast<std::size_t>(std::ranges::count_if(set.problems, [](const Problem& p) {
               return signature_of(p).layout == Layout::crr;
             })));
-
-  const auto statics = best_statics(set, families);
-  ASSERT_EQ(statics.size(), 2u);
-  for (std::size_t f = 0; f < families.size(); ++f) {  // against the obvious way
-    std::vector<double> sum(12);
-    for (std::size_t p = 0; p < set.problems.size(); ++p) {
-      if (signature_of(set.problems[p]).layout != families[f].signature.layout) continue;
-      for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
-        for (std::size_t c = 0; c < 12; ++c) {
-          if (set.configs[set.rows[r].config] == families[f].configs[c]) {
-            sum[c] += std::min(set.rows[r].tflops / set.best_tflops[p], 1.0);
-          }
-        }
-      }
-    }
-    EXPECT_EQ(statics[f], std::ranges::max_element(sum) - sum.begin());
-  }
 }
 
 TEST(Reliability, CountsByTenths) {

@@ -15,7 +15,9 @@
 #include "export/header.h"
 #include "expr/operations.h"
 #include "forest/lightgbm.h"
+#include "support/large_model.h"
 #include "support/random_forest.h"
+#include "support/random_shortlist.h"
 #include "support/share.h"
 #include "support/temporary_folder.h"
 #include "support/toy_model.h"
@@ -105,7 +107,7 @@ constexpr std::string_view kPrintChoice = R"(
     std::printf("\n");
 )";
 
-/// A model's choice, with its confidence and floor.
+/// A model's choice, with its confidence.
 struct Chosen {
   std::size_t config;
   double score, time_us, confidence;
@@ -123,16 +125,8 @@ std::optional<Chosen> library_choice(const Model& model, Target target, const Ge
   std::vector<double> best;
   for (std::size_t i = 0; i < std::min(order.size(), Confidence::top); ++i) best.push_back(tflops[order[i]]);
   const Family& family = *model.family(signature_of(p));
-  double confidence = model.confidence(family, p, target, best);
-  std::size_t pick = order[0];
-  double score = scores[pick];
-  const auto fixed = model.static_instead(family, confidence);
-  if (fixed && !std::isinf(scores[*fixed])) {
-    pick = *fixed;
-    score = std::nextafter(score, std::numeric_limits<double>::infinity());
-    confidence = model.data().confidence->floor_probability;
-  }
-  return Chosen{pick, score, time_us_of(p, tflops[pick]), confidence};
+  return Chosen{order[0], scores[order[0]], time_us_of(p, tflops[order[0]]),
+                model.confidence(family, p, target, best)};
 }
 
 /// The same line by the library.
@@ -237,7 +231,7 @@ TEST_F(ExportTest, HeaderChoosesAsTheToyModelDoes) {
   }
 }
 
-/// The toy model with a confidence that is often below its floor.
+/// The toy model with a confidence.
 Model unsure_model(std::vector<double> family_bias) {
   ModelData data = toy::model().data();
   Confidence confidence;
@@ -246,9 +240,6 @@ Model unsure_model(std::vector<double> family_bias) {
   confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
   confidence.low = {2, 2, 2, 0};
   confidence.high = {11, 11, 11, 2};
-  confidence.floor = 0.3;
-  confidence.floor_probability = 0.25;
-  confidence.static_configs = {3, 11};  // the second one cannot take narrow problems
   data.confidence = confidence;
   return Model(std::move(data));
 }
@@ -257,17 +248,6 @@ TEST_F(ExportTest, HeaderIsAsSureAsTheModel) {
   for (const std::vector<double>& family_bias : {std::vector<double>{}, std::vector<double>{0.7, -0.4}}) {
     const Model model = unsure_model(family_bias);
     const auto problems = problems_of(signatures_of(model), 3000);
-    std::size_t below = 0;
-    for (const GemmProblem& p : problems) {
-      if (const Family* const family = model.family(signature_of(p))) {
-        std::vector<double> scores(family->configs.size());
-        model.score(p, scores);
-        const auto chosen = library_choice(model, Target::relative, p, scores);
-        below += chosen && chosen->confidence == 0.25;
-      }
-    }
-    EXPECT_GT(below, 300u);
-    EXPECT_LT(below, 2700u);
     const std::string header = model_header(model, {"m", {}});
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, Target::relative,
                        problems);
@@ -279,7 +259,6 @@ TEST(Export, SelectorIsAsSureAsTheModel) {
   const Model model = unsure_model({0.7, -0.4});
   write_file_atomically(folder / "model.ksf", model.bytes());
   const Selector selector = Selector::load(folder / "model.ksf");
-  const Confidence& confidence = *model.data().confidence;
   std::array<std::size_t, 2> compared{};
   for (const GemmProblem& p : problems_of(signatures_of(model), 300)) {
     const Family* const family = model.family(signature_of(p));
@@ -290,10 +269,24 @@ TEST(Export, SelectorIsAsSureAsTheModel) {
     if (!chosen) continue;
     const Choice choice = selector.select(p);
     EXPECT_EQ(bits(choice.confidence), bits(chosen->confidence)) << print(p);
-    if (chosen->confidence != confidence.floor_probability) ++compared[model.position(*family)];
+    ++compared[model.position(*family)];
   }
   EXPECT_GT(compared[0], 20u);
   EXPECT_GT(compared[1], 20u);
+}
+
+TEST_F(ExportTest, HeaderCutsTheSameShortlist) {
+  ModelData data = toy::large_model(6, 9).data();
+  ConfigTable with_output(data.families[0].configs.space());
+  for (std::size_t i = 0; i < data.families[0].configs.size(); i += 1 + i % 2)
+    with_output.push_back(data.families[0].configs[i]);
+  data.shortlist = toy::random_shortlist(with_output, 11);
+  data.families[0].default_config = 40;
+  const Model model{std::move(data)};
+  const auto problems = problems_of(signatures_of(model), test::share_of(400));
+  const std::string header = model_header(model, {"m", {}});
+  expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model, model.default_target(),
+                     problems);
 }
 
 TEST_F(ExportTest, HeaderChoosesAsRandomForestsDo) {

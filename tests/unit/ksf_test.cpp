@@ -62,6 +62,7 @@ TEST(Ksf, ReadsBackWhatWasWritten) {
   EXPECT_EQ(*again.data().schema, *model.data().schema);
   EXPECT_EQ(again.data().targets, model.data().targets);
   EXPECT_EQ(again.data().best_tflops, model.data().best_tflops);
+  EXPECT_EQ(again.data().shortlist, model.data().shortlist);
   EXPECT_EQ(again.data().fingerprint, model.data().fingerprint);
   ASSERT_EQ(again.data().families.size(), 2u);
   EXPECT_EQ(again.data().families[1].configs[11], model.data().families[1].configs[11]);
@@ -183,13 +184,58 @@ std::string section(KsfKind kind, std::uint32_t index) {
   return {};
 }
 
+TEST(Ksf, ReadsVersion1) {
+  // Such files have no shortlist, and a confidence with what a floor needed.
+  std::string old = with_meta(
+      [](Json& m) {
+        m.erase("shortlist");
+        m["confidence"] = {{"inputs", Confidence::inputs},
+                           {"weights", Confidence::Inputs{}},
+                           {"bias", 0.5},
+                           {"low", {0, 0, 0, 0}},
+                           {"high", {9, 9, 9, 9}},
+                           {"floor", 0.4},
+                           {"floor_probability", 0.3},
+                           {"static_configs", {3, 4}}};
+      },
+      KsfKind::shortlist, 0, {});
+  old[8] = 1;
+  seal_ksf(old);
+  const Model model = Model::parse(old);
+  EXPECT_FALSE(model.data().shortlist);
+  ASSERT_TRUE(model.data().confidence);
+  EXPECT_EQ(model.data().confidence->bias, 0.5);
+  EXPECT_EQ(model.data().targets, toy::model().data().targets);
+  EXPECT_EQ(toy::exercise(model), toy::exercise(toy::model())) << "families of few configs are scored whole";
+  EXPECT_EQ(model.bytes()[8], 2) << "written as the present version";
+}
+
+TEST(Ksf, WrongShortlistsAreRefused) {
+  expect_ksf_refused(with_meta(unchanged, KsfKind::shortlist, 0, {}), Errc::corrupt_data,
+                     "section 0 of the shortlist");
+  expect_ksf_refused(with_meta([](Json& m) { m["shortlist"] = nullptr; }), Errc::corrupt_data,
+                     "belongs to nothing");
+  expect_ksf_refused(with_meta([](Json& m) { m["shortlist"]["configs"] = 7; }), Errc::corrupt_data,
+                     "section 7 of members");
+  const std::string bytes = section(KsfKind::shortlist, 0);
+  expect_ksf_refused(with_meta(unchanged, KsfKind::shortlist, 0, bytes.substr(0, 100)), Errc::corrupt_data,
+                     "ends too early");
+  Shortlist shortlist = parse_shortlist(bytes);
+  shortlist.layers[2].outputs = 11;
+  shortlist.layers[2].bias.pop_back();
+  shortlist.layers[2].factor.pop_back();
+  shortlist.layers[2].weights.resize(11 * 4);
+  expect_ksf_refused(with_meta(unchanged, KsfKind::shortlist, 0, shortlist_bytes(shortlist)),
+                     Errc::corrupt_data, "11 outputs for 12 configs");
+}
+
 TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_ksf_refused("", Errc::corrupt_data, "not a .ksf file");
   expect_ksf_refused("PAR1 and more", Errc::corrupt_data, "not a .ksf file");
   std::string other = file();
   other[8] = static_cast<char>(kKsfVersion + 1);
   expect_ksf_refused(other, Errc::unsupported, "of a newer program");
-  other[8] = static_cast<char>(kKsfVersion - 1);
+  other[8] = static_cast<char>(kOldestKsfVersion - 1);
   expect_ksf_refused(other, Errc::unsupported, "of an older program");
   expect_ksf_refused(file().substr(0, 100), Errc::corrupt_data, "100 bytes, its header says");
   std::string damaged = file();
@@ -313,7 +359,7 @@ TEST(Ksf, LoadsFromAFolderOrAFile) {
 TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
   std::string newer = file(), older = file(), damaged = file();
   newer[8] = static_cast<char>(kKsfVersion + 1);
-  older[8] = static_cast<char>(kKsfVersion - 1);
+  older[8] = static_cast<char>(kOldestKsfVersion - 1);
   damaged[file().size() / 2] ^= 1;
   const struct {
     const char* what;
@@ -325,8 +371,8 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
       {"empty", "", Errc::corrupt_data, "not a .ksf file"},
       {"cut", file().substr(0, file().size() / 2), Errc::corrupt_data, "its header says"},
       {"corrupt", damaged, Errc::corrupt_data, "checksum"},
-      {"newer", newer, Errc::unsupported, "of a newer program; this one reads version"},
-      {"older", older, Errc::unsupported, "of an older program; this one reads version"},
+      {"newer", newer, Errc::unsupported, "of a newer program; this one reads versions 1 to 2"},
+      {"older", older, Errc::unsupported, "of an older program; this one reads versions 1 to 2"},
       {"foreign provider", with_meta([](Json& m) { m["provider"] = "cudnn"; }), Errc::unsupported,
        "provider 'cudnn' and op 'gemm', which this program does not have"},
       {"foreign op", with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
