@@ -136,27 +136,32 @@ std::int16_t output_of(const Shortlist::Layer& layer, std::uint32_t output, cons
 
 }  // namespace
 
-std::size_t cut(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem, double cores,
-                std::span<const std::uint8_t> allowed, std::span<const std::uint8_t> always,
-                std::span<std::uint8_t> kept, ShortlistScratch& scratch) {
+std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem,
+                             double cores, ShortlistScratch& scratch) {
   constexpr int kLeast = -32766;
   const auto& [first, second, last] = shortlist.layers;
   const ShortlistFeatures features = shortlist_features_of(problem, cores);
-  scratch.totals.resize(kept.size());
+  scratch.totals.resize(outputs.of.size());
   shortlist_text::shortlist_inputs(features.data(), shortlist.mean.data(), shortlist.factor.data(),
                                    scratch.inputs.data());
   for (std::uint32_t o = 0; o < first.outputs; ++o)
     scratch.hidden[o] = output_of(first, o, scratch.inputs.data(), 0);
   for (std::uint32_t o = 0; o < second.outputs; ++o)
     scratch.inputs[o] = output_of(second, o, scratch.hidden.data(), 0);
-  for (std::size_t i = 0; i < kept.size(); ++i) {
+  for (std::size_t i = 0; i < outputs.of.size(); ++i) {
     const std::uint32_t output = outputs.of[i];
     scratch.totals[i] = output == FamilyOutputs::none
                             ? static_cast<std::int16_t>(kLeast - 1)
                             : output_of(last, output, scratch.inputs.data(), kLeast);
   }
-  return shortlist_text::cut_shortlist(scratch.totals.data(), allowed.data(), always.data(), kept.size(),
-                                       kShortlisted, kept.data());
+  return scratch.totals;
+}
+
+std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                std::span<const std::uint8_t> always, std::size_t most,
+                std::span<std::uint8_t> kept) noexcept {
+  return shortlist_text::cut_shortlist(ratings.data(), allowed.data(), always.data(), kept.size(), most,
+                                       kept.data());
 }
 
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,

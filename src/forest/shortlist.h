@@ -4,8 +4,8 @@
 ///
 ///     const FamilyOutputs outputs = outputs_of(shortlist, family.configs);  // once per family
 ///     ShortlistScratch scratch;                                             // one per thread
-///     const std::size_t found = cut(shortlist, outputs, problem, cores, allowed, always, kept, scratch);
-///     // kept[i] = 1 for at most kShortlisted configs, found of them
+///     const auto ratings = rate(shortlist, outputs, problem, cores, scratch);
+///     const std::size_t found = cut(ratings, allowed, always, kShortlisted, kept);   // kept[i] = 1 for found configs
 ///
 /// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32;
 /// features and their logarithms are integers, too: the list is the same on every machine. Text shared with
@@ -72,13 +72,18 @@ struct ShortlistScratch {
   std::vector<std::int16_t> totals;
 };
 
-/// Marks in `kept` the configs to score exactly, at most kShortlisted of those with allowed[i] != 0, and
-/// returns how many: configs of `always` first, then those of the highest outputs, those without an output
-/// last; among equals the earlier ones. All spans over configs have the family's length. Allocates only when
-/// `scratch` is too small.
-std::size_t cut(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem, double cores,
-                std::span<const std::uint8_t> allowed, std::span<const std::uint8_t> always,
-                std::span<std::uint8_t> kept, ShortlistScratch& scratch);
+/// Rates each config of a family for a problem, higher is better; those without an output last. In memory of
+/// `scratch`; allocates only when it is too small.
+std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem,
+                             double cores, ShortlistScratch& scratch);
+
+/// Marks in `kept` at most `most` of the configs with allowed[i] != 0, and returns how many: configs of
+/// `always` first, then those of the highest ratings; among equals the earlier ones. All spans have one
+/// length. The ratings may then be cut again by fewer allowed configs or a smaller `most`, and serve nothing
+/// else.
+std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                std::span<const std::uint8_t> always, std::size_t most,
+                std::span<std::uint8_t> kept) noexcept;
 
 /// Lowers the scores of all allowed configs that are not kept by one amount, so that they stand behind the
 /// kept ones: a ranking begins with the shortlist in its exact order.

@@ -239,14 +239,25 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
   return of.best_tflops.predict(row);
 }
 
-std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem, AskScratch& scratch) const {
+std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
+                              std::span<const std::uint8_t> allowed, AskScratch& scratch) const {
   if (!data().shortlist || family.size() <= kUnlistedFamily) {
+    family.serving(problem, allowed, scratch);
     scratch.kept = scratch.serves;
     return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
   }
+  const std::span<std::int16_t> ratings = rate(*data().shortlist, ready_->outputs[position(family.family())],
+                                               problem, device().cores, scratch.shortlist);
   scratch.kept.resize(family.size());
-  return cut(*data().shortlist, ready_->outputs[position(family.family())], problem, device().cores,
-             scratch.serves, family.always(), scratch.kept, scratch.shortlist);
+  scratch.serves.assign(family.size(), 1);
+  std::ranges::copy(allowed, scratch.serves.begin());
+  // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
+  constexpr std::size_t kAsked = 2 * kShortlisted;
+  const std::size_t asked = cut(ratings, scratch.serves, family.always(), kAsked, scratch.kept);
+  if (family.serving_of(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
+      asked == kAsked)
+    family.serving(problem, allowed, scratch);
+  return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
 }
 
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
@@ -261,10 +272,10 @@ std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target ta
     if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
       count += keep_best(configs, scratch.scores, best.subspan(count));
   };
-  family.serving(problem, allowed, scratch);
-  const std::size_t kept = cut_family(family, problem, scratch);
+  const std::size_t kept = cut_family(family, problem, allowed, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
+    family.serving(problem, allowed, scratch);
     for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.serves[i];  // the others
     append(scratch.kept);
     put_behind(best.first(count), kept);
@@ -313,8 +324,7 @@ std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
   const ReadyFamily* const of = ready(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   AskScratch scratch;
-  of->serving(problem, {}, scratch);
-  cut_family(*of, problem, scratch);
+  cut_family(*of, problem, {}, scratch);
   return std::move(scratch.kept);
 }
 

@@ -144,8 +144,10 @@ class Model {
   /// Scores of rows; the schema can describe the problem.
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          AskScratch& scratch);
-  /// Marks in scratch.kept the configs to score exactly, of those that scratch.serves marks; how many.
-  std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, AskScratch& scratch) const;
+  /// Marks in scratch.kept the configs to score exactly, of those that can take the problem and are allowed
+  /// (empty: all); how many. Leaves scratch.serves incomplete.
+  std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, std::span<const std::uint8_t> allowed,
+                         AskScratch& scratch) const;
   /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot
   /// describe the problem.
   bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,

@@ -35,6 +35,16 @@ std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span
   return scratch.serves;
 }
 
+std::size_t ReadyFamily::serving_of(ProblemRef problem, std::span<const std::uint32_t> asked,
+                                    AskScratch& scratch) const {
+  scratch.answers.resize(asked.size());
+  rules_.ask(problem, asked, scratch.answers, scratch.rules);
+  scratch.serves.assign(size(), 0);
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < asked.size(); ++i) count += scratch.serves[asked[i]] = scratch.answers[i];
+  return count;
+}
+
 std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                                  AskScratch& scratch) const {
   return marked(serving(problem, allowed, scratch), scratch.able);

@@ -44,7 +44,7 @@ struct FastForest {
 struct AskScratch {
   ServeRules::Scratch rules;
   Schema::Rows::Scratch rows;
-  std::vector<std::uint8_t> serves, kept;
+  std::vector<std::uint8_t> serves, kept, answers;
   ShortlistScratch shortlist;
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
@@ -78,7 +78,10 @@ class ReadyFamily {
   /// exclude; in memory of `scratch`.
   std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                         AskScratch& scratch) const;
-  /// The positions of those configs, ascending; in memory of `scratch`.
+  /// Asks the rules of the configs `asked` only: scratch.serves marks those that can take the problem, and no
+  /// others. How many.
+  std::size_t serving_of(ProblemRef problem, std::span<const std::uint32_t> asked, AskScratch& scratch) const;
+  /// The positions of serving(), ascending; in memory of `scratch`.
   std::span<const std::uint32_t> able(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                       AskScratch& scratch) const;
 

@@ -106,7 +106,9 @@ TEST(Shortlist, KeepsWhatASortOfTheNetworksOutputsKeeps) {
         allowed.push_back(random() % one_in == 0);
         always.push_back(random() % 200 == 0 || (seed == 4 && random() % 10 == 0));
       }
-      const std::size_t found = cut(shortlist, outputs, problem, cores, allowed, always, kept, scratch);
+      const auto ratings = rate(shortlist, outputs, problem, cores, scratch);
+      if (i % 2 == 0) cut(ratings, std::vector<std::uint8_t>(configs.size(), 1), always, 64, kept);
+      const std::size_t found = cut(ratings, allowed, always, kShortlisted, kept);  // whatever was cut before
       ASSERT_EQ(kept, reference_cut(shortlist, outputs, problem, cores, allowed, always))
           << seed << print(problem);
       ASSERT_EQ(found, static_cast<std::size_t>(std::ranges::count(kept, 1)));
@@ -131,7 +133,8 @@ TEST(Shortlist, TheLargestNetworkDoesNotOverflow) {
     std::vector<std::uint8_t> kept(configs.size());
     ShortlistScratch scratch;
     const GemmProblem problem = make_gemm(1 << 20, 1 << 20, 1 << 20, DType::fp32, Layout::rrr);
-    EXPECT_EQ(cut(shortlist, outputs, problem, 64, all, none, kept, scratch), kShortlisted);
+    EXPECT_EQ(cut(rate(shortlist, outputs, problem, 64, scratch), all, none, kShortlisted, kept),
+              kShortlisted);
     EXPECT_EQ(kept, reference_cut(shortlist, outputs, problem, 64, all, none));
   }
 }

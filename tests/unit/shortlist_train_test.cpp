@@ -97,7 +97,8 @@ TEST(ShortlistTraining, FindsWhichConfigsAProblemNeeds) {
   ShortlistScratch scratch;
   double sum = 0;
   for (std::size_t p = 0; p < fresh.problems.size(); ++p) {
-    cut(*fit.shortlist, outputs, fresh.problems[p], family.device.cores, all, none, kept, scratch);
+    cut(rate(*fit.shortlist, outputs, fresh.problems[p], family.device.cores, scratch), all, none,
+        kShortlisted, kept);
     double best = 0;
     for (std::size_t c = 0; c < 120; ++c)
       best = std::max(best, kept[c] * fresh.rows[fresh.first_row[p] + c].tflops);
