@@ -3,6 +3,7 @@
 
 #include "core/isa-inl.h"
 #include "expr/column_kernels.h"
+#include "expr/operations.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kscout::expr::HWY_NAMESPACE {
@@ -43,6 +44,28 @@ HWY_INLINE Values apply(Values a, [[maybe_unused]] Values b, [[maybe_unused]] Va
   return a;
 }
 
+/// Whole numbers below 2^53. Their remainder is exact: the quotient is wrong by at most 1, and its product
+/// with the divisor has no more digits than the dividend.
+HWY_INLINE hn::Mask<Doubles> is_whole(Values x) {
+  return hn::And(hn::Eq(hn::Trunc(x), x), hn::Lt(hn::Abs(x), hn::Set(doubles, 9007199254740992.0)));
+}
+template <>
+HWY_INLINE Values apply<Code::remainder>(Values a, Values b, Values) {
+  const Values zero = hn::Zero(doubles), size = hn::Abs(a), divisor = hn::Abs(b);
+  Values rest = hn::Sub(size, hn::Mul(hn::Floor(hn::Div(size, divisor)), divisor));
+  rest = hn::IfThenElse(hn::Lt(rest, zero), hn::Add(rest, divisor), rest);
+  const hn::Mask<Doubles> other = hn::And(hn::Lt(a, zero), hn::Gt(rest, zero));
+  rest = hn::IfThenElse(other, hn::Sub(divisor, rest), rest);
+  const hn::Mask<Doubles> plain = hn::And(hn::And(is_whole(a), is_whole(b)), hn::Gt(divisor, zero));
+  const hn::Mask<Doubles> unknown = hn::Or(is_nan(a), is_nan(b));
+  if (hn::AllTrue(doubles, hn::Or(plain, unknown))) return hn::IfThenElse(unknown, hn::Add(a, b), rest);
+  HWY_ALIGN double x[hn::MaxLanes(doubles)], y[hn::MaxLanes(doubles)], out[hn::MaxLanes(doubles)];
+  hn::Store(a, doubles, x);
+  hn::Store(b, doubles, y);
+  for (std::size_t i = 0; i < hn::Lanes(doubles); ++i) out[i] = formula::remainder(x[i], y[i]);
+  return hn::Load(doubles, out);
+}
+
 /// Columns where `shape` has a bit: 4 for a, 2 for b, 1 for c.
 template <Code code, std::size_t shape>
 void column(const double* HWY_RESTRICT a, const double* HWY_RESTRICT b, const double* HWY_RESTRICT c,
@@ -67,12 +90,11 @@ HWY_AFTER_NAMESPACE();
 
 namespace kscout::expr {
 
-/// Constants and inputs have no operation; remainders and logarithms go value by value.
+/// Constants and inputs have no operation; logarithms go value by value.
 template <std::size_t... codes>
 constexpr ColumnOperations vector_columns(std::index_sequence<codes...>) {
   return {(static_cast<Code>(codes) == Code::constant || static_cast<Code>(codes) == Code::input ||
-                   static_cast<Code>(codes) == Code::remainder || static_cast<Code>(codes) == Code::log2 ||
-                   static_cast<Code>(codes) == Code::ln
+                   static_cast<Code>(codes) == Code::log2 || static_cast<Code>(codes) == Code::ln
                ? std::array<ColumnOperation, 8>{}
                : HWY_NAMESPACE::shapes<static_cast<Code>(codes)>())...};
 }

@@ -1,11 +1,16 @@
 #include "expr/expr.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
 #include <kscout/error.h>
+
+#include "expr/column_kernels.h"
+#include "expr/operations.h"
 
 namespace kscout::expr {
 namespace {
@@ -271,6 +276,32 @@ TEST(Expr, ColumnsAndStridesMix) {
   EXPECT_THROW(program.evaluate(inputs.columns(), 300, std::span(out).first(8), scratch), Error);
   EXPECT_THROW(inputs.set("t", make_gemm(1, 1, 1)), Error);
   EXPECT_THROW(inputs.set("z", make_gemm(1, 1, 1)), Error);
+}
+
+TEST(Expr, RemaindersOfColumnsHaveTheBitsOfOne) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  constexpr double kValues[] = {
+      0,    -0.0,     1,     -1,     2,          3,    -3,   7,    8,          0.5,        -7.5,
+      2.5,  1e-300,   1e300, 0x1p53, 0x1p53 - 1, 1e15, 3e15, 7e14, 1 - 0x1p53, 0x1p52 + 1, 9007199254740881,
+      kNan, kInfinite};
+  constexpr std::size_t kCount = std::size(kValues);
+  static_assert(kCount % kColumnLanes == 0);
+  alignas(64) double of[kCount], by[kCount], out[kCount];
+  std::ranges::copy(kValues, of);
+  const auto& tables = best_column_operations()[static_cast<std::size_t>(Code::remainder)];
+  for (const double divisor : kValues) {
+    std::ranges::fill(by, divisor);
+    tables[6](of, by, by, out, kCount);  // two columns
+    for (std::size_t i = 0; i < kCount; ++i) {
+      const double one = formula::remainder(of[i], divisor);
+      if (one != one) {
+        EXPECT_TRUE(out[i] != out[i]) << of[i] << " % " << divisor;
+      } else {
+        EXPECT_EQ(std::bit_cast<std::uint64_t>(out[i]), std::bit_cast<std::uint64_t>(one))
+            << of[i] << " % " << divisor << " is " << one << ", in columns " << out[i];
+      }
+    }
+  }
 }
 
 }  // namespace
