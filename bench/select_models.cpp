@@ -175,8 +175,8 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   // Measurements as random as these teach a shortlist too little to be kept; a choice costs as much with it.
   if (!result.model.data().shortlist) {
     ModelData data = result.model.data();
-    data.shortlist =
-        train_shortlist(result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
+    data.shortlist = train_shortlist(
+        result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
     result.model = Model(std::move(data));
   }
   write_model_folder(model, result, {});

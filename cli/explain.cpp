@@ -40,7 +40,7 @@ struct Report {
   ChoiceSource source = ChoiceSource::fallback;
   double confidence = Choice::unknown;  ///< of the first
   ThreadLimit limit = {};
-  std::size_t over_limit = 0;   ///< configs of the family that need more threads
+  std::size_t over_limit = 0;  ///< configs of the family that need more threads
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};

@@ -1,5 +1,6 @@
 // What every exported header computes with besides formulas (src/expr/formula-inl.h) and the walk of trees
-// (src/forest/trees-inl.h). This text is pasted into the header's namespace, which is C++17 without any dependency.
+// (src/forest/trees-inl.h). This text is pasted into the header's namespace, which is C++17 without any
+// dependency.
 
 inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 inline constexpr double infinity = std::numeric_limits<double>::infinity();

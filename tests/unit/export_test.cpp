@@ -24,6 +24,7 @@
 
 namespace exported {
 #include "forest/trees-inl.h"
+// uses the walk of trees
 #include "export/runtime-inl.h"
 #include "expr/formula-inl.h"
 }  // namespace exported
