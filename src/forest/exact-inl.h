@@ -46,11 +46,11 @@ KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
   }
 }
 
-/// The leaves that the rows reach in `trees` narrow trees of `count` nodes each, one tree after another.
+/// The leaves that the rows reach in `trees` trees of `count` nodes each, one tree after another.
 template <std::size_t trees>
-KSCOUT_EXACT_TARGET void find_leaves(const ExactForest::Node* nodes, std::size_t count,
-                                     const ExactForest::Ranks* ranks,
-                                     std::uint8_t (*leaves)[kBlock]) noexcept {
+KSCOUT_EXACT_TARGET inline void find_leaves_of(const ExactForest::Node* nodes, std::size_t count,
+                                               const ExactForest::Ranks* ranks,
+                                               ExactForest::Leaves* leaves) noexcept {
   const Bytes none = {};
   Bytes leaf[trees][kVectors] = {};
   for (std::size_t node = 0; node < count; ++node) {
@@ -70,7 +70,24 @@ KSCOUT_EXACT_TARGET void find_leaves(const ExactForest::Node* nodes, std::size_t
   std::memcpy(leaves, leaf, sizeof leaf);
 }
 
-constexpr ExactKernels kKernels = {rank_rows, find_leaves<1>, find_leaves<2>};
+/// The leaves that the rows reach in each narrow tree.
+KSCOUT_EXACT_TARGET void find_leaves(std::span<const ExactForest::Tree> trees, const ExactForest::Node* nodes,
+                                     const ExactForest::Ranks* ranks, ExactForest::Leaves* leaves) noexcept {
+  for (std::size_t t = 0; t < trees.size(); ++t) {
+    const std::size_t count = trees[t].nodes;
+    if (trees[t].wide) continue;
+    // Two trees at once: each node of a tree waits for the one before.
+    if (t + 1 < trees.size() && trees[t + 1].nodes == count && !trees[t + 1].wide) {
+      find_leaves_of<2>(nodes, count, ranks, leaves + t++);
+      nodes += count;
+    } else {
+      find_leaves_of<1>(nodes, count, ranks, leaves + t);
+    }
+    nodes += count;
+  }
+}
+
+constexpr ExactKernels kKernels = {rank_rows, find_leaves};
 
 }  // namespace
 }  // namespace KSCOUT_EXACT_SET

@@ -14,11 +14,8 @@ namespace kscout {
 struct ExactKernels {
   void (*rank_rows)(const double* values, std::uint8_t decision, std::span<const double> thresholds,
                     ExactForest::Ranks& ranks) noexcept;
-  void (*find_leaves)(const ExactForest::Node* nodes, std::size_t count, const ExactForest::Ranks* ranks,
-                      std::uint8_t (*leaves)[ExactForest::block]) noexcept;
-  void (*find_leaves_of_two)(const ExactForest::Node* nodes, std::size_t count,
-                             const ExactForest::Ranks* ranks,
-                             std::uint8_t (*leaves)[ExactForest::block]) noexcept;
+  void (*find_leaves)(std::span<const ExactForest::Tree> trees, const ExactForest::Node* nodes,
+                      const ExactForest::Ranks* ranks, ExactForest::Leaves* leaves) noexcept;
 };
 
 #define KSCOUT_EXACT_SET exact_plain
@@ -208,45 +205,43 @@ void ExactForest::rank_values(std::span<const double* const> values, std::span<c
   }
 }
 
+std::size_t ExactForest::wide_leaf(const WideNode* nodes, std::size_t count, const Ranks* ranks,
+                                   std::size_t row) noexcept {
+  std::size_t before = 0;  // leaves to the left
+  for (std::size_t below = count, at = 0; below > 0;) {
+    const bool right = ranks[nodes[at].column][row] > nodes[at].position;
+    const std::size_t step = nodes[at].step;
+    below = right ? below - step : step - 1;
+    before += right ? step : 0;
+    at += right ? step : 1;
+  }
+  return before;
+}
+
 void ExactForest::scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
                          std::span<double> out, Scratch& scratch) const noexcept {
   rank_values(values, rows, scratch);
   const Ranks* const ranks = &scratch.lines_.data()->ranks;
-  const Node* node = nodes_.data();
+  Leaves* const reached = &scratch.reached_.data()->leaves;
+  kernels_->find_leaves(trees_, nodes_.data(), ranks, reached);
+  std::array<double, block> sums{};
   const WideNode* wide = wide_nodes_.data();
   const double* leaf = leaves_.data();
-  std::array<double, block> sums{};
-  std::uint8_t reached[2][block];
-  const Tree* const end = trees_.data() + trees_.size();
-  for (const Tree* tree = trees_.data(); tree != end; ++tree) {
-    const std::uint32_t count = tree->nodes;
-    if (tree->wide) {
-      for (std::size_t row = 0; row < out.size(); ++row) {
-        std::size_t before = 0;  // leaves to the left
-        for (std::size_t below = count, at = 0; below > 0;) {
-          const bool right = ranks[wide[at].column][row] > wide[at].position;
-          const std::size_t step = wide[at].step;
-          below = right ? below - step : step - 1;
-          before += right ? step : 0;
-          at += right ? step : 1;
-        }
-        sums[row] += leaf[before];
-      }
+  for (std::size_t t = 0; t < trees_.size(); ++t) {
+    const std::uint32_t count = trees_[t].nodes;
+    if (trees_[t].wide) {
+      for (std::size_t row = 0; row < out.size(); ++row)
+        sums[row] += leaf[wide_leaf(wide, count, ranks, row)];
       wide += count;
-    } else if (tree + 1 != end && tree[1].nodes == count && !tree[1].wide) {
-      // Two trees at once: each node of a tree waits for the one before.
-      kernels_->find_leaves_of_two(node, count, ranks, reached);
+    } else if (t + 1 < trees_.size() &&
+               !trees_[t + 1].wide) {  // two at once: fewer sums are read and written
       const double* const second = leaf + count + 1;
-      for (std::size_t row = 0; row < out.size(); ++row) {
-        sums[row] = sums[row] + leaf[reached[0][row]] + second[reached[1][row]];
-      }
-      node += 2 * count;
-      leaf = second;
-      ++tree;
+      for (std::size_t row = 0; row < out.size(); ++row)
+        sums[row] = sums[row] + leaf[reached[t][row]] + second[reached[t + 1][row]];
+      leaf = second + trees_[++t].nodes + 1;
+      continue;
     } else {
-      kernels_->find_leaves(node, count, ranks, reached);
-      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[reached[0][row]];
-      node += count;
+      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[reached[t][row]];
     }
     leaf += count + 1;
   }

@@ -30,6 +30,7 @@ class ExactForest {
  public:
   static constexpr std::size_t block = 32;  ///< most rows of a call
   using Ranks = std::int8_t[block];         ///< of one column: INT8_MIN + rank, by row
+  using Leaves = std::uint8_t[block];       ///< of one tree: counted from its first leaf, by row
 
   /// Where a feature's values come from.
   struct Feature {
@@ -45,14 +46,19 @@ class ExactForest {
   /// Memory of a call; for one ExactForest and one thread at a time.
   class Scratch {
    public:
-    explicit Scratch(const ExactForest& forest) : lines_(forest.columns_.size() + 1) {}
+    explicit Scratch(const ExactForest& forest)
+        : lines_(forest.columns_.size() + 1), reached_(forest.trees_.size()) {}
 
    private:
     friend class ExactForest;
     struct alignas(block) Line {
       Ranks ranks;
     };
-    std::vector<Line> lines_;  ///< by column, and one that is never read
+    struct alignas(block) Reached {
+      Leaves leaves;
+    };
+    std::vector<Line> lines_;       ///< by column, and one that is never read
+    std::vector<Reached> reached_;  ///< by narrow tree
   };
 
   /// Distinct pairs of a feature and its threshold or category set.
@@ -70,6 +76,10 @@ class ExactForest {
     std::uint8_t column, begin, step;
     std::int8_t position;  ///< INT8_MIN + position in the column: rows of greater rank go right
   };
+  struct Tree {
+    std::uint32_t nodes;
+    bool wide;
+  };
 
  private:
   /// Thresholds of one feature, ascending, at most 255; or one category set.
@@ -84,10 +94,6 @@ class ExactForest {
     std::uint32_t column, step;
     std::int8_t position;
   };
-  struct Tree {
-    std::uint32_t nodes;
-    bool wide;
-  };
   /// Where a node of the forest asks.
   struct Split {
     std::uint32_t column = 0;
@@ -101,6 +107,9 @@ class ExactForest {
   }
   std::int8_t rank(const Column& column, double value) const noexcept;
   void rank_rows(const Column& column, const double* values, Ranks& ranks) const noexcept;
+  /// The leaf that a row reaches in a wide tree.
+  static std::size_t wide_leaf(const WideNode* nodes, std::size_t count, const Ranks* ranks,
+                               std::size_t row) noexcept;
   void rank_fixed(std::span<const Feature> features);
   void rank_values(std::span<const double* const> values, std::span<const std::uint32_t> rows,
                    Scratch& scratch) const noexcept;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <unordered_map>
 
+#include "core/device_facts.h"
 #include "core/fail.h"
 
 namespace kscout {
@@ -127,33 +128,62 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 namespace {
 
-std::int16_t output_of(const Shortlist::Layer& layer, std::uint32_t output, const std::int16_t* inputs,
-                       int least) {
-  return shortlist_text::shortlist_output(inputs, static_cast<int>(layer.inputs),
-                                          layer.weights.data() + std::size_t{output} * layer.inputs,
-                                          layer.bias[output], layer.factor[output], least);
+constexpr int kLeast = -32766;  // of the last layer; outputs that are not there get one less
+
+/// to[i] = output `outputs[i]` of a layer.
+[[gnu::always_inline]] inline void run_layer(const Shortlist::Layer& layer,
+                                             std::span<const std::uint32_t> outputs,
+                                             const std::int16_t* inputs, int least, std::int16_t* to) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::uint32_t output = outputs[i];
+    to[i] = output == FamilyOutputs::none
+                ? static_cast<std::int16_t>(kLeast - 1)
+                : shortlist_text::shortlist_output(inputs, static_cast<int>(layer.inputs),
+                                                   layer.weights.data() + std::size_t{output} * layer.inputs,
+                                                   layer.bias[output], layer.factor[output], least);
+  }
 }
+
+using RunLayer = decltype(run_layer);
+void run_layer_plain(const Shortlist::Layer& layer, std::span<const std::uint32_t> outputs,
+                     const std::int16_t* inputs, int least, std::int16_t* to) {
+  run_layer(layer, outputs, inputs, least, to);
+}
+#if defined(__x86_64__)
+[[gnu::target("avx2"), gnu::flatten]] void run_layer_avx2(const Shortlist::Layer& layer,
+                                                          std::span<const std::uint32_t> outputs,
+                                                          const std::int16_t* inputs, int least,
+                                                          std::int16_t* to) {
+  run_layer(layer, outputs, inputs, least, to);
+}
+#endif
+
+RunLayer* best_run_layer() noexcept {
+#if defined(__x86_64__)
+  if (best_instruction_set() >= InstructionSet::avx2) return run_layer_avx2;
+#endif
+  return run_layer_plain;
+}
+
+constexpr auto kInOrder = [] {
+  std::array<std::uint32_t, Shortlist::most_inputs> order{};
+  for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
+  return order;
+}();
 
 }  // namespace
 
 std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem,
                              double cores, ShortlistScratch& scratch) {
-  constexpr int kLeast = -32766;
+  RunLayer* const run = best_run_layer();
   const auto& [first, second, last] = shortlist.layers;
   const ShortlistFeatures features = shortlist_features_of(problem, cores);
   scratch.totals.resize(outputs.of.size());
   shortlist_text::shortlist_inputs(features.data(), shortlist.mean.data(), shortlist.factor.data(),
                                    scratch.inputs.data());
-  for (std::uint32_t o = 0; o < first.outputs; ++o)
-    scratch.hidden[o] = output_of(first, o, scratch.inputs.data(), 0);
-  for (std::uint32_t o = 0; o < second.outputs; ++o)
-    scratch.inputs[o] = output_of(second, o, scratch.hidden.data(), 0);
-  for (std::size_t i = 0; i < outputs.of.size(); ++i) {
-    const std::uint32_t output = outputs.of[i];
-    scratch.totals[i] = output == FamilyOutputs::none
-                            ? static_cast<std::int16_t>(kLeast - 1)
-                            : output_of(last, output, scratch.inputs.data(), kLeast);
-  }
+  run(first, std::span(kInOrder).first(first.outputs), scratch.inputs.data(), 0, scratch.hidden.data());
+  run(second, std::span(kInOrder).first(second.outputs), scratch.hidden.data(), 0, scratch.inputs.data());
+  run(last, outputs.of, scratch.inputs.data(), kLeast, scratch.totals.data());
   return scratch.totals;
 }
 

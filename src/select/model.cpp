@@ -1,6 +1,7 @@
 #include "select/model.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -254,10 +255,23 @@ std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
   // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
   constexpr std::size_t kAsked = 2 * kShortlisted;
   const std::size_t asked = cut(ratings, scratch.serves, family.always(), kAsked, scratch.kept);
-  if (family.serving_of(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
-      asked == kAsked)
+  const auto likely = marked(scratch.kept, scratch.able);
+  const std::size_t able = family.serving_of(problem, likely, scratch);
+  if (able < kShortlisted && asked == kAsked) {
     family.serving(problem, allowed, scratch);
-  return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
+    return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
+  }
+  // The same cut of `likely` alone.
+  std::array<std::int16_t, kAsked> rating;
+  std::array<std::uint8_t, kAsked> always, kept;
+  for (std::size_t i = 0; i < likely.size(); ++i) {
+    rating[i] = ratings[likely[i]];
+    always[i] = family.always()[likely[i]];
+  }
+  const std::size_t count = cut(std::span(rating).first(likely.size()), scratch.answers, always, kShortlisted,
+                                std::span(kept).first(likely.size()));
+  for (std::size_t i = 0; i < likely.size(); ++i) scratch.kept[likely[i]] = kept[i];
+  return count;
 }
 
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
