@@ -12,7 +12,7 @@ namespace kscout {
 
 namespace {
 
-constexpr int kMostRounds = 400, kCheckEvery = 10;
+constexpr int kMostRounds = 150, kCheckEvery = 10;  // each choice walks all of them
 
 struct Fold {
   std::vector<std::int32_t> train, validation;
@@ -90,7 +90,7 @@ BestTflops train_best_tflops(const TrainingSet& set, const Schema& schema,
     labels.push_back(static_cast<float>(std::log(set.best_tflops[p])));
   }
   const std::string parameters = fmt::format(
-      "objective=regression num_leaves=8 learning_rate=0.08 min_data_in_leaf=3 lambda_l2=1 seed={} "
+      "objective=regression num_leaves=15 learning_rate=0.15 min_data_in_leaf=3 lambda_l2=1 seed={} "
       "num_threads={} "
       "deterministic=true force_row_wise=true feature_pre_filter=false metric=none verbosity=-1",
       seed % (1U << 31), threads);

@@ -15,7 +15,7 @@ namespace kscout {
 
 namespace {
 
-constexpr std::size_t kHidden = 128;
+constexpr std::size_t kHidden = 64;
 /// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
 /// kShortlisted of most problems.
 constexpr std::size_t kMostOutputs = 800;

@@ -7,7 +7,7 @@
 ///
 /// What is learned: the probability of each config under a softmax of the measured efficiencies with
 /// temperature 0.05, so that configs within a few per cent of the best share it. One network serves all
-/// families of a model. Method: a perceptron with two hidden layers of 128, AdamW (Loshchilov and Hutter,
+/// families of a model. Method: a perceptron with two hidden layers of 64, AdamW (Loshchilov and Hutter,
 /// ICLR 2019) with a cosine schedule; then weights are rounded to 8 bits, each row of a hidden layer in its
 /// own unit.
 #include <cstdint>
