@@ -112,10 +112,10 @@ Family family_for(const GemmProblem& problem, const Options& options) {
 }
 
 void add_configs(GemmTimer& timer, const Family& family) {
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, timer.problem(), serves);
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, timer.problem(), applicable);
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (serves[i]) timer.add(family.configs[i], family.name(i));
+    if (applicable[i]) timer.add(family.configs[i], family.name(i));
   }
 }
 

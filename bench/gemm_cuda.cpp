@@ -90,16 +90,16 @@ class CutlassRival {
 
   /// What its suggestions come to, the first one's first, each once; `exact`: the first is here as it is.
   std::vector<KernelConfig> suggestions(const GemmProblem& problem, bool& exact) {
-    std::vector<KernelConfig> serving;
+    std::vector<KernelConfig> applicable;
     for (const KernelConfig& config : existing_) {
-      if (cuda_backend().refusal(problem, config).empty()) serving.push_back(config);
+      if (cuda_backend().refusal(problem, config).empty()) applicable.push_back(config);
     }
     std::vector<KernelConfig> found;
     for (const SuggestedKernel& kernel : library_->suggest(problem, kSuggestions)) {
-      const Matched matched = nearest(kernel, serving);
+      const Matched matched = nearest(kernel, applicable);
       if (found.empty()) exact = matched.exact;
       for (const std::size_t at : matched.configs) {
-        if (std::ranges::find(found, serving[at]) == found.end()) found.push_back(serving[at]);
+        if (std::ranges::find(found, applicable[at]) == found.end()) found.push_back(applicable[at]);
       }
     }
     return found;

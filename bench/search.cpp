@@ -161,7 +161,7 @@ class TableReplay {
   }
 
   void replay(const Problem& problem, const std::vector<CountedRow>& rows, const Measurement& oracle) {
-    const SearchSpace space(servable_configs(family_of(signature_of(problem)), problem));
+    const SearchSpace space(applicable_table(family_of(signature_of(problem)), problem));
     std::size_t known = 0;
     Replay timer(measured(space.configs(), rows, known));
     if (!training_ && static_cast<double>(known) < kComplete * static_cast<double>(space.size())) return;

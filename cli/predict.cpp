@@ -56,20 +56,20 @@ class Predictions {
                        number(100 * choice.confidence, 3), text(word(choice.source)), text("")});
     }
   }
-  void add_unserved(const Problem& problem, std::string_view reason) {
+  void add_uncovered(const Problem& problem, std::string_view reason) {
     const Cell none = number(Choice::unknown);
     rows_.push_back(
         {text(print(problem)), none, text(""), none, none, none, none, none, text("none"), text(reason)});
-    ++unserved_;
+    ++uncovered_;
   }
-  std::size_t unserved() const noexcept { return unserved_; }
+  std::size_t uncovered() const noexcept { return uncovered_; }
 
   /// People see the column `reason` when it holds something; programs, whenever it may.
   void print_as(Format format, bool list) {
     std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
                                         "tflops",  "gb_s",  "margin_percent", "confidence_percent",
                                         "source",  "reason"};
-    const bool with_reason = unserved_ > 0 || (list && format != Format::text);
+    const bool with_reason = uncovered_ > 0 || (list && format != Format::text);
     if (!with_reason) columns.pop_back();
     Table table(std::move(columns));
     for (auto& cells : rows_) {
@@ -81,7 +81,7 @@ class Predictions {
 
  private:
   std::vector<std::vector<Cell>> rows_;
-  std::size_t unserved_ = 0;
+  std::size_t uncovered_ = 0;
 };
 
 void explain_problem(const PredictOptions& options, ReadTruth read) {
@@ -138,13 +138,13 @@ void predict(const PredictOptions& options) {
       predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
     } catch (const Error& error) {
       if (options.file.empty() || error.code() != Errc::unsupported) throw;
-      predictions.add_unserved(problem, error.what());  // the other problems of the list have their rows
+      predictions.add_uncovered(problem, error.what());  // the other problems of the list have their rows
     }
   }
   predictions.print_as(options.format, !options.file.empty());
   if (options.format == Format::text) print_models(selectors);
-  if (predictions.unserved() > 0) {
-    fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.unserved(),
+  if (predictions.uncovered() > 0) {
+    fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.uncovered(),
          problems.size());
   }
 }

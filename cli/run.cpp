@@ -425,7 +425,7 @@ void run_verb(const RunOptions& options) {
       run_problem(options, problems[i], registry, names, report.all().front(), table, troubles);
     } catch (const Error& error) {
       if (!list || error.code() != Errc::unsupported) throw;
-      table.add_unserved(problems[i], error.what(), options.format);
+      table.add_uncovered(problems[i], error.what(), options.format);
     }
   }
   if (options.format != Format::text) {
@@ -436,8 +436,8 @@ void run_verb(const RunOptions& options) {
   }
   if (!troubles.failure.empty()) fail(Errc::device_failure, "{}", troubles.failure);
   if (troubles.wrong) throw CheckFailed{};
-  if (table.unserved() > 0)
-    fail(Errc::unsupported, "nothing can run {} of {} problems", table.unserved(), problems.size());
+  if (table.uncovered() > 0)
+    fail(Errc::unsupported, "nothing can run {} of {} problems", table.uncovered(), problems.size());
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ void search_by_model(const SearchVerb& options, const Problem& problem) {
                  .device = options.device.empty() ? model.device() : find_device(options.device),
                  .rules = rules,
                  .filter = options.filter});
-  const SearchSpace space(servable_configs(family, problem));
+  const SearchSpace space(applicable_table(family, problem));
   const SearchResult found = Searcher(options.seed)
                                  .search(space, model_objective(model, problem, space),
                                          {.strategy = options.strategy,
@@ -154,7 +154,7 @@ Family measured_family(const SearchVerb& options, const Problem& problem, Backen
 
 /// Those that can run here: no evaluation is spent on a kernel whose library or instruction set is missing.
 ConfigTable runnable_configs(const Family& family, const Problem& problem, Backend& backend) {
-  const ConfigTable configs = servable_configs(family, problem);
+  const ConfigTable configs = applicable_table(family, problem);
   ConfigTable runnable(configs.space());
   std::string refusal;
   for (std::size_t i = 0; i < configs.size(); ++i) {

@@ -48,7 +48,7 @@ struct ConvSolution {
 /// Who answers when no model does.
 enum class Fallback : std::uint8_t {
   analytic,    ///< the least analytic cost: nothing runs
-  exhaustive,  ///< every config that serves is verified and timed on operands of its own, once per problem
+  exhaustive,  ///< every applicable config is verified and timed on operands of its own, once per problem
                ///< and file of decisions
 };
 template <>

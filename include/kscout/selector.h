@@ -74,7 +74,7 @@ enum class SelectStatus : std::uint8_t {
   ok,
   bad_problem,  ///< check(problem) refuses it
   bad_order,    ///< the model was not trained for this By
-  unserved,     ///< no config can take the problem
+  no_config,    ///< no config can take the problem
   failed,       ///< no memory to make the family of a new signature ready
 };
 

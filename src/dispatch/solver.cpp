@@ -155,19 +155,20 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
   return std::nullopt;
 }
 
-std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, const MemorySpace& space, bool serving,
-                                                std::span<const Refused> refused, std::string& why) {
+std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, const MemorySpace& space,
+                                                bool applicable_only, std::span<const Refused> refused,
+                                                std::string& why) {
   std::optional<Offer> best;
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
-    if (serving && !serves(*backend, problem)) continue;
+    if (applicable_only && !has_applicable(*backend, problem)) continue;
     const auto choice = offer_of(*backend, problem, refused, why);
     if (choice && (!best || is_better(*choice, best->choice))) best = Offer{*choice, backend.get()};
   }
   return best;
 }
 
-bool Solver::serves(Backend& backend, ProblemRef problem) {
+bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   const Signature signature = signature_of(problem);
   auto found = std::ranges::find_if(
       asked_, [&](const Asked& one) { return one.backend == &backend && one.signature == signature; });
@@ -176,17 +177,17 @@ bool Solver::serves(Backend& backend, ProblemRef problem) {
     found = asked_.end() - 1;
     try {
       const auto family = families_->of(backend, signature);
-      found->rules =
-          std::make_unique<ServeRules>(family->serves, family->configs, family->traits, family->device);
+      found->rules = std::make_unique<ApplicabilityRules>(family->applicability, family->configs,
+                                                          family->traits, family->device);
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
   }
   if (!found->rules) return false;
   std::vector<std::uint8_t> answers(found->rules->configs());
-  ServeRules::Scratch scratch;
-  found->rules->ask(problem, answers, scratch);
-  return std::ranges::any_of(answers, [](std::uint8_t serves) { return serves != 0; });
+  ApplicabilityRules::Scratch scratch;
+  found->rules->evaluate(problem, answers, scratch);
+  return std::ranges::any_of(answers, [](std::uint8_t applicable) { return applicable != 0; });
 }
 
 std::optional<Solution> Solver::measured(const Form& form, const MemorySpace& space) {

@@ -140,9 +140,9 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
-    const bool served = model.family(signature_of(problem)) != nullptr;
-    result.without_family += !served;
-    return served;
+    const bool has_family = model.family(signature_of(problem)) != nullptr;
+    result.without_family += !has_family;
+    return has_family;
   });
   if (judged.problems.empty()) {
     fail(Errc::invalid_argument,

@@ -271,7 +271,7 @@ class HeaderWriter {
     const auto& all = model_.data().families;
     for (std::size_t position = 0; position < all.size(); ++position) {
       const Family& family = all[position];
-      const ServeRules rules(family.serves, family.configs, family.traits, family.device);
+      const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
       const Translation asked(rules.program(), first_formulas(rules.program().size()), family.device, op());
       most_problem_values = std::max(most_problem_values, asked.problem_values());
       const std::string names = pool.add("names", [&](const auto& name) { return names_text(name, family); });
@@ -290,7 +290,7 @@ class HeaderWriter {
       });
       const std::string outputs = outputs_text(pool, family);
       most_configs = std::max(most_configs, family.configs.size());
-      const std::string serves =
+      const std::string applicable =
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
@@ -300,7 +300,7 @@ class HeaderWriter {
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
           word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, outputs, always,
           cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
-          rule_values, asked.config_values(), serves, serves);
+          rule_values, asked.config_values(), applicable, applicable);
     }
     const ConfigSpace& space = model_.data().families.front().configs.space();
     std::vector<std::string> axes;
@@ -370,7 +370,7 @@ class HeaderWriter {
   /// The rules with their names and reasons, and a function that asks all of them.
   static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
     std::string out = "\n// A config can take a problem when all of these hold:\n";
-    for (const Rule& rule : family.serves) {
+    for (const Rule& rule : family.applicability) {
       out += fmt::format("//   {}: {}\n", one_line(rule.name), one_line(rule.because));
     }
     out += asked.code(name);
@@ -379,7 +379,7 @@ class HeaderWriter {
                "inline bool {0}_serve(const double* q, const double* t) {{\n  double holds[{1}] = {{}};\n"
                "  {0}(q, t, holds);\n  for (int i = 0; i < {2}; ++i) {{\n"
                "    if (!formula::is_true(holds[i])) return false;\n  }}\n  return true;\n}}\n\n",
-               name, std::max<std::size_t>(family.serves.size(), 1), family.serves.size());
+               name, std::max<std::size_t>(family.applicability.size(), 1), family.applicability.size());
   }
 
   /// Fit for a comment: one line that does not end in a backslash.

@@ -78,15 +78,15 @@ Family enumerate(const FamilyRequest& asked, EnumerationReport* report) {
                 .rules = asked.rules,
                 .configs = enumerate_configs(file, request, &counts),
                 .traits = {},
-                .serves = {},
+                .applicability = {},
                 .default_config = 0};
   if (family.configs.empty()) fail_empty(file, request, counts);
   family.traits.reserve(family.configs.size());
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     family.traits.push_back(by.traits(request.signature, family.configs[i], request.device));
   }
-  std::ranges::copy_if(file.rules, std::back_inserter(family.serves),
-                       [](const Rule& rule) { return rule.kind == RuleKind::serves; });
+  std::ranges::copy_if(file.rules, std::back_inserter(family.applicability),
+                       [](const Rule& rule) { return rule.kind == RuleKind::applicability; });
   family.default_config = default_position(file, request, family.configs);
   return family;
 }
@@ -105,10 +105,11 @@ std::vector<Rule> why_not(const FamilyRequest& asked, const KernelConfig& config
   return why_not_in(*source.file, request, own.value_or(config));
 }
 
-void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves) {
-  serves.assign(family.configs.size(), 1);
-  ServeRules::Scratch scratch;
-  ServeRules(family.serves, family.configs, family.traits, family.device).ask(problem, serves, scratch);
+void applicable_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& applicable) {
+  applicable.assign(family.configs.size(), 1);
+  ApplicabilityRules::Scratch scratch;
+  ApplicabilityRules(family.applicability, family.configs, family.traits, family.device)
+      .evaluate(problem, applicable, scratch);
 }
 
 // ---- The embedded family files, each read once, and what is looked up in one.
@@ -147,7 +148,7 @@ static ForkMutex reading_family_files(ForkLevel::files);
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
   const ConfigSpace& space = provider(provider_name).space(op);
   const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
-  const std::vector<Rule> of_members = members_serve_rules(provider_name, op);  // reads files itself
+  const std::vector<Rule> of_members = members_applicability_rules(provider_name, op);  // reads files itself
   const std::lock_guard lock(reading_family_files);
   static std::map<const ConfigSpace*, FamilyFile> files;
   const auto known = files.find(&space);
@@ -328,12 +329,12 @@ WhyNot why_not_members(std::string_view list, const FamilyFile& file, const Fami
   return answer;
 }
 
-std::vector<Rule> members_serve_rules(std::string_view provider, Op op) {
+std::vector<Rule> members_applicability_rules(std::string_view provider, Op op) {
   std::vector<Rule> rules;
   if (provider != nvidia_provider().name()) return rules;
   for (const std::string_view member : nvidia_members()) {
     for (Rule rule : family_file(member, op).rules) {
-      if (rule.kind != RuleKind::serves) continue;
+      if (rule.kind != RuleKind::applicability) continue;
       rule.name = fmt::format("{}-{}", member, rule.name);
       rule.admits = fmt::format("c.by != '{}' or ({})", member, rule.admits);
       rules.push_back(std::move(rule));

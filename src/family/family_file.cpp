@@ -42,7 +42,7 @@ class Reader : private TomlReader {
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
     read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
-    problem_scope_ = family_scope(space_, {}, true);  // a model keeps serves rules without this file
+    problem_scope_ = family_scope(space_, {}, true);  // a model keeps applicability rules without this file
     check_formulas();
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
@@ -179,7 +179,8 @@ class Reader : private TomlReader {
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
     const std::string& kind = required_text(table, "kind", what);
-    const auto position = find_word(kind, EnumWords<RuleKind>::words);
+    // Family files of before call applicability rules by their old kind.
+    const auto position = find_word(kind == "serves" ? "applicability" : kind, EnumWords<RuleKind>::words);
     if (!position) {
       complain(*table.get("kind"), unknown_name_message("rule kind", kind, EnumWords<RuleKind>::words));
     }
@@ -187,16 +188,16 @@ class Reader : private TomlReader {
     rule.admits = required_text(table, "admits", what);
     rule.because = required_text(table, "because", what);
     rule.suggested = flag(table, "suggested");
-    if (rule.suggested && rule.kind != RuleKind::serves) {
-      complain(
-          *table.get("suggested"),
-          fmt::format("{} is of kind {}; only serves rules are asked of what a library names", what, kind));
+    if (rule.suggested && rule.kind != RuleKind::applicability) {
+      complain(*table.get("suggested"),
+               fmt::format("{} is of kind {}; only applicability rules are asked of what a library names",
+                           what, kind));
     }
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
     }
     compile(*table.get("admits"), {rule.name, rule.admits},
-            rule.kind == RuleKind::serves ? problem_scope_ : scope_);
+            rule.kind == RuleKind::applicability ? problem_scope_ : scope_);
     family_.rules.push_back(std::move(rule));
   }
 

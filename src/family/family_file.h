@@ -83,7 +83,7 @@ struct FamilyFile {
 };
 
 /// What formulas of a family may use: c. (axes), d. (device), s. (signature) and `formulas`; `for_problems`
-/// adds p. (problem) and t. (traits), which only `serves` rules see.
+/// adds p. (problem) and t. (traits), which only `applicability` rules see.
 expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula> formulas,
                          bool for_problems);
 
@@ -179,9 +179,9 @@ ConfigTable members_of(std::string_view list, const FamilyFile& file, const Sign
 WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
                        const KernelConfig& config);
 
-/// The members' `serves` rules, each asked of the configs of its member; none when the provider is not a
+/// The members' applicability rules, each asked of the configs of its member; none when the provider is not a
 /// joint one.
-std::vector<Rule> members_serve_rules(std::string_view provider, Op op);
+std::vector<Rule> members_applicability_rules(std::string_view provider, Op op);
 
 /// Rule set of measurements whose configs come from no rules (imports, kernel libraries, CK Tile's
 /// benchmarks): a model of them chooses among what was measured.

@@ -103,7 +103,7 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
                                                const ConfigTable& configs) {
   std::vector<Rule> rules;
   for (const Rule& rule : file.rules) {
-    if (rule.kind != RuleKind::serves) rules.push_back(rule);
+    if (rule.kind != RuleKind::applicability) rules.push_back(rule);
   }
   std::vector<std::string> refusals(configs.size());
   if (rules.empty()) return refusals;

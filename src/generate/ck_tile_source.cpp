@@ -241,7 +241,7 @@ const Emitter& ck_tile_emitter() {
       .compiler = "hipcc",
       .shared = kShared,
       .most_in_unit = 1,
-      .states_serves = false,
+      .states_applicability = false,
       .kernel_name = kernel_name,
       .group = kernel_name,
       .extension = "cpp",

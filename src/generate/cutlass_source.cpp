@@ -139,7 +139,7 @@ const Emitter& cutlass_emitter() {
                                .compiler = "nvcc",
                                .shared = kShared,
                                .most_in_unit = 8,
-                               .states_serves = true,
+                               .states_applicability = true,
                                .kernel_name = kernel_name,
                                .group = group,
                                .extension = "cu",

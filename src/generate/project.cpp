@@ -317,9 +317,9 @@ Project read_project(const fs::path& folder) {
 namespace {
 
 /// The family's rules about problems, so that who has the index alone can tell what a kernel takes.
-void add_serves(Json& to, const std::string& provider_name) {
+void add_applicability(Json& to, const std::string& provider_name) {
   for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
-    if (rule.kind == RuleKind::serves)
+    if (rule.kind == RuleKind::applicability)
       to.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
   }
 }
@@ -340,7 +340,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
   json["backend"] = emitter.backend;
   json["device"] = project.device;
   json["serves"] = Json::array();
-  if (emitter.states_serves) add_serves(json["serves"], project.provider);
+  if (emitter.states_applicability) add_applicability(json["serves"], project.provider);
   json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : kernels) {
     Json& one = json["kernels"].emplace_back();

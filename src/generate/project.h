@@ -41,7 +41,7 @@ struct Emitter {
   std::span<const std::pair<std::string_view, std::string_view>> shared;
   std::size_t most_in_unit;  ///< kernels that share a source, at most, by their group
   /// The rules about problems go into the library's index.
-  bool states_serves;
+  bool states_applicability;
 
   /// What a kernel is called in its library; configs that differ in launch axes may share one.
   std::string (*kernel_name)(const NamedConfig& kernel);

@@ -89,15 +89,15 @@ SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objecti
   return {best_of(std::move(members), request.top), tally.evaluations()};
 }
 
-ConfigTable servable_configs(const Family& family, ProblemRef problem) {
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, problem, serves);
+ConfigTable applicable_table(const Family& family, ProblemRef problem) {
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
   ConfigTable configs(family.configs.space());
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i] != 0) configs.push_back(family.configs[i]);
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i] != 0) configs.push_back(family.configs[i]);
   }
   if (configs.empty()) {
-    fail(Errc::unsupported, "none of the {} configs of rule set '{}' can take {}", serves.size(),
+    fail(Errc::unsupported, "none of the {} configs of rule set '{}' can take {}", applicable.size(),
          family.rules, print(problem));
   }
   return configs;

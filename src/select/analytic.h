@@ -54,7 +54,7 @@ class Analytic {
   /// Made on first use, then kept; later calls take no lock. Throws only when memory runs out.
   const Entry& entry(const Signature& signature) const;
 
-  /// Fills `best` with the configs of least cost that serve and are allowed, those of unknown cost last; when
+  /// Fills `best` with the applicable, allowed configs of least cost, those of unknown cost last; when
   /// all are unknown, the default config and then family order. `source` says which of the two it was. How
   /// many. The entry is ready.
   std::size_t rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best, AskScratch& scratch,

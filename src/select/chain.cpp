@@ -118,7 +118,7 @@ void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
 const ReadyFamily* Chain::forced(ProblemRef problem, AskScratch& scratch) const {
   for (const auto& forced : forced_) {
     if (!same_but_accumulate(forced->family.signature, signature_of(problem))) continue;
-    if (forced->ready->serving(problem, {}, scratch)[0] != 0) return &*forced->ready;
+    if (forced->ready->applicable(problem, {}, scratch)[0] != 0) return &*forced->ready;
   }
   return nullptr;
 }
@@ -175,7 +175,7 @@ SelectStatus Chain::try_rank(ProblemRef problem, By by, std::span<Choice> best, 
   // passed over when the ranking comes to them.
   auto opinion = ask_model(problem, by, best.size() + 1, scratch);
   if (!opinion) opinion = ask_analytic(problem, best.size() + 1, scratch);
-  if (!opinion && heads == 0) return SelectStatus::unserved;
+  if (!opinion && heads == 0) return SelectStatus::no_config;
   const auto ranked = opinion ? opinion->ranked : std::span<Ranked>();
   std::size_t filled = heads;
   for (std::size_t i = 0; i < ranked.size() && filled < best.size(); ++i) {

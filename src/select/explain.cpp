@@ -14,10 +14,10 @@ namespace {
 
 std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, ProblemRef problem) {
   Family asked = family;
-  asked.serves = {rule};
-  std::vector<std::uint8_t> serves;
-  serving_configs(asked, problem, serves);
-  return serves;
+  asked.applicability = {rule};
+  std::vector<std::uint8_t> applicable;
+  applicable_configs(asked, problem, applicable);
+  return applicable;
 }
 
 std::optional<std::size_t> position_of(const Family& family, const KernelConfig& config) {
@@ -96,9 +96,9 @@ std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const Expla
 
 std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem) {
   std::vector<Exclusion> result;
-  for (const Rule& rule : family.serves) {
-    const auto serves = admitted_by(rule, family, problem);
-    const auto refused = static_cast<std::size_t>(std::ranges::count(serves, 0));
+  for (const Rule& rule : family.applicability) {
+    const auto applicable = admitted_by(rule, family, problem);
+    const auto refused = static_cast<std::size_t>(std::ranges::count(applicable, 0));
     if (refused > 0) result.push_back({rule, refused});
   }
   return result;
@@ -115,7 +115,7 @@ std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const 
                    config);
   }
   std::vector<Rule> against;
-  for (const Rule& rule : family.serves) {
+  for (const Rule& rule : family.applicability) {
     if (admitted_by(rule, family, problem)[*position] == 0) against.push_back(rule);
   }
   return against;

@@ -54,8 +54,8 @@ struct Exclusion {
 /// Rules that keep at least one config from the problem, in the family's order.
 std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem);
 
-/// Why a config is not in the ranking: serve rules that keep it from the problem, or, for one outside the
-/// family, the legal and worth rules that keep it out; empty when nothing does.
+/// Why a config is not in the ranking: applicability rules that keep it from the problem, or, for one outside
+/// the family, the legal and worth rules that keep it out; empty when nothing does.
 std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const KernelConfig& config);
 
 }  // namespace kscout

@@ -18,12 +18,12 @@ namespace kscout {
 
 namespace {
 
-constexpr double kUnserved = -std::numeric_limits<double>::infinity();
+constexpr double kNotApplicable = -std::numeric_limits<double>::infinity();
 
 /// The function of the same name in forest/shortlist.h for a ranking whose first `kept` are the shortlist.
 void put_behind(std::span<Ranked> ranking, std::size_t kept) {
   if (kept == 0 || kept == ranking.size()) return;
-  const double behind = std::nextafter(ranking[kept - 1].score, kUnserved), most = ranking[kept].score;
+  const double behind = std::nextafter(ranking[kept - 1].score, kNotApplicable), most = ranking[kept].score;
   if (!(most > behind)) return;
   for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
 }
@@ -188,7 +188,7 @@ const TargetForest& Model::forest_of(Target target) const {
 }
 
 const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
-  const auto serves = [&](bool accumulate) -> const ReadyFamily* {
+  const auto family_if = [&](bool accumulate) -> const ReadyFamily* {
     Signature asked = signature;
     asked.accumulate = accumulate;
     for (const auto& family : ready_->families) {
@@ -196,8 +196,8 @@ const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
     }
     return nullptr;
   };
-  const ReadyFamily* const exact = serves(signature.accumulate);
-  return exact ? exact : serves(!signature.accumulate);
+  const ReadyFamily* const exact = family_if(signature.accumulate);
+  return exact ? exact : family_if(!signature.accumulate);
 }
 
 std::size_t Model::position(const Family& family) const noexcept { return ready_->position(family); }
@@ -242,22 +242,22 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
 std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
                               std::span<const std::uint8_t> allowed, AskScratch& scratch) const {
   if (!data().shortlist || family.size() <= kUnlistedFamily) {
-    family.serving(problem, allowed, scratch);
-    scratch.kept = scratch.serves;
+    family.applicable(problem, allowed, scratch);
+    scratch.kept = scratch.applicable;
     return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
   }
   const std::span<std::int16_t> ratings = rate(*data().shortlist, ready_->outputs[position(family.family())],
                                                problem, device().cores, scratch.shortlist);
   scratch.kept.resize(family.size());
-  scratch.serves.assign(family.size(), 1);
-  std::ranges::copy(allowed, scratch.serves.begin());
+  scratch.applicable.assign(family.size(), 1);
+  std::ranges::copy(allowed, scratch.applicable.begin());
   // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
   constexpr std::size_t kAsked = 2 * kShortlisted;
-  const std::size_t asked = cut(ratings, scratch.serves, family.always(), kAsked, scratch.kept);
-  if (family.serving_of(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
+  const std::size_t asked = cut(ratings, scratch.applicable, family.always(), kAsked, scratch.kept);
+  if (family.applicable_among(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
       asked == kAsked)
-    family.serving(problem, allowed, scratch);
-  return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
+    family.applicable(problem, allowed, scratch);
+  return cut(ratings, scratch.applicable, family.always(), kShortlisted, scratch.kept);
 }
 
 std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
@@ -275,8 +275,9 @@ std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target ta
   const std::size_t kept = cut_family(family, problem, allowed, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
-    family.serving(problem, allowed, scratch);
-    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.serves[i];  // the others
+    family.applicable(problem, allowed, scratch);
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i)
+      scratch.kept[i] ^= scratch.applicable[i];  // the others
     append(scratch.kept);
     put_behind(best.first(count), kept);
   }
@@ -298,9 +299,9 @@ void Model::score(ProblemRef problem, std::span<double> scores) const {
 
 void Model::score(ProblemRef problem, Target target, std::span<double> scores) const {
   exact_scores(problem, target, scores);
-  std::vector<std::uint8_t> serves;
-  for (const double score : scores) serves.push_back(score != kUnserved ? 1 : 0);
-  kscout::put_behind(scores, serves, candidates(problem));
+  std::vector<std::uint8_t> applicable;
+  for (const double score : scores) applicable.push_back(score != kNotApplicable ? 1 : 0);
+  kscout::put_behind(scores, applicable, candidates(problem));
 }
 
 void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
@@ -316,7 +317,7 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
     score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
                forest_of(target), scratch);
   }
-  std::ranges::fill(scores, kUnserved);
+  std::ranges::fill(scores, kNotApplicable);
   for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
 }
 
@@ -354,11 +355,11 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
   const double base = base_log_tflops(problem, target);
-  const double top = scores.empty() ? kUnserved : *std::ranges::max_element(scores);
+  const double top = scores.empty() ? kNotApplicable : *std::ranges::max_element(scores);
   std::vector<double> tflops;
   tflops.reserve(scores.size());
   for (const double score : scores) {
-    if (score == kUnserved) {
+    if (score == kNotApplicable) {
       tflops.push_back(0);
       continue;
     }

@@ -8,9 +8,9 @@
 ///     model.score(problem, scores);                                  // higher is better
 ///     const std::vector<double> tflops = model.predicted_tflops(problem, scores);
 ///
-/// The file holds shortlists, forests, formulas as text, configs with traits and serve rules, the training
-/// device and calibration: the catalogue and the rules of the program may change without breaking an old
-/// model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
+/// The file holds shortlists, forests, formulas as text, configs with traits and applicability rules, the
+/// training device and calibration: the catalogue and the rules of the program may change without breaking an
+/// old model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -100,17 +100,17 @@ class Model {
   /// family(), made ready to be asked.
   const ReadyFamily* ready(const Signature& signature) const noexcept;
 
-  /// Fills `best` with configs that serve and are allowed (empty: all), best first: the family's shortlist by
+  /// Fills `best` with applicable, allowed configs (empty: all), best first: the family's shortlist by
   /// exact scores, then the others by theirs, lowered as score() tells; ties keep family order. How many: 0
   /// also when the schema cannot describe the problem. The model has the target. Allocates only when
   /// `scratch` is smaller than this family needs.
   std::size_t rank(const ReadyFamily& family, ProblemRef problem, Target target,
                    std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
 
-  /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
-  /// rule keeps from the problem get -infinity. Configs that are not on the shortlist are lowered by one
-  /// amount so that they stand behind it: the highest score is that of the choice. Throws unsupported when
-  /// there is no family, invalid_argument for a target that the model lacks.
+  /// Writes one score per config of family(signature_of(problem)), higher is better; configs that an
+  /// applicability rule keeps from the problem get -infinity. Configs that are not on the shortlist are
+  /// lowered by one amount so that they stand behind it: the highest score is that of the choice. Throws
+  /// unsupported when there is no family, invalid_argument for a target that the model lacks.
   void score(ProblemRef problem, std::span<double> scores) const;
   void score(ProblemRef problem, Target target, std::span<double> scores) const;
 
@@ -145,7 +145,7 @@ class Model {
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
                          AskScratch& scratch);
   /// Marks in scratch.kept the configs to score exactly, of those that can take the problem and are allowed
-  /// (empty: all); how many. Leaves scratch.serves incomplete.
+  /// (empty: all); how many. Leaves scratch.applicable incomplete.
   std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, std::span<const std::uint8_t> allowed,
                          AskScratch& scratch) const;
   /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot

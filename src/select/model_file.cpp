@@ -258,7 +258,7 @@ std::vector<Rule> read_rules(const Json& json) {
   std::vector<Rule> rules;
   for (const Json& rule : json) {
     rules.push_back(
-        {text_at(rule, "name"), RuleKind::serves, text_at(rule, "admits"), text_at(rule, "because")});
+        {text_at(rule, "name"), RuleKind::applicability, text_at(rule, "admits"), text_at(rule, "because")});
   }
   return rules;
 }
@@ -289,7 +289,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   }
   family.traits =
       read_traits(sections, count_at(json, "traits"), list_at(meta, "traits"), family.configs.size());
-  family.serves = read_rules(list_at(json, "serves"));
+  family.applicability = read_rules(list_at(json, "serves"));
   family.default_config = count_at(json, "default_config");
   return family;
 }
@@ -414,7 +414,7 @@ std::string Model::bytes() const {
     json["members"] = pool.add(KsfKind::members, table_bytes(members));
     json["traits"] = pool.add(KsfKind::traits, table_bytes(traits_table(family.traits)));
     json["default_config"] = family.default_config;
-    json["serves"] = rules_json(family.serves);
+    json["serves"] = rules_json(family.applicability);
     meta["families"].push_back(std::move(json));
   }
   meta["shortlist"] = nullptr;

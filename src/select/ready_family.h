@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A family made ready to be asked by many threads: serve rules compiled.
+/// A family made ready to be asked by many threads: applicability rules compiled.
 ///
 ///     const ReadyFamily ready(family);
 ///     AskScratch scratch;                                    // one per thread
-///     const auto serves = ready.serving(problem, scratch);   // 1 = can take the problem
+///     const auto applicable = ready.applicable(problem, scratch);   // 1 = can take the problem
 ///     const auto able = ready.able(problem, {}, scratch);    // positions of those configs
 #include <cstdint>
 #include <limits>
@@ -42,9 +42,9 @@ struct FastForest {
 
 /// Memory of one thread that asks families: grows on first use, then is reused for any of them.
 struct AskScratch {
-  ServeRules::Scratch rules;
+  ApplicabilityRules::Scratch rules;
   Schema::Rows::Scratch rows;
-  std::vector<std::uint8_t> serves, kept, answers;
+  std::vector<std::uint8_t> applicable, kept, answers;
   ShortlistScratch shortlist;
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
@@ -74,20 +74,21 @@ class ReadyFamily {
   /// 1 per config that is on every shortlist: the default config, and a library's own suggestions.
   std::span<const std::uint8_t> always() const noexcept { return always_; }
 
-  /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
-  /// exclude; in memory of `scratch`.
-  std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                        AskScratch& scratch) const;
-  /// Asks the rules of the configs `asked` only: scratch.serves marks those that can take the problem, and no
-  /// others. How many.
-  std::size_t serving_of(ProblemRef problem, std::span<const std::uint32_t> asked, AskScratch& scratch) const;
-  /// The positions of serving(), ascending; in memory of `scratch`.
+  /// 1 per config that every applicability rule admits for the problem, and that `allowed` (empty: all) does
+  /// not exclude; in memory of `scratch`.
+  std::span<const std::uint8_t> applicable(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                           AskScratch& scratch) const;
+  /// Asks the rules of the configs `asked` only: scratch.applicable marks those that can take the problem,
+  /// and no others. How many.
+  std::size_t applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
+                               AskScratch& scratch) const;
+  /// The positions of applicable(), ascending; in memory of `scratch`.
   std::span<const std::uint32_t> able(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                       AskScratch& scratch) const;
 
  private:
   const Family* family_;
-  ServeRules rules_;
+  ApplicabilityRules rules_;
   std::vector<std::uint8_t> always_;
 };
 

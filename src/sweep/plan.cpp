@@ -162,7 +162,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
 
   // One family per signature; what they share stands once in the plan.
   std::unordered_map<KernelConfig, std::uint32_t> known;
-  std::vector<std::uint8_t> serves;
+  std::vector<std::uint8_t> applicable;
   for (const Signature& signature : signatures_of(plan.problems)) {
     const Family family =
         request.library ? request.library->family(signature, request.rules)
@@ -176,10 +176,10 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
     }
     for (std::size_t p = 0; p < plan.problems.size(); ++p) {
       if (signature_of(plan.problems[p]) != signature) continue;
-      serves.assign(family.configs.size(), 0);
-      serving_configs(family, plan.problems[p], serves);
+      applicable.assign(family.configs.size(), 0);
+      applicable_configs(family, plan.problems[p], applicable);
       for (std::size_t c = 0; c < index.size(); ++c) {
-        if (serves[c]) plan.candidates[p].push_back(index[c]);
+        if (applicable[c]) plan.candidates[p].push_back(index[c]);
       }
       std::ranges::sort(plan.candidates[p]);
       thin_out(plan.candidates[p], request.max_configs);

@@ -351,7 +351,7 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
       for (std::size_t p = 0; p < set.problems.size(); ++p) {
         if (fold_of[p] % folds != fold || signature_of(set.problems[p]) != family.signature) continue;
         cut(rate(*shortlist, outputs, set.problems[p], family.device.cores, scratch.shortlist),
-            ready.serving(set.problems[p], {}, scratch), ready.always(), kShortlisted, scratch.kept);
+            ready.applicable(set.problems[p], {}, scratch), ready.always(), kShortlisted, scratch.kept);
         std::optional<std::size_t> best_of_all, best_of_listed;
         for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
           const auto position = positions.find(set.configs[set.rows[r].config]);

@@ -212,7 +212,7 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
                   .rules = std::string(kMeasuredRules),
                   .configs = configs,
                   .traits = {},
-                  .serves = {}};
+                  .applicability = {}};
     for (std::size_t i = 0; i < configs.size(); ++i) {
       family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
       if (configs[i] == usual) family.default_config = i;

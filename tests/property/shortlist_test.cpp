@@ -252,7 +252,7 @@ TEST(Shortlist, MasksApplyBeforeItIsCut) {
       ++taken;
     }
   }
-  EXPECT_EQ(taken, static_cast<std::size_t>(std::ranges::count(family.serving(problem, {}, scratch), 1)));
+  EXPECT_EQ(taken, static_cast<std::size_t>(std::ranges::count(family.applicable(problem, {}, scratch), 1)));
 }
 
 TEST(Shortlist, TheDefaultConfigAndSuggestionsAreAlwaysOnIt) {

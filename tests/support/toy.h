@@ -40,7 +40,7 @@ inline Family family(Layout layout = Layout::rcr) {
       family.traits.push_back(traits);
     }
   }
-  family.serves = {{"wide-enough", RuleKind::serves, "c.nr <= 16 or p.n >= 8", "a toy's rule"}};
+  family.applicability = {{"wide-enough", RuleKind::applicability, "c.nr <= 16 or p.n >= 8", "a toy's rule"}};
   family.default_config = 4;
   return family;
 }

@@ -19,7 +19,7 @@ Family family_of_120() {
                                 .rules = "full",
                                 .filter = {}});
   Family family = all;
-  family.serves.clear();
+  family.applicability.clear();
   family.configs = ConfigTable(all.configs.space());
   family.traits.clear();
   family.default_config = 0;

@@ -45,7 +45,7 @@ struct Facts {
   double l2_bytes;
   double shared_bytes_per_core;
   double shared_bytes_per_block;  ///< largest, when a kernel opts in
-  std::int32_t driver_version;    ///< CUDA version that the driver serves, e.g. 13000
+  std::int32_t driver_version;    ///< CUDA version that the driver applicable, e.g. 13000
   std::int32_t runtime_version;   ///< CUDA runtime in the module
   std::int32_t cublaslt_version;  ///< e.g. 130100
   char driver_release[32];        ///< e.g. 580.95.05
