@@ -185,8 +185,8 @@ class Match {
     std::vector<Timed> timed(configs.size());
     bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
       const Measurement& m = outcome.measured;
-      // Who is raced is far behind: that much is known of it.
-      if (right[i] && (m.status == Status::ok || m.status == Status::raced))
+      // A config pruned early is far behind: that much is known of it.
+      if (right[i] && (m.status == Status::ok || m.status == Status::pruned_early))
         timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
     });
     return timed;

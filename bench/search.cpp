@@ -150,7 +150,7 @@ class TableReplay {
       by_config.emplace(table_.configs[row.config], row.measured);
       if (was_timed(row.measured) && !(row.measured.time_us < slowest.time_us)) slowest = row.measured;
     }
-    slowest.status = Status::raced;
+    slowest.status = Status::pruned_early;
     std::vector<Measurement> measured;
     for (std::size_t i = 0; i < configs.size(); ++i) {
       const auto found = by_config.find(configs[i]);

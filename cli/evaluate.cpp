@@ -270,7 +270,7 @@ void evaluate_verb(EvaluateOptions& options) {
                e.trained_on, e.problems_given);
   }
   print_evaluation(e, options.format, options.worst);
-  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kListedWorst)));
+  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kWorstShown)));
   if (!options.predictions_out.empty()) write_out(options.predictions_out, predictions_csv(e));
   const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
   for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
@@ -293,7 +293,7 @@ void print_evaluation(const ModelEvaluation& evaluation, Format format, std::opt
     case Format::text:
       return print_text(evaluation, worst.value_or(kShownWorst));
     case Format::json:
-      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kListedWorst)));
+      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kWorstShown)));
       return;
     case Format::csv:
       fmt::print("{}", evaluation_csv(evaluation));

@@ -69,7 +69,7 @@ struct ProblemOptions {
   Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
 
-  std::string one_line, op;
+  std::string problem_text, op;
   std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
   std::string dtype;
 

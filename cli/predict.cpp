@@ -84,7 +84,7 @@ class Predictions {
   std::size_t uncovered_ = 0;
 };
 
-void explain_problem(const PredictOptions& options, ReadTruth read) {
+void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   if (!options.file.empty())
     fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
@@ -96,8 +96,8 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
                          .threads = options.threads};
   for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
   if (!options.data.empty()) {
-    request.truth = read(options.data, request.problem);
-    request.has_truth = true;
+    request.measured_rows = read(options.data, request.problem);
+    request.has_measured = true;
   }
   const Selector selector = asked_selector(options, request.problem);
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
@@ -151,7 +151,7 @@ void predict(const PredictOptions& options) {
 
 }  // namespace
 
-void setup_predict(CLI::App& verb, ReadTruth read) {
+void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   auto options = std::make_shared<PredictOptions>();
   options->problem.add_all_to(verb);
   verb.add_option("--problems", options->file,

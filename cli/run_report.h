@@ -34,7 +34,7 @@ struct RanConfig {
   char device[128];         ///< on which it ran
   Backend* backend;         ///< of the registry made before the process; null: nothing was chosen
   bool has_form;            ///< of a GEMM
-  Form form;
+  ExecutionForm form;
   double error;        ///< 1 = as wrong as float rounding may be
   char where[256];     ///< the first wrong element
   SampleSummary time;  ///< in microseconds

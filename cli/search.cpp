@@ -221,7 +221,7 @@ class WorkerTimer final : public ConfigTimer {
  private:
   double usable_us(const Outcome& outcome) {
     const Status status = outcome.measured.status;
-    if (status == Status::ok || status == Status::raced) return outcome.measured.time_us;
+    if (status == Status::ok || status == Status::pruned_early) return outcome.measured.time_us;
     ++failed_[status];
     last_reason_ = outcome.reason;
     return Measurement::unknown;

@@ -11,7 +11,7 @@
 #include "core/csv.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout::cli {
 

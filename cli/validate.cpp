@@ -16,7 +16,7 @@
 #include "core/files.h"
 #include "core/links.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"

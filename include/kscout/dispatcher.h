@@ -24,7 +24,7 @@ namespace kscout {
 
 /// How a problem is given to a kernel. One that no config takes directly (sizes, alignment) is padded:
 /// operands are copied into larger ones with zeros behind, and C is copied back.
-struct Form {
+struct ExecutionForm {
   GemmProblem problem;     ///< what the kernel computes in one call
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
   bool copies_a = false, copies_b = false, copies_c = false;
@@ -36,7 +36,7 @@ struct Form {
 struct Solution {
   Choice choice;  ///< the config, and who chose it; predictions are of the kernel, without copies
   Backend* backend = nullptr;  ///< what executes it
-  Form form;                   ///< the problem as the kernel sees it
+  ExecutionForm form;          ///< the problem as the kernel sees it
 };
 
 /// What a dispatcher does about a convolution, which is never padded.

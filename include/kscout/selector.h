@@ -8,9 +8,9 @@
 ///     const kscout::Choice choice = selector.select(problem);
 ///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
 ///
-/// Who answers: ChoiceSource lists the links, Choice::source says which one did. docs/selecting.md: when each
-/// of them answers, the environment variables, replacing a model. The family is that of the model, or the one
-/// that the rules admit where there is no model for the problem's signature.
+/// Who answers: ChoiceSource lists the sources, Choice::source says which one did. docs/selecting.md: when
+/// each of them answers, the environment variables, replacing a model. The family is that of the model, or
+/// the one that the rules admit where there is no model for the problem's signature.
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -29,7 +29,7 @@ namespace kscout {
 
 struct Family;
 
-/// Which link of the chain answered.
+/// Which source of the fallback chain answered.
 enum class ChoiceSource : std::uint8_t {
   cache,     ///< a decision of before, kept in memory
   db,        ///< the fastest of those that were timed for this problem on this device
@@ -64,8 +64,8 @@ struct Choice {
   /// Probability of being within 3 % of the family's best; unknown without calibration.
   double confidence = unknown;
   double score = unknown;  ///< what the ranking sorts by, higher is better; comparable within one problem
-  ChoiceSource source = ChoiceSource::fallback;      ///< which link answered
-  ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the link that decided then
+  ChoiceSource source = ChoiceSource::fallback;      ///< which source answered
+  ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the source that decided then
 };
 static_assert(std::is_trivially_copyable_v<Choice>);
 

@@ -6,7 +6,7 @@
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 namespace {

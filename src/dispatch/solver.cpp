@@ -190,7 +190,7 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   return std::ranges::any_of(answers, [](std::uint8_t applicable) { return applicable != 0; });
 }
 
-std::optional<Solution> Solver::measured(const Form& form, const MemorySpace& space) {
+std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space) {
   const PlacedProblem<GemmProblem> placed{form.problem, space};
   if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
   std::vector<Candidate> candidates;
@@ -223,10 +223,10 @@ Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
   check(problem);
   check_reachable(space);
   std::string why;
-  Form form = direct_form(problem);
+  ExecutionForm form = direct_form(problem);
   auto best = best_offer(problem, space, false, refused, why);
   if (!best) {
-    for (const Form& padded : padded_forms(problem)) {
+    for (const ExecutionForm& padded : padded_forms(problem)) {
       form = padded;
       if ((best = best_offer(form.problem, space, form.problem != problem, refused, why))) break;
     }

@@ -104,7 +104,7 @@ class Solver {
   /// Whether any config of a backend's family applies to the problem: far cheaper than selecting.
   bool has_applicable(Backend& backend, ProblemRef problem);
   /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
-  std::optional<Solution> measured(const Form& form, const MemorySpace& space);
+  std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);
   /// Writes a timed solution to the policy's file of decisions, where there is one; a warning when that
   /// fails.
   void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest);

@@ -77,7 +77,7 @@ std::vector<std::size_t> promising(ProblemBench& bench, const Protocol& protocol
   double best_us = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) {
     const Measurement measured = bench.coarse(candidate, best_us).measured;
-    const bool right = measured.status == Status::ok || measured.status == Status::raced;
+    const bool right = measured.status == Status::ok || measured.status == Status::pruned_early;
     times_us.push_back(right ? measured.time_us : std::numeric_limits<double>::infinity());
     best_us = std::min(best_us, times_us.back());
   }
@@ -104,7 +104,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
   bench.contenders(contenders, [&](std::size_t i, const Outcome& outcome) {
     const Status status = outcome.measured.status;
     const double time_us = outcome.measured.time_us;
-    if (status != Status::ok && status != Status::raced) return;
+    if (status != Status::ok && status != Status::pruned_early) return;
     ++fastest.timed;
     if (status == Status::ok && !(time_us >= fastest.time_us)) {  // also the first one
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);

@@ -50,10 +50,10 @@ ModelEvaluation evaluate_model(const std::filesystem::path& model, const Measure
                                const ModelEvaluationOptions& options);
 
 /// Of single problems `evaluation_json` holds the worst.
-inline constexpr std::size_t kListedWorst = 10;
+inline constexpr std::size_t kWorstShown = 10;
 
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
-std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kListedWorst);
+std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kWorstShown);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k; what is a fraction in
 /// ProblemResult is in percent.
 std::string evaluation_csv(const ModelEvaluation& evaluation);

@@ -13,7 +13,7 @@
 #include "features/schema.h"
 #include "forest/lightgbm.h"
 #include "forest/shortlist.h"
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 
 namespace kscout {
 
@@ -284,9 +284,9 @@ class HeaderWriter {
         return cpp_array("double", name, asked.config_rows(family.configs, family.traits));
       });
       const std::string always = pool.add("always", [&](const auto& name) {
-        const ReadyFamily ready(family);
+        const CompiledFamily compiled(family);
         return cpp_array("std::uint8_t", name,
-                         std::vector<std::uint8_t>(ready.always().begin(), ready.always().end()));
+                         std::vector<std::uint8_t>(compiled.always().begin(), compiled.always().end()));
       });
       const std::string outputs = outputs_text(pool, family);
       most_configs = std::max(most_configs, family.configs.size());
@@ -316,7 +316,7 @@ class HeaderWriter {
   /// The table of a family's outputs, or what says that it has no shortlist.
   std::string outputs_text(TablePool& pool, const Family& family) const {
     const auto& shortlist = model_.data().shortlist;
-    if (!shortlist || family.configs.size() <= kUnlistedFamily) return "nullptr";
+    if (!shortlist || family.configs.size() <= kNoShortlistFamily) return "nullptr";
     std::vector<std::int32_t> outputs;
     for (const std::uint32_t output : outputs_of(*shortlist, family.configs).of)
       outputs.push_back(output == FamilyOutputs::none ? -1 : static_cast<std::int32_t>(output));
@@ -371,7 +371,7 @@ class HeaderWriter {
   static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
     std::string out = "\n// A config can take a problem when all of these hold:\n";
     for (const Rule& rule : family.applicability) {
-      out += fmt::format("//   {}: {}\n", one_line(rule.name), one_line(rule.because));
+      out += fmt::format("//   {}: {}\n", single_line(rule.name), single_line(rule.because));
     }
     out += asked.code(name);
     return out +
@@ -383,7 +383,7 @@ class HeaderWriter {
   }
 
   /// Fit for a comment: one line that does not end in a backslash.
-  static std::string one_line(std::string text) {
+  static std::string single_line(std::string text) {
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20 || c == '\\') c = ' ';
     }

@@ -18,5 +18,5 @@ inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t
     const int output = f.outputs[i];
     totals[i] = output < 0 ? std::int16_t{-32767} : shortlist_last.output(output, inputs, -32766);
   }
-  cut_shortlist(totals, applicable, f.always, configs, shortlisted, kept);
+  keep_top_totals(totals, applicable, f.always, configs, shortlisted, kept);
 }

@@ -195,7 +195,7 @@ std::vector<double> values_of(const FamilyFile& file, const std::string& formula
   for (const auto& [signature, configs] : all) {
     // Each op has a space of its own, with the same axes and formulas.
     const auto program =
-        expr::Program::compile({{"thin", formula}}, family_scope(configs.space(), file.formulas, false));
+        expr::Program::compile({{"sample", formula}}, family_scope(configs.space(), file.formulas, false));
     expr::Inputs inputs(program);
     inputs.set_rows("c", configs);
     inputs.set("d", device);
@@ -222,32 +222,33 @@ std::vector<std::vector<std::size_t>> groups_of(const std::vector<double>& value
 
 }  // namespace
 
-std::vector<SignatureConfigs> thinned(const FamilyFile& file, const RuleSet& set, const Device& device,
-                                      const std::vector<SignatureConfigs>& full) {
-  const Thinning& thin = set.thin;
+std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const RuleSet& set,
+                                              const Device& device,
+                                              const std::vector<SignatureConfigs>& full) {
+  const RuleSetSample& sample = set.sample;
   std::vector<Place> places;
   for (std::size_t signature = 0; signature < full.size(); ++signature) {
     for (std::size_t row = 0; row < full[signature].configs.size(); ++row) places.push_back({signature, row});
   }
   std::vector<bool> in(places.size());
-  for (const auto& group : groups_of(values_of(file, thin.by, device, full))) {
-    if (thin.every == 0 || group.size() < thin.every) in[group.front()] = true;
-    if (thin.every == 0) continue;
-    for (std::size_t i = thin.every - 1; i < group.size(); i += thin.every) in[group[i]] = true;
+  for (const auto& group : groups_of(values_of(file, sample.by, device, full))) {
+    if (sample.every == 0 || group.size() < sample.every) in[group.front()] = true;
+    if (sample.every == 0) continue;
+    for (std::size_t i = sample.every - 1; i < group.size(); i += sample.every) in[group[i]] = true;
   }
-  if (!thin.represent.empty()) {
-    for (const auto& group : groups_of(values_of(file, thin.represent, device, full))) {
+  if (!sample.represent.empty()) {
+    for (const auto& group : groups_of(values_of(file, sample.represent, device, full))) {
       if (std::ranges::none_of(group, [&](std::size_t i) { return in[i]; })) in[group.front()] = true;
     }
   }
   auto members = static_cast<std::size_t>(std::ranges::count(in, true));
-  if (!thin.round.empty()) {
-    const auto rounds = groups_of(values_of(file, thin.round, device, full));
-    for (bool any = true; any && members < thin.least;) {
+  if (!sample.round.empty()) {
+    const auto rounds = groups_of(values_of(file, sample.round, device, full));
+    for (bool any = true; any && members < sample.least;) {
       any = false;
       for (const auto& group : rounds) {
         const auto next = std::ranges::find_if(group, [&](std::size_t i) { return !in[i]; });
-        if (next == group.end() || members >= thin.least) continue;
+        if (next == group.end() || members >= sample.least) continue;
         in[*next] = true;
         any = true;
         ++members;

@@ -37,7 +37,7 @@ class ApplicabilityRules {
                      const Device& device);
 
   std::size_t configs() const noexcept { return admitted_.size(); }
-  /// The rules made ready, one formula each.
+  /// The compiled rules, one formula each.
   const expr::Program& program() const noexcept { return program_; }
   /// Writes 1 to `applicable[i]` when every rule admits config i for the problem, else 0. applicable.size()
   /// == configs(). Allocates only when `scratch` is smaller than these rules need.
@@ -77,7 +77,7 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
 std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
 
-// ---- Formulas over c., d., s. made ready for one request: what enumeration and its explanations evaluate.
+// ---- Formulas over c., d., s. compiled for one request: what enumeration and its explanations evaluate.
 // For the sources of this folder.
 
 /// Candidates with some axes bound.

@@ -157,11 +157,11 @@ std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& ou
   return scratch.totals;
 }
 
-std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
-                std::span<const std::uint8_t> always, std::size_t most,
-                std::span<std::uint8_t> kept) noexcept {
-  return shortlist_text::cut_shortlist(ratings.data(), allowed.data(), always.data(), kept.size(), most,
-                                       kept.data());
+std::size_t keep_top(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                     std::span<const std::uint8_t> always, std::size_t most,
+                     std::span<std::uint8_t> kept) noexcept {
+  return shortlist_text::keep_top_totals(ratings.data(), allowed.data(), always.data(), kept.size(), most,
+                                         kept.data());
 }
 
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,

@@ -87,7 +87,7 @@ if(NOT DISPATCHER_RULE_SET STREQUAL KSCOUT_GENERATED_RULES)
   if(NOT KSCOUT_PROGRAM)
     message(FATAL_ERROR "generated for rule set ${{KSCOUT_GENERATED_RULES}}; give KSCOUT_PROGRAM for ${{DISPATCHER_RULE_SET}}")
   endif()
-  execute_process(COMMAND ${{KSCOUT_PROGRAM}} generate --again ${{CMAKE_CURRENT_SOURCE_DIR}} --rules ${{DISPATCHER_RULE_SET}}
+  execute_process(COMMAND ${{KSCOUT_PROGRAM}} generate --regenerate ${{CMAKE_CURRENT_SOURCE_DIR}} --rules ${{DISPATCHER_RULE_SET}}
                   COMMAND_ERROR_IS_FATAL ANY)
   include(${{CMAKE_CURRENT_SOURCE_DIR}}/kernels.cmake)
 endif()

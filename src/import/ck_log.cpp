@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 /// Problem lines in our one-line form, each followed by `Perf: <ms> ms, ... , <kernel>`.
-void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   std::optional<Problem> problem = request.problem;
   each_line(file, [&](std::string_view line, std::size_t number) {
     const std::string_view text = trimmed(line);
@@ -60,7 +60,7 @@ void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& re
 }
 
 /// `results` of the benchmark's JSON, one kernel after another; nothing of a kernel is kept.
-void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-Json holds GEMMs: give --op gemm");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail(Errc::not_found, "{}: no such file", file.string());
@@ -304,7 +304,9 @@ std::optional<Layout> layout_of(const ShapeBlock& block) {
 
 class LogReader {
  public:
-  LogReader(const ImportRequest& request, Gatherer& to) : request_(request), to_(to) { header_ = nameless(); }
+  LogReader(const ImportRequest& request, ImportTable& to) : request_(request), to_(to) {
+    header_ = nameless();
+  }
 
   void line(std::string_view text, std::size_t number) {
     const std::size_t first = text.find_first_not_of(" \t");
@@ -406,7 +408,7 @@ class LogReader {
   }
 
   const ImportRequest& request_;
-  Gatherer& to_;
+  ImportTable& to_;
   GemmProblem header_;
   std::string block_;
   rapidjson::Reader json_;
@@ -416,7 +418,7 @@ class LogReader {
 
 }  // namespace
 
-void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-log holds GEMMs: give --op gemm");
   LogReader reader(request, to);
   each_line(file, [&](std::string_view line, std::size_t number) { reader.line(line, number); });

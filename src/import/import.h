@@ -76,9 +76,9 @@ struct ForeignRow {
 };
 
 /// Puts rows into a table; each kernel's name is read once.
-class Gatherer {
+class ImportTable {
  public:
-  explicit Gatherer(const ImportRequest& request);
+  explicit ImportTable(const ImportRequest& request);
 
   void add(const ForeignRow& row);
   void skip(std::size_t line, std::string reason);
@@ -107,10 +107,10 @@ class Gatherer {
   const Kernel* last_kernel_ = nullptr;
 };
 
-void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
+void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
 
 }  // namespace kscout

@@ -16,10 +16,10 @@ namespace {
 
 constexpr double kLongUs = 500;  // calls this long need no warm-up call: they warm the caches themselves
 
-/// Before the rounds: everybody whose fastest sample is within so many times the best has another look. The
-/// first look is for all: a thread that lost its time slice in pass 1 spoilt that one.
-constexpr double kLooks[] = {std::numeric_limits<double>::infinity(), 6, 4};
-constexpr double kLastLook = 2.5;             // who is then within this may contend
+/// Before the rounds: everybody whose fastest sample is within so many times the best gets another screening
+/// sample. The first one is for all: a thread that lost its time slice in pass 1 spoilt that one.
+constexpr double kScreeningFactors[] = {std::numeric_limits<double>::infinity(), 6, 4};
+constexpr double kContenderFactor = 2.5;      // who is then within this may contend
 constexpr std::size_t kLeastContenders = 12;  // who contend, whatever it takes
 constexpr std::int32_t kLeastRounds = 8;      // fewer say nothing on a machine with neighbours
 constexpr double kPatience = 2;               // rounds end when they take this times their budget
@@ -125,7 +125,7 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   }
   record(summarise(samples), outcome.measured);
   if (!fixed && outcome.measured.time_us > hopeless_us(protocol_, best_us))
-    outcome.measured.status = Status::raced;
+    outcome.measured.status = Status::pruned_early;
   if (std::string text = damage(); !text.empty()) {
     // Right once, and then out of bounds: no time of it counts.
     repair();
@@ -152,7 +152,7 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
 struct ProblemBench::Contender {
   std::unique_ptr<Launch> launch;
   double fastest_us = std::numeric_limits<double>::infinity();
-  std::vector<double> looks_us;  ///< samples before the rounds
+  std::vector<double> screening_us;  ///< samples before the rounds
   SampleSummary in_rounds;
   Outcome outcome;
   bool active = false;
@@ -206,7 +206,7 @@ bool ProblemBench::left_guards_whole(Contender& one) {
   return false;
 }
 
-std::vector<std::size_t> ProblemBench::look_at(std::span<Contender> all) {
+std::vector<std::size_t> ProblemBench::screen(std::span<Contender> all) {
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].active) left.push_back(i);
@@ -215,19 +215,19 @@ std::vector<std::size_t> ProblemBench::look_at(std::span<Contender> all) {
     std::erase_if(left, [&](std::size_t i) { return !all[i].active; });
     double best_us = std::numeric_limits<double>::infinity();
     for (const std::size_t i : left) best_us = std::min(best_us, all[i].fastest_us);
-    if (std::isinf(best_us)) return;  // nobody was looked at yet
+    if (std::isinf(best_us)) return;  // no sample was taken yet
     std::erase_if(left, [&](std::size_t i) { return all[i].fastest_us > factor * best_us; });
   };
   std::mt19937 random(seed_of_orders_);
-  for (const double factor : kLooks) {
+  for (const double factor : kScreeningFactors) {
     keep_within(factor);
     std::ranges::shuffle(left, random);
     for (const std::size_t i : left) {
       const auto us = take_turn(all[i]);
-      if (us && left_guards_whole(all[i])) all[i].looks_us.push_back(*us);
+      if (us && left_guards_whole(all[i])) all[i].screening_us.push_back(*us);
     }
   }
-  keep_within(kLastLook);
+  keep_within(kContenderFactor);
   std::ranges::sort(left, {}, [&](std::size_t i) { return all[i].fastest_us; });
   return left;
 }
@@ -253,7 +253,7 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
                               const std::function<void(std::size_t, const Outcome&)>& answer) {
   slowed_ = false;
   std::vector<Contender> all = prepare_contenders(candidates);
-  std::vector<std::size_t> left = look_at(all);
+  std::vector<std::size_t> left = screen(all);
   const RoundsRule rule = afford(all, left);
   const auto timed =
       time_in_rounds(left.size(), rule, [&](std::size_t i) { return take_turn(all[left[i]]); });
@@ -278,8 +278,8 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
     outcome.measured.cache = protocol_.cache;
     if (all[i].active) {
       const bool contended = all[i].in_rounds.count > 0;
-      record(contended ? all[i].in_rounds : summarise(all[i].looks_us), outcome.measured);
-      if (!contended) outcome.measured.status = Status::raced;
+      record(contended ? all[i].in_rounds : summarise(all[i].screening_us), outcome.measured);
+      if (!contended) outcome.measured.status = Status::pruned_early;
     }
     answer(i, outcome);
   }

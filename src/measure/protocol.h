@@ -12,7 +12,7 @@ namespace kscout {
 struct Protocol {
   CacheState cache = CacheState::warm;
   std::int32_t warmup = 1;  ///< calls before the first timed one, besides the verified call
-  std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no races, no contenders
+  std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no early pruning, no contenders
   double hopeless = 6;      ///< slower than this times the best of pass 1 and slack_us: not looked at again
   double slack_us = 5000;   ///< what a lost time slice may cost; 0 on a GPU's clock
   std::int32_t contenders = 100;  ///< pass 2: most configs in its rounds; 0 = no pass 2

@@ -43,7 +43,7 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
   const Family& family = *result.family;
   std::vector<double> scores(family.configs.size());
   model.exact_scores(problem, target, scores);
-  const std::vector<std::uint8_t> listed = model.candidates(problem);
+  const std::vector<std::uint8_t> shortlisted = model.candidates(problem);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (std::isfinite(scores[i])) order.push_back(i);
@@ -53,9 +53,9 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
          family.provider);
   }
   result.candidates = order.size();
-  result.listed = static_cast<std::size_t>(std::ranges::count(listed, 1));
+  result.shortlisted = static_cast<std::size_t>(std::ranges::count(shortlisted, 1));
   std::ranges::stable_sort(order, std::ranges::greater{},
-                           [&](std::size_t i) { return std::pair(listed[i], scores[i]); });
+                           [&](std::size_t i) { return std::pair(shortlisted[i], scores[i]); });
 
   const std::size_t features = model.data().schema->size();
   std::vector<double> all(features * scores.size()), matrix;

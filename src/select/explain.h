@@ -26,7 +26,7 @@ struct ExplainedConfig {
 struct Explanation {
   const Family* family = nullptr;
   std::size_t candidates = 0;            ///< configs that can take the problem
-  std::size_t listed = 0;                ///< those of them on the shortlist; `candidates` without one
+  std::size_t shortlisted = 0;           ///< those of them on the shortlist; `candidates` without one
   double expected = 0;                   ///< their mean score
   std::vector<ExplainedConfig> configs;  ///< best first, then those asked for that are not among the best
 };

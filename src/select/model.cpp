@@ -120,17 +120,17 @@ void check_best(const ModelData& data) {
 
 }  // namespace
 
-/// What a model was made from, and its parts made ready to be asked.
-struct Model::Ready {
-  explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
+/// What a model was made from, and its compiled parts.
+struct Model::Compiled {
+  explicit Compiled(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
     for (const Family& family : data.families) {
-      families.push_back(std::make_unique<ReadyFamily>(family));
+      families.push_back(std::make_unique<CompiledFamily>(family));
       if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
     }
   }
-  Ready(const Ready&) = delete;
-  Ready& operator=(const Ready&) = delete;
-  ~Ready() {
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled() {
     for (const auto& forest : fast) delete forest.load();
   }
 
@@ -154,8 +154,8 @@ struct Model::Ready {
   }
 
   ModelData data;
-  std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
-  std::vector<FamilyOutputs> outputs;                        ///< of the shortlist, by family
+  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< as data.families
+  std::vector<FamilyOutputs> outputs;                           ///< of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
@@ -170,10 +170,10 @@ Model::Model(ModelData data) {
   for (const Family& family : data.families) {
     Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
   }
-  ready_ = std::make_shared<Ready>(std::move(data));
+  compiled_ = std::make_shared<Compiled>(std::move(data));
 }
 
-const ModelData& Model::data() const noexcept { return ready_->data; }
+const ModelData& Model::data() const noexcept { return compiled_->data; }
 
 bool Model::has(Target target) const noexcept {
   return std::ranges::find(data().targets, target, &TargetForest::target) != data().targets.end();
@@ -187,28 +187,28 @@ const TargetForest& Model::forest_of(Target target) const {
   fail(Errc::invalid_argument, "the model was not trained for {}; it has {}", word(target), names);
 }
 
-const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
-  const auto family_if = [&](bool accumulate) -> const ReadyFamily* {
+const CompiledFamily* Model::compiled(const Signature& signature) const noexcept {
+  const auto family_if = [&](bool accumulate) -> const CompiledFamily* {
     Signature asked = signature;
     asked.accumulate = accumulate;
-    for (const auto& family : ready_->families) {
+    for (const auto& family : compiled_->families) {
       if (family->family().signature == asked) return family.get();
     }
     return nullptr;
   };
-  const ReadyFamily* const exact = family_if(signature.accumulate);
+  const CompiledFamily* const exact = family_if(signature.accumulate);
   return exact ? exact : family_if(!signature.accumulate);
 }
 
-std::size_t Model::position(const Family& family) const noexcept { return ready_->position(family); }
+std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }
 
 const Family* Model::family(const Signature& signature) const noexcept {
-  const ReadyFamily* const found = ready(signature);
+  const CompiledFamily* const found = compiled(signature);
   return found ? &found->family() : nullptr;
 }
 
 void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
-                       AskScratch& scratch) {
+                       SelectScratch& scratch) {
   const std::size_t features = forest.forest.feature_count;
   std::vector<double> matrix(features * rows.size());
   scratch.scores.resize(rows.size());
@@ -219,9 +219,9 @@ void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const Targe
   }
 }
 
-bool Model::score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
-                       std::span<const std::uint32_t> configs, AskScratch& scratch) const {
-  const FastForest& fast = ready_->forest_over(family.family(), forest);
+bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+                       std::span<const std::uint32_t> configs, SelectScratch& scratch) const {
+  const FastForest& fast = compiled_->forest_over(family.family(), forest);
   scratch.scores.resize(configs.size());
   if (!fast.forest.scores(problem, configs, scratch.scores, scratch.of(fast))) return false;
   if (forest.target == Target::latency) {
@@ -239,32 +239,33 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
   return of.best_tflops.predict(row);
 }
 
-std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
-                              std::span<const std::uint8_t> allowed, AskScratch& scratch) const {
-  if (!data().shortlist || family.size() <= kUnlistedFamily) {
+std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,
+                                    std::span<const std::uint8_t> allowed, SelectScratch& scratch) const {
+  if (!data().shortlist || family.size() <= kNoShortlistFamily) {
     family.applicable(problem, allowed, scratch);
     scratch.kept = scratch.applicable;
     return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
   }
-  const std::span<std::int16_t> ratings = rate(*data().shortlist, ready_->outputs[position(family.family())],
-                                               problem, device().cores, scratch.shortlist);
+  const std::span<std::int16_t> ratings =
+      rate(*data().shortlist, compiled_->outputs[position(family.family())], problem, device().cores,
+           scratch.shortlist);
   scratch.kept.resize(family.size());
   scratch.applicable.assign(family.size(), 1);
   std::ranges::copy(allowed, scratch.applicable.begin());
   // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
   constexpr std::size_t kAsked = 2 * kShortlisted;
-  const std::size_t asked = cut(ratings, scratch.applicable, family.always(), kAsked, scratch.kept);
+  const std::size_t asked = keep_top(ratings, scratch.applicable, family.always(), kAsked, scratch.kept);
   if (family.applicable_among(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
       asked == kAsked)
     family.applicable(problem, allowed, scratch);
-  return cut(ratings, scratch.applicable, family.always(), kShortlisted, scratch.kept);
+  return keep_top(ratings, scratch.applicable, family.always(), kShortlisted, scratch.kept);
 }
 
-std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
+std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
-                        AskScratch& scratch) const {
+                        SelectScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
-  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  const FastForest& fast = compiled_->forest_over(family.family(), forest);
   std::size_t count = 0;
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
@@ -272,7 +273,7 @@ std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target ta
     if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
       count += keep_best(configs, scratch.scores, best.subspan(count));
   };
-  const std::size_t kept = cut_family(family, problem, allowed, scratch);
+  const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
     family.applicable(problem, allowed, scratch);
@@ -305,12 +306,12 @@ void Model::score(ProblemRef problem, Target target, std::span<double> scores) c
 }
 
 void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
-  const ReadyFamily* const of = ready(signature_of(problem));
+  const CompiledFamily* const of = compiled(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   if (scores.size() != of->size()) {
     fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->size());
   }
-  AskScratch scratch;
+  SelectScratch scratch;
   const auto able = of->able(problem, {}, scratch);
   if (!score_some(*of, problem, forest_of(target), able, scratch)) {
     const Family& family = of->family();  // says why
@@ -322,10 +323,10 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
 }
 
 std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
-  const ReadyFamily* const of = ready(signature_of(problem));
+  const CompiledFamily* const of = compiled(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
-  AskScratch scratch;
-  cut_family(*of, problem, {}, scratch);
+  SelectScratch scratch;
+  shortlist_family(*of, problem, {}, scratch);
   return std::move(scratch.kept);
 }
 
@@ -342,7 +343,7 @@ std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& 
   traits.reserve(configs.size());
   for (std::size_t i = 0; i < configs.size(); ++i)
     traits.push_back(of.traits(signature, configs[i], device()));
-  AskScratch scratch;
+  SelectScratch scratch;
   score_rows(Schema::Rows(*data().schema, device(), configs, traits), problem, forest_of(target), scratch);
   return std::move(scratch.scores);
 }

@@ -99,7 +99,7 @@ class Parser {
       case 'P':
         return intent(in);
       case 'D':
-        return death(in);
+        return crash(in);
       case 'C':
         in.letter();
         out_.clocks_mhz.push_back(in.number<double>());
@@ -117,7 +117,7 @@ class Parser {
   void machine_restarted(std::string_view boot) {
     if (!in_session_ || boot == boot_) return;
     for (const auto& [lane, intent] : open_) {
-      for (const auto config : intent.configs) ++out_.deaths[{intent.problem, config, intent.pass}];
+      for (const auto config : intent.configs) ++out_.crashes[{intent.problem, config, intent.pass}];
     }
     open_.clear();
   }
@@ -165,10 +165,10 @@ class Parser {
     open_[lane] = std::move(intent);
   }
 
-  void death(LineReader& in) {
+  void crash(LineReader& in) {
     const Intent& intent = open_of(in.letter());
     const auto config = below(in.number<std::uint32_t>(), limits_.configs, "config");
-    ++out_.deaths[{intent.problem, config, intent.pass}];
+    ++out_.crashes[{intent.problem, config, intent.pass}];
   }
 
   void row(std::string_view payload) {
@@ -332,9 +332,9 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
   if (!reason.empty()) {
     const auto [at, added] = reason_ids_.emplace(reason, reason_ids_.size());
     if (added) {
-      std::string one_line = reason;
-      std::ranges::replace(one_line, '\n', ' ');
-      append("T" + one_line);
+      std::string single_line = reason;
+      std::ranges::replace(single_line, '\n', ' ');
+      append("T" + single_line);
     }
     id = std::to_string(at->second);
   }
@@ -352,7 +352,7 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
 
 void JournalWriter::clock(char lane, double mhz) { append(fmt::format("C{}{:.0f}", lane, mhz)); }
 
-void JournalWriter::death(char lane, std::uint32_t config) { append(fmt::format("D{}{}", lane, config)); }
+void JournalWriter::crash(char lane, std::uint32_t config) { append(fmt::format("D{}{}", lane, config)); }
 
 void JournalWriter::end(std::string_view how) { append(fmt::format("E{}", how)); }
 

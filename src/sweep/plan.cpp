@@ -188,7 +188,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
   return plan;
 }
 
-SweepPlan contenders_again(const SweepState& before, const Device& device) {
+SweepPlan remeasure_contenders(const SweepState& before, const Device& device) {
   const SweepPlan& whole = before.plan;
   if (const std::string why = device_difference(whole.device, device); !why.empty())
     fail(Errc::invalid_argument, "this device is not the one that was measured: {}", why);

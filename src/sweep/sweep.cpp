@@ -100,7 +100,7 @@ class Sweep {
       if (row.key.pass == 1) work_done_ += share_of(row.key.problem);
     }
     report_.progress.rows = report_.progress.failed = 0;  // those of this session
-    queue_.emplace(plan_, order_, all.rows, all.deaths);
+    queue_.emplace(plan_, order_, all.rows, all.crashes);
     for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
     work_at_start_ = work_done_;
   }
@@ -131,7 +131,7 @@ class Sweep {
         }
         lane.opens_problem = true;
       }
-      record_doomed(lane);
+      record_crashed_twice(lane);
       lane.batch = queue_->next_batch(*lane.problem, options_.batch);
       if (lane.batch) break;
       queue_->finished(*lane.problem);
@@ -218,7 +218,7 @@ class Sweep {
       synced_ns_ = now_ns();
     }
     if (!alive) {
-      died(lane);
+      worker_crashed(lane);
     } else if (batch_done) {
       advance(lane);
     }
@@ -274,8 +274,8 @@ class Sweep {
   }
 
   /// What ended its worker twice gets its row; it was announced with the intent that stands before.
-  void record_doomed(Lane& lane) {
-    for (const SweepKey& key : queue_->doomed(*lane.problem)) {
+  void record_crashed_twice(Lane& lane) {
+    for (const SweepKey& key : queue_->crashed_twice(*lane.problem)) {
       journal_.intent(lane.letter, key.problem, key.pass, {key.config});
       Outcome outcome{
           {.status = Status::crashed, .cache = plan_.protocol.cache, .pass = key.pass},
@@ -285,7 +285,7 @@ class Sweep {
   }
 
   /// The worker closed its end: whatever it was asked next is what it died of.
-  void died(Lane& lane) {
+  void worker_crashed(Lane& lane) {
     const std::string how = lane.worker->end();
     lane.worker.reset();
     if (!lane.ready) {
@@ -302,8 +302,8 @@ class Sweep {
       if (batch.pass == 2 && batch.configs.size() > 1) {
         queue_->split_contenders(batch.problem);
       } else {
-        journal_.death(lane.letter, key.config);
-        queue_->died(key);
+        journal_.crash(lane.letter, key.config);
+        queue_->worker_crashed(key);
         last_death_[key] = how;
       }
     }

@@ -168,7 +168,7 @@ class Worker {
   }
 
   /// One config's outcome. A kernel that broke the device for this process ends the process before it is
-  /// told: the sweep books a death, as of any crash, and starts another worker.
+  /// told: the sweep books a crash, as of any other, and starts another worker.
   void say_row(std::uint32_t config, Outcome outcome) {
     if (outcome.measured.status == Status::crashed && !instruments_of(backend_).usable()) {
       std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());

@@ -319,7 +319,7 @@ double judge_repeats(const TrainingSet& set, std::size_t problem) {
   std::vector<double> repeats;
   for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
     const TrainingSet::Row& row = set.rows[r];
-    if (!row.raced && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
+    if (!row.pruned_early && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
       repeats.push_back(row.repeats);
   }
   return quantile(std::move(repeats), 0.5);

@@ -127,9 +127,9 @@ Json shortlist_json(const TrainingResult& result) {
   return {{"kept", fit.shortlist.has_value()},
           {"configs", kShortlisted},
           {"problems", fit.problems},
-          {"mean_efficiency", fit.mean_listed},
+          {"mean_efficiency", fit.mean_shortlisted},
           {"mean_efficiency_of_all", fit.mean_all},
-          {"p10_efficiency", fit.p10_listed},
+          {"p10_efficiency", fit.p10_shortlisted},
           {"p10_efficiency_of_all", fit.p10_all}};
 }
 

@@ -33,7 +33,7 @@ struct TrainingSet {
     std::uint32_t config;  ///< index into configs
     double time_us;        ///< NaN when the run failed
     double tflops;         ///< 0 when the run failed
-    bool raced;            ///< coarse time of a config that could not win
+    bool pruned_early;     ///< coarse time of a config that could not win
     bool handicapped;      ///< Handicap's formula holds for the config
     std::int32_t repeats;  ///< samples behind time_us; files of others may say 0
   };

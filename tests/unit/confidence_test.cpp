@@ -387,7 +387,7 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   std::size_t of_second = 0;
   for (const ObservedChoice& choice : choices) {
     of_second += choice.family;
-    // A raced row may be faster than the best that ended well; it counts as 1.
+    // A row pruned early may be faster than the best that ended well; it counts as 1.
     EXPECT_EQ(choice.efficiency, 1);
     EXPECT_EQ(choice.judge_repeats, table.rows.front().measured.repeats);
     EXPECT_LE(choice.inputs[0], choice.inputs[1]);

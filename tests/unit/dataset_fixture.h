@@ -110,7 +110,7 @@ inline MeasurementTable toy_table() {
   table.rows = {{0, 2, timed(90)},
                 {0, 0, timed(100.25)},
                 {0, 2, timed(91.5, Status::ok, 2)},
-                {0, 1, timed(700, Status::raced)},
+                {0, 1, timed(700, Status::pruned_early)},
                 {1, 1, timed(2000)},
                 {1, 0, failed(Status::crashed)},
                 {1, 2, failed(Status::wrong)}};

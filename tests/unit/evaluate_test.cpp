@@ -132,9 +132,9 @@ TEST(Evaluate, PicksTimedWithLessCareThanTheOracleAreFlaggedAndCounted) {
     table.rows.push_back({problem, config, measured});
   };
   for (std::uint32_t p = 0; p < 4; ++p) again(p, 0, 50, Status::ok, 24);
-  again(0, 1, 90, Status::ok, 24);     // as carefully
-  again(1, 1, 90, Status::raced, 24);  // given up after its screening samples
-  again(2, 1, 90, Status::ok, 11);     // its rounds ended early
+  again(0, 1, 90, Status::ok, 24);            // as carefully
+  again(1, 1, 90, Status::pruned_early, 24);  // given up after its screening samples
+  again(2, 1, 90, Status::ok, 11);            // its rounds ended early
   Evaluation e = evaluate(table, larger_is_better, measured_pool(table));  // of the last only a first pass
   ASSERT_EQ(e.results.size(), 4u);
   for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(e.results[p].picks[0].coarse, p > 0) << p;

@@ -179,9 +179,9 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
 
 std::string rule_set_text(const std::vector<Harvest>& harvests) {
   const auto blocks = [&](std::vector<CublasLtConfig> Harvest::*found) {
-    std::vector<ListedBlock> out;
+    std::vector<ExplicitBlock> out;
     for (const Harvest& one : harvests) {
-      ListedBlock& block = out.emplace_back(ListedBlock{one.signature, {}});
+      ExplicitBlock& block = out.emplace_back(ExplicitBlock{one.signature, {}});
       for (const CublasLtConfig& config : one.*found) block.configs.push_back(config.kernel_config());
     }
     return out;

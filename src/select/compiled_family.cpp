@@ -1,4 +1,4 @@
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,7 +10,7 @@ std::uint64_t FastForest::next_id() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-FamilyForest::Scratch& AskScratch::of(const FastForest& forest) {
+FamilyForest::Scratch& SelectScratch::of(const FastForest& forest) {
   for (OfForest& known : forests_) {
     if (known.id == forest.id) return known.scratch;
   }
@@ -21,23 +21,23 @@ FamilyForest::Scratch& AskScratch::of(const FastForest& forest) {
   return given_up.scratch;
 }
 
-ReadyFamily::ReadyFamily(const Family& family)
+CompiledFamily::CompiledFamily(const Family& family)
     : family_(&family), rules_(family.applicability, family.configs, family.traits, family.device) {
   for (const Traits& traits : family.traits) always_.push_back(traits.suggestion > 0 ? 1 : 0);
   always_[family.default_config] = 1;
 }
 
-std::span<const std::uint8_t> ReadyFamily::applicable(ProblemRef problem,
-                                                      std::span<const std::uint8_t> allowed,
-                                                      AskScratch& scratch) const {
+std::span<const std::uint8_t> CompiledFamily::applicable(ProblemRef problem,
+                                                         std::span<const std::uint8_t> allowed,
+                                                         SelectScratch& scratch) const {
   scratch.applicable.resize(size());
   rules_.evaluate(problem, scratch.applicable, scratch.rules);
   for (std::size_t i = 0; i < allowed.size(); ++i) scratch.applicable[i] &= allowed[i];
   return scratch.applicable;
 }
 
-std::size_t ReadyFamily::applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
-                                          AskScratch& scratch) const {
+std::size_t CompiledFamily::applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
+                                             SelectScratch& scratch) const {
   scratch.answers.resize(asked.size());
   rules_.evaluate(problem, asked, scratch.answers, scratch.rules);
   scratch.applicable.assign(size(), 0);
@@ -46,8 +46,8 @@ std::size_t ReadyFamily::applicable_among(ProblemRef problem, std::span<const st
   return count;
 }
 
-std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                                 AskScratch& scratch) const {
+std::span<const std::uint32_t> CompiledFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                                    SelectScratch& scratch) const {
   return marked(applicable(problem, allowed, scratch), scratch.able);
 }
 

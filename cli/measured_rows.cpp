@@ -13,14 +13,14 @@
 
 namespace kscout::cli {
 
-Truth read_truth(const std::string& file, const Problem& problem) {
+MeasuredRows read_measured_rows(const std::string& file, const Problem& problem) {
   const MeasurementTable one =
       table_of_problems(read_dataset(file), [&](const Problem& measured) { return measured == problem; });
-  Truth truth;
+  MeasuredRows measured_rows;
   for (const auto& rows : counted_rows(one)) {
-    for (const CountedRow& row : rows) truth.rows.emplace_back(one.configs[row.config], row.measured);
+    for (const CountedRow& row : rows) measured_rows.rows.emplace_back(one.configs[row.config], row.measured);
   }
-  return truth;
+  return measured_rows;
 }
 
 MeasuredBests read_bests(const std::string& path) {
