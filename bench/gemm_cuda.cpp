@@ -229,7 +229,7 @@ Summary against(Timed Row::*rival, const std::vector<const Row*>& rows) {
 }
 
 std::string kind_of(const GemmProblem& p) {
-  if (p.k % 8 != 0 || p.n % 8 != 0) return "rows not of 16 bytes";
+  if (p.k % 8 != 0 || p.n % 8 != 0) return "rows not 16-byte aligned";
   if (p.m <= 16) return "m 1 to 16";
   if (p.m <= 256) return "m 17 to 256";
   return "m above 256";

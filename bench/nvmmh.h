@@ -54,10 +54,10 @@ class MatmulHeuristics {
 struct Matched {
   std::vector<std::size_t>
       configs;         ///< positions: those that are equally near, in the order given; empty: none given
-  bool exact = false;  ///< tile, cluster, parts of K, swizzle and raster are what was suggested
+  bool exact = false;  ///< tile, cluster, split-K slices, swizzle and raster are what was suggested
 };
 
-/// The configs of provider cutlass that come nearest: by tile first, then parts of K, cluster, depth of a
+/// The configs of provider cutlass that come nearest: by tile first, then split-K slices, cluster, depth of a
 /// stage, swizzle and raster. Stages do not count (kernels here take as many as fit, and so do the
 /// suggestions), nor does what a suggestion leaves open (cooperative or ping-pong). A config of CUTLASS 2
 /// stands behind every other.

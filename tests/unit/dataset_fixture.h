@@ -16,7 +16,7 @@ namespace kscout::test {
 inline constexpr std::array<std::string_view, 2> kKinds = {"tiled", "skinny"};
 inline constexpr std::array<Axis, 3> kAxes = {
     Axis{"kind", "1", "how it walks", kKinds, false}, Axis{"tile", "elements", "rows and columns of a tile"},
-    Axis{"split_k", "1", "parts of K; clashes with a field of problems"}};
+    Axis{"split_k", "1", "split-K slices; clashes with a field of problems"}};
 inline constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
 
 /// Names are toy_<layout>_<kind>_<tile>_<split_k>.

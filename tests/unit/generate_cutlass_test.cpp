@@ -116,7 +116,7 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   EXPECT_TRUE(refused_by(signature(), mma80).contains("loads-of-mma80")) << "cp.async of 2 bytes";
   mma80.align = 16;
   mma80.split_k = 4;
-  mma80.decomposition = static_cast<std::int32_t>(CutlassParts::split_k);
+  mma80.decomposition = static_cast<std::int32_t>(CutlassDecomposition::split_k);
   EXPECT_TRUE(refused_by(signature(), mma80).contains("parts-of-k"));
 }
 

@@ -184,7 +184,7 @@ class CudaBackend final : public MeasuredBackend {
     if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (!cublaslt_sums_in_accumulator(signature, c.reduction))
-      return fmt::format("parts of K would be summed in {}, the problem asks for {}", word(problem.dtype_c),
+      return fmt::format("split-K slices would be summed in {}, the problem asks for {}", word(problem.dtype_c),
                          word(problem.dtype_acc));
     if (problem.split_k == 1 && c.split_k > 1)
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);

@@ -38,7 +38,7 @@ inline int multiprocessors() {
 }
 
 /// Where the axis that says so wants K to be parted; in the order of the words of axis `decomposition`.
-enum class Parts : std::int32_t { none, split_k, stream_k };
+enum class Decomposition : std::int32_t { none, split_k, stream_k };
 
 /// Sizes that CUTLASS counts in int.
 inline bool fits_int(const kscout_kernel_shape& s) {

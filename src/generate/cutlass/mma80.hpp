@@ -45,9 +45,9 @@ struct Mma80 {
                                   s.ldc,
                                   s.ldc};
     if constexpr (Config::stream_k) {
-      const Parts parts = static_cast<Parts>(s.axes[Config::decomposition_axis]);
-      if (parts == Parts::split_k) args.batch_count = s.axes[Config::split_k_axis];
-      if (parts == Parts::none) args.avail_sms = 1;  // how CUTLASS says: nobody shares a tile
+      const Decomposition decomposition = static_cast<Decomposition>(s.axes[Config::decomposition_axis]);
+      if (decomposition == Decomposition::split_k) args.batch_count = s.axes[Config::split_k_axis];
+      if (decomposition == Decomposition::none) args.avail_sms = 1;  // how CUTLASS says: nobody shares a tile
     }
     return args;
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kMostSuggestions = 128;
 constexpr std::int32_t kOwnDivision =
-    -1;  // number of parts of K with which the library says that it divides K its own way
+    -1;  // number of split-K slices by which the library says that it divides K its own way
 
 Answer check_lt(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return Answer::done;
@@ -117,7 +117,7 @@ class Description {
   }
 
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  /// Where parts of K may be summed: not in a C that is narrower than the accumulator.
+  /// Where split-K slices may be summed: not in a C that is narrower than the accumulator.
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   cudaDataType_t type_first{}, type_second{}, type_result{};
   cublasLtMatmulDesc_t operation = nullptr;
@@ -159,7 +159,7 @@ V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t
   return value;
 }
 
-/// False when it uses a tile, stages or a cluster that the header has no name for, or parts of K that it does
+/// False when it uses a tile, stages or a cluster that the header has no name for, or split-K slices that it does
 /// not explain.
 bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
   const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
