@@ -44,9 +44,9 @@ std::vector<GemmProblem> problems(std::size_t count) {
 }
 
 /// Asks for problems in an order.
-class Asker {
+class Chooser {
  public:
-  Asker(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
+  Chooser(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
       : selector_(selector),
         of_(of),
         order_(order),
@@ -112,7 +112,7 @@ struct Hit {
   double p50 = 0, p99 = 0;
 };
 
-Hit hit_ns(Asker asker) {
+Hit hit_ns(Chooser asker) {
   std::vector<double> ns;
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const auto begin = now_ns();
@@ -163,7 +163,7 @@ std::string measure_scaling(const Selector& selector) {
   }
   const auto asks = [&](const std::vector<GemmProblem>& of) {
     return [&](unsigned seed) {
-      return [asker = Asker(selector, of, Order::random, seed)]() mutable { asker.ask_block(); };
+      return [asker = Chooser(selector, of, Order::random, seed)]() mutable { asker.ask_block(); };
     };
   };
   // Side by side: each round measures all numbers of threads.

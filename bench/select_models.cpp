@@ -129,8 +129,8 @@ Family select_family(const SelectCase& of) {
 
 Problem select_problem(const Signature& of, std::mt19937_64& random) {
   std::uniform_real_distribution<double> uniform(0, 1);
-  const auto size = [&](double least_bits, double bits) {
-    double value = std::exp2(least_bits + bits * uniform(random));
+  const auto size = [&](double min_bits, double bits) {
+    double value = std::exp2(min_bits + bits * uniform(random));
     if (uniform(random) < 0.5) value = std::exp2(std::round(std::log2(value)));
     return std::max<std::int64_t>(8, static_cast<std::int64_t>(value) / 8 * 8);
   };
@@ -168,7 +168,7 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.folds = 2;
   options.targets = {Target::relative};
   options.parameters.learning_rate = 0.2;
-  options.parameters.rounds = options.parameters.least_rounds = 260;
+  options.parameters.rounds = options.parameters.min_rounds = 260;
   options.parameters.threads = 2;
   const std::vector<MeasurementTable> tables = {measurements(family)};
   TrainingResult result = train(tables, {family}, schema, options, {});

@@ -31,7 +31,7 @@ struct DatasetArguments {
   std::int64_t rows = 10;
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
-  bool counted = false;
+  bool final_rows = false;
   bool timed = false;
   bool without_derived = false;
   std::string rules;
@@ -139,7 +139,7 @@ void check_verb(const DatasetArguments& options) {
   Table table({"file", "severity", "finding"});
   for (const auto& file : options.files) {
     try {
-      for (const Finding& finding : find_oddities(read_any(file, options))) {
+      for (const Finding& finding : find_anomalies(read_any(file, options))) {
         table.add_row({text(file), text(finding.error ? "error" : "note"), text(finding.what)});
         failed = failed || finding.error;
       }
@@ -177,7 +177,7 @@ void split_verb(const DatasetArguments& options) {
 
 /// What the options leave of a table.
 MeasurementTable reduce(MeasurementTable table, const DatasetArguments& options) {
-  if (options.counted) table = counted_table(table);
+  if (options.final_rows) table = final_table(table);
   if (!options.rules.empty()) {
     RuleSetRows rows = rows_of_rule_set(table, options.rules);
     if (rows.unmeasured > 0)
@@ -303,7 +303,8 @@ void add_reduction_options(CLI::App& part, DatasetArguments& options) {
   part.add_option("--rules", options.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
                   "name it");
-  part.add_flag("--counted", options.counted, "keep only the row that counts, of a config's two passes");
+  part.add_flag("--final", options.final_rows,
+                "keep only the final row of a config that was measured in two passes");
   part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced (pruned early)");
   part.add_option(
           "--pruned-early-one-in", options.pruned_early_one_in,
@@ -394,7 +395,7 @@ void setup_dataset(CLI::App& verb) {
       "  kscout dataset import out/sweep --out data/gemm_fp32_zen3-2c.parquet\n"
       "  kscout dataset describe data/gemm_fp32_zen3-2c.parquet\n"
       "  kscout dataset merge a.parquet b.parquet --keep last --out c.parquet\n"
-      "  kscout dataset merge sweep again* --keep mean --counted --rules pruned --timed "
+      "  kscout dataset merge sweep again* --keep mean --final --rules pruned --timed "
       "--pruned-early-one-in 10 "
       "\\\n"
       "      --digits 4 --without-derived --out train.parquet\n\n"

@@ -115,7 +115,7 @@ constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y
 
 bool ProblemOptions::given() const { return !problem_text.empty() || !set_fields.empty(); }
 
-void ProblemOptions::refuse_said_twice() const {
+void ProblemOptions::refuse_repeated() const {
   if (problem_text.empty()) return;
   const auto parts = split(problem_text, ':');
   std::set<std::string_view> said;
@@ -144,7 +144,7 @@ void ProblemOptions::refuse_said_twice() const {
 }
 
 GemmProblem ProblemOptions::problem() const {
-  refuse_said_twice();
+  refuse_repeated();
   GemmProblem problem = problem_text.empty() ? make_gemm(-1, -1, -1) : parse_problem(problem_text);
   if (!dtype.empty()) {
     const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(dtype));
@@ -162,7 +162,7 @@ GemmProblem ProblemOptions::problem() const {
 }
 
 ConvProblem ProblemOptions::conv_problem(Op direction) const {
-  refuse_said_twice();
+  refuse_repeated();
   std::string text = problem_text;
   if (text.empty()) {
     const auto size = [&](std::string_view name) {
@@ -196,15 +196,15 @@ ConvProblem ProblemOptions::conv_problem(Op direction) const {
   return parse_conv_problem(text);
 }
 
-bool ProblemOptions::says_dtype() const {
+bool ProblemOptions::names_dtype() const {
   const auto types = [](const std::string& name) { return name.starts_with("dtype_"); };
   if (!dtype.empty() || std::ranges::any_of(set_fields, types, &std::pair<std::string, std::string>::first))
     return true;
-  return kscout::says_dtype(problem_text);
+  return kscout::names_dtype(problem_text);
 }
 
 Problem ProblemOptions::any_problem(DType usual) const {
-  if (!says_dtype() && usual != DType::fp32) {
+  if (!names_dtype() && usual != DType::fp32) {
     ProblemOptions typed = *this;
     typed.dtype = std::string(word(usual));
     return typed.any_problem();

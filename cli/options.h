@@ -74,10 +74,10 @@ struct ProblemOptions {
   std::string dtype;
 
  private:
-  bool says_dtype() const;
+  bool names_dtype() const;
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
   /// Throws invalid_argument for a flag that says again what the one-line form says.
-  void refuse_said_twice() const;
+  void refuse_repeated() const;
   ConvProblem conv_problem(Op op) const;
 };
 

@@ -96,7 +96,7 @@ struct Description {
   template <class P>
   void add_costs(const std::vector<P>& problems) {
     add("flops", problems, [](const P& p) { return flop_count(p); });
-    add("bytes", problems, [](const P& p) { return least_bytes(p); });
+    add("bytes", problems, [](const P& p) { return min_bytes(p); });
     add("weight", problems, [](const P& p) { return p.weight; });
   }
 };
@@ -264,7 +264,7 @@ void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
     fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout are of GEMMs");
   auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
-    return flop_count(p) > 1e9 * request.max_gflop || least_bytes(p) > request.max_bytes;
+    return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
   });
   const bool drawn = !options.miopen.empty() || !options.top_up.empty();
   if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);

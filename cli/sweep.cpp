@@ -16,8 +16,8 @@
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
+#include "sweep_with_progress.h"
 #include "verbs.h"
-#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -203,7 +203,7 @@ SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
   options.sweep.folder = options.out;
   options.sweep.batch = options.batch.value_or(options.library.empty() ? 0 : kLibraryBatch);
   options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
-  return watched_sweep(plan, options.sweep, "sweep");
+  return sweep_with_progress(plan, options.sweep, "sweep");
 }
 
 void run(SweepVerb& options) {

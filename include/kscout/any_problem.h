@@ -88,7 +88,7 @@ inline void Problem::set_weight(double weight) noexcept {
 // What the kinds of problems have in common: see problem.h and conv_problem.h.
 KSCOUT_API Signature signature_of(ProblemRef problem) noexcept;
 KSCOUT_API double flop_count(ProblemRef problem) noexcept;
-KSCOUT_API double least_bytes(ProblemRef problem) noexcept;
+KSCOUT_API double min_bytes(ProblemRef problem) noexcept;
 KSCOUT_API void check(ProblemRef problem);
 KSCOUT_API std::string print(ProblemRef problem);
 

@@ -59,7 +59,7 @@ struct Choice {
   KernelConfig config;
   double time_us = unknown;  ///< predicted (db: measured), of the whole call
   double tflops = unknown;   ///< predicted, 10^12 operations per second
-  double gb_s = unknown;     ///< predicted, least_bytes over the time
+  double gb_s = unknown;     ///< predicted, min_bytes over the time
   double margin = unknown;   ///< how much longer the next config takes, as a fraction of this one's time
   /// Probability of being within 3 % of the family's best; unknown without calibration.
   double confidence = unknown;

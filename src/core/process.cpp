@@ -168,7 +168,7 @@ bool read_until(Clock::time_point deadline, int from, std::string& output) {
     const ssize_t got = read(from, chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    const std::size_t room = ProgramResult::kMostOutput - std::min(output.size(), ProgramResult::kMostOutput);
+    const std::size_t room = ProgramResult::kMaxOutput - std::min(output.size(), ProgramResult::kMaxOutput);
     output.append(chunk, std::min(static_cast<std::size_t>(got), room));
   }
 }

@@ -153,7 +153,7 @@ double tflops_of(ProblemRef problem, const Measurement& measured) noexcept {
 }
 
 double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept {
-  return was_timed(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
+  return was_timed(measured) ? min_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
 }
 
 std::string config_text(const KernelConfig& config) {

@@ -155,15 +155,16 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
   return std::nullopt;
 }
 
-std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, const MemorySpace& space,
-                                                bool applicable_only, std::span<const Refused> refused,
-                                                std::string& why) {
-  std::optional<Offer> best;
+std::optional<Solver::BackendChoice> Solver::best_backend_choice(ProblemRef problem, const MemorySpace& space,
+                                                                 bool applicable_only,
+                                                                 std::span<const Refused> refused,
+                                                                 std::string& why) {
+  std::optional<BackendChoice> best;
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
     if (applicable_only && !has_applicable(*backend, problem)) continue;
     const auto choice = offer_of(*backend, problem, refused, why);
-    if (choice && (!best || is_better(*choice, best->choice))) best = Offer{*choice, backend.get()};
+    if (choice && (!best || is_better(*choice, best->choice))) best = BackendChoice{*choice, backend.get()};
   }
   return best;
 }
@@ -224,11 +225,11 @@ Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
   check_reachable(space);
   std::string why;
   ExecutionForm form = direct_form(problem);
-  auto best = best_offer(problem, space, false, refused, why);
+  auto best = best_backend_choice(problem, space, false, refused, why);
   if (!best) {
     for (const ExecutionForm& padded : padded_forms(problem)) {
       form = padded;
-      if ((best = best_offer(form.problem, space, form.problem != problem, refused, why))) break;
+      if ((best = best_backend_choice(form.problem, space, form.problem != problem, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
@@ -246,7 +247,7 @@ ConvSolution Solver::solve(const ConvProblem& problem, const MemorySpace& space,
   check(problem);
   check_reachable(space);
   std::string why;
-  const auto best = best_offer(problem, space, false, refused, why);
+  const auto best = best_backend_choice(problem, space, false, refused, why);
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it: {}", print(problem), why);
   return {best->choice, best->backend};
 }

@@ -81,7 +81,7 @@ class Solver {
     KernelConfig config;
     std::string reason;
   };
-  struct Offer {
+  struct BackendChoice {
     Choice choice;
     Backend* backend;
   };
@@ -93,8 +93,9 @@ class Solver {
   void check_reachable(const MemorySpace& space) const;
   /// The best over all backends that reach the memory, or over `applicable_only` ones: whose rules let any
   /// config take the problem. Nothing when no config takes it; writes to `why` when that is empty.
-  std::optional<Offer> best_offer(ProblemRef problem, const MemorySpace& space, bool applicable_only,
-                                  std::span<const Refused> refused, std::string& why);
+  std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
+                                                   bool applicable_only, std::span<const Refused> refused,
+                                                   std::string& why);
   std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                  std::string& why);
   /// The solution's config and the next best that its backend accepts.

@@ -229,7 +229,7 @@ class HeaderWriter {
                      "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
                      "                               [[maybe_unused]] double top_score) {{\n"
                      "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), "
-                     "least_bytes(p));\n"
+                     "min_bytes(p));\n"
                      "  const double best = {};\n  return std::exp(best + {} + {} * claim);\n}}\n",
                      static_cast<int>(target_.target), best, cpp_number(target_.offset),
                      cpp_number(target_.slope));
@@ -244,7 +244,7 @@ class HeaderWriter {
   std::string confidence_text() const {
     static_assert(Confidence::first_size == 3 && Confidence::sizes == 4,
                   "confidence-inl.h spells the inputs out");
-    std::string out = fmt::format("inline constexpr int most_ranked = {};\n", Confidence::top);
+    std::string out = fmt::format("inline constexpr int max_ranked = {};\n", Confidence::top);
     out += "\n";
     out += fixed_text("best");
     const Confidence* const of = confidence();
@@ -255,7 +255,7 @@ class HeaderWriter {
     if (!of)
       return out +
              "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
-    constant("confidence_least_gap", Confidence::least_gap);
+    constant("confidence_min_gap", Confidence::min_gap);
     out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
     out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
     out += cpp_array("double", "confidence_high", std::span<const double>(of->high));
@@ -267,13 +267,13 @@ class HeaderWriter {
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
-    std::size_t most_problem_values = 1, most_configs = 1;
+    std::size_t max_problem_values = 1, max_configs = 1;
     const auto& all = model_.data().families;
     for (std::size_t position = 0; position < all.size(); ++position) {
       const Family& family = all[position];
       const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
       const Translation asked(rules.program(), first_formulas(rules.program().size()), family.device, op());
-      most_problem_values = std::max(most_problem_values, asked.problem_values());
+      max_problem_values = std::max(max_problem_values, asked.problem_values());
       const std::string names = pool.add("names", [&](const auto& name) { return names_text(name, family); });
       const std::string configs =
           pool.add("configs", [&](const auto& name) { return configs_text(name, family.configs); });
@@ -289,7 +289,7 @@ class HeaderWriter {
                          std::vector<std::uint8_t>(compiled.always().begin(), compiled.always().end()));
       });
       const std::string outputs = outputs_text(pool, family);
-      most_configs = std::max(most_configs, family.configs.size());
+      max_configs = std::max(max_configs, family.configs.size());
       const std::string applicable =
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
@@ -307,8 +307,8 @@ class HeaderWriter {
     for (const Axis& axis : space.axes) axes.push_back(cpp_text(axis.name));
     return "\n" + cpp_array("const char*", "axis_names", axes) +
            fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
-           fmt::format("inline constexpr int most_rule_problem_values = {};\n", most_problem_values) +
-           fmt::format("inline constexpr int most_configs = {};\n", most_configs) +
+           fmt::format("inline constexpr int max_rule_problem_values = {};\n", max_problem_values) +
+           fmt::format("inline constexpr int max_configs = {};\n", max_configs) +
            fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
                        entries);
   }
@@ -328,7 +328,7 @@ class HeaderWriter {
     const Shortlist shortlist = model_.data().shortlist.value_or(Shortlist{});
     std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
     out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
-    out += fmt::format("inline constexpr int most_shortlist_inputs = {};\n", Shortlist::most_inputs);
+    out += fmt::format("inline constexpr int max_shortlist_inputs = {};\n", Shortlist::max_inputs);
     out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n",
                        shortlist_cores(model_.device().cores));
     out += cpp_array("std::int32_t", "shortlist_mean",

@@ -20,7 +20,7 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
                        std::uint8_t* kept, Use&& use) {
   for (int i = 0; i < f.size; ++i) applicable[i] = kept[i] = 0;
   if (!is_described(p)) return;
-  double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
+  double q[features_problem_values], rule_q[max_rule_problem_values], row[feature_count];
   features_of_problem(p, q);
   f.rules_of_problem(p, rule_q);
   for (int i = 0; i < f.size; ++i) {
@@ -40,7 +40,7 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
 // not on the shortlist are lowered by one amount so that they stand behind it: the highest score is that of
 // the choice.
 inline void score(const Problem& p, const Family& f, double* scores) {
-  std::uint8_t applicable[most_configs], kept[most_configs];
+  std::uint8_t applicable[max_configs], kept[max_configs];
   for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
   each_score(p, f, false, applicable, kept, [scores](int i, double score) { scores[i] = score; });
   put_behind(scores, applicable, kept, static_cast<std::size_t>(f.size));
@@ -65,7 +65,7 @@ inline Choice select(const Problem& p) {
   const Family* const f = family_of(p);
   if (!f) return choice;
   Best best;
-  std::uint8_t applicable[most_configs], kept[most_configs];
+  std::uint8_t applicable[max_configs], kept[max_configs];
   each_score(p, *f, true, applicable, kept, [&best](int i, double score) { best.add(i, score); });
   if (best.count == 0) return choice;
   choice.config = best.config[0];

@@ -8,7 +8,7 @@ inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t
     return;
   }
   std::int32_t described[shortlist_features];
-  std::int16_t inputs[most_shortlist_inputs], hidden[most_shortlist_inputs], totals[most_configs];
+  std::int16_t inputs[max_shortlist_inputs], hidden[max_shortlist_inputs], totals[max_configs];
   describe_product(p.m, p.n, p.k, p.batch, p.layout == Layout::rcr || p.layout == Layout::rrr,
                    p.layout == Layout::rrr || p.layout == Layout::crr, shortlist_cores, described);
   shortlist_inputs(described, shortlist_mean, shortlist_factor, inputs);

@@ -17,7 +17,7 @@ namespace {
 
 /// Rows per piece: large enough to evaluate by column, small enough to stay in a cache.
 constexpr std::size_t kPieceRows = 4096;
-constexpr std::size_t kMostCandidates = std::size_t{1} << 62;
+constexpr std::size_t kMaxCandidates = std::size_t{1} << 62;
 
 std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const ConfigBlock& block,
                           const FamilyRequest& request) {
@@ -145,7 +145,7 @@ class Enumerator {
     for (std::size_t i = steps_.size(); i-- > 0;) {
       steps_[i].stands_for = product;
       const std::size_t length = steps_[i].length();
-      if (product > kMostCandidates / length)
+      if (product > kMaxCandidates / length)
         fail(Errc::corrupt_data, "{}: more than 2^62 candidates", block.where);
       product *= length;
     }

@@ -36,7 +36,7 @@ ShortlistFeatures shortlist_features_of(ProblemRef problem, double cores) noexce
 std::int64_t shortlist_cores(double cores) noexcept;
 
 struct Shortlist {
-  static constexpr std::size_t most_inputs = 128;  ///< of a layer: so that sums fit in 32 bits
+  static constexpr std::size_t max_inputs = 128;  ///< of a layer: so that sums fit in 32 bits
 
   struct Layer {
     std::uint32_t inputs = 0, outputs = 0;
@@ -68,7 +68,7 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 /// Grows on first use, then is reused for any shortlist.
 struct ShortlistScratch {
-  std::array<std::int16_t, Shortlist::most_inputs> inputs, hidden;
+  std::array<std::int16_t, Shortlist::max_inputs> inputs, hidden;
   std::vector<std::int16_t> totals;
 };
 

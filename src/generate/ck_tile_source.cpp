@@ -240,7 +240,7 @@ const Emitter& ck_tile_emitter() {
       .backend = "hip",
       .compiler = "hipcc",
       .shared = kShared,
-      .most_in_unit = 1,
+      .max_in_unit = 1,
       .states_applicability = false,
       .kernel_name = kernel_name,
       .group = kernel_name,

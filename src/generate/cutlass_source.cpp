@@ -138,7 +138,7 @@ const Emitter& cutlass_emitter() {
                                .backend = "cuda",
                                .compiler = "nvcc",
                                .shared = kShared,
-                               .most_in_unit = 8,
+                               .max_in_unit = 8,
                                .states_applicability = true,
                                .kernel_name = kernel_name,
                                .group = group,

@@ -204,7 +204,7 @@ struct Group {
 void write_group(const std::string& group, const Group& kernels, const Emitter& emitter, Sources& sources,
                  std::map<std::string, std::string>& file_of_kernel) {
   const std::size_t count = kernels.names.size();
-  const std::size_t units = (count + emitter.most_in_unit - 1) / emitter.most_in_unit;
+  const std::size_t units = (count + emitter.max_in_unit - 1) / emitter.max_in_unit;
   for (std::size_t unit = 0; unit < units; ++unit) {
     const std::size_t first = unit * count / units, last = (unit + 1) * count / units;
     const std::string number = units == 1 ? "" : fmt::format("_{}", unit + 1);

@@ -51,8 +51,8 @@ struct Imported {
   MeasurementTable table;
   std::size_t repeated = 0;  ///< rows of a (problem, kernel) measured again: the fastest stays
   std::size_t skipped_count = 0;
-  std::vector<Skipped> skipped;  ///< the first kMostSkipped of them
-  static constexpr std::size_t kMostSkipped = 1000;
+  std::vector<Skipped> skipped;  ///< the first kMaxSkipped of them
+  static constexpr std::size_t kMaxSkipped = 1000;
 };
 
 /// Throws not_found, corrupt_data (a header that lacks what is needed, nothing that could be read),

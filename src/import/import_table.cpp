@@ -54,7 +54,7 @@ const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
     }
     at->second.signature = named.signature;
     const auto [config, first] =
-        configs_.try_emplace(ck_tile_provider().as_it_runs(named.config),
+        configs_.try_emplace(ck_tile_provider().canonical(named.config),
                              static_cast<std::uint32_t>(imported_.table.configs.size()));
     if (first) imported_.table.configs.push_back(config->first);
     at->second.config = config->second;
@@ -65,7 +65,7 @@ const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
 }
 
 void ImportTable::skip(std::size_t line, std::string reason) {
-  if (imported_.skipped_count++ < Imported::kMostSkipped)
+  if (imported_.skipped_count++ < Imported::kMaxSkipped)
     imported_.skipped.push_back({line, std::move(reason)});
 }
 

@@ -76,15 +76,15 @@ class ProblemBench {
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
   std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
   /// One more sample, in microseconds. What goes wrong becomes the contender's outcome.
-  std::optional<double> take_turn(Contender& one);
+  std::optional<double> take_sample(Contender& one);
   /// Whether its last call left the guards alone; if not, that becomes its outcome.
-  bool left_guards_whole(Contender& one);
+  bool guards_intact(Contender& one);
   /// Takes screening samples of all, apart in time; returns who may still be the fastest, by their fastest
   /// sample.
   std::vector<std::size_t> screen(std::span<Contender> all);
   /// Cuts `left` to those whom the budget pays all rounds; fewer rounds where even the least of them cost
   /// more.
-  RoundsRule afford(std::span<const Contender> all, std::vector<std::size_t>& left) const;
+  RoundsRule fit_to_budget(std::span<const Contender> all, std::vector<std::size_t>& left) const;
 
   Instruments& device_;
   Protocol protocol_;

@@ -70,7 +70,7 @@ std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_
                                              DType usual = DType::fp32);
 
 /// Whether a problem's one-line form says an element type.
-bool says_dtype(std::string_view problem_text);
+bool names_dtype(std::string_view problem_text);
 
 /// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
 /// Throws not_found.

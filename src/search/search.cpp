@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 // Of the differential evolution that the public tools have.
-constexpr std::size_t kMembers = 20, kLeastMembers = 4;
+constexpr std::size_t kMembers = 20, kMinMembers = 4;
 constexpr double kMutation = 0.3, kCrossover = 0.7;
 
 }  // namespace
@@ -59,7 +59,7 @@ SearchResult Searcher::draw(const SearchSpace& space, const Objective& objective
 SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objective,
                               const SearchRequest& request) {
   const std::size_t count = std::min(kMembers, request.evaluations);
-  if (count < kLeastMembers) return draw(space, objective, request);
+  if (count < kMinMembers) return draw(space, objective, request);
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < count; ++i) drawn.push_back(below(space.size()));

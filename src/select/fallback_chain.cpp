@@ -41,7 +41,7 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   choice.score = ranked.score;
   choice.tflops = ranked.tflops;
   choice.time_us = ranked.time_us;
-  choice.gb_s = least_bytes(problem) / ranked.time_us * 1e-3;
+  choice.gb_s = min_bytes(problem) / ranked.time_us * 1e-3;
   choice.source = choice.decided_by = source;
   return choice;
 }

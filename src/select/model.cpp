@@ -376,7 +376,7 @@ namespace claim_text {
 
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
   return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
-                                        least_bytes(problem));
+                                        min_bytes(problem));
 }
 
 double time_us_of(ProblemRef problem, double tflops) noexcept {

@@ -80,7 +80,7 @@ std::unique_ptr<const FallbackChain> make_fallback_chain(const FallbackInputs& b
   auto chain = std::make_unique<const FallbackChain>(base, std::move(model), stored, log);
   if (log && !stored.empty()) {
     log->line(fmt::format("db: {} decisions, {} passed over", chain->decisions().size(),
-                          chain->decisions().passed_over()));
+                          chain->decisions().skipped()));
   }
   if (log) log_model(*log, *chain);
   return chain;

@@ -83,7 +83,7 @@ double estimate_seconds(const SweepPlan& plan, std::size_t problem) {
   }
   const Problem& p = plan.problems[problem];
   const double call_us =
-      std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), least_bytes(p) / speed.bytes_per_us);
+      std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), min_bytes(p) / speed.bytes_per_us);
   return static_cast<double>(plan.candidates[problem].size()) * (speed.fixed_us + kCalls * call_us) / 1e6;
 }
 

@@ -9,7 +9,7 @@ namespace kscout {
 
 namespace {
 
-constexpr std::size_t kFavourites = 8;  // configs that go first because they were good on other problems
+constexpr std::size_t kLikelyBest = 8;  // configs that go first because they were good on other problems
 
 }  // namespace
 
@@ -45,7 +45,7 @@ double WorkQueue::best_us(std::uint32_t problem) const {
 std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
   const Protocol& protocol = plan_.protocol;
   if (protocol.repeat > 0 || protocol.contenders <= 0) return {};
-  const double limit = hopeless_us(protocol, best_us(problem));
+  const double limit = prune_limit_us(protocol, best_us(problem));
   std::vector<std::uint32_t> configs;
   for (const Known& row : rows_[0][problem]) {
     const bool right = row.status == Status::ok || row.status == Status::pruned_early;
@@ -91,7 +91,7 @@ std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem, std::size_t mo
     }
     if (pass == 2 && split_.contains(problem) && together.size() > 1) together = {together.front()};
     if (!together.empty() && pass == 1) {
-      together = promising_first(problem, std::move(together));
+      together = likely_best_first(problem, std::move(together));
       if (most > 0 && together.size() > most) together.resize(most);
     }
     if (!together.empty()) return Batch{problem, pass, std::move(together)};
@@ -108,13 +108,13 @@ void WorkQueue::finished(std::uint32_t problem) {
   }
 }
 
-std::vector<std::uint32_t> WorkQueue::promising_first(std::uint32_t problem,
-                                                      std::vector<std::uint32_t> configs) const {
+std::vector<std::uint32_t> WorkQueue::likely_best_first(std::uint32_t problem,
+                                                        std::vector<std::uint32_t> configs) const {
   const auto order = seeded_order(configs.size(), mix_hash(plan_.seed, problem));
   std::vector<std::uint32_t> shuffled;
   for (const auto i : order) shuffled.push_back(configs[i]);
-  const std::size_t favourites = std::min(kFavourites, shuffled.size());
-  std::ranges::partial_sort(shuffled, shuffled.begin() + static_cast<std::ptrdiff_t>(favourites),
+  const std::size_t likely_best = std::min(kLikelyBest, shuffled.size());
+  std::ranges::partial_sort(shuffled, shuffled.begin() + static_cast<std::ptrdiff_t>(likely_best),
                             [&](std::uint32_t a, std::uint32_t b) { return score_[a] > score_[b]; });
   return shuffled;
 }

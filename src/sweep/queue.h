@@ -67,7 +67,8 @@ class WorkQueue {
   std::vector<std::uint32_t> missing(std::uint32_t problem, std::int32_t pass) const;
   std::vector<std::uint32_t> contenders(std::uint32_t problem) const;
   int crashes_of(const SweepKey& key) const;
-  std::vector<std::uint32_t> promising_first(std::uint32_t problem, std::vector<std::uint32_t> configs) const;
+  std::vector<std::uint32_t> likely_best_first(std::uint32_t problem,
+                                               std::vector<std::uint32_t> configs) const;
 
   const SweepPlan& plan_;
   std::vector<std::uint32_t> order_;

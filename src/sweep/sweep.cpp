@@ -23,18 +23,18 @@ namespace {
 
 constexpr double kOperandSecondsPerGb = 10;  // on top of the item limit, for the first config of a problem
 constexpr double kSyncEveryS = 5;            // the journal reaches the disk at least so often
-constexpr int kMostStartFailures = 2;
+constexpr int kMaxStartFailures = 2;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 double operand_gb(const Problem& problem) {
-  constexpr double kMostBytes = 8;
+  constexpr double kMaxBytes = 8;
   if (problem.op() == Op::gemm) {
     const auto elements = operand_elements(problem.gemm());
-    return static_cast<double>(elements.a + elements.b + elements.c) * kMostBytes / 1e9;
+    return static_cast<double>(elements.a + elements.b + elements.c) * kMaxBytes / 1e9;
   }
   const auto elements = operand_elements(problem.conv());
-  return static_cast<double>(elements.in + elements.wei + elements.out) * kMostBytes / 1e9;
+  return static_cast<double>(elements.in + elements.wei + elements.out) * kMaxBytes / 1e9;
 }
 
 /// One worker and what it is doing.
@@ -289,7 +289,7 @@ class Sweep {
     const std::string how = lane.worker->end();
     lane.worker.reset();
     if (!lane.ready) {
-      if (++start_failures_ >= kMostStartFailures) {
+      if (++start_failures_ >= kMaxStartFailures) {
         fail(Errc::device_failure, "the worker {} ended before it was ready: {}; see {}",
              options_.worker.string(), how, (options_.folder / "worker.log").string());
       }

@@ -59,9 +59,9 @@ Arguments parse_arguments(int argc, char** argv) {
 }
 
 /// The two ends of the conversation. Kernels that print reach standard error, not the sweep.
-class Conversation {
+class MessageChannel {
  public:
-  Conversation() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
+  MessageChannel() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
 
   bool read_line(std::string& line) {
     for (;;) {
@@ -107,7 +107,7 @@ TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
 
 class Worker {
  public:
-  Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
+  Worker(const SweepPlan& plan, Backend& backend, MessageChannel& talk)
       : plan_(plan),
         backend_(backend),
         bench_(plan.protocol, plan.seed, instruments_of(backend)),
@@ -180,7 +180,7 @@ class Worker {
   const SweepPlan& plan_;
   Backend& backend_;
   ProblemBench bench_;
-  Conversation& talk_;
+  MessageChannel& talk_;
   std::int64_t opened_ = -1;
 };
 
@@ -194,7 +194,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     fmt::print(stderr, "kscout-worker: {}\n", error.what());
     return kWrongArguments;
   }
-  Conversation talk;
+  MessageChannel talk;
   try {
     tie_to_parent(arguments.parent);
     // Before any thread exists: a backend's threads inherit it.

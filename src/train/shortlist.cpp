@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kHidden = 128;
 /// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
 /// kShortlisted of most problems.
-constexpr std::size_t kMostOutputs = 800;
+constexpr std::size_t kMaxOutputs = 800;
 constexpr float kTemperature = 0.05F, kRate = 2e-3F, kDecay = 1e-4F;
 
 /// A matrix by rows.
@@ -207,7 +207,7 @@ class Trainer {
   /// The network in integers. Values between layers get the unit in which the largest of the training
   /// problems is kLargest, which leaves room for others.
   Shortlist rounded() {
-    constexpr float kLargest = 16000, kMostWeight = 127, kFactorUnit = 1 << 24;
+    constexpr float kLargest = 16000, kMaxWeight = 127, kFactorUnit = 1 << 24;
     std::array<float, 3> largest{};
     std::vector<float> inputs(kShortlistFeatures), hidden_1(kHidden), hidden_2(kHidden),
         outputs(configs_.size());
@@ -236,7 +236,7 @@ class Trainer {
         return most;
       };
       for (std::size_t o = 0; o < weights.rows; ++o) {
-        const float weight_unit = largest_of(weights.row(o), weights.columns) / kMostWeight;
+        const float weight_unit = largest_of(weights.row(o), weights.columns) / kMaxWeight;
         for (std::size_t i = 0; i < weights.columns; ++i)
           layer.weights.push_back(static_cast<std::int8_t>(std::lround(weights.row(o)[i] / weight_unit)));
         const double bias = layers_[l].bias[o] / (double{weight_unit} * unit);
@@ -291,9 +291,9 @@ std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span
   for (std::uint32_t c = 0; c < count.size(); ++c) {
     if (count[c] > 0) configs.push_back(c);
   }
-  if (configs.size() > kMostOutputs) {
+  if (configs.size() > kMaxOutputs) {
     std::ranges::stable_sort(configs, std::ranges::greater{}, [&](std::uint32_t c) { return count[c]; });
-    configs.resize(kMostOutputs);
+    configs.resize(kMaxOutputs);
     std::ranges::sort(configs);
   }
   return configs;
@@ -379,7 +379,7 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
   fit.p10_all = of_all.p10;
   fit.mean_shortlisted = of_shortlisted.mean;
   fit.p10_shortlisted = of_shortlisted.p10;
-  if (fit.mean_loss() <= ShortlistFit::most_loss)
+  if (fit.mean_loss() <= ShortlistFit::max_loss)
     fit.shortlist = train_shortlist(
         set, families, [](std::size_t) { return true; }, seed);
   return fit;

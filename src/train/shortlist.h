@@ -29,7 +29,7 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
 /// A shortlist and what it cost on problems that it was not trained on.
 struct ShortlistFit {
   /// A model whose shortlist loses more of the mean efficiency than this goes without.
-  static constexpr double most_loss = 0.001;
+  static constexpr double max_loss = 0.001;
   static constexpr std::uint32_t folds = 5;  ///< at most: folds of the forest are joined
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much

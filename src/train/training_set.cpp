@@ -26,14 +26,14 @@ double label_of(const TrainingSet& set, Target target, std::size_t problem, cons
       return std::log1p(row.tflops);
     case Target::latency: {
       const double best_us = time_us_of(set.problems[problem], set.best_tflops[problem]);
-      return std::log1p(row.tflops > 0 ? row.time_us : best_us / kLeastRelative);
+      return std::log1p(row.tflops > 0 ? row.time_us : best_us / kMinRelative);
     }
     case Target::bandwidth:
-      return row.tflops > 0 ? std::log1p(least_bytes(set.problems[problem]) / row.time_us * 1e-3) : 0;
+      return row.tflops > 0 ? std::log1p(min_bytes(set.problems[problem]) / row.time_us * 1e-3) : 0;
     case Target::relative:
-      return std::log(std::max(relative, kLeastRelative));
+      return std::log(std::max(relative, kMinRelative));
     case Target::rank:
-      return std::round(kMostRank * relative * relative);
+      return std::round(kMaxRank * relative * relative);
   }
   return 0;
 }

@@ -33,7 +33,7 @@ class LibrarySweep : public ::testing::Test {
   SweepPlan plan(LibraryBackend& library) {
     // No early pruning: which configs are timed to the end would depend on how busy the machine is.
     return make_plan({make_gemm(16, 32, 16), make_gemm(7, 5, 3)}, library_request(library), library.device(),
-                     {.hopeless = 1e9});
+                     {.prune_factor = 1e9});
   }
   /// Rows of pass 1 of the first problem, by config.
   std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {

@@ -59,7 +59,7 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
   for (const auto& [behaviour, status] : expected)
     configs.push_back(toy::config(behaviour, static_cast<int>(configs.size())));
   // No early pruning: which configs are timed to the end would depend on how busy the machine is.
-  const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(12, 10, 11)}, configs, {.hopeless = 1e9});
+  const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(12, 10, 11)}, configs, {.prune_factor = 1e9});
   const SweepReport report = sweep(plan, {.item_limit_s = 1});
   EXPECT_EQ(report.ended, "done");
   for (const std::uint32_t problem : {0u, 1u}) {

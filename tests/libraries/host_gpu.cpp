@@ -209,8 +209,8 @@ class HostModule final : public Module {
                .cluster_count = 3,
                .reductions = 2,
                .split_k = true,
-               .most_swizzle = 1,
-               .most_custom = 0};
+               .max_swizzle = 1,
+               .max_custom = 0};
     return Answer::done;
   }
 

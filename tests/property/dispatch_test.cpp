@@ -98,7 +98,7 @@ class BiasLaunch final : public Launch {
 };
 
 TEST(Padding, ABiasIsPaddedWithItsColumns) {
-  constexpr double kMostFlop = 1e5;
+  constexpr double kMaxFlop = 1e5;
   int with_more_columns = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Rng rng(seed);
@@ -110,7 +110,7 @@ TEST(Padding, ABiasIsPaddedWithItsColumns) {
     std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
     int tried = 0;
     for (const ExecutionForm& form : padded_forms(p)) {
-      if (flop_count(form.problem) > kMostFlop || ++tried > 12) break;
+      if (flop_count(form.problem) > kMaxFlop || ++tried > 12) break;
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
       const Operands x(p, rng, Guarded::Edge::behind);
       const GemmBuffers buffers{.a = x.a.data(),

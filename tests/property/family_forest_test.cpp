@@ -83,8 +83,8 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
                  toy::RandomForest& draw, std::uint64_t seed) {
   Forest forest = toy::RandomForest({.features = static_cast<std::uint32_t>(schema.size()),
                                      .trees = 40,
-                                     .least_leaves = leaves / 2,
-                                     .most_leaves = leaves,
+                                     .min_leaves = leaves / 2,
+                                     .max_leaves = leaves,
                                      .categorical = 0.05},
                                     seed)
                       .forest();

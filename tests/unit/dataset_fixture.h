@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A small provider and tables of measurements by hand, for tests of what stores and judges measurements.
+/// A small provider and tables of measurements by hand, for tests of what stores and evaluates measurements.
 #include <array>
 #include <string>
 #include <vector>

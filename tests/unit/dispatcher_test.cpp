@@ -393,7 +393,7 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
   EXPECT_EQ(watched.touches, touches) << "remembered, not measured again";
 
   watched.right = KernelConfig(provider("native").space(Op::gemm));  // nobody is right
-  Dispatcher hopeless = searching(watched);
+  Dispatcher prune_factor = searching(watched);
   EXPECT_EQ(hopeless.get_solution(problem).choice.source, ChoiceSource::analytic);
 }
 

@@ -28,8 +28,8 @@ TEST(Contributions, AddUpToTheScore) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     toy::RandomForestOptions options;
     options.average = seed % 3 == 0;
-    options.least_leaves = 1;
-    options.most_leaves = seed % 2 == 0 ? 255 : 6;
+    options.min_leaves = 1;
+    options.max_leaves = seed % 2 == 0 ? 255 : 6;
     toy::RandomForest draw(options, seed);
     const Forest forest = draw.forest();
     const std::size_t rows = 1 + seed * 7;

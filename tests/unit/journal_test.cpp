@@ -221,7 +221,7 @@ TEST(SweepStatus, NoisyRowsAreCountedByPass) {
 
 TEST(WorkQueue, AllThenContendersThenNothing) {
   auto plan = toy_plan(4);
-  plan.protocol.hopeless = 1.1;
+  plan.protocol.prune_factor = 1.1;
   WorkQueue queue(plan, {1, 0}, {}, {});
   EXPECT_EQ(queue.take_problem(), 1u);
   auto batch = queue.next_batch(1);

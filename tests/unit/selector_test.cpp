@@ -91,11 +91,11 @@ TEST_F(SelectorTest, AnalyticAnswersWhereTheModelDoesNot) {
   ApplicabilityRules::Scratch scratch;
   std::vector<std::uint8_t> applicable(family->configs.size());
   rules.evaluate(other_layout, applicable, scratch);
-  double least_us = std::numeric_limits<double>::infinity();
+  double min_us = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < applicable.size(); ++i) {
-    if (applicable[i] != 0) least_us = std::min(least_us, time_us[i]);
+    if (applicable[i] != 0) min_us = std::min(min_us, time_us[i]);
   }
-  EXPECT_EQ(ranked[0].time_us, least_us);
+  EXPECT_EQ(ranked[0].time_us, min_us);
   EXPECT_EQ(&analytic.entry(signature_of(other_layout)), &entry) << "enumerated once";
 
   // A model none of whose configs can take the problem leaves it to the next link.

@@ -81,7 +81,7 @@ TEST(ShortlistTraining, FindsWhichConfigsAProblemNeeds) {
       fit_shortlist(set, std::span(&family, 1), four_folds(set), true_scores(set), false, 1);
   EXPECT_EQ(fit.problems, 400u);
   EXPECT_EQ(fit.mean_all, 1);
-  EXPECT_LT(fit.mean_loss(), ShortlistFit::most_loss);
+  EXPECT_LT(fit.mean_loss(), ShortlistFit::max_loss);
   ASSERT_TRUE(fit.shortlist);
   check(*fit.shortlist);
   EXPECT_EQ(fit.shortlist->configs.size(), 120u);
@@ -115,7 +115,7 @@ TEST(ShortlistTraining, OneThatCostsTooMuchIsLeftOut) {
   });
   const ShortlistFit fit =
       fit_shortlist(set, std::span(&family, 1), four_folds(set), true_scores(set), false, 1);
-  EXPECT_GT(fit.mean_loss(), ShortlistFit::most_loss);
+  EXPECT_GT(fit.mean_loss(), ShortlistFit::max_loss);
   EXPECT_FALSE(fit.shortlist);
 }
 

@@ -99,9 +99,9 @@ class Harvester {
       with([&](Algorithm& a) { a.tile_k = stage.first, a.stages = stage.second; });
     for (const auto& cluster : std::span(ranges.clusters, static_cast<std::size_t>(ranges.cluster_count)))
       with([&](Algorithm& a) { a.cluster_m = cluster.first, a.cluster_n = cluster.second; });
-    for (std::int32_t custom = 0; custom <= ranges.most_custom; ++custom)
+    for (std::int32_t custom = 0; custom <= ranges.max_custom; ++custom)
       with([&](Algorithm& a) { a.custom = custom; });
-    for (std::int32_t swizzle = 0; swizzle <= ranges.most_swizzle; ++swizzle)
+    for (std::int32_t swizzle = 0; swizzle <= ranges.max_swizzle; ++swizzle)
       with([&](Algorithm& a) { a.swizzle = swizzle; });
     if (!ranges.split_k) return;
     for (const std::int32_t split : kSplits) {

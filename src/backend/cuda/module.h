@@ -93,7 +93,7 @@ struct AlgorithmRanges {
   std::int32_t cluster_count;
   std::int32_t reductions;  ///< bits: 1 in place, 2 in the accumulator's type, 4 in C's type
   bool split_k;
-  std::int32_t most_swizzle, most_custom;
+  std::int32_t max_swizzle, max_custom;
 };
 
 struct MatmulCall {

@@ -24,12 +24,12 @@ constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
 
 /// How long a library may take to load.
 double limit_seconds() {
-  constexpr double kDefault = 30, kMost = 86400;
+  constexpr double kDefault = 30, kMax = 86400;
   const std::string text = environment(kLimitVariable);
   if (text.empty()) return kDefault;
   const auto seconds = parse_field<double>(kLimitVariable, text);
-  if (!(seconds > 0 && seconds <= kMost)) {
-    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMost);
+  if (!(seconds > 0 && seconds <= kMax)) {
+    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMax);
   }
   return seconds;
 }

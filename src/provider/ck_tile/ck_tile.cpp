@@ -74,7 +74,7 @@ class CkTile final : public Provider {
                                     : ck_tile_conv_traits(signature, config, device);
   }
 
-  KernelConfig as_it_runs(const KernelConfig& config) const override {
+  KernelConfig canonical(const KernelConfig& config) const override {
     const ConfigSpace& space = *config.space;
     const std::size_t pipeline = space.axis_index("pipeline");
     KernelConfig runs = config;

@@ -12,7 +12,7 @@ namespace kscout::cuda {
 
 namespace {
 
-constexpr int kMostSuggestions = 128;
+constexpr int kMaxSuggestions = 128;
 constexpr std::int32_t kOwnDivision =
     -1;  // number of split-K slices by which the library says that it divides K its own way
 
@@ -159,8 +159,8 @@ V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t
   return value;
 }
 
-/// False when it uses a tile, stages or a cluster that the header has no name for, or split-K slices that it does
-/// not explain.
+/// False when it uses a tile, stages or a cluster that the header has no name for, or split-K slices that it
+/// does not explain.
 bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
   const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
     return static_cast<std::int32_t>(config_value<std::uint32_t>(algo, attribute));
@@ -356,7 +356,7 @@ Answer suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algori
   Answer got = description.make(shape);
   if (got != Answer::done) return got;
   std::vector<cublasLtMatmulHeuristicResult_t> found;
-  got = ask_heuristic(description, workspace_limit, std::min(capacity, kMostSuggestions), found);
+  got = ask_heuristic(description, workspace_limit, std::min(capacity, kMaxSuggestions), found);
   if (got != Answer::done) return got;
   for (const auto& one : found) {
     if (read_algorithm(one.algo, out[*count])) ++*count;
@@ -404,9 +404,9 @@ Answer ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ran
       .reductions =
           static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK)),
       .split_k = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT) != 0,
-      .most_swizzle =
+      .max_swizzle =
           static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT)),
-      .most_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
+      .max_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
   return Answer::done;
 }
 
