@@ -99,7 +99,7 @@ KSCOUT_API Problem parse_any_problem(std::string_view text);
 KSCOUT_API ImplicitGemm product_of(ProblemRef problem) noexcept;
 
 /// What makes two problems the same in all but types and layout: m, n, k, batch of a GEMM; every number of a
-/// convolution but split_k. Problems of equal sizes stay in one part when data are parted.
+/// convolution but split_k. Problems of equal sizes stay in one part when data are split.
 using ProblemSizes = std::vector<std::int64_t>;
 KSCOUT_API ProblemSizes sizes_of(ProblemRef problem);
 

@@ -130,7 +130,7 @@ class TableBuilder {
   std::unordered_map<std::string, NamedConfig> parsed_names_;
 };
 
-/// The axis values of a config as words, parted by commas.
+/// The axis values of a config as words, separated by commas.
 std::string config_text(const KernelConfig& config);
 
 }  // namespace kscout

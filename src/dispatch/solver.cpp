@@ -25,13 +25,13 @@ bool is_known(const Choice& choice) {
 /// Which of two backends' offers is taken.
 bool is_better(const Choice& a, const Choice& b) {
   const auto key = [](const Choice& choice) {
-    const bool told = !std::isnan(choice.time_us);
-    return std::tuple(!is_known(choice), told ? choice.time_us : std::numeric_limits<double>::infinity());
+    const bool timed = !std::isnan(choice.time_us);
+    return std::tuple(!is_known(choice), timed ? choice.time_us : std::numeric_limits<double>::infinity());
   };
   return key(a) < key(b);
 }
 
-/// Configs of other providers are told apart when one is chosen.
+/// Configs of other providers are timed apart when one is chosen.
 std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
   if (!backend.executes(config.space->provider)) return {};
   return backend.absence(signature, config);

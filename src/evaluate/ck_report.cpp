@@ -160,11 +160,11 @@ CkComparison compare_ck_tables(std::string_view oracle, const std::string& oracl
     const auto row = std::ranges::find(of_problem, picked, &Kernel::name);
     const double actual = row == of_problem.end() ? 0 : row->tflops;
     const auto faster = std::ranges::count_if(of_problem, [&](const Kernel& k) { return k.tflops > actual; });
-    CkPick& pick = c.picks.emplace_back();
-    pick = {actual / best->tflops, actual > 0 && picked == best->name,
-            actual > 0 && faster < static_cast<std::ptrdiff_t>(kFew)};
+    CkPick& result = c.picks.emplace_back();
+    result = {actual / best->tflops, actual > 0 && picked == best->name,
+              actual > 0 && faster < static_cast<std::ptrdiff_t>(kFew)};
     c.problems_csv += fmt::format("{},{},{},{},{},{:.4f},{}\n", one, best->name, tflops(best->tflops), picked,
-                                  tflops(actual), 100 * pick.efficiency, flag(pick.best));
+                                  tflops(actual), 100 * result.efficiency, flag(result.best));
   }
   if (c.picks.empty()) fail(Errc::corrupt_data, "{}: no kernel has a speed", oracle_name);
   return c;

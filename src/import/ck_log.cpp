@@ -367,43 +367,43 @@ class LogReader {
   }
 
   void block() {
-    ShapeBlock told;
-    ShapeBlockHandler handler(told);
+    ShapeBlock members;
+    ShapeBlockHandler handler(members);
     rapidjson::InsituStringStream stream(block_.data());
     constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag |
                                 rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
     if (json_.Parse<kFlags>(stream, handler).IsError()) return to_.skip(begins_, "a block that is no JSON");
-    if (!told.wrong_type.empty()) {
-      return to_.skip(begins_, fmt::format("'{}' is of another type than in a log", told.wrong_type));
+    if (!members.wrong_type.empty()) {
+      return to_.skip(begins_, fmt::format("'{}' is of another type than in a log", members.wrong_type));
     }
-    if (!told.name || !told.measured) return to_.skip(begins_, "a block without name and perf_result");
-    const double ms = told.ms.value_or(0);
+    if (!members.name || !members.measured) return to_.skip(begins_, "a block without name and perf_result");
+    const double ms = members.ms.value_or(0);
     try {
-      to_.add({.problem = problem_of(told),
-               .kernel = *told.name,
+      to_.add({.problem = problem_of(members),
+               .kernel = *members.name,
                .time_us = 1000 * ms,
-               .valid = ms > 0 && told.tflops.value_or(0) > 0,
+               .valid = ms > 0 && members.tflops.value_or(0) > 0,
                .line = begins_});
     } catch (const Error& error) {
       to_.skip(begins_, error.what());
     }
   }
 
-  /// No shape told: a block must give all sizes, since none is below 0.
+  /// No shape given: a block must give all sizes, since none is below 0.
   GemmProblem nameless() const {
     return make_gemm(-1, -1, -1, request_.dtype, request_.layout.value_or(Layout::rcr));
   }
 
   /// The shape's problem with what the block says otherwise.
-  GemmProblem problem_of(const ShapeBlock& told) const {
+  GemmProblem problem_of(const ShapeBlock& members) const {
     GemmProblem problem = header_;
-    if (told.dtype)
-      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*told.dtype), problem.layout);
-    problem.m = told.m.value_or(problem.m);
-    problem.n = told.n.value_or(problem.n);
-    problem.k = told.k.value_or(problem.k);
-    if (told.split_k.value_or(1) > 1) problem.split_k = *told.split_k;
-    problem.layout = layout_of(told).value_or(problem.layout);
+    if (members.dtype)
+      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*members.dtype), problem.layout);
+    problem.m = members.m.value_or(problem.m);
+    problem.n = members.n.value_or(problem.n);
+    problem.k = members.k.value_or(problem.k);
+    if (members.split_k.value_or(1) > 1) problem.split_k = *members.split_k;
+    problem.layout = layout_of(members).value_or(problem.layout);
     return problem;
   }
 

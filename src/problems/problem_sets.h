@@ -109,7 +109,7 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
   return distinct;
 }
 
-/// Which problems stay together when problems are parted, whatever their layouts and element types: those of
+/// Which problems stay together when problems are split, whatever their layouts and element types: those of
 /// equal sizes (sizes_of), or all products with weights of one shape: (n, k) of a GEMM, the filter and groups
 /// of a convolution.
 enum class SplitBy : std::uint8_t { sizes, weights };

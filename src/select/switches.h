@@ -5,9 +5,9 @@
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...
 ///
-/// KSCOUT_FORCE    configs by name, parted by commas: each answers every problem of its types and layout
+/// KSCOUT_FORCE    configs by name, separated by commas: each answers every problem of its types and layout
 ///                 that it can take
-/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, parted by commas, that are not
+/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, separated by commas, that are not
 ///                 asked or chosen
 #include <cstdint>
 #include <span>

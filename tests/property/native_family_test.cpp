@@ -66,7 +66,7 @@ TEST(NativeFamily, RuleSetsHaveTheirSizes) {
   }
 }
 
-TEST(NativeFamily, EveryProblemIsServedByEveryRuleSetAndByItsDefault) {
+TEST(NativeFamily, EveryProblemIsCoveredByEveryRuleSetAndItsDefault) {
   constexpr std::int64_t sizes[] = {0, 1, 4096};
   for (const Device& device : machines()) {
     for (const Layout layout : kLayouts) {

@@ -100,7 +100,7 @@ TEST(Confidence, InputsThatTellNothingGiveTheRate) {
   EXPECT_NEAR(fit->log_loss, fit->log_loss_of_rate, 0.02);
 }
 
-TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
+TEST(Confidence, ChoicesOfFewSamplesDoNotCount) {
   World world(6);
   auto choices = world.choices(3000);
   const auto with_good_judges = fit_confidence(choices);
@@ -161,7 +161,7 @@ double bias_of_claims(const Confidence& confidence, World& world) {
   return off;
 }
 
-TEST(Confidence, ClaimsAreAsTheBestJudgedProblemsWouldShowThem) {
+TEST(Confidence, ClaimsAreAsTheBestMeasuredProblemsWouldShowThem) {
   World world(8);
   auto choices = measured_by_few(world, 6000, 2);
   const auto fit = fit_confidence(choices);

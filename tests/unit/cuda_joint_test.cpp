@@ -205,7 +205,7 @@ TEST_F(CudaJointTest, KernelsThatAreNotHereAreLeftOutAndSaidSo) {
   EXPECT_EQ(runs_on(untold, kSmall), compiled_name(4));
 }
 
-TEST_F(CudaJointTest, WithoutAnyOfItsKernelsCuBlasLtServes) {
+TEST_F(CudaJointTest, WithoutAnyOfItsKernelsCuBlasLtRuns) {
   install({compiled(5), cublaslt(0)});
   Dispatcher dispatcher = on_gpu();
   EXPECT_TRUE(runs_on(dispatcher, kSmall).starts_with("cublaslt_"));

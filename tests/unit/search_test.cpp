@@ -176,7 +176,7 @@ TEST(Searcher, RefusesUnknownStrategies) {
   expect_error(Errc::invalid_argument, "search strategy", [] { parse<SearchStrategy>("guided"); });
 }
 
-TEST(ModelObjective, IsTheModelOverConfigsThatServe) {
+TEST(ModelObjective, IsTheModelOverApplicableConfigs) {
   const Model model = toy::model();
   const GemmProblem narrow = make_gemm(64, 4, 32), wide = make_gemm(64, 64, 32);
   const Family family = toy::family();

@@ -71,7 +71,7 @@ TEST_F(SelectorTest, OrdersByWhatTheModelKnows) {
   }
 }
 
-TEST_F(SelectorTest, ServeRulesKeepConfigsOut) {
+TEST_F(SelectorTest, ApplicabilityRulesKeepConfigsOut) {
   const Selector selector = Selector::load(folder_ / "model");
   for (const Choice& choice : selector.rank(make_gemm(64, 4, 64), 100)) EXPECT_LE(choice.config["nr"], 16);
 }

@@ -37,7 +37,7 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Where the axis that says so wants K to be parted; in the order of the words of axis `decomposition`.
+/// Where the axis that says so splits K; in the order of the words of axis `decomposition`.
 enum class Decomposition : std::int32_t { none, split_k, stream_k };
 
 /// Sizes that CUTLASS counts in int.

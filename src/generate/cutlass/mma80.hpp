@@ -64,7 +64,7 @@ struct Mma80 {
     *bytes = 0;
     if (const std::int32_t status = check_shape(*shape, message); status != KSCOUT_KERNEL_OK) return status;
     if (Config::stream_k && shape->batch > 1)
-      return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "K is parted for one product at a time");
+      return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "K is split for one product at a time");
     if (!aligned(*shape))
       return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "rows do not start at multiples of the kernel's loads");
     const auto args = arguments(*shape, kscout_kernel_call{});

@@ -58,7 +58,7 @@ static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassA
 
 /// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
 constexpr std::int32_t kFirstAlgorithm = 1000;
-/// More than the words of one axis in trait `variant`: how K is parted, how C is stored, whether it is
+/// More than the words of one axis in trait `variant`: how K is split, how C is stored, whether it is
 /// transposed.
 constexpr std::int32_t kWays = 4;
 
