@@ -145,7 +145,7 @@ std::vector<Cell> cells(const Report& report, const Line& line) {
 }
 
 void print_moves(const Report& report, const Line& first, const Line& second) {
-  const auto moves = moves_between(*first.explained, *second.explained);
+  const auto moves = contribution_differences(*first.explained, *second.explained);
   const double difference = first.explained->score - second.explained->score;
   fmt::print(
       "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
@@ -161,12 +161,13 @@ void print_moves(const Report& report, const Line& first, const Line& second) {
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const std::size_t f = moves[i].feature;
     if (i >= kShownMoves) {
-      rest += moves[i].moves;
+      rest += moves[i].difference;
       continue;
     }
     const Feature& feature = report.schema->features()[f];
     table.add_row({text(feature.id), number(first.explained->value[f], 5),
-                   number(second.explained->value[f], 5), number(moves[i].moves, 3), text(feature.meaning)});
+                   number(second.explained->value[f], 5), number(moves[i].difference, 3),
+                   text(feature.meaning)});
   }
   if (moves.size() > kShownMoves) {
     table.add_row({text(fmt::format("{} others", moves.size() - kShownMoves)), text(""), text(""),
@@ -318,9 +319,10 @@ void print_json(const Report& report) {
   for (const Line& line : report.top) json["top"].push_back(line_json(report, line));
   json["first_over_second"] = Json::array();
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
-    for (const FeatureMove& move : moves_between(*report.top[0].explained, *report.top[1].explained)) {
+    for (const ContributionDifference& move :
+         contribution_differences(*report.top[0].explained, *report.top[1].explained)) {
       json["first_over_second"].push_back(
-          {{"feature", report.schema->features()[move.feature].id}, {"adds", move.moves}});
+          {{"feature", report.schema->features()[move.feature].id}, {"adds", move.difference}});
     }
   }
   json["asked"] = Json::array();

@@ -89,7 +89,7 @@ class Enumerator {
     plan(block);
     found_.clear();
     found_order_.clear();
-    ask(steps_.front(), start);
+    evaluate_rules(steps_.front(), start);
     if (start.rows > 0) descend(1, start);
     collect();
   }
@@ -112,7 +112,7 @@ class Enumerator {
           batch.values[axis].push_back(expr::axis_number(value));
       }
       found_.clear();
-      ask(all, batch);
+      evaluate_rules(all, batch);
       keep(batch);
       collect();
     }
@@ -212,7 +212,7 @@ class Enumerator {
     const std::size_t rows = std::max<std::size_t>(1, kPieceRows / step.length());
     for (std::size_t first = 0; first < batch.rows; first += rows) {
       CandidateBatch next = multiply(step, batch, first, std::min(rows, batch.rows - first));
-      ask(step, next);
+      evaluate_rules(step, next);
       if (next.rows > 0) descend(depth + 1, next);
     }
   }
@@ -277,7 +277,7 @@ class Enumerator {
   }
 
   /// Drops the rows that a rule of the step refuses and counts them under the first such rule.
-  void ask(Step& step, CandidateBatch& batch) {
+  void evaluate_rules(Step& step, CandidateBatch& batch) {
     if (!step.asked) return;
     const auto answers = step.asked->evaluate(batch);
     std::vector<std::uint32_t> kept;

@@ -43,7 +43,7 @@ SearchResult Searcher::search(const SearchSpace& space, const Objective& objecti
   Tally tally(objective);
   std::vector<std::uint32_t> all(space.size());
   std::iota(all.begin(), all.end(), 0u);
-  tally.ask(all);
+  tally.score(all);
   return tally.result(request.top);
 }
 
@@ -52,7 +52,7 @@ SearchResult Searcher::draw(const SearchSpace& space, const Objective& objective
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < request.evaluations; ++i) drawn.push_back(below(space.size()));
-  tally.ask(drawn);
+  tally.score(drawn);
   return tally.result(request.top);
 }
 
@@ -63,7 +63,7 @@ SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objecti
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < count; ++i) drawn.push_back(below(space.size()));
-  std::vector<FoundConfig> members = tally.ask(drawn);
+  std::vector<FoundConfig> members = tally.score(drawn);
   SearchPoint child;
   for (std::size_t left = (request.evaluations - count) / count; left > 0; --left) {
     std::vector<std::uint32_t> children;
@@ -81,7 +81,7 @@ SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objecti
       }
       children.push_back(space.find(child).value_or(members[i].config));
     }
-    const std::vector<FoundConfig> scored = tally.ask(children);
+    const std::vector<FoundConfig> scored = tally.score(children);
     for (std::size_t i = 0; i < count; ++i) {
       if (scored[i].score > members[i].score) members[i] = scored[i];
     }

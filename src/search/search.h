@@ -95,10 +95,10 @@ class Tally {
  public:
   explicit Tally(const Objective& objective) : objective_(objective) {}
 
-  /// Scores in the order asked; NaN has become -infinity.
-  std::vector<FoundConfig> ask(std::span<const std::uint32_t> configs);
+  /// Scores in the order given; NaN has become -infinity.
+  std::vector<FoundConfig> score(std::span<const std::uint32_t> configs);
   std::size_t evaluations() const noexcept { return found_.size(); }
-  /// All that was asked, in order.
+  /// All that was scored, in order.
   std::span<const FoundConfig> found() const noexcept { return found_; }
   SearchResult result(std::size_t top) const { return {best_of(found_, top), evaluations()}; }
 

@@ -11,12 +11,12 @@ std::uint64_t FastForest::next_id() noexcept {
 }
 
 FamilyForest::Scratch& SelectScratch::of(const FastForest& forest) {
-  for (OfForest& known : forests_) {
+  for (ForestScratch& known : forests_) {
     if (known.id == forest.id) return known.scratch;
   }
-  OfForest made{forest.id, FamilyForest::Scratch(forest.forest)};
+  ForestScratch made{forest.id, FamilyForest::Scratch(forest.forest)};
   if (forests_.size() < kForests) return forests_.emplace_back(std::move(made)).scratch;
-  OfForest& given_up = forests_[oldest_++ % kForests];
+  ForestScratch& given_up = forests_[oldest_++ % kForests];
   given_up = std::move(made);
   return given_up.scratch;
 }

@@ -55,11 +55,11 @@ struct SelectScratch {
 
  private:
   static constexpr std::size_t kForests = 16;
-  struct OfForest {
+  struct ForestScratch {
     std::uint64_t id;
     FamilyForest::Scratch scratch;
   };
-  std::vector<OfForest> forests_;
+  std::vector<ForestScratch> forests_;
   std::size_t oldest_ = 0;
 };
 

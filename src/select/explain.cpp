@@ -83,14 +83,15 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
   return result;
 }
 
-std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const ExplainedConfig& second) {
-  std::vector<FeatureMove> moves;
+std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
+                                                             const ExplainedConfig& second) {
+  std::vector<ContributionDifference> moves;
   for (std::size_t f = 0; f < first.contribution.size(); ++f) {
     const double move = first.contribution[f] - second.contribution[f];
     if (move != 0) moves.push_back({f, move});
   }
   std::ranges::stable_sort(moves, std::ranges::greater{},
-                           [](const FeatureMove& move) { return std::fabs(move.moves); });
+                           [](const ContributionDifference& move) { return std::fabs(move.difference); });
   return moves;
 }
 

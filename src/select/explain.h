@@ -37,14 +37,15 @@ struct Explanation {
 Explanation explain(const Model& model, ProblemRef problem, Target target, std::size_t top,
                     const std::vector<std::size_t>& also = {});
 
-/// A feature that speaks for the first of two configs (moves > 0) or for the second.
-struct FeatureMove {
+/// A feature that speaks for the first of two configs (difference > 0) or for the second.
+struct ContributionDifference {
   std::size_t feature;
-  double moves;  ///< contribution to the first minus that to the second; all of them add up to the scores'
-                 ///< difference
+  double difference;  ///< contribution to the first minus that to the second; all of them add up to the
+                      ///< scores' difference
 };
-/// Features that tell two configs apart, largest move first.
-std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const ExplainedConfig& second);
+/// Features that tell two configs apart, largest difference first.
+std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
+                                                             const ExplainedConfig& second);
 
 /// A rule of the family and how many configs it keeps from a problem; a config may be counted by several.
 struct Exclusion {

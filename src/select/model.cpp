@@ -146,9 +146,9 @@ struct Model::Compiled {
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
     const std::lock_guard lock(making);
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
-    auto made = std::make_unique<FastForest>(target.forest,
-                                             FamilyForest::OfProblem{data.best_tflops, data.best_features},
-                                             *data.schema, family.device, family.configs, family.traits);
+    auto made = std::make_unique<FastForest>(
+        target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
+        family.device, family.configs, family.traits);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }

@@ -6,7 +6,7 @@
 ///     journal.intent('a', problem, 1, configs);  journal.flush();
 ///     journal.row('a', config, measured, "");    journal.flush();   // on disk (page cache) when it returns
 ///
-/// A row is short: its problem and pass stand in the intent before it (one per lane = worker).
+/// A row is short: its problem and pass stand in the intent before it (one per slot = worker).
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -77,12 +77,12 @@ class JournalWriter {
   JournalWriter& operator=(const JournalWriter&) = delete;
 
   // Lines gather in memory until flush().
-  void intent(char lane, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
-  void row(char lane, std::uint32_t config, const Measurement& measured, const std::string& reason);
-  /// The lane's worker ended while this config ran.
-  void crash(char lane, std::uint32_t config);
-  /// The device's clock when the lane's batch was done.
-  void clock(char lane, double mhz);
+  void intent(char slot, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
+  void row(char slot, std::uint32_t config, const Measurement& measured, const std::string& reason);
+  /// The slot's worker ended while this config ran.
+  void crash(char slot, std::uint32_t config);
+  /// The device's clock when the slot's batch was done.
+  void clock(char slot, double mhz);
   void end(std::string_view how);
   /// Hands all lines to the system. When that fails (full disk) the file keeps whole lines only, and
   /// device_failure tells what to do. sync: also waits until they are on the disk.

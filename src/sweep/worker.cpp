@@ -79,8 +79,8 @@ class MessageChannel {
     }
   }
 
-  void say(const Answer& answer) {
-    const std::string line = encode(answer) + '\n';
+  void say(const Reply& reply) {
+    const std::string line = encode(reply) + '\n';
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t wrote = write(out_, line.data() + at, line.size() - at);
       if (wrote < 0 && errno == EINTR) continue;
@@ -119,15 +119,15 @@ class Worker {
       for (const auto config : assignment.configs) {
         Outcome outcome{
             {.status = Status::unsupported, .cache = plan_.protocol.cache, .pass = assignment.pass}, reason};
-        talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+        talk_.say({.kind = Reply::Kind::row, .index = config, .outcome = std::move(outcome)});
       }
     } else if (assignment.pass == 1) {
       coarse(assignment);
     } else {
       contenders(assignment);
     }
-    Answer done;
-    done.kind = Answer::Kind::done;
+    Reply done;
+    done.kind = Reply::Kind::done;
     done.index = assignment.problem;
     done.spent = minus(bench_.spent(), before);
     done.clock_mhz = instruments_of(backend_).clock_mhz();
@@ -174,7 +174,7 @@ class Worker {
       std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());
       std::_Exit(kDeviceLost);
     }
-    talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+    talk_.say({.kind = Reply::Kind::row, .index = config, .outcome = std::move(outcome)});
   }
 
   const SweepPlan& plan_;
@@ -202,13 +202,13 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
     Backend& backend = parts.backend(plan.backend, arguments.device);
     Worker worker(plan, backend, talk);
-    talk.say({.kind = Answer::Kind::ready});
+    talk.say({.kind = Reply::Kind::ready});
     for (std::string line; talk.read_line(line);) worker.work(decode_assignment(line));
     return 0;
   } catch (const Error& error) {
-    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}, .code = error.code()});
+    talk.say({.kind = Reply::Kind::failed, .outcome = {{}, error.what()}, .code = error.code()});
   } catch (const std::exception& error) {
-    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}});
+    talk.say({.kind = Reply::Kind::failed, .outcome = {{}, error.what()}});
   }
   return kFailed;
 }

@@ -98,7 +98,7 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
 }
 
 const Forest kNoForest;
-const FamilyForest::OfProblem kNone = {kNoForest, {}};
+const FamilyForest::ProblemForest kNone = {kNoForest, {}};
 
 /// Some configs of a family, in any order, some twice.
 std::vector<std::uint32_t> picked_of(std::size_t configs, std::size_t count, toy::RandomForest& draw) {

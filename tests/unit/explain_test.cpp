@@ -92,11 +92,11 @@ TEST(Explain, RanksAsTheModelScores) {
     for (const std::size_t asked : {0u, 11u}) {
       EXPECT_NE(std::ranges::find(why.configs, asked, &ExplainedConfig::config), why.configs.end()) << asked;
     }
-    const auto moves = moves_between(why.configs[0], why.configs[2]);
+    const auto moves = contribution_differences(why.configs[0], why.configs[2]);
     double all = 0;
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      all += moves[i].moves;
-      EXPECT_GE(std::fabs(moves[i > 0 ? i - 1 : 0].moves), std::fabs(moves[i].moves));
+      all += moves[i].difference;
+      EXPECT_GE(std::fabs(moves[i > 0 ? i - 1 : 0].difference), std::fabs(moves[i].difference));
     }
     EXPECT_NEAR(all, why.configs[0].score - why.configs[2].score, 1e-12);
   }

@@ -41,9 +41,9 @@ class Harvester {
     std::vector<Algorithm> list(static_cast<std::size_t>(options_.suggestions));
     for (const MatmulShape& shape : shapes_) {
       std::int32_t count = 0;
-      const Answer answer =
+      const CallStatus answer =
           module_.suggest(shape, kCublasLtWorkspace, list.data(), options_.suggestions, &count);
-      if (answer == Answer::unsupported) continue;
+      if (answer == CallStatus::unsupported) continue;
       cuda::check(module_, answer);
       for (const Algorithm& one : std::span(list).first(static_cast<std::size_t>(count))) {
         if (!add(one)) continue;
@@ -64,7 +64,7 @@ class Harvester {
     cuda::check(module_, module_.algorithm_ids(shapes_.front(), ids, 256, &count));
     for (const std::int32_t id : std::span(ids, static_cast<std::size_t>(count))) {
       AlgorithmRanges ranges;
-      if (module_.ranges(shapes_.front(), id, &ranges) != Answer::done) continue;
+      if (module_.ranges(shapes_.front(), id, &ranges) != CallStatus::done) continue;
       bool suggested = false;
       for (const Algorithm& seed : seeds_) {
         if (seed.id != id) continue;
@@ -132,7 +132,7 @@ class Harvester {
   bool accepted(const Algorithm& one) {
     return std::ranges::any_of(shown_, [&](std::size_t shape) {
       Matmul* made = nullptr;
-      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != Answer::done) return false;
+      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != CallStatus::done) return false;
       made->destroy();
       return true;
     });
