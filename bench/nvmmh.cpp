@@ -41,7 +41,7 @@ constexpr KnownGpu kGpus[] = {
 int layout_number(Layout layout) { return 2 * !row_major_a(layout) + !row_major_b(layout); }
 
 /// How types are called: operands, sums, C. Of 16-bit types only fp16 has measurements inside the library
-/// (others answer "not entirely loaded"), and kernels of both are the same but for the type: the rival gets
+/// (others answer "not entirely loaded"), and kernels of both are the same but for the type: the peer gets
 /// its better side.
 const char* precision(const GemmProblem& problem) {
   switch (problem.dtype_a) {

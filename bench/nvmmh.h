@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// NVIDIA's nvMatmulHeuristics as a rival: what it suggests for a problem, and which of the CUTLASS configs
+/// NVIDIA's nvMatmulHeuristics as a peer: what it suggests for a problem, and which of the CUTLASS configs
 /// that exist here comes nearest to that.
 ///
 ///     std::string why;
-///     if (auto rival = MatmulHeuristics::open(device, why))
-///       for (const SuggestedKernel& kernel : rival->suggest(problem, 8))
+///     if (auto peer = MatmulHeuristics::open(device, why))
+///       for (const SuggestedKernel& kernel : peer->suggest(problem, 8))
 ///         if (const Matched found = nearest(kernel, existing); !found.configs.empty()) existing[found.configs[0]]
 ///
 /// Its library is loaded when asked for (KSCOUT_NVMMH, else the dynamic loader's own places); nothing links

@@ -123,7 +123,7 @@ class Model {
   std::vector<std::uint8_t> candidates(ProblemRef problem) const;
 
   /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the
-  /// family, and signatures that were not trained. Serve rules are not asked.
+  /// family, and signatures that were not trained. Applicability rules are not asked.
   std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs) const;
   std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs, Target target) const;
 

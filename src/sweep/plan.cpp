@@ -100,7 +100,7 @@ const ConfigSpace& provider_space(std::string_view name, Op op) { return provide
 namespace {
 
 /// Every `list.size() / most`-th entry, the first among them.
-void thin_out(std::vector<std::uint32_t>& list, std::size_t most) {
+void keep_evenly_spaced(std::vector<std::uint32_t>& list, std::size_t most) {
   if (most == 0 || list.size() <= most) return;
   std::vector<std::uint32_t> kept;
   for (std::size_t i = 0; i < most; ++i) kept.push_back(list[i * list.size() / most]);
@@ -182,7 +182,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
         if (applicable[c]) plan.candidates[p].push_back(index[c]);
       }
       std::ranges::sort(plan.candidates[p]);
-      thin_out(plan.candidates[p], request.max_configs);
+      keep_evenly_spaced(plan.candidates[p], request.max_configs);
     }
   }
   return plan;
