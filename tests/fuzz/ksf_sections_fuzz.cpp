@@ -49,8 +49,8 @@ void read_shortlist(std::string_view bytes) {
   const std::vector<std::uint8_t> all(configs.size(), 1), none(configs.size(), 0);
   std::vector<std::uint8_t> kept(configs.size());
   ShortlistScratch scratch;
-  cut(rate(whole, outputs_of(whole, configs), make_gemm(300, 4096, 64), 8, scratch), all, none, kShortlisted,
-      kept);
+  keep_top(rate(whole, outputs_of(whole, configs), make_gemm(300, 4096, 64), 8, scratch), all, none,
+           kShortlisted, kept);
 }
 
 }  // namespace

@@ -43,11 +43,11 @@ std::int64_t layer_output(const Shortlist::Layer& layer, std::size_t output,
   return std::clamp<std::int64_t>((sum * layer.factor[output]) >> 24, least, 32766);
 }
 
-/// What cut() should keep: outputs of the network in 64 bits, then a sort.
-std::vector<std::uint8_t> reference_cut(const Shortlist& shortlist, const FamilyOutputs& outputs,
-                                        ProblemRef problem, double cores,
-                                        const std::vector<std::uint8_t>& allowed,
-                                        const std::vector<std::uint8_t>& always) {
+/// What keep_top() should keep: outputs of the network in 64 bits, then a sort.
+std::vector<std::uint8_t> reference_keep_top(const Shortlist& shortlist, const FamilyOutputs& outputs,
+                                             ProblemRef problem, double cores,
+                                             const std::vector<std::uint8_t>& allowed,
+                                             const std::vector<std::uint8_t>& always) {
   const ShortlistFeatures features = shortlist_features_of(problem, cores);
   std::vector<std::int64_t> values;
   for (std::size_t f = 0; f < kShortlistFeatures; ++f) {
@@ -110,7 +110,7 @@ TEST(Shortlist, KeepsWhatASortOfTheNetworksOutputsKeeps) {
       if (i % 2 == 0) keep_top(ratings, std::vector<std::uint8_t>(configs.size(), 1), always, 64, kept);
       const std::size_t found =
           keep_top(ratings, allowed, always, kShortlisted, kept);  // whatever was cut before
-      ASSERT_EQ(kept, reference_cut(shortlist, outputs, problem, cores, allowed, always))
+      ASSERT_EQ(kept, reference_keep_top(shortlist, outputs, problem, cores, allowed, always))
           << seed << print(problem);
       ASSERT_EQ(found, static_cast<std::size_t>(std::ranges::count(kept, 1)));
     }
@@ -136,7 +136,7 @@ TEST(Shortlist, TheLargestNetworkDoesNotOverflow) {
     const GemmProblem problem = make_gemm(1 << 20, 1 << 20, 1 << 20, DType::fp32, Layout::rrr);
     EXPECT_EQ(keep_top(rate(shortlist, outputs, problem, 64, scratch), all, none, kShortlisted, kept),
               kShortlisted);
-    EXPECT_EQ(kept, reference_cut(shortlist, outputs, problem, 64, all, none));
+    EXPECT_EQ(kept, reference_keep_top(shortlist, outputs, problem, 64, all, none));
   }
 }
 

@@ -393,8 +393,8 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
   EXPECT_EQ(watched.touches, touches) << "remembered, not measured again";
 
   watched.right = KernelConfig(provider("native").space(Op::gemm));  // nobody is right
-  Dispatcher prune_factor = searching(watched);
-  EXPECT_EQ(hopeless.get_solution(problem).choice.source, ChoiceSource::analytic);
+  Dispatcher all_failing = searching(watched);
+  EXPECT_EQ(all_failing.get_solution(problem).choice.source, ChoiceSource::analytic);
 }
 
 TEST(Dispatcher, WhatASearchFoundIsKeptInTheFileOfDecisions) {
