@@ -94,7 +94,7 @@ class ExactForest {
     std::uint32_t column, step;
     std::int8_t position;
   };
-  /// Where a node of the forest asks.
+  /// Where a node of the forest splits.
   struct Split {
     std::uint32_t column = 0;
     std::uint32_t position = 0;

@@ -32,11 +32,11 @@ std::int64_t shortlist_cores(double cores) noexcept {
 }
 
 void check(const Shortlist& shortlist) {
-  constexpr std::int32_t kMostBias = 1 << 30;
+  constexpr std::int32_t kMaxBias = 1 << 30;
   std::size_t inputs = kShortlistFeatures;
   for (std::size_t i = 0; i < shortlist.layers.size(); ++i) {
     const Shortlist::Layer& layer = shortlist.layers[i];
-    if (layer.inputs != inputs || layer.inputs > Shortlist::most_inputs ||
+    if (layer.inputs != inputs || layer.inputs > Shortlist::max_inputs ||
         layer.weights.size() != std::size_t{layer.inputs} * layer.outputs ||
         layer.bias.size() != layer.outputs || layer.factor.size() != layer.outputs) {
       fail(Errc::invalid_argument,
@@ -44,7 +44,7 @@ void check(const Shortlist& shortlist) {
            layer.outputs, layer.weights.size(), inputs);
     }
     for (std::size_t o = 0; o < layer.outputs; ++o) {
-      if (layer.bias[o] > kMostBias || layer.bias[o] < -kMostBias || layer.factor[o] < 0) {
+      if (layer.bias[o] > kMaxBias || layer.bias[o] < -kMaxBias || layer.factor[o] < 0) {
         fail(Errc::invalid_argument, "layer {} of a shortlist: bias {} and factor {} of output {}", i,
              layer.bias[o], layer.factor[o], o);
       }
@@ -85,8 +85,8 @@ Shortlist parse_shortlist(std::string_view bytes) {
   };
   std::array<std::uint32_t, 4> sizes;
   take(sizes.data(), sizes.size());
-  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::most_inputs ||
-      sizes[2] > Shortlist::most_inputs || sizes[3] > given) {
+  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::max_inputs ||
+      sizes[2] > Shortlist::max_inputs || sizes[3] > given) {
     fail(Errc::corrupt_data, ".ksf: a shortlist of {} features and layers of {}, {} and {}", sizes[0],
          sizes[1], sizes[2], sizes[3]);
   }
@@ -128,7 +128,7 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 namespace {
 
-constexpr int kLeast = -32766;  // of the last layer; outputs that are not there get one less
+constexpr int kMin = -32766;  // of the last layer; outputs that are not there get one less
 
 /// to[i] = output `outputs[i]` of a layer.
 [[gnu::always_inline]] inline void run_layer(const Shortlist::Layer& layer,
@@ -137,7 +137,7 @@ constexpr int kLeast = -32766;  // of the last layer; outputs that are not there
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::uint32_t output = outputs[i];
     to[i] = output == FamilyOutputs::none
-                ? static_cast<std::int16_t>(kLeast - 1)
+                ? static_cast<std::int16_t>(kMin - 1)
                 : shortlist_text::shortlist_output(inputs, static_cast<int>(layer.inputs),
                                                    layer.weights.data() + std::size_t{output} * layer.inputs,
                                                    layer.bias[output], layer.factor[output], least);
@@ -183,15 +183,15 @@ std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& ou
                                    scratch.inputs.data());
   run(first, std::span(kInOrder).first(first.outputs), scratch.inputs.data(), 0, scratch.hidden.data());
   run(second, std::span(kInOrder).first(second.outputs), scratch.hidden.data(), 0, scratch.inputs.data());
-  run(last, outputs.of, scratch.inputs.data(), kLeast, scratch.totals.data());
+  run(last, outputs.of, scratch.inputs.data(), kMin, scratch.totals.data());
   return scratch.totals;
 }
 
-std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
-                std::span<const std::uint8_t> always, std::size_t most,
-                std::span<std::uint8_t> kept) noexcept {
-  return shortlist_text::cut_shortlist(ratings.data(), allowed.data(), always.data(), kept.size(), most,
-                                       kept.data());
+std::size_t keep_top(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                     std::span<const std::uint8_t> always, std::size_t most,
+                     std::span<std::uint8_t> kept) noexcept {
+  return shortlist_text::keep_top_totals(ratings.data(), allowed.data(), always.data(), kept.size(), most,
+                                         kept.data());
 }
 
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,

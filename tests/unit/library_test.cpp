@@ -118,9 +118,9 @@ TEST_F(Library, KernelsThatRefuseOnlyWhenAskedArePassedOver) {
   EXPECT_EQ(dispatcher.get_solution(problem).choice.config["tile_m"], 64);
 
   index["kernels"].erase(1);
-  Registry hopeless;
-  hopeless.add_library(write(index));
-  Dispatcher none(hopeless);
+  Registry all_failing;
+  all_failing.add_library(write(index));
+  Dispatcher none(all_failing);
   expect_error(Errc::unsupported, "this kernel never runs", [&] { none.workspace_bytes(problem); });
 }
 
