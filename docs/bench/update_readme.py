@@ -32,7 +32,7 @@ SHOWN = (
 
 # What each result means. A result that has no line here is an error: say what it means.
 MEANING = {
-    "gemm_cpu.geomean_vs_best_peer": "CPU: best config over the faster of OpenBLAS and oneDNN, geometric mean over 82 problems",
+    "gemm_cpu.geomean_vs_best_peer": "CPU: speed of the best config, relative to the faster of OpenBLAS and oneDNN; geometric mean of 82 problems",
     "gemm_cpu.min_vs_best_peer": "CPU: the same ratio, worst problem",
     "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of the 982 training problems",
     "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
@@ -57,11 +57,11 @@ MEANING = {
     "forest.text_vs_lightgbm": "the same for LightGBM's text",
     "forest.heap_per_file": "memory of a selector over that model, after a choice, over the file",
     "forest.peak_bytes": "most memory while it loads and first chooses",
-    "gemm_cuda.geomean_vs_cublaslt": "H200, bf16: the model's pick over cuBLASLt's first suggestion, geometric mean over held-out problems",
+    "gemm_cuda.geomean_vs_cublaslt": "H200, bf16: speed of the pick, relative to cuBLASLt's first suggestion; geometric mean of held-out problems",
     "gemm_cuda.p10_vs_cublaslt": "H200, bf16: the same ratio, tenth percentile",
     "gemm_cuda.min_vs_cublaslt": "H200, bf16: the same ratio, worst problem",
-    "gemm_cuda.geomean_vs_cublaslt_best_of_8": "H200, bf16: the pick over the fastest of cuBLASLt's eight suggestions, which are timed",
-    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the pick over nvMatmulHeuristics' first CUTLASS kernel",
+    "gemm_cuda.geomean_vs_cublaslt_best_of_8": "H200, bf16: the same, relative to the fastest of cuBLASLt's eight suggestions",
+    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the same, relative to nvMatmulHeuristics' first CUTLASS kernel",
     "gemm_cuda.geomean_vs_nvmmh_top8": "the same over the fastest of its eight, found by timing them",
     "gemm_cuda.cold_us": "time to choose for a new problem among 433 configs, median, the H200's host",
     "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
