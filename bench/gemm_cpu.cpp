@@ -41,18 +41,18 @@ struct Options {
 /// FLOP.
 std::vector<GemmProblem> bench_problems(bool quick) {
   struct Weights {
-    std::int64_t n, k, most_m;
+    std::int64_t n, k, max_m;
   };
   std::vector<GemmProblem> problems;
   const auto add = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     for (const Layout layout : {Layout::rcr, Layout::rrr})
       problems.push_back(make_gemm(m, n, k, DType::fp32, layout));
   };
-  for (const auto& [n, k, most_m] :
+  for (const auto& [n, k, max_m] :
        {Weights{1024, 1024, 4096}, Weights{2048, 2048, 1024}, Weights{4096, 4096, 256},
         Weights{5632, 2048, 256}, Weights{2048, 5632, 64}}) {
     for (const std::int64_t m : {1, 4, 16, 64, 256, 1024, 4096}) {
-      if (m <= most_m && !(quick && (m > 64 || n != k || n > 2048))) add(m, n, k);
+      if (m <= max_m && !(quick && (m > 64 || n != k || n > 2048))) add(m, n, k);
     }
   }
   for (const std::int64_t size : {32, 64, 128, 256, 512, 2048}) {
@@ -112,10 +112,10 @@ Family family_for(const GemmProblem& problem, const Options& options) {
 }
 
 void add_configs(GemmTimer& timer, const Family& family) {
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, timer.problem(), serves);
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, timer.problem(), applicable);
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
-    if (serves[i]) timer.add(family.configs[i], family.name(i));
+    if (applicable[i]) timer.add(family.configs[i], family.name(i));
   }
 }
 

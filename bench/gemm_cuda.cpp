@@ -6,8 +6,8 @@
 //     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--csv FILE] [--limit N]
 //
 // Problems from a file of one-line forms: `kscout problems --file` and docs/bench/gemm_h200.md say how the
-// held-out ones were written. A joint model and the rival of CUTLASS need KSCOUT_LIBRARY_PATH
-// (docs/cutlass.md), the rival its library too (KSCOUT_NVMMH).
+// held-out ones were written. A joint model and the peer of CUTLASS need KSCOUT_LIBRARY_PATH
+// (docs/cutlass.md), the peer its library too (KSCOUT_NVMMH).
 #include "gemm_cuda.h"
 
 #include <algorithm>
@@ -68,21 +68,21 @@ struct Row {
 };
 
 /// nvMatmulHeuristics, restricted to the compiled kernels that are here.
-class CutlassRival {
+class CutlassPeer {
  public:
   /// Null when the library or every kernel for the signature is missing; says so.
-  static std::unique_ptr<CutlassRival> here(const Signature& signature) {
-    auto rival = std::make_unique<CutlassRival>();
+  static std::unique_ptr<CutlassPeer> here(const Signature& signature) {
+    auto peer = std::make_unique<CutlassPeer>();
     std::string why;
-    rival->library_ = MatmulHeuristics::open(cuda_backend().device(), why);
-    if (rival->library_) {
-      rival->existing_ = kernels_here(signature, why);
-      if (rival->existing_.empty()) why = "no CUTLASS kernel is here: " + why;
+    peer->library_ = MatmulHeuristics::open(cuda_backend().device(), why);
+    if (peer->library_) {
+      peer->existing_ = kernels_here(signature, why);
+      if (peer->existing_.empty()) why = "no CUTLASS kernel is here: " + why;
     }
     if (why.empty()) {
-      fmt::print("nvMatmulHeuristics {} among {} CUTLASS configs\n", rival->library_->version(),
-                 rival->existing_.size());
-      return rival;
+      fmt::print("nvMatmulHeuristics {} among {} CUTLASS configs\n", peer->library_->version(),
+                 peer->existing_.size());
+      return peer;
     }
     fmt::print("NOT COMPARED WITH nvMatmulHeuristics: {}\n", why);
     return nullptr;
@@ -90,16 +90,16 @@ class CutlassRival {
 
   /// What its suggestions come to, the first one's first, each once; `exact`: the first is here as it is.
   std::vector<KernelConfig> suggestions(const GemmProblem& problem, bool& exact) {
-    std::vector<KernelConfig> serving;
+    std::vector<KernelConfig> applicable;
     for (const KernelConfig& config : existing_) {
-      if (cuda_backend().refusal(problem, config).empty()) serving.push_back(config);
+      if (cuda_backend().refusal(problem, config).empty()) applicable.push_back(config);
     }
     std::vector<KernelConfig> found;
     for (const SuggestedKernel& kernel : library_->suggest(problem, kSuggestions)) {
-      const Matched matched = nearest(kernel, serving);
+      const Matched matched = nearest(kernel, applicable);
       if (found.empty()) exact = matched.exact;
       for (const std::size_t at : matched.configs) {
-        if (std::ranges::find(found, serving[at]) == found.end()) found.push_back(serving[at]);
+        if (std::ranges::find(found, applicable[at]) == found.end()) found.push_back(applicable[at]);
       }
     }
     return found;
@@ -136,9 +136,9 @@ std::size_t fastest_of(std::span<const Timed> timed) {
 
 class Match {
  public:
-  /// Without a rival of CUTLASS when that is null.
-  Match(const Selector& selector, CutlassRival* rival)
-      : selector_(selector), rival_(rival), bench_(protocol(), 1, cuda::gpu_instruments()) {}
+  /// Without a peer of CUTLASS when that is null.
+  Match(const Selector& selector, CutlassPeer* peer)
+      : selector_(selector), rival_(peer), bench_(protocol(), 1, cuda::gpu_instruments()) {}
 
   /// Nothing when our choice or the first suggestion cannot compute it, or computes it wrongly.
   std::optional<Row> play(const GemmProblem& problem) {
@@ -185,15 +185,15 @@ class Match {
     std::vector<Timed> timed(configs.size());
     bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
       const Measurement& m = outcome.measured;
-      // Who is raced is far behind: that much is known of it.
-      if (right[i] && (m.status == Status::ok || m.status == Status::raced))
+      // A config pruned early is far behind: that much is known of it.
+      if (right[i] && (m.status == Status::ok || m.status == Status::pruned_early))
         timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
     });
     return timed;
   }
 
   const Selector& selector_;
-  CutlassRival* rival_;
+  CutlassPeer* rival_;
   ProblemBench bench_;
 };
 
@@ -203,14 +203,14 @@ struct Summary {
   std::size_t wins = 0, losses = 0;  ///< by more than 3 %, both times known to 5 %
 };
 
-/// Our speed over a rival's.
-Summary against(Timed Row::*rival, const std::vector<const Row*>& rows) {
+/// Our speed over a peer's.
+Summary against(Timed Row::*peer, const std::vector<const Row*>& rows) {
   Summary summary;
   std::vector<double> all;
   double logs = 0;
   for (const Row* row : rows) {
     const Timed& ours = row->ours;
-    const Timed& theirs = row->*rival;
+    const Timed& theirs = row->*peer;
     const double r = theirs.us / ours.us;
     if (!(r > 0)) continue;
     all.push_back(r);
@@ -229,7 +229,7 @@ Summary against(Timed Row::*rival, const std::vector<const Row*>& rows) {
 }
 
 std::string kind_of(const GemmProblem& p) {
-  if (p.k % 8 != 0 || p.n % 8 != 0) return "rows not of 16 bytes";
+  if (p.k % 8 != 0 || p.n % 8 != 0) return "rows not 16-byte aligned";
   if (p.m <= 16) return "m 1 to 16";
   if (p.m <= 256) return "m 17 to 256";
   return "m above 256";
@@ -335,8 +335,8 @@ int run(const Options& options) {
              options.problems);
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
   compare_deciding(selector, problems);  // before anything else asks the heuristic, which remembers
-  const auto rival = CutlassRival::here(signature_of(problems.front()));
-  Match match(selector, rival.get());
+  const auto peer = CutlassPeer::here(signature_of(problems.front()));
+  Match match(selector, peer.get());
   std::vector<Row> rows;
   for (const GemmProblem& problem : problems) {
     if (auto row = match.play(problem)) {

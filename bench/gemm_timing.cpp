@@ -15,11 +15,12 @@ namespace {
 
 constexpr double kSeriesUs = 100;  ///< least length of a coarse series
 constexpr double kRoundUs = 1500;  ///< and of one round of a finalist
-constexpr double kHopeless = 1.8;  ///< given up after one series when this much slower than the best so far
+constexpr double kPruneFactor =
+    1.8;  ///< given up after one series when this much slower than the best so far
 
-/// Microseconds per call of a series of at least `least_us`; `one_us` is what a call takes about.
-double series(const std::function<void()>& call, double least_us, double one_us) {
-  const int calls = static_cast<int>(std::clamp(least_us / std::max(one_us, 0.01), 1.0, 1e5));
+/// Microseconds per call of a series of at least `min_us`; `one_us` is what a call takes about.
+double series(const std::function<void()>& call, double min_us, double one_us) {
+  const int calls = static_cast<int>(std::clamp(min_us / std::max(one_us, 0.01), 1.0, 1e5));
   const std::int64_t begin = now_ns();
   for (int i = 0; i < calls; ++i) call();
   return static_cast<double>(now_ns() - begin) * 1e-3 / calls;
@@ -73,7 +74,7 @@ void GemmTimer::coarse() {
     double first = series(one.call, 0, 1);
     if (first < 2 * best && first < 20000) first = series(one.call, 0, 1);  // the first call finds cold code
     one.coarse_us = first;
-    for (int i = 0; i < 3 && one.coarse_us < kHopeless * best && first * (i + 1) < 20000; ++i) {
+    for (int i = 0; i < 3 && one.coarse_us < kPruneFactor * best && first * (i + 1) < 20000; ++i) {
       one.coarse_us = std::min(one.coarse_us, series(one.call, kSeriesUs, first));
     }
     best = std::min(best, one.coarse_us);

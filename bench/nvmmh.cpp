@@ -41,7 +41,7 @@ constexpr KnownGpu kGpus[] = {
 int layout_number(Layout layout) { return 2 * !row_major_a(layout) + !row_major_b(layout); }
 
 /// How types are called: operands, sums, C. Of 16-bit types only fp16 has measurements inside the library
-/// (others answer "not entirely loaded"), and kernels of both are the same but for the type: the rival gets
+/// (others answer "not entirely loaded"), and kernels of both are the same but for the type: the peer gets
 /// its better side.
 const char* precision(const GemmProblem& problem) {
   switch (problem.dtype_a) {
@@ -147,7 +147,7 @@ double octaves(int a, int b) { return std::fabs(std::log2(static_cast<double>(a)
 double distance(const SuggestedKernel& kernel, const CutlassConfig& c) {
   const bool cutlass2 = c.is(CutlassPipeline::mma80);
   const int parts = std::max(1, kernel.split_k);
-  const bool evenly = c.decomposition == static_cast<std::int32_t>(CutlassParts::stream_k);
+  const bool evenly = c.decomposition == static_cast<std::int32_t>(CutlassDecomposition::stream_k);
   double far = cutlass2 ? 1e8 : 0;
   far += 1e6 * (octaves(c.tile_m, kernel.tile_m) + octaves(c.tile_n, kernel.tile_n));
   far += 1e4 * (octaves(c.split_k, parts) + (evenly ? 0.5 : 0));

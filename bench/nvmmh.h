@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// NVIDIA's nvMatmulHeuristics as a rival: what it suggests for a problem, and which of the CUTLASS configs
+/// NVIDIA's nvMatmulHeuristics as a peer: what it suggests for a problem, and which of the CUTLASS configs
 /// that exist here comes nearest to that.
 ///
 ///     std::string why;
-///     if (auto rival = MatmulHeuristics::open(device, why))
-///       for (const SuggestedKernel& kernel : rival->suggest(problem, 8))
+///     if (auto peer = MatmulHeuristics::open(device, why))
+///       for (const SuggestedKernel& kernel : peer->suggest(problem, 8))
 ///         if (const Matched found = nearest(kernel, existing); !found.configs.empty()) existing[found.configs[0]]
 ///
 /// Its library is loaded when asked for (KSCOUT_NVMMH, else the dynamic loader's own places); nothing links
@@ -54,10 +54,10 @@ class MatmulHeuristics {
 struct Matched {
   std::vector<std::size_t>
       configs;         ///< positions: those that are equally near, in the order given; empty: none given
-  bool exact = false;  ///< tile, cluster, parts of K, swizzle and raster are what was suggested
+  bool exact = false;  ///< tile, cluster, split-K slices, swizzle and raster are what was suggested
 };
 
-/// The configs of provider cutlass that come nearest: by tile first, then parts of K, cluster, depth of a
+/// The configs of provider cutlass that come nearest: by tile first, then split-K slices, cluster, depth of a
 /// stage, swizzle and raster. Stages do not count (kernels here take as many as fit, and so do the
 /// suggestions), nor does what a suggestion leaves open (cooperative or ping-pong). A config of CUTLASS 2
 /// stands behind every other.

@@ -114,7 +114,7 @@ class TableReplay {
             fmt::format(KSCOUT_DATA "/{}.{}.parquet", of.name, training ? "train" : "held_out"))),
         model_(Model::load(std::string(KSCOUT_MODELS "/") +
                            (training && of.other_model ? of.other_model : of.name))),
-        rows_(counted_rows(table_)) {}
+        rows_(final_rows(table_)) {}
 
   void run(std::size_t most) {
     const std::size_t step = std::max<std::size_t>(1, rows_.size() / std::min(most, rows_.size()));
@@ -142,15 +142,15 @@ class TableReplay {
   }
 
   /// The rows of a family's configs, in its order.
-  std::vector<Measurement> measured(const ConfigTable& configs, const std::vector<CountedRow>& rows,
+  std::vector<Measurement> measured(const ConfigTable& configs, const std::vector<FinalRow>& rows,
                                     std::size_t& known) const {
     std::unordered_map<KernelConfig, Measurement> by_config;
     Measurement slowest;
-    for (const CountedRow& row : rows) {
+    for (const FinalRow& row : rows) {
       by_config.emplace(table_.configs[row.config], row.measured);
       if (was_timed(row.measured) && !(row.measured.time_us < slowest.time_us)) slowest = row.measured;
     }
-    slowest.status = Status::raced;
+    slowest.status = Status::pruned_early;
     std::vector<Measurement> measured;
     for (std::size_t i = 0; i < configs.size(); ++i) {
       const auto found = by_config.find(configs[i]);
@@ -160,8 +160,8 @@ class TableReplay {
     return measured;
   }
 
-  void replay(const Problem& problem, const std::vector<CountedRow>& rows, const Measurement& oracle) {
-    const SearchSpace space(servable_configs(family_of(signature_of(problem)), problem));
+  void replay(const Problem& problem, const std::vector<FinalRow>& rows, const Measurement& oracle) {
+    const SearchSpace space(applicable_table(family_of(signature_of(problem)), problem));
     std::size_t known = 0;
     Replay timer(measured(space.configs(), rows, known));
     if (!training_ && static_cast<double>(known) < kComplete * static_cast<double>(space.size())) return;
@@ -205,7 +205,7 @@ class TableReplay {
   std::string rules_;
   MeasurementTable table_;
   Model model_;
-  std::vector<std::vector<CountedRow>> rows_;
+  std::vector<std::vector<FinalRow>> rows_;
   std::vector<std::pair<Signature, Family>> families_;
   std::vector<double> sizes_;
   std::vector<Line> lines_ = {

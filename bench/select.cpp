@@ -110,8 +110,8 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
   const FamilyForest forest(trees, {data.best_tflops, data.best_features}, *data.schema, family.device,
                             family.configs, family.traits);
   FamilyForest::Scratch scratch(forest);
-  const ServeRules rules(family.serves, family.configs, family.traits, family.device);
-  ServeRules::Scratch rules_scratch;
+  const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
+  ApplicabilityRules::Scratch rules_scratch;
   CacheSweep sweep;
   Times times;
   std::mt19937_64 random(99);
@@ -122,7 +122,7 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
     const auto picked = best_of(model, problem, family.configs.size());
     const auto matrix = matrix_of(*data.schema, family, problem, picked);
     std::vector<double> exact(picked.size()), scores;
-    std::vector<std::uint8_t> serves(picked.size());
+    std::vector<std::uint8_t> applicable(picked.size());
     const auto measured = [&](std::vector<double>& to, const std::function<void()>& work) {
       sweep();
       const double us = microseconds(work);
@@ -130,7 +130,7 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
     };
     Choice choice;
     measured(times.cold, [&] { choice = selector.select(problem); });
-    measured(times.rules, [&] { rules.ask(problem, picked, serves, rules_scratch); });
+    measured(times.rules, [&] { rules.evaluate(problem, picked, applicable, rules_scratch); });
     measured(times.exact, [&] {
       if (!forest.scores(problem, picked, exact, scratch))
         throw std::runtime_error("the schema cannot describe " + print(problem));

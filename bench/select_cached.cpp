@@ -44,16 +44,16 @@ std::vector<GemmProblem> problems(std::size_t count) {
 }
 
 /// Asks for problems in an order.
-class Asker {
+class Chooser {
  public:
-  Asker(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
+  Chooser(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
       : selector_(selector),
         of_(of),
         order_(order),
         state_(seed * 2654435761U + 1),
         next_(seed % of.size()) {}
 
-  void ask_block() {
+  void choose_block() {
     std::size_t ok = 0;
     for (std::size_t i = 0; i < kBlock; ++i) {
       ok += selector_.try_select(of_[next_], choice_) == SelectStatus::ok ? 1 : 0;
@@ -112,11 +112,11 @@ struct Hit {
   double p50 = 0, p99 = 0;
 };
 
-Hit hit_ns(Asker asker) {
+Hit hit_ns(Chooser asker) {
   std::vector<double> ns;
   for (std::size_t block = 0; block < kBlocks; ++block) {
     const auto begin = now_ns();
-    asker.ask_block();
+    asker.choose_block();
     ns.push_back(static_cast<double>(now_ns() - begin) / kBlock);
   }
   return {quantile(ns, 0.5), quantile(ns, 0.99)};
@@ -163,7 +163,7 @@ std::string measure_scaling(const Selector& selector) {
   }
   const auto asks = [&](const std::vector<GemmProblem>& of) {
     return [&](unsigned seed) {
-      return [asker = Asker(selector, of, Order::random, seed)]() mutable { asker.ask_block(); };
+      return [asker = Chooser(selector, of, Order::random, seed)]() mutable { asker.choose_block(); };
     };
   };
   // Side by side: each round measures all numbers of threads.

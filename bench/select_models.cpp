@@ -76,12 +76,12 @@ MeasurementTable measurements(const Family& family) {
   std::mt19937_64 random(7);
   Bend bend(configs, random);
   std::vector<double> time_us(configs);
-  std::vector<std::uint8_t> serves;
+  std::vector<std::uint8_t> applicable;
   while (table.problems.size() < kProblems) {
     const Problem problem = select_problem(family.signature, random);
     if (std::ranges::find(table.problems, problem) != table.problems.end()) continue;
     analytic.evaluate(problem, family.device, family.configs, family.traits, time_us);
-    serving_configs(family, problem, serves);
+    applicable_configs(family, problem, applicable);
     const auto number = static_cast<std::uint32_t>(table.problems.size());
     table.problems.push_back(problem);
     std::vector<std::uint32_t> order(configs);
@@ -89,7 +89,7 @@ MeasurementTable measurements(const Family& family) {
     std::ranges::shuffle(order, random);
     order.resize(std::min(configs, kConfigsOfEach));
     for (const std::uint32_t c : order) {
-      if (serves[c] == 0 || !std::isfinite(time_us[c])) continue;
+      if (applicable[c] == 0 || !std::isfinite(time_us[c])) continue;
       Measurement measured;
       measured.time_us = time_us[c] * std::exp(bend(sizes_of(problem), family.traits[c], c));
       measured.repeats = 1;
@@ -129,8 +129,8 @@ Family select_family(const SelectCase& of) {
 
 Problem select_problem(const Signature& of, std::mt19937_64& random) {
   std::uniform_real_distribution<double> uniform(0, 1);
-  const auto size = [&](double least_bits, double bits) {
-    double value = std::exp2(least_bits + bits * uniform(random));
+  const auto size = [&](double min_bits, double bits) {
+    double value = std::exp2(min_bits + bits * uniform(random));
     if (uniform(random) < 0.5) value = std::exp2(std::round(std::log2(value)));
     return std::max<std::int64_t>(8, static_cast<std::int64_t>(value) / 8 * 8);
   };
@@ -168,15 +168,15 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.folds = 2;
   options.targets = {Target::relative};
   options.parameters.learning_rate = 0.2;
-  options.parameters.rounds = options.parameters.least_rounds = 260;
+  options.parameters.rounds = options.parameters.min_rounds = 260;
   options.parameters.threads = 2;
   const std::vector<MeasurementTable> tables = {measurements(family)};
   TrainingResult result = train(tables, {family}, schema, options, {});
   // Measurements as random as these teach a shortlist too little to be kept; a choice costs as much with it.
   if (!result.model.data().shortlist) {
     ModelData data = result.model.data();
-    data.shortlist =
-        train_shortlist(result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
+    data.shortlist = train_shortlist(
+        result.set, data.families, [](std::size_t) { return true; }, options.parameters.seed);
     result.model = Model(std::move(data));
   }
   write_model_folder(model, result, {});

@@ -3,8 +3,8 @@
 //   bench_sweep [--rules NAME] [--problems N] [--max-gflop X] [--cache warm|cold]
 //
 // The mix: N problems of set `random` (log-uniform sizes, seed 1) of up to X GFLOP, all configs of the rule
-// set, default protocol: verified once, raced, contenders measured again. One worker with all CPUs, a new
-// folder each time.
+// set, default protocol: verified once, pruned early, contenders measured again. One worker with all CPUs, a
+// new folder each time.
 #include "sweep/sweep.h"
 
 #include <cstdlib>

@@ -27,13 +27,13 @@ bool is_model(const std::string& path) {
   return std::filesystem::is_directory(path) || path.ends_with(".ksf");
 }
 
-std::vector<JudgedPick> picks_of(const std::string& path, const CompareOptions& options) {
+std::vector<EvaluatedPick> picks_of(const std::string& path, const CompareOptions& options) {
   if (!is_model(path)) return read_picks(path);
   if (options.data.empty())
     fail(Errc::invalid_argument, "{} is a model: on which measurements? give --data FILE", path);
   ModelEvaluationOptions how;
   how.in_sample = options.in_sample;
-  return judged_picks(evaluate_model(path, read_dataset(options.data), how).evaluation);
+  return evaluated_picks(evaluate_model(path, read_dataset(options.data), how).evaluation);
 }
 
 void compare(const CompareOptions& options) {
@@ -83,7 +83,7 @@ void setup_compare(CLI::App& verb) {
                   "tools'), or a model")
       ->required();
   verb.add_option("new", options->after, "what is to replace it")->required();
-  verb.add_option("--data", options->data, "for models: the dataset that both are judged on");
+  verb.add_option("--data", options->data, "for models: the dataset that both are evaluated on");
   verb.add_flag("--in-sample", options->in_sample, "for models: also sizes that they were trained on");
   AcceptanceLimits& limits = options->limits;
   const auto limit = [&](const char* name, double& value, const char* help) {

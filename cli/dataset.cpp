@@ -8,8 +8,8 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "dataset/columns.h"
-#include "dataset/cut.h"
 #include "dataset/operations.h"
+#include "dataset/reduce.h"
 #include "options.h"
 #include "outputs.h"
 #include "sweep/journal.h"
@@ -31,13 +31,13 @@ struct DatasetArguments {
   std::int64_t rows = 10;
   double held_out = 0.25;
   SplitBy by = SplitBy::sizes;
-  bool counted = false;
+  bool final_rows = false;
   bool timed = false;
   bool without_derived = false;
   std::string rules;
-  std::uint32_t raced_one_in = 1;
-  int digits = 0;        ///< of times; 0: as they are
-  int raced_digits = 0;  ///< of times of raced rows, which keep little else; 0: as they are
+  std::uint32_t pruned_early_one_in = 1;
+  int digits = 0;               ///< of times; 0: as they are
+  int pruned_early_digits = 0;  ///< of times of rows pruned early, which keep little else; 0: as they are
   std::uint64_t seed = 1;
   bool mixed_devices = false;
 };
@@ -139,7 +139,7 @@ void check_verb(const DatasetArguments& options) {
   Table table({"file", "severity", "finding"});
   for (const auto& file : options.files) {
     try {
-      for (const Finding& finding : find_oddities(read_any(file, options))) {
+      for (const Finding& finding : find_anomalies(read_any(file, options))) {
         table.add_row({text(file), text(finding.error ? "error" : "note"), text(finding.what)});
         failed = failed || finding.error;
       }
@@ -176,8 +176,8 @@ void split_verb(const DatasetArguments& options) {
 }
 
 /// What the options leave of a table.
-MeasurementTable cut(MeasurementTable table, const DatasetArguments& options) {
-  if (options.counted) table = counted_table(table);
+MeasurementTable reduce(MeasurementTable table, const DatasetArguments& options) {
+  if (options.final_rows) table = final_table(table);
   if (!options.rules.empty()) {
     RuleSetRows rows = rows_of_rule_set(table, options.rules);
     if (rows.unmeasured > 0)
@@ -185,16 +185,16 @@ MeasurementTable cut(MeasurementTable table, const DatasetArguments& options) {
     table = std::move(rows.table);
   }
   if (options.timed) table = timed_rows(table);
-  if (options.raced_one_in > 1) table = thin_raced(table, options.raced_one_in);
+  if (options.pruned_early_one_in > 1) table = sample_pruned_early(table, options.pruned_early_one_in);
   if (options.digits > 0) table = with_time_digits(table, options.digits);
-  if (options.raced_digits > 0) table = coarse_raced(table, options.raced_digits);
+  if (options.pruned_early_digits > 0) table = coarsen_pruned_early(table, options.pruned_early_digits);
   return table;
 }
 
 void merge_verb(const DatasetArguments& options) {
   std::vector<MeasurementTable> tables;
   for (const auto& file : options.files) tables.push_back(read_any(file, options));
-  write_table(options.out, options, cut(merge(tables, options.keep, options.mixed_devices), options));
+  write_table(options.out, options, reduce(merge(tables, options.keep, options.mixed_devices), options));
 }
 
 std::vector<std::string> row_columns(const ConfigSpace& space) {
@@ -299,21 +299,25 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<DatasetArguments>& opti
 }
 
 /// What is left out of the file.
-void add_cut(CLI::App& part, DatasetArguments& options) {
+void add_reduction_options(CLI::App& part, DatasetArguments& options) {
   part.add_option("--rules", options.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
                   "name it");
-  part.add_flag("--counted", options.counted, "keep only the row that counts, of a config's two passes");
-  part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced");
-  part.add_option("--raced-one-in", options.raced_one_in,
-                  "of the rows with status raced keep one in so many, by a hash of problem and config")
+  part.add_flag("--final", options.final_rows,
+                "keep only the final row of a config that was measured in two passes");
+  part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced (pruned early)");
+  part.add_option(
+          "--pruned-early-one-in", options.pruned_early_one_in,
+          "of the rows pruned early (status raced) keep one in so many, by a hash of problem and config")
       ->check(above_zero(), "POSITIVE");
   part.add_option("--digits", options.digits,
-                  "round times to so many digits, one less where status is raced; spread and error to 2")
+                  "round times to so many digits, one less for rows pruned early (status raced); spread and "
+                  "error to 2")
       ->check(CLI::Range(2, 17));
-  part.add_option("--raced-digits", options.raced_digits,
-                  "of rows with status raced keep the time, rounded to so many digits, and the number of "
-                  "samples; drop spread and error")
+  part.add_option(
+          "--pruned-early-digits", options.pruned_early_digits,
+          "of rows pruned early (status raced) keep the time, rounded to so many digits, and the number of "
+          "samples; drop spread and error")
       ->check(CLI::Range(1, 17));
   part.add_flag("--without-derived", options.without_derived,
                 "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
@@ -347,13 +351,13 @@ void setup_dataset(CLI::App& verb) {
       "--mixed-devices", options->mixed_devices,
       "accept files whose devices differ by more than the drift of a clock; the merged dataset takes its "
       "facts from the first file");
-  add_cut(*part, *options);
+  add_reduction_options(*part, *options);
 
   part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
   reads_file(part->add_option("source", options->files, "folder of a sweep, or CSV with our column names"))
       ->required();
   add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
-  add_cut(*part, *options);
+  add_reduction_options(*part, *options);
 
   part = add_part(verb, options, "split", "training and held-out problems, which share no group", split_verb);
   one_file(part);
@@ -391,7 +395,8 @@ void setup_dataset(CLI::App& verb) {
       "  kscout dataset import out/sweep --out data/gemm_fp32_zen3-2c.parquet\n"
       "  kscout dataset describe data/gemm_fp32_zen3-2c.parquet\n"
       "  kscout dataset merge a.parquet b.parquet --keep last --out c.parquet\n"
-      "  kscout dataset merge sweep again* --keep mean --counted --rules pruned --timed --raced-one-in 10 "
+      "  kscout dataset merge sweep again* --keep mean --final --rules pruned --timed "
+      "--pruned-early-one-in 10 "
       "\\\n"
       "      --digits 4 --without-derived --out train.parquet\n\n"
       "exit status: 0 done, 1 check found errors, 2 wrong arguments, 4 file failure");

@@ -151,20 +151,19 @@ void print_reliability(const ModelEvaluation& e) {
     table.add_row({number(static_cast<std::int64_t>(10 * i)), number(static_cast<std::int64_t>(bin.claims)),
                    percent(bin.claimed), percent(bin.observed), number(100 * (bin.claimed - bin.observed), 3),
                    number(100 * bin.standard_error, 2),
-                   text(!bin.judged() ? "too few"
-                        : bin.holds() ? "holds"
-                                      : "off")});
+                   text(!bin.checked() ? "too few"
+                        : bin.holds()  ? "holds"
+                                       : "off")});
   }
   table.print(Format::text);
-  if (!r.judged()) {
-    fmt::print("\nBrier score {:.4f}; no bin has {} problems, so no bin is judged\n", r.brier,
-               Reliability::least_claims);
+  if (!r.checked()) {
+    fmt::print("\nBrier score {:.4f}; no bin has {} problems, so no bin is checked\n", r.brier,
+               Reliability::min_claims);
     return;
   }
   fmt::print(
       "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
-      r.brier, Reliability::least_claims, 100 * Reliability::tolerance,
-      r.holds() ? "holds" : "does not hold");
+      r.brier, Reliability::min_claims, 100 * Reliability::tolerance, r.holds() ? "holds" : "does not hold");
 }
 
 /// A model may claim too much of one layout and too little of another: together they look right.
@@ -259,8 +258,8 @@ void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
   const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
-  const MeasurementTable judged = of_layouts(data, options.layouts);
-  const ModelEvaluation e = evaluate_model(options.model, judged, options.how);
+  const MeasurementTable evaluated = of_layouts(data, options.layouts);
+  const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
   if (!e.training_known) {
     fmt::print(stderr,
                "kscout: warning: {} does not tell which sizes it was trained on; numbers may be in-sample\n",
@@ -270,17 +269,17 @@ void evaluate_verb(EvaluateOptions& options) {
                e.trained_on, e.problems_given);
   }
   print_evaluation(e, options.format, options.worst);
-  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kListedWorst)));
+  if (!options.out.empty()) write_out(options.out, evaluation_json(e, options.worst.value_or(kWorstShown)));
   if (!options.predictions_out.empty()) write_out(options.predictions_out, predictions_csv(e));
   const std::vector<std::string> goals = missed(options.least, e.evaluation.overall);
   for (const std::string& line : goals) fmt::print(stderr, "kscout: {}\n", line);
   if (!goals.empty()) throw CheckFailed{};
   const Reliability& claims = e.evaluation.reliability;
-  if (options.check_confidence && (!claims.judged() || !claims.holds())) {
+  if (options.check_confidence && (!claims.checked() || !claims.holds())) {
     fmt::print(stderr, "kscout: {}\n",
-               claims.claims == 0 ? "the model claims no confidence: there was too little to train it on"
-               : !claims.judged() ? "no bin of the claimed confidence has 30 problems: judge it on more"
-                                  : "a bin of the claimed confidence is off by more than 5 points");
+               claims.claims == 0  ? "the model claims no confidence: there was too little to train it on"
+               : !claims.checked() ? "no bin of the claimed confidence has 30 problems: evaluate it on more"
+                                   : "a bin of the claimed confidence is off by more than 5 points");
     throw CheckFailed{};
   }
 }
@@ -293,7 +292,7 @@ void print_evaluation(const ModelEvaluation& evaluation, Format format, std::opt
     case Format::text:
       return print_text(evaluation, worst.value_or(kShownWorst));
     case Format::json:
-      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kListedWorst)));
+      fmt::print("{}", evaluation_json(evaluation, worst.value_or(kWorstShown)));
       return;
     case Format::csv:
       fmt::print("{}", evaluation_csv(evaluation));
@@ -305,19 +304,19 @@ void setup_evaluate(CLI::App& verb) {
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"))->required();
   reads_file(verb.add_option(
       "--data", options->data,
-      "dataset to judge on; several are merged (default: what tune kept in the model's folder)"));
+      "dataset to evaluate on; several are merged (default: what tune kept in the model's folder)"));
   reads_file(verb.add_option(
       "--train-data", options->train_data,
       "datasets on which the static baselines are chosen (default: other folds of --data; without "
       "--data what the model was trained on)"));
-  check_words<Layout>(
-      verb.add_option("--layout", options->layouts, "judge problems of these layouts only, comma-separated")
-          ->delimiter(','));
+  check_words<Layout>(verb.add_option("--layout", options->layouts,
+                                      "evaluate problems of these layouts only, comma-separated")
+                          ->delimiter(','));
   add_word_option(verb, "--pool", options->how.pool, "where picks come from");
   check_words<Target>(
       verb.add_option("--target", options->target,
-                      "judge this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
-  verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
+                      "evaluate this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
+  verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
   verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent")
       ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent")
@@ -346,7 +345,7 @@ void setup_evaluate(CLI::App& verb) {
       "  kscout evaluate --model m                                      # after kscout tune --out m\n"
       "  kscout evaluate --model m --data d.parquet --train-data t.parquet --format json --out eval.json\n\n"
       "exit status: 0 done, 1 below a --min-... or off by --check-confidence, 2 wrong arguments "
-      "or nothing to judge, 4 file "
+      "or nothing to evaluate, 4 file "
       "failure");
   verb.callback([options] { evaluate_verb(*options); });
 }

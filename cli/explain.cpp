@@ -40,7 +40,7 @@ struct Report {
   ChoiceSource source = ChoiceSource::fallback;
   double confidence = Choice::unknown;  ///< of the first
   ThreadLimit limit = {};
-  std::size_t over_limit = 0;   ///< configs of the family that need more threads
+  std::size_t over_limit = 0;  ///< configs of the family that need more threads
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};
@@ -126,7 +126,7 @@ void add_lines(Report& report, const std::vector<Choice>& ranked) {
 
 std::vector<std::string> columns(const Report& report) {
   std::vector<std::string> names = {"rank", "config", "time_us", "tflops", "score"};
-  if (report.request->has_truth) names.insert(names.end(), {"measured_us", "measured_percent", "status"});
+  if (report.request->has_measured) names.insert(names.end(), {"measured_us", "measured_percent", "status"});
   return names;
 }
 
@@ -134,18 +134,18 @@ std::vector<Cell> cells(const Report& report, const Line& line) {
   std::vector<Cell> cells = {line.rank ? number(static_cast<std::int64_t>(*line.rank)) : text("-"),
                              text(name_of(report, line.config)), number(line.time_us, 4),
                              number(line.tflops, 4), number(line.score, 5)};
-  if (!report.request->has_truth) return cells;
-  const Truth& truth = report.request->truth;
-  const Measurement* const measured = truth.of(line.config);
+  if (!report.request->has_measured) return cells;
+  const MeasuredRows& measured_rows = report.request->measured_rows;
+  const Measurement* const measured = measured_rows.of(line.config);
   const bool ok = measured && measured->status == Status::ok;
   cells.push_back(number(measured ? measured->time_us : Measurement::unknown, 4));
-  cells.push_back(number(ok ? 100 * truth.best_us() / measured->time_us : Measurement::unknown, 4));
+  cells.push_back(number(ok ? 100 * measured_rows.best_us() / measured->time_us : Measurement::unknown, 4));
   cells.push_back(text(measured ? word(measured->status) : "not measured"));
   return cells;
 }
 
 void print_moves(const Report& report, const Line& first, const Line& second) {
-  const auto moves = moves_between(*first.explained, *second.explained);
+  const auto moves = contribution_differences(*first.explained, *second.explained);
   const double difference = first.explained->score - second.explained->score;
   fmt::print(
       "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
@@ -161,12 +161,13 @@ void print_moves(const Report& report, const Line& first, const Line& second) {
   for (std::size_t i = 0; i < moves.size(); ++i) {
     const std::size_t f = moves[i].feature;
     if (i >= kShownMoves) {
-      rest += moves[i].moves;
+      rest += moves[i].difference;
       continue;
     }
     const Feature& feature = report.schema->features()[f];
     table.add_row({text(feature.id), number(first.explained->value[f], 5),
-                   number(second.explained->value[f], 5), number(moves[i].moves, 3), text(feature.meaning)});
+                   number(second.explained->value[f], 5), number(moves[i].difference, 3),
+                   text(feature.meaning)});
   }
   if (moves.size() > kShownMoves) {
     table.add_row({text(fmt::format("{} others", moves.size() - kShownMoves)), text(""), text(""),
@@ -215,18 +216,18 @@ void print_text(const Report& report) {
     if (!line.rank || *line.rank > report.top.size()) table.add_row(cells(report, line));
   }
   table.print(Format::text);
-  if (request.has_truth && request.truth.rows.empty()) {
+  if (request.has_measured && request.measured_rows.rows.empty()) {
     fmt::print("\nmeasured: nothing, the dataset does not hold this problem\n");
-  } else if (request.has_truth) {
+  } else if (request.has_measured) {
     fmt::print("\nmeasured: {} configs of this problem, the fastest takes {:.4g} us\n",
-               request.truth.rows.size(), request.truth.best_us());
+               request.measured_rows.rows.size(), request.measured_rows.best_us());
   }
   if (report.why.family) {
     fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
-    if (report.why.listed < report.why.candidates)
+    if (report.why.shortlisted < report.why.candidates)
       fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n",
-                 report.why.listed);
+                 report.why.shortlisted);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
@@ -268,15 +269,15 @@ Json line_json(const Report& report, const Line& line) {
   json["time_us"] = number_json(line.time_us);
   json["tflops"] = number_json(line.tflops);
   json["score"] = number_json(line.score);
-  if (report.request->has_truth) {
+  if (report.request->has_measured) {
     json["measured"] = nullptr;
-    if (const Measurement* const measured = report.request->truth.of(line.config)) {
+    if (const Measurement* const measured = report.request->measured_rows.of(line.config)) {
       const bool ok = measured->status == Status::ok;
-      json["measured"] = {
-          {"time_us", number_json(measured->time_us)},
-          {"status", std::string(word(measured->status))},
-          {"efficiency_percent", number_json(ok ? 100 * report.request->truth.best_us() / measured->time_us
-                                                : Measurement::unknown)}};
+      json["measured"] = {{"time_us", number_json(measured->time_us)},
+                          {"status", std::string(word(measured->status))},
+                          {"efficiency_percent",
+                           number_json(ok ? 100 * report.request->measured_rows.best_us() / measured->time_us
+                                          : Measurement::unknown)}};
     }
   }
   if (line.explained) {
@@ -302,7 +303,7 @@ void print_json(const Report& report) {
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
-  json["shortlisted"] = report.why.family ? Json(report.why.listed) : Json(nullptr);
+  json["shortlisted"] = report.why.family ? Json(report.why.shortlisted) : Json(nullptr);
   json["candidates"] = report.why.family ? Json(report.why.candidates) : Json(nullptr);
   json["thread_limit"] = nullptr;
   if (!report.limit.because.empty()) {
@@ -310,17 +311,18 @@ void print_json(const Report& report) {
                             {"because", report.limit.because},
                             {"configs_left_out", report.over_limit}};
   }
-  if (report.request->has_truth) {
-    json["measured_configs"] = report.request->truth.rows.size();
-    json["measured_best_us"] = number_json(report.request->truth.best_us());
+  if (report.request->has_measured) {
+    json["measured_configs"] = report.request->measured_rows.rows.size();
+    json["measured_best_us"] = number_json(report.request->measured_rows.best_us());
   }
   json["top"] = Json::array();
   for (const Line& line : report.top) json["top"].push_back(line_json(report, line));
   json["first_over_second"] = Json::array();
   if (report.top.size() > 1 && report.top[0].explained && report.top[1].explained) {
-    for (const FeatureMove& move : moves_between(*report.top[0].explained, *report.top[1].explained)) {
+    for (const ContributionDifference& move :
+         contribution_differences(*report.top[0].explained, *report.top[1].explained)) {
       json["first_over_second"].push_back(
-          {{"feature", report.schema->features()[move.feature].id}, {"adds", move.moves}});
+          {{"feature", report.schema->features()[move.feature].id}, {"adds", move.difference}});
     }
   }
   json["asked"] = Json::array();
@@ -336,7 +338,7 @@ void print_json(const Report& report) {
 
 }  // namespace
 
-double Truth::best_us() const noexcept {
+double MeasuredRows::best_us() const noexcept {
   double best = Measurement::unknown;
   for (const auto& [config, measured] : rows) {
     if (measured.status == Status::ok && !(best <= measured.time_us)) best = measured.time_us;
@@ -344,7 +346,7 @@ double Truth::best_us() const noexcept {
   return best;
 }
 
-const Measurement* Truth::of(const KernelConfig& config) const noexcept {
+const Measurement* MeasuredRows::of(const KernelConfig& config) const noexcept {
   for (const auto& [known, measured] : rows) {
     if (known == config) return &measured;
   }

@@ -18,29 +18,29 @@ class App;
 namespace kscout::cli {
 
 /// What was measured of one problem: each config's row that counts.
-struct Truth {
+struct MeasuredRows {
   std::vector<std::pair<KernelConfig, Measurement>> rows;
   /// Time of the fastest that ended well; NaN when none did.
   double best_us() const noexcept;
   const Measurement* of(const KernelConfig& config) const noexcept;
 };
 /// Reads a dataset and keeps what it says of one problem.
-using ReadTruth = Truth (*)(const std::string& file, const Problem& problem);
+using ReadMeasuredRows = MeasuredRows (*)(const std::string& file, const Problem& problem);
 
 /// In kscout-lab: read_dataset.
-Truth read_truth(const std::string& file, const Problem& problem);
+MeasuredRows read_measured_rows(const std::string& file, const Problem& problem);
 
 /// The verb; without `read`, --data starts kscout-lab.
-void setup_predict(CLI::App& verb, ReadTruth read);
+void setup_predict(CLI::App& verb, ReadMeasuredRows read);
 
 struct ExplainRequest {
   Problem problem;
   std::vector<KernelConfig> asked = {};  ///< configs whose place in the ranking is wanted
   std::size_t top = 5;
   By by = By::best;
-  int threads = 0;         ///< the limit that the selector was made with; 0: none of its own
-  Truth truth = {};        ///< no rows: nothing was measured
-  bool has_truth = false;  ///< --data was given
+  int threads = 0;                  ///< the limit that the selector was made with; 0: none of its own
+  MeasuredRows measured_rows = {};  ///< no rows: nothing was measured
+  bool has_measured = false;        ///< --data was given
 };
 
 /// Prints why `selector` ranks as it does; `family` asks for what it chooses from when no model answers.

@@ -20,7 +20,7 @@ namespace {
 
 struct GenerateOptions {
   FamilyOptions family;
-  std::string out, name, again, seal, library, compiler, ck_root, cutlass_root;
+  std::string out, name, regenerate, seal, library, compiler, ck_root, cutlass_root;
   bool all = false, build = false, check = false;
   std::size_t jobs = 0;
   Format format = Format::text;
@@ -29,8 +29,8 @@ struct GenerateOptions {
 std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
 
 /// What an earlier run asked for, from its index of sources.
-GenerateRequest request_again(const GenerateOptions& options) {
-  const std::filesystem::path folder = options.again;
+GenerateRequest regenerate_request(const GenerateOptions& options) {
+  const std::filesystem::path folder = options.regenerate;
   const auto json = Json::parse(read_file(folder / "sources.json"), nullptr, false);
   read_project(folder);  // says what is wrong with another file
   GenerateRequest request{.family = options.family.request({}),
@@ -51,7 +51,7 @@ GenerateRequest request_again(const GenerateOptions& options) {
 }
 
 GenerateRequest request_of(const GenerateOptions& options) {
-  if (!options.again.empty()) return request_again(options);
+  if (!options.regenerate.empty()) return regenerate_request(options);
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FOLDER");
   GenerateRequest request{
       .family = options.family.request({}), .signatures = {}, .out = options.out, .name = options.name};
@@ -164,16 +164,16 @@ void setup_generate(CLI::App& verb) {
   auto* all =
       verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
-  auto* again =
-      verb.add_option("--again", options->again, "a generated folder: the same once more, with --rules");
+  auto* regenerate = verb.add_option("--regenerate", options->regenerate,
+                                     "a generated folder: the same once more, with --rules");
   auto* seal = verb.add_option("--seal", options->seal,
                                "a generated folder: write the index of --library, which was built from it");
   auto* library =
       verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
-  seal->needs(library)->excludes(out)->excludes(again);
-  again->excludes(out)->excludes(all);
+  seal->needs(library)->excludes(out)->excludes(regenerate);
+  regenerate->excludes(out)->excludes(all);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
-    again->excludes(verb.get_option(of_sources));
+    regenerate->excludes(verb.get_option(of_sources));
   auto* build_flag =
       verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")

@@ -85,7 +85,7 @@ std::vector<std::size_t> varying_axes(const ConfigTable& configs) {
 }
 
 /// A formula on one line.
-std::string one_line(std::string_view formula) {
+std::string single_line(std::string_view formula) {
   std::string line;
   for (const char c : formula) {
     const bool space = c == ' ' || c == '\n' || c == '\t';
@@ -185,7 +185,7 @@ void print_why(const KernelsOptions& options) {
       fmt::print("in: no rule of '{}' refuses it on '{}'\n", request.rules, request.device.name);
     for (const Rule& rule : refusing) {
       fmt::print("out: {} ({}): {}\n", rule.name, word(rule.kind), rule.because);
-      if (!rule.admits.empty()) fmt::print("     admits: {}\n", one_line(rule.admits));
+      if (!rule.admits.empty()) fmt::print("     admits: {}\n", single_line(rule.admits));
     }
   } else {
     Table table({"rule", "kind", "because", "admits"});

@@ -19,7 +19,7 @@ void setup_prune(CLI::App& verb);
 
 namespace {
 
-void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_truth); }
+void setup_predict_with_data(CLI::App& verb) { setup_predict(verb, read_measured_rows); }
 void setup_export_with_data(CLI::App& verb) { setup_export(verb, read_bests); }
 void setup_db_with_data(CLI::App& verb) { setup_db(verb, read_bests); }
 

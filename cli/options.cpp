@@ -16,7 +16,7 @@
 #include "core/field_text.h"
 #include "core/log.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "family/family_file.h"
 #include "outputs.h"
 #include "problems/conv_sets.h"
@@ -73,14 +73,14 @@ void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std
 }
 
 void ProblemOptions::add_to(CLI::App& verb) {
-  verb.add_option("problem", one_line, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
+  verb.add_option("problem", problem_text, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
   check_words<DType>(verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)"));
   for_each_field<GemmProblem>(
       [&](const auto& field) { add_flag(verb, std::string(field.name), std::string(field.help)); });
 }
 
 void ProblemOptions::add_all_to(CLI::App& verb) {
-  verb.add_option("problem", one_line,
+  verb.add_option("problem", problem_text,
                   "one-line form gemm:MxNxK[:dtype][:layout][:name=value...] or "
                   "conv_fwd:NxCxHxW:KxYxX[:dtype][:layout][:name=value...]");
   check_words<Op>(
@@ -113,13 +113,13 @@ constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y
 
 }  // namespace
 
-bool ProblemOptions::given() const { return !one_line.empty() || !set_fields.empty(); }
+bool ProblemOptions::given() const { return !problem_text.empty() || !set_fields.empty(); }
 
-void ProblemOptions::refuse_said_twice() const {
-  if (one_line.empty()) return;
-  const auto parts = split(one_line, ':');
+void ProblemOptions::refuse_repeated() const {
+  if (problem_text.empty()) return;
+  const auto parts = split(problem_text, ':');
   std::set<std::string_view> said;
-  if (is_conv_line(one_line)) {
+  if (is_conv_line(problem_text)) {
     said.insert(std::begin(kConvSizes), std::end(kConvSizes));
   } else {
     said.insert({"m", "n", "k"});
@@ -137,15 +137,15 @@ void ProblemOptions::refuse_said_twice() const {
     if (!said.contains(name)) return;
     std::string flag = name;
     std::ranges::replace(flag, '_', '-');
-    fail(Errc::invalid_argument, "--{} {}: '{}' says it already; give it once", flag, value, one_line);
+    fail(Errc::invalid_argument, "--{} {}: '{}' says it already; give it once", flag, value, problem_text);
   };
   for (const auto& [name, value] : set_fields) refuse(name, value);
   if (!dtype.empty()) refuse("dtype", dtype);
 }
 
 GemmProblem ProblemOptions::problem() const {
-  refuse_said_twice();
-  GemmProblem problem = one_line.empty() ? make_gemm(-1, -1, -1) : parse_problem(one_line);
+  refuse_repeated();
+  GemmProblem problem = problem_text.empty() ? make_gemm(-1, -1, -1) : parse_problem(problem_text);
   if (!dtype.empty()) {
     const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(dtype));
     problem.dtype_a = typed.dtype_a;
@@ -154,7 +154,7 @@ GemmProblem ProblemOptions::problem() const {
     problem.dtype_acc = typed.dtype_acc;
   }
   for (const auto& [name, text] : set_fields) set_field(problem, name, text);
-  if (one_line.empty() && (problem.m == -1 || problem.n == -1 || problem.k == -1)) {
+  if (problem_text.empty() && (problem.m == -1 || problem.n == -1 || problem.k == -1)) {
     fail(Errc::invalid_argument, "which problem? give gemm:MxNxK or all of --m, --n, --k");
   }
   check(problem);
@@ -162,8 +162,8 @@ GemmProblem ProblemOptions::problem() const {
 }
 
 ConvProblem ProblemOptions::conv_problem(Op direction) const {
-  refuse_said_twice();
-  std::string text = one_line;
+  refuse_repeated();
+  std::string text = problem_text;
   if (text.empty()) {
     const auto size = [&](std::string_view name) {
       const auto found = std::ranges::find(set_fields, name, &std::pair<std::string, std::string>::first);
@@ -181,14 +181,14 @@ ConvProblem ProblemOptions::conv_problem(Op direction) const {
                        three ? "x" + size("z") : "", size("y"), size("x"), dtype.empty() ? "fp32" : dtype);
   }
   for (const auto& [name, value] : set_fields) {
-    const bool said = one_line.empty() && std::ranges::find(kConvSizes, name) != std::end(kConvSizes);
-    if (name == "layout" && one_line.empty()) {
+    const bool said = problem_text.empty() && std::ranges::find(kConvSizes, name) != std::end(kConvSizes);
+    if (name == "layout" && problem_text.empty()) {
       text += ":" + value;
     } else if (!said) {
       text += fmt::format(":{}={}", name, value);
     }
   }
-  if (!one_line.empty() && !dtype.empty()) {
+  if (!problem_text.empty() && !dtype.empty()) {
     const ConvProblem typed = make_conv(direction, parse<DType>(dtype));
     text += fmt::format(":dtype_in={}:dtype_wei={}:dtype_out={}:dtype_acc={}", word(typed.dtype_in),
                         word(typed.dtype_wei), word(typed.dtype_out), word(typed.dtype_acc));
@@ -196,24 +196,24 @@ ConvProblem ProblemOptions::conv_problem(Op direction) const {
   return parse_conv_problem(text);
 }
 
-bool ProblemOptions::says_dtype() const {
+bool ProblemOptions::names_dtype() const {
   const auto types = [](const std::string& name) { return name.starts_with("dtype_"); };
   if (!dtype.empty() || std::ranges::any_of(set_fields, types, &std::pair<std::string, std::string>::first))
     return true;
-  return kscout::says_dtype(one_line);
+  return kscout::names_dtype(problem_text);
 }
 
 Problem ProblemOptions::any_problem(DType usual) const {
-  if (!says_dtype() && usual != DType::fp32) {
+  if (!names_dtype() && usual != DType::fp32) {
     ProblemOptions typed = *this;
     typed.dtype = std::string(word(usual));
     return typed.any_problem();
   }
-  const bool line = is_conv_line(one_line);
-  const Op said = line ? parse<Op>(one_line.substr(0, one_line.find(':'))) : Op::gemm;
+  const bool line = is_conv_line(problem_text);
+  const Op said = line ? parse<Op>(problem_text.substr(0, problem_text.find(':'))) : Op::gemm;
   const Op asked = op.empty() ? said : parse<Op>(op);
-  if (!one_line.empty() && asked != said) {
-    fail(Errc::invalid_argument, "--op {}: the problem '{}' is of {}", op, one_line, word(said));
+  if (!problem_text.empty() && asked != said) {
+    fail(Errc::invalid_argument, "--op {}: the problem '{}' is of {}", op, problem_text, word(said));
   }
   if (is_conv(asked)) return conv_problem(asked);
   return problem();

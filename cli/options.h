@@ -69,15 +69,15 @@ struct ProblemOptions {
   Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
 
-  std::string one_line, op;
+  std::string problem_text, op;
   std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
   std::string dtype;
 
  private:
-  bool says_dtype() const;
+  bool names_dtype() const;
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
   /// Throws invalid_argument for a flag that says again what the one-line form says.
-  void refuse_said_twice() const;
+  void refuse_repeated() const;
   ConvProblem conv_problem(Op op) const;
 };
 

@@ -87,7 +87,7 @@ void check_folder(const Given& out) {
     fail(Errc::invalid_argument, "{} {}: is a folder; name a file", out.option->get_name(), out.value);
   }
   if (fs::exists(out.value, error)) return;
-  const fs::path parent = behind_links(out.value).parent_path(), folder = parent.empty() ? "." : parent;
+  const fs::path parent = resolve_links(out.value).parent_path(), folder = parent.empty() ? "." : parent;
   if (!fs::is_directory(folder, error)) {
     fail(Errc::not_found, "{} {}: there is no folder '{}'; make it first", out.option->get_name(), out.value,
          folder.string());

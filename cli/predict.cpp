@@ -56,20 +56,20 @@ class Predictions {
                        number(100 * choice.confidence, 3), text(word(choice.source)), text("")});
     }
   }
-  void add_unserved(const Problem& problem, std::string_view reason) {
+  void add_uncovered(const Problem& problem, std::string_view reason) {
     const Cell none = number(Choice::unknown);
     rows_.push_back(
         {text(print(problem)), none, text(""), none, none, none, none, none, text("none"), text(reason)});
-    ++unserved_;
+    ++uncovered_;
   }
-  std::size_t unserved() const noexcept { return unserved_; }
+  std::size_t uncovered() const noexcept { return uncovered_; }
 
   /// People see the column `reason` when it holds something; programs, whenever it may.
   void print_as(Format format, bool list) {
     std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
                                         "tflops",  "gb_s",  "margin_percent", "confidence_percent",
                                         "source",  "reason"};
-    const bool with_reason = unserved_ > 0 || (list && format != Format::text);
+    const bool with_reason = uncovered_ > 0 || (list && format != Format::text);
     if (!with_reason) columns.pop_back();
     Table table(std::move(columns));
     for (auto& cells : rows_) {
@@ -81,10 +81,10 @@ class Predictions {
 
  private:
   std::vector<std::vector<Cell>> rows_;
-  std::size_t unserved_ = 0;
+  std::size_t uncovered_ = 0;
 };
 
-void explain_problem(const PredictOptions& options, ReadTruth read) {
+void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   if (!options.file.empty())
     fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
@@ -96,8 +96,8 @@ void explain_problem(const PredictOptions& options, ReadTruth read) {
                          .threads = options.threads};
   for (const auto& name : options.configs) request.asked.push_back(named_config(name, request.problem));
   if (!options.data.empty()) {
-    request.truth = read(options.data, request.problem);
-    request.has_truth = true;
+    request.measured_rows = read(options.data, request.problem);
+    request.has_measured = true;
   }
   const Selector selector = asked_selector(options, request.problem);
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
@@ -138,20 +138,20 @@ void predict(const PredictOptions& options) {
       predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
     } catch (const Error& error) {
       if (options.file.empty() || error.code() != Errc::unsupported) throw;
-      predictions.add_unserved(problem, error.what());  // the other problems of the list have their rows
+      predictions.add_uncovered(problem, error.what());  // the other problems of the list have their rows
     }
   }
   predictions.print_as(options.format, !options.file.empty());
   if (options.format == Format::text) print_models(selectors);
-  if (predictions.unserved() > 0) {
-    fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.unserved(),
+  if (predictions.uncovered() > 0) {
+    fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.uncovered(),
          problems.size());
   }
 }
 
 }  // namespace
 
-void setup_predict(CLI::App& verb, ReadTruth read) {
+void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   auto options = std::make_shared<PredictOptions>();
   options->problem.add_all_to(verb);
   verb.add_option("--problems", options->file,

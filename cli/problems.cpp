@@ -24,7 +24,7 @@ struct ProblemsOptions {
   std::string set, part = "all";
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
-  bool describe = false, unserved = false;
+  bool describe = false, uncovered = false;
   std::string op;              ///< of convolutions; empty: as the set has it
   std::string miopen, top_up;  ///< files
   std::vector<std::string> merge;
@@ -96,7 +96,7 @@ struct Description {
   template <class P>
   void add_costs(const std::vector<P>& problems) {
     add("flops", problems, [](const P& p) { return flop_count(p); });
-    add("bytes", problems, [](const P& p) { return least_bytes(p); });
+    add("bytes", problems, [](const P& p) { return min_bytes(p); });
     add("weight", problems, [](const P& p) { return p.weight; });
   }
 };
@@ -158,17 +158,17 @@ void describe_problems(const std::vector<P>& problems, Format format) {
 }
 
 /// Why nothing of the provider takes the problem; empty when a config does. Families are kept by signature.
-class ServeCheck {
+class ApplicabilityCheck {
  public:
-  explicit ServeCheck(const FamilyOptions& options) : options_(options) {}
+  explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {}
 
   std::string refusal(const GemmProblem& problem) {
     const Entry& entry = entry_of(signature_of(problem));
     if (!entry.refusal.empty()) return entry.refusal;
-    std::vector<std::uint8_t> serves;
-    serving_configs(entry.family, problem, serves);
-    if (std::ranges::find(serves, 1) != serves.end()) return {};
-    return fmt::format("serve rules keep all {} configs from it", serves.size());
+    std::vector<std::uint8_t> applicable;
+    applicable_configs(entry.family, problem, applicable);
+    if (std::ranges::find(applicable, 1) != applicable.end()) return {};
+    return fmt::format("applicability rules keep all {} configs from it", applicable.size());
   }
 
  private:
@@ -195,15 +195,15 @@ class ServeCheck {
 };
 
 /// Prints the problems that no config takes; a check that fails when there are any.
-void print_unserved(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
-  ServeCheck check(options.family);
+void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
+  ApplicabilityCheck check(options.family);
   Table table({"problem", "because"});
   for (const auto& problem : problems) {
     if (const std::string why = check.refusal(problem); !why.empty())
       table.add_row({text(print(problem)), text(why)});
   }
   if (options.format != Format::text || table.size() != 0) table.print(options.format);
-  fmt::print(stderr, "{} of {} problems are served by no config of {} ({})\n", table.size(), problems.size(),
+  fmt::print(stderr, "{} of {} problems are covered by no config of {} ({})\n", table.size(), problems.size(),
              options.family.request({}).provider, options.family.rules);
   if (table.size() != 0) throw CheckFailed{};
 }
@@ -260,11 +260,11 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
 /// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
-  if (options.unserved || options.part != "all" || !request.layouts.empty())
-    fail(Errc::unsupported, "it holds convolutions; --unserved, --part and --layout are of GEMMs");
+  if (options.uncovered || options.part != "all" || !request.layouts.empty())
+    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout are of GEMMs");
   auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
-    return flop_count(p) > 1e9 * request.max_gflop || least_bytes(p) > request.max_bytes;
+    return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
   });
   const bool drawn = !options.miopen.empty() || !options.top_up.empty();
   if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);
@@ -289,7 +289,7 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (!options.op.empty())
     fail(Errc::invalid_argument, "--op {}: the problems are GEMMs; leave it out", options.op);
   const auto problems = choose_part(make_problem_set(options.request), options);
-  if (options.unserved) return print_unserved(problems, options);
+  if (options.uncovered) return print_uncovered(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);
 }
@@ -361,18 +361,18 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->needs(part);
   add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
   verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
-  auto* const unserved = verb.add_flag("--unserved", options->unserved,
-                                       "the problems that no config of a family takes; exit 1 if any");
+  auto* const uncovered = verb.add_flag("--uncovered", options->uncovered,
+                                        "the problems that no config of a family takes; exit 1 if any");
   add_format_option(verb, options->format);
   options->family.add_to(verb, false);
   for (const char* name : {"--provider", "--rules", "--filter", "--device"})
-    verb.get_option(name)->needs(unserved);
+    verb.get_option(name)->needs(uncovered);
   verb.footer(
       "Example: kscout problems llm --max-gflop 10 --layout rcr,rrr --describe\n"
       "         kscout problems --from-miopen driver.log --dtype bf16 > shapes.txt\n"
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
-      "         kscout problems --file mine.csv --unserved --provider ck_tile --device gfx950\n"
-      "--provider, --rules, --filter and --device are those of --unserved.");
+      "         kscout problems --file mine.csv --uncovered --provider ck_tile --device gfx950\n"
+      "--provider, --rules, --filter and --device are those of --uncovered.");
   verb.callback([options, read, seed, least, largest] {
     if (seed->count() != 0) options->seed = options->request.seed;
     for (const CLI::Option* size : {least, largest}) {

@@ -59,13 +59,13 @@ bool is_utf8(std::string_view text) {
 
 /// A message for a terminal: bytes of a file that was no text do not get there.
 std::string printable(std::string_view message) {
-  constexpr std::size_t kMost = 4000;
+  constexpr std::size_t kMax = 4000;
   std::string text;
-  for (const char c : message.substr(0, kMost)) {
+  for (const char c : message.substr(0, kMax)) {
     const auto byte = static_cast<unsigned char>(c);
     text += (byte < ' ' && c != '\n' && c != '\t') || byte == 0x7f ? '?' : c;
   }
-  if (message.size() > kMost) text += "...";
+  if (message.size() > kMax) text += "...";
   if (is_utf8(text)) return text;
   for (char& c : text) {
     if (static_cast<unsigned char>(c) > 0x7f) c = '?';

@@ -52,7 +52,7 @@ void prune_verb(const PruneOptions& options) {
   if (table.configs.empty()) fail(Errc::invalid_argument, "{} holds no configs", options.data);
   const ConfigSpace& space = *table.configs.front().space;
 
-  ListedRuleSet set{
+  ExplicitRuleSet set{
       .name = options.name,
       .help = fmt::format("the fewest (greedily) that keep {:g} % of the best of {}", options.keep,
                           std::filesystem::path(options.data).filename().string()),

@@ -382,24 +382,25 @@ void warn_of_far_times(std::span<const RanConfig> all, const Load& load) {
 }
 
 /// What went wrong with configs that ran; the verb ends with it when all problems have their rows.
-struct Troubles {
+struct RunFailures {
   std::string failure;  ///< the first crash, or a decision that could not be kept
   bool wrong = false;
 };
 
 void run_problem(const RunOptions& options, const Problem& problem, const Registry& registry,
-                 std::span<const std::string> names, RunReport& report, RunTable& table, Troubles& troubles) {
+                 std::span<const std::string> names, RunReport& report, RunTable& table,
+                 RunFailures& failures) {
   const SharedArray<RanConfig> shared(names.size());
   const std::span<RanConfig> ran = shared.all();
   run_isolated(options, problem, registry, names, ran, report);
   for (const RanConfig& one : ran) {
-    if (one.crashed() && troubles.failure.empty())
-      troubles.failure = fmt::format("{} {} on {}", one.name, one.crash, print(problem));
+    if (one.crashed() && failures.failure.empty())
+      failures.failure = fmt::format("{} {} on {}", one.name, one.crash, print(problem));
     if (!one.wrong()) continue;
-    troubles.wrong = true;
+    failures.wrong = true;
     fmt::print(stderr, "kscout: {} gives wrong results on {}: {}\n", one.name, print(problem), one.where);
   }
-  if (troubles.failure.empty()) troubles.failure = report.warnings;
+  if (failures.failure.empty()) failures.failure = report.warnings;
   table.add(problem, ran);
   if (options.format == Format::text) {
     fmt::print("{} on {}\n", print(problem), ran.front().device);
@@ -418,14 +419,14 @@ void run_verb(const RunOptions& options) {
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
   const SharedArray<RunReport> report(1);
   RunTable table;
-  Troubles troubles;
+  RunFailures failures;
   for (std::size_t i = 0; i < problems.size(); ++i) {
     if (i > 0 && options.format == Format::text) fmt::print("\n");
     try {
-      run_problem(options, problems[i], registry, names, report.all().front(), table, troubles);
+      run_problem(options, problems[i], registry, names, report.all().front(), table, failures);
     } catch (const Error& error) {
       if (!list || error.code() != Errc::unsupported) throw;
-      table.add_unserved(problems[i], error.what(), options.format);
+      table.add_uncovered(problems[i], error.what(), options.format);
     }
   }
   if (options.format != Format::text) {
@@ -434,10 +435,10 @@ void run_verb(const RunOptions& options) {
     fmt::print("\nspeedup of the first config over the last: {:.3g}, geometric mean over {} problems\n",
                table.mean_speedup(), table.compared());
   }
-  if (!troubles.failure.empty()) fail(Errc::device_failure, "{}", troubles.failure);
-  if (troubles.wrong) throw CheckFailed{};
-  if (table.unserved() > 0)
-    fail(Errc::unsupported, "nothing can run {} of {} problems", table.unserved(), problems.size());
+  if (!failures.failure.empty()) fail(Errc::device_failure, "{}", failures.failure);
+  if (failures.wrong) throw CheckFailed{};
+  if (table.uncovered() > 0)
+    fail(Errc::unsupported, "nothing can run {} of {} problems", table.uncovered(), problems.size());
 }
 
 }  // namespace

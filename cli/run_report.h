@@ -34,7 +34,7 @@ struct RanConfig {
   char device[128];         ///< on which it ran
   Backend* backend;         ///< of the registry made before the process; null: nothing was chosen
   bool has_form;            ///< of a GEMM
-  Form form;
+  ExecutionForm form;
   double error;        ///< 1 = as wrong as float rounding may be
   char where[256];     ///< the first wrong element
   SampleSummary time;  ///< in microseconds
@@ -110,15 +110,15 @@ class RunTable {
     const double speedup = baseline / all.front().run_us();
     if (all.size() > 1 && std::isfinite(speedup)) log_speedups_.push_back(std::log(speedup));
   }
-  void add_unserved(const Problem& problem, std::string_view reason, Format format) {
-    ++unserved_;
+  void add_uncovered(const Problem& problem, std::string_view reason, Format format) {
+    ++uncovered_;
     if (format == Format::text) return fmt::print("{}\nnot run: {}\n", print(problem), reason);
     std::vector<Cell> cells(kColumns.size(), number(Choice::unknown));
     cells.front() = text(print(problem));
     cells.back() = text(reason);
     rows_.push_back(std::move(cells));
   }
-  std::size_t unserved() const noexcept { return unserved_; }
+  std::size_t uncovered() const noexcept { return uncovered_; }
   std::size_t compared() const noexcept { return log_speedups_.size(); }
   /// Geometric mean over the problems that have both, of the first config over the last; NaN when there is
   /// one config.
@@ -159,7 +159,7 @@ class RunTable {
       "speedup", "predicted_us", "backend",   "padded",   "as_run",  "copies_us",      "reason"};
   std::vector<std::vector<Cell>> rows_;
   std::vector<double> log_speedups_;
-  std::size_t unserved_ = 0;
+  std::size_t uncovered_ = 0;
   bool as_asked_ = true, one_backend_ = true;
 };
 

@@ -77,7 +77,7 @@ void search_by_model(const SearchVerb& options, const Problem& problem) {
                  .device = options.device.empty() ? model.device() : find_device(options.device),
                  .rules = rules,
                  .filter = options.filter});
-  const SearchSpace space(servable_configs(family, problem));
+  const SearchSpace space(applicable_table(family, problem));
   const SearchResult found = Searcher(options.seed)
                                  .search(space, model_objective(model, problem, space),
                                          {.strategy = options.strategy,
@@ -154,7 +154,7 @@ Family measured_family(const SearchVerb& options, const Problem& problem, Backen
 
 /// Those that can run here: no evaluation is spent on a kernel whose library or instruction set is missing.
 ConfigTable runnable_configs(const Family& family, const Problem& problem, Backend& backend) {
-  const ConfigTable configs = servable_configs(family, problem);
+  const ConfigTable configs = applicable_table(family, problem);
   ConfigTable runnable(configs.space());
   std::string refusal;
   for (std::size_t i = 0; i < configs.size(); ++i) {
@@ -177,7 +177,7 @@ SweepPlan plan_of(const SearchVerb& options, const Problem& problem, const Searc
   plan.op = problem.op();
   plan.device = backend.device();
   // Of a sweep, for somebody who waits for the answer.
-  plan.protocol = {.cache = options.cache, .hopeless = 2, .rounds_budget_us = 2e5};
+  plan.protocol = {.cache = options.cache, .prune_factor = 2, .rounds_budget_us = 2e5};
   if (plan.device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
   plan.problems = {problem};
   for (std::size_t i = 0; i < space.size(); ++i) plan.configs.push_back(space.configs()[i]);
@@ -196,7 +196,7 @@ class WorkerTimer final : public ConfigTimer {
   double time_us(std::uint32_t config) override {
     double time_us = usable_us(timer_.coarse(config));
     // A thread that lost its CPU looks that slow: one more sample tells.
-    if (time_us > protocol_.hopeless * best_us_ && time_us <= hopeless_us(protocol_, best_us_))
+    if (time_us > protocol_.prune_factor * best_us_ && time_us <= prune_limit_us(protocol_, best_us_))
       time_us = std::fmin(time_us, usable_us(timer_.coarse(config)));
     best_us_ = std::fmin(best_us_, time_us);
     return time_us;
@@ -221,7 +221,7 @@ class WorkerTimer final : public ConfigTimer {
  private:
   double usable_us(const Outcome& outcome) {
     const Status status = outcome.measured.status;
-    if (status == Status::ok || status == Status::raced) return outcome.measured.time_us;
+    if (status == Status::ok || status == Status::pruned_early) return outcome.measured.time_us;
     ++failed_[status];
     last_reason_ = outcome.reason;
     return Measurement::unknown;

@@ -34,9 +34,9 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 /// Libraries that the loader does not find for a program: it says so itself when it is asked to list them.
 std::vector<std::string> missing_libraries(const std::filesystem::path& program) {
-  constexpr double kMostSeconds = 20;
+  constexpr double kMaxSeconds = 20;
   setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
-  const ProgramResult listed = kscout::run_program({program.string()}, kMostSeconds);
+  const ProgramResult listed = kscout::run_program({program.string()}, kMaxSeconds);
   unsetenv("LD_TRACE_LOADED_OBJECTS");
   std::vector<std::string> missing;
   for (const std::string& line : lines_of(listed.output)) {
@@ -48,14 +48,14 @@ std::vector<std::string> missing_libraries(const std::filesystem::path& program)
 
 /// Where a Python keeps the libraries of its wheels; empty when it has none, or cannot be started.
 std::vector<std::string> folders_of_wheels(const std::string& python) {
-  constexpr double kMostSeconds = 20;
+  constexpr double kMaxSeconds = 20;
   const std::string code =
       "from importlib.util import find_spec\n"
       "for name, part in (('pyarrow', ''), ('lightgbm', '/lib')):\n"
       "  spec = find_spec(name)\n"
       "  if spec and spec.submodule_search_locations: print(spec.submodule_search_locations[0] + part)\n";
   try {
-    return lines_of(kscout::run_program({python, "-c", code}, kMostSeconds).output);
+    return lines_of(kscout::run_program({python, "-c", code}, kMaxSeconds).output);
   } catch (const Error&) {  // no such program
     return {};
   }

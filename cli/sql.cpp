@@ -14,7 +14,7 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/log.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "options.h"
 #include "sibling.h"
 #include "verbs.h"

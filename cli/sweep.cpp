@@ -16,8 +16,8 @@
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
 #include "sweep/plan.h"
+#include "sweep_with_progress.h"
 #include "verbs.h"
-#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -38,7 +38,7 @@ struct SweepVerb {
   bool dry_run = false;
   CkBuildFlags ck_build;
   std::string library;
-  std::string again;
+  std::string remeasure;
   bool seed_given = false, rounds_given = false;
   Format format = Format::text;
 };
@@ -64,11 +64,11 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
   if (!options.library.empty()) library.emplace(read_library_index(options.library));
   if (library && library_request(*library).rules != before.plan.rules) {
     fail(Errc::invalid_argument,
-         "--again {}: it measured {}, and {} is {}: sweep what was built anew by itself", options.again,
-         before.plan.rules, options.library, library_request(*library).rules);
+         "--remeasure {}: it measured {}, and {} is {}: sweep what was built anew by itself",
+         options.remeasure, before.plan.rules, options.library, library_request(*library).rules);
   }
   Backend& backend = library ? *library : kscout::backend(options.plan.backend);
-  SweepPlan plan = contenders_again(before, backend.device());
+  SweepPlan plan = remeasure_contenders(before, backend.device());
   if (options.seed_given) plan.seed = options.plan.seed;
   if (options.rounds_given) plan.protocol.rounds = options.protocol.rounds;
   if (!library) plan.provenance.merge(backend.versions());
@@ -203,7 +203,7 @@ SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
   options.sweep.folder = options.out;
   options.sweep.batch = options.batch.value_or(options.library.empty() ? 0 : kLibraryBatch);
   options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
-  return watched_sweep(plan, options.sweep, "sweep");
+  return sweep_with_progress(plan, options.sweep, "sweep");
 }
 
 void run(SweepVerb& options) {
@@ -211,8 +211,8 @@ void run(SweepVerb& options) {
   if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
   read_shard(options.shard, options.sweep);
   std::optional<SweepState> before;
-  if (!options.again.empty()) {
-    before = read_state(options.again);
+  if (!options.remeasure.empty()) {
+    before = read_state(options.remeasure);
     options.plan.backend = before->plan.backend;
     if (options.plan.backend.starts_with(kLibraryPrefix))
       options.library = options.plan.backend.substr(kLibraryPrefix.size());
@@ -247,8 +247,8 @@ void setup_sweep(CLI::App& verb) {
                           ->delimiter(','));
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  CLI::Option* const again = verb.add_option(
-      "--again", options->again,
+  CLI::Option* const remeasure = verb.add_option(
+      "--remeasure", options->remeasure,
       "measure the contenders of the sweep in this folder once more, by its protocol (--rounds may differ, "
       "and "
       "--seed, else one more than its own, which several such sweeps should not share); then: kscout dataset "
@@ -312,7 +312,7 @@ void setup_sweep(CLI::App& verb) {
   for (const char* const name : {"--problems", "--dtype", "--layout", "--backend", "--provider", "--rules",
                                  "--filter", "--max-configs", "--max-problems", "--max-gflop", "--cache",
                                  "--warmup", "--repeat", "--contenders", "--library"})
-    again->excludes(verb.get_option(name));
+    remeasure->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
   verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
   verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
@@ -327,7 +327,7 @@ void setup_sweep(CLI::App& verb) {
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
-      "  kscout sweep --again sweep --seed 5 --out sweep2\n"
+      "  kscout sweep --remeasure sweep --seed 5 --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
       "  kscout sweep --status sweep\n\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "

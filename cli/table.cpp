@@ -11,7 +11,7 @@
 #include "core/csv.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout::cli {
 
@@ -82,7 +82,7 @@ std::string Table::to_string(Format format, std::size_t width) const {
 
 namespace {
 
-constexpr std::size_t kGap = 2, kLeastSentence = 24;
+constexpr std::size_t kGap = 2, kMinSentence = 24;
 
 std::string_view shown(const Cell& cell, std::string& scratch) {
   if (cell.quoted) return cell.text;
@@ -125,7 +125,7 @@ std::string Table::text_of(std::size_t terminal) const {
   while (terminal != 0 && total_of(width) > terminal) {
     std::size_t widest = columns_.size(), room = 0;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
-      const std::size_t least = std::max(longest_word[c], kLeastSentence);
+      const std::size_t least = std::max(longest_word[c], kMinSentence);
       if (width[c] > least && width[c] - least > room) widest = c, room = width[c] - least;
     }
     if (widest == columns_.size()) return blocks_of(terminal);
@@ -162,7 +162,7 @@ std::string Table::text_of(std::size_t terminal) const {
 std::string Table::blocks_of(std::size_t terminal) const {
   std::size_t names = 0;
   for (const std::string& name : columns_) names = std::max(names, name.size());
-  const std::size_t room = std::max(kLeastSentence, terminal - std::min(terminal, names + kGap));
+  const std::size_t room = std::max(kMinSentence, terminal - std::min(terminal, names + kGap));
   std::string out, scratch;
   for (const auto& row : rows_) {
     if (!out.empty()) out += '\n';

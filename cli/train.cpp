@@ -16,10 +16,10 @@
 #include "problems/problem_sets.h"
 #include "progress_line.h"
 #include "provider/ck_tile/ck_tile.h"
+#include "sweep_with_progress.h"
 #include "table.h"
 #include "train/checkpoint.h"
 #include "verbs.h"
-#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -232,7 +232,7 @@ void setup_train(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1e-4, 1.0));
   verb.add_option("--rounds", p.rounds, "most trees")->capture_default_str()->check(CLI::Range(1, 100000));
-  verb.add_option("--least-rounds", p.least_rounds, "fewest trees")
+  verb.add_option("--min-rounds", p.min_rounds, "fewest trees")
       ->capture_default_str()
       ->check(CLI::Range(1, 100000));
   verb.add_option("--patience", p.patience, "rounds without better choices before training stops")

@@ -37,9 +37,9 @@
 #include "sibling.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
+#include "sweep_with_progress.h"
 #include "train/train.h"
 #include "verbs.h"
-#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -54,7 +54,7 @@ constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 
 /// some, and new models train on those. Models are compared on problems that neither was trained on.
 constexpr std::uint64_t kHeldOutSeed = 1751477348;
 /// With fewer common problems nobody can tell which of two models is better.
-constexpr std::size_t kLeastCompared = 10;
+constexpr std::size_t kMinCompared = 10;
 
 struct TuneOptions {
   double budget_s = 120, held_out = 0.3, max_gflop = 0;
@@ -75,10 +75,10 @@ struct TuneOptions {
 
 /// Largest problems that a budget can afford, so that it pays for a hundred problems or more: a config's run
 /// on the largest takes about 1/2000 of a short budget.
-struct Affordable {
+struct SweepSize {
   double gflop, bytes;
 };
-Affordable affordable(const TuneOptions& options) {
+SweepSize sweep_size(const TuneOptions& options) {
   const double minutes = options.budget_s / 60;
   const double gflop = options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * minutes, 0.1, 20.0);
   return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
@@ -88,7 +88,7 @@ Affordable affordable(const TuneOptions& options) {
 /// could ever measure; the sweep takes them in a seeded order and stops when the time is up.
 std::vector<Problem> problems_to_measure(const TuneOptions& options,
                                          const std::unordered_set<Problem>& measured) {
-  const Affordable largest = affordable(options);
+  const SweepSize largest = sweep_size(options);
   const auto count =
       static_cast<std::size_t>(std::clamp(options.budget_s * 4, 40.0, 4000.0)) + measured.size();
   std::vector<Problem> problems;
@@ -111,9 +111,9 @@ std::vector<Problem> problems_to_measure(const TuneOptions& options,
 
 /// Beside the model's folder: the sweeps whose measurements no installed model holds yet, one folder each,
 /// and the model that was not installed. One tune at a time works on it.
-class Workshop {
+class TuneFolder {
  public:
-  explicit Workshop(const fs::path& model) : path_(fs::path(model).concat(".sweep")) {
+  explicit TuneFolder(const fs::path& model) : path_(fs::path(model).concat(".sweep")) {
     const bool had_lock = fs::exists(path_ / kLock);
     // A tune that ends removes its file, perhaps after this one has opened it: such a lock keeps nobody out.
     do {
@@ -131,9 +131,9 @@ class Workshop {
            path_.string(), other.lexically_relative(path_).string());
     }
   }
-  ~Workshop() { close(lock_); }
-  Workshop(const Workshop&) = delete;
-  Workshop& operator=(const Workshop&) = delete;
+  ~TuneFolder() { close(lock_); }
+  TuneFolder(const TuneFolder&) = delete;
+  TuneFolder& operator=(const TuneFolder&) = delete;
 
   const fs::path& path() const { return path_; }
   fs::path candidate() const { return path_ / "model"; }
@@ -249,10 +249,10 @@ std::string foreign(const MeasurementTable& table, const TuneOptions& options, c
 }
 
 /// What earlier sweeps measured that no model was installed from.
-std::vector<MeasurementTable> read_workshop(const Workshop& workshop, const TuneOptions& options,
-                                            const Device& device) {
+std::vector<MeasurementTable> read_tune_folder(const TuneFolder& tune_folder, const TuneOptions& options,
+                                               const Device& device) {
   std::vector<MeasurementTable> tables;
-  for (const fs::path& folder : workshop.sweeps()) {
+  for (const fs::path& folder : tune_folder.sweeps()) {
     const auto remedy = "give --restart to measure without it, or another --out";
     try {
       MeasurementTable table = read_sweep(folder);
@@ -350,8 +350,8 @@ void check_tune_arguments(const TuneOptions& options) {
 SweepReport sweep_for(const TuneOptions& options, const SweepPlan& plan, const fs::path& folder) {
   fmt::print(stderr, "kscout tune: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
              plan.configs.size(), options.rules, plan.problems.size(), options.budget_s);
-  return watched_sweep(plan, {.folder = folder, .worker = default_worker(), .budget_s = options.budget_s},
-                       "tune");
+  return sweep_with_progress(
+      plan, {.folder = folder, .worker = default_worker(), .budget_s = options.budget_s}, "tune");
 }
 
 std::size_t sizes_in(const MeasurementTable& table) {
@@ -391,29 +391,29 @@ TrainingResult train_on(const MeasurementTable& training, const TuneOptions& opt
 struct Verdict {
   ModelEvaluation candidate;
   std::optional<ModelEvaluation>
-      before;           ///< nothing without an installed model, or where it cannot be judged
+      before;           ///< nothing without an installed model, or where it cannot be evaluated
   std::string why_not;  ///< why the candidate is not installed; empty when it is
 };
 
-Verdict compare_models(const Workshop& workshop, const Installed& installed, const TableParts& parts,
+Verdict compare_models(const TuneFolder& tune_folder, const Installed& installed, const TableParts& parts,
                        const TuneOptions& options) {
   ModelEvaluationOptions how;
   how.training = parts.training;
-  const auto whole = [&] { return evaluate_model(workshop.candidate(), parts.held_out, how); };
+  const auto whole = [&] { return evaluate_model(tune_folder.candidate(), parts.held_out, how); };
   if (installed.model.empty()) return {whole(), std::nullopt, ""};
   const auto trained = training_sizes(installed.model);
   const Model model = Model::load(installed.model);
   const MeasurementTable unseen = table_of_problems(parts.held_out, [&](const Problem& problem) {
     return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
   });
-  if (unseen.problems.size() < kLeastCompared) {
+  if (unseen.problems.size() < kMinCompared) {
     const std::string why = trained ? fmt::format("only {} problems are new to both models, {} would do",
-                                                  unseen.problems.size(), kLeastCompared)
+                                                  unseen.problems.size(), kMinCompared)
                                     : "it does not tell which sizes it was trained on";
     return {whole(), std::nullopt,
             options.replace ? "" : "whether the new one is better cannot be decided: " + why};
   }
-  Verdict verdict{evaluate_model(workshop.candidate(), unseen, how),
+  Verdict verdict{evaluate_model(tune_folder.candidate(), unseen, how),
                   evaluate_model(installed.model, unseen, how), ""};
   const double is = verdict.candidate.evaluation.overall.mean, was = verdict.before->evaluation.overall.mean;
   if (is < was && !options.replace)
@@ -448,7 +448,7 @@ struct Done {
 };
 
 /// What people read: a dozen lines, the last of them the command that prints the rest.
-void print_summary(const TuneOptions& options, const Done& done, const Workshop& workshop) {
+void print_summary(const TuneOptions& options, const Done& done, const TuneFolder& tune_folder) {
   const std::size_t training = done.parts.training.problems.size(),
                     held_out = done.parts.held_out.problems.size();
   const ModelEvaluation& evaluation = done.verdict.candidate;
@@ -468,7 +468,7 @@ void print_summary(const TuneOptions& options, const Done& done, const Workshop&
                options.out.empty() ? "" : " (name it to run and predict with --model)");
     if (done.before == done.target) fmt::print("before     {}\n", (done.target / kPreviousModel).string());
   } else {
-    shown = workshop.candidate();
+    shown = tune_folder.candidate();
     fmt::print("\nkept       {}: {}\n", done.before.string(), done.verdict.why_not);
     fmt::print("new        {} (--replace installs; a later tune trains on these measurements, too)\n",
                shown.string());
@@ -478,10 +478,10 @@ void print_summary(const TuneOptions& options, const Done& done, const Workshop&
 }
 
 /// The evaluation, and what became of the model.
-void print_json(const Done& done, const Workshop& workshop) {
+void print_json(const Done& done, const TuneFolder& tune_folder) {
   Json json = Json::parse(evaluation_json(done.verdict.candidate));
   const bool installed = done.verdict.why_not.empty();
-  json["model"] = (installed ? done.target : workshop.candidate()).string();
+  json["model"] = (installed ? done.target : tune_folder.candidate()).string();
   json["installed"] = installed;
   json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
   json["model_before"] = nullptr;
@@ -513,15 +513,15 @@ void tune_verb(const TuneOptions& options) {
                           : fs::path(options.out));
   check_model_folder(target);
   default_worker();
-  const Workshop workshop(target);
-  if (options.restart && workshop.clear())
-    fmt::print(stderr, "kscout tune: what was measured in {} is forgotten\n", workshop.path().string());
+  const TuneFolder tune_folder(target);
+  if (options.restart && tune_folder.clear())
+    fmt::print(stderr, "kscout tune: what was measured in {} is forgotten\n", tune_folder.path().string());
 
-  std::vector<MeasurementTable> tables = read_workshop(workshop, options, device);
+  std::vector<MeasurementTable> tables = read_tune_folder(tune_folder, options, device);
   const Installed installed = find_installed(target, options, device);
   if (!tables.empty())
     fmt::print(stderr, "kscout tune: goes on from {} problems in {} (--restart forgets them)\n",
-               problems_of_all(tables).size(), workshop.path().string());
+               problems_of_all(tables).size(), tune_folder.path().string());
   if (installed.measurements) tables.insert(tables.begin(), *installed.measurements);
   std::set<Layout> layouts;
   for (const Layout layout : options.parsed_layouts()) layouts.insert(layout);
@@ -531,9 +531,9 @@ void tune_verb(const TuneOptions& options) {
   const SweepPlan plan = make_plan(problems_to_measure(options, known),
                                    {.rules = options.rules, .seed = options.seed}, device, kThrifty);
 
-  const fs::path sweep_folder = workshop.new_sweep();
+  const fs::path sweep_folder = tune_folder.new_sweep();
   Done done{.report = sweep_for(options, plan, sweep_folder), .target = target, .before = installed.model};
-  if (done.report.ended == "interrupted") end_interrupted(workshop.path());
+  if (done.report.ended == "interrupted") end_interrupted(tune_folder.path());
   tables.push_back(read_sweep(sweep_folder));
   done.new_problems = problems_of_all({tables.back()}).size();
   // What was installed may also stand in a sweep: a tune that was killed between both.
@@ -541,23 +541,23 @@ void tune_verb(const TuneOptions& options) {
   done.parts = split_table(done.measured, options.held_out, kHeldOutSeed);
   check_enough(done.parts);
 
-  const TrainingResult trained = train_on(done.parts.training, options, workshop.path());
-  write_model_folder(workshop.candidate(), trained,
+  const TrainingResult trained = train_on(done.parts.training, options, tune_folder.path());
+  write_model_folder(tune_folder.candidate(), trained,
                      {.data_files = {std::string(kKeptMeasurements)},
                       .metadata = done.measured.metadata,
                       .data_rows = done.parts.training.rows.size()});
-  write_dataset(workshop.candidate() / kKeptMeasurements, done.measured);
-  done.verdict = compare_models(workshop, installed, done.parts, options);
+  write_dataset(tune_folder.candidate() / kKeptMeasurements, done.measured);
+  done.verdict = compare_models(tune_folder, installed, done.parts, options);
   if (done.verdict.why_not.empty()) {
-    install_model_folder(workshop.candidate(), target);
-    workshop.remove();
+    install_model_folder(tune_folder.candidate(), target);
+    tune_folder.remove();
     done.verdict.candidate.model = target.string();
   }
   switch (options.format) {
     case Format::text:
-      return print_summary(options, done, workshop);
+      return print_summary(options, done, tune_folder);
     case Format::json:
-      return print_json(done, workshop);
+      return print_json(done, tune_folder);
     case Format::csv:
       return print_evaluation(done.verdict.candidate, options.format);
   }

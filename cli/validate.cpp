@@ -16,7 +16,7 @@
 #include "core/files.h"
 #include "core/links.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
@@ -29,8 +29,8 @@
 #include "outputs.h"
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
+#include "sweep_with_progress.h"
 #include "verbs.h"
-#include "watched_sweep.h"
 
 namespace kscout::cli {
 
@@ -74,7 +74,7 @@ void write_if(const std::string& file, const std::string& text) {
 }
 
 /// Criteria as a table on stderr beside other output, and exit code 1 when one is missed.
-void judge(const std::vector<Criterion>& criteria) {
+void check_criteria(const std::vector<Criterion>& criteria) {
   for (const Criterion& c : criteria)
     fmt::print(stderr, "{}: {} {:.4f}, asked for {}\n", c.met ? "met" : "MISSED", c.what, c.value, c.limit);
   if (!all_met(criteria)) throw CheckFailed{};
@@ -85,8 +85,8 @@ void report(const ModelEvaluation& e, const ValidateOptions& options) {
   const auto& results = e.evaluation.results;
   write_if(options.out, evaluation_csv(e));
   write_if(options.ck_out, ck_problems_csv(results));
-  write_if(options.ck_summary_out, ck_summary_csv(ck_judged(results)));
-  if (options.targets) judge(target_criteria(results.front().problem.op(), e.evaluation.overall));
+  write_if(options.ck_summary_out, ck_summary_csv(ck_picks(results)));
+  if (options.targets) check_criteria(target_criteria(results.front().problem.op(), e.evaluation.overall));
 }
 
 // ---- oracle
@@ -113,7 +113,7 @@ MeasurementTable read_data(const ValidateOptions& options) {
 void validate_predictions(const ValidateOptions& options) {
   const CkComparison c = compare_ck_tables(read_file(options.data), options.data,
                                            read_file(options.predictions), options.predictions);
-  const std::string summary = ck_summary_csv(c.judged);
+  const std::string summary = ck_summary_csv(c.picks);
   fmt::print("{}", summary);
   if (c.without_pick + c.without_oracle > 0) {
     fmt::print(stderr,
@@ -179,11 +179,11 @@ MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) 
     fail(Errc::unsupported, "no kernel that was asked for takes any of the {} problems",
          plan.problems.size());
   const WorkFolder folder(options.work);
-  const SweepReport report = watched_sweep(plan,
-                                           {.folder = folder.path,
-                                            .worker = default_worker(),
-                                            .batch = options.library.empty() ? 0 : kLibraryBatch},
-                                           "validate");
+  const SweepReport report = sweep_with_progress(plan,
+                                                 {.folder = folder.path,
+                                                  .worker = default_worker(),
+                                                  .batch = options.library.empty() ? 0 : kLibraryBatch},
+                                                 "validate");
   if (report.ended == "interrupted") {
     folder.clear();
     end_by_signal();
@@ -241,23 +241,23 @@ struct ShapePair {
 /// data hold and the one that the model ranks first among the same kernels.
 std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& table,
                                     const ValidateOptions& options) {
-  constexpr std::size_t kLeastKernels = 5;
-  const auto rows = counted_rows(table);
+  constexpr std::size_t kMinKernels = 5;
+  const auto rows = final_rows(table);
   std::vector<std::uint32_t> eligible;
   for (std::uint32_t p = 0; p < rows.size(); ++p) {
     const auto timed =
-        std::ranges::count_if(rows[p], [](const CountedRow& row) { return was_timed(row.measured); });
-    if (oracle_of(rows[p]) && timed >= static_cast<std::ptrdiff_t>(kLeastKernels)) eligible.push_back(p);
+        std::ranges::count_if(rows[p], [](const FinalRow& row) { return was_timed(row.measured); });
+    if (oracle_of(rows[p]) && timed >= static_cast<std::ptrdiff_t>(kMinKernels)) eligible.push_back(p);
   }
   if (eligible.empty())
-    fail(Errc::invalid_argument, "{}: no problem has {} measured kernels", options.data, kLeastKernels);
+    fail(Errc::invalid_argument, "{}: no problem has {} measured kernels", options.data, kMinKernels);
   std::vector<ShapePair> pairs;
   for (const std::uint32_t at : seeded_order(eligible.size(), options.seed)) {
     if (pairs.size() == options.shapes) break;
     const std::uint32_t p = eligible[at];
     const Problem& problem = table.problems[p];
     ConfigTable configs(*table.configs.front().space);
-    for (const CountedRow& row : rows[p]) {
+    for (const FinalRow& row : rows[p]) {
       if (was_timed(row.measured)) configs.push_back(table.configs[row.config]);
     }
     const auto scores = model.score_configs(problem, configs);
@@ -300,7 +300,7 @@ void validate_training_shapes(const ValidateOptions& options) {
   const Model model = Model::load(options.model);
   const auto pairs = choose_pairs(model, read_data(options), options);
   const MeasurementTable now = measure(plan_of(pairs, model, options), options);
-  const auto rows = counted_rows(now);
+  const auto rows = final_rows(now);
   Table table({"problem", "oracle", "oracle_tflops", "pick", "pick_tflops", "predicted_tflops",
                "predicted_over_measured", "efficiency"});
   double sum = 0;
@@ -308,7 +308,7 @@ void validate_training_shapes(const ValidateOptions& options) {
     const auto place = std::ranges::find(now.problems, pair.problem);
     const auto speed = [&](const KernelConfig& config) {
       if (place == now.problems.end()) return 0.0;
-      for (const CountedRow& row : rows[static_cast<std::size_t>(place - now.problems.begin())]) {
+      for (const FinalRow& row : rows[static_cast<std::size_t>(place - now.problems.begin())]) {
         if (now.configs[row.config] == config && was_timed(row.measured))
           return tflops_of(pair.problem, row.measured);
       }
@@ -328,7 +328,7 @@ void validate_training_shapes(const ValidateOptions& options) {
              mean >= 95   ? "excellent (95 or more)"
              : mean >= 90 ? "good (90 or more)"
                           : "below 90");
-  if (options.targets) judge({above("mean efficiency on training shapes", mean, 95)});
+  if (options.targets) check_criteria({above("mean efficiency on training shapes", mean, 95)});
 }
 
 // ---- backward models without measurements
@@ -391,7 +391,7 @@ void validate(const ValidateOptions& options) {
 
 void setup_validate(CLI::App& verb) {
   const auto options = std::make_shared<ValidateOptions>();
-  add_word_option(verb, "--mode", options->mode, "what the model is judged by");
+  add_word_option(verb, "--mode", options->mode, "what the model is evaluated by");
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   reads_file(
       verb.add_option("--data", options->data,
@@ -409,7 +409,7 @@ void setup_validate(CLI::App& verb) {
       "oracle: a CSV of predictions (problem_idx, kernel_name, rank) instead of a model; --data is then an "
       "oracle CSV with problem_idx"));
   add_word_option(verb, "--pool", options->how.pool, "oracle: where picks come from");
-  verb.add_flag("--in-sample", options->how.in_sample, "judge also sizes that the model was trained on");
+  verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
   verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
       ->capture_default_str();
   reads_file(verb.add_option(
@@ -445,7 +445,8 @@ void setup_validate(CLI::App& verb) {
       "  kscout validate --mode hardware --model M --library ck.kscout-library.json --problems convs.csv\n"
       "  kscout validate --mode training-shapes --model M --data train.parquet\n"
       "  kscout validate --mode backward --model models/conv_bwd_data_bf16_gfx950\n\n"
-      "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to judge, 3 nothing can run "
+      "exit status: 0 done, 1 a target is missed, 2 wrong arguments or nothing to evaluate, 3 nothing can "
+      "run "
       "here, "
       "4 file or device failure");
   verb.callback([options, &verb] {

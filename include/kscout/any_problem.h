@@ -88,7 +88,7 @@ inline void Problem::set_weight(double weight) noexcept {
 // What the kinds of problems have in common: see problem.h and conv_problem.h.
 KSCOUT_API Signature signature_of(ProblemRef problem) noexcept;
 KSCOUT_API double flop_count(ProblemRef problem) noexcept;
-KSCOUT_API double least_bytes(ProblemRef problem) noexcept;
+KSCOUT_API double min_bytes(ProblemRef problem) noexcept;
 KSCOUT_API void check(ProblemRef problem);
 KSCOUT_API std::string print(ProblemRef problem);
 
@@ -99,7 +99,7 @@ KSCOUT_API Problem parse_any_problem(std::string_view text);
 KSCOUT_API ImplicitGemm product_of(ProblemRef problem) noexcept;
 
 /// What makes two problems the same in all but types and layout: m, n, k, batch of a GEMM; every number of a
-/// convolution but split_k. Problems of equal sizes stay in one part when data are parted.
+/// convolution but split_k. Problems of equal sizes stay in one part when data are split.
 using ProblemSizes = std::vector<std::int64_t>;
 KSCOUT_API ProblemSizes sizes_of(ProblemRef problem);
 

@@ -145,7 +145,7 @@ KSCOUT_API ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
 KSCOUT_API double flop_count(const ConvProblem& problem) noexcept;
 
 /// Least bytes moved: each of the three tensors once.
-KSCOUT_API double least_bytes(const ConvProblem& problem) noexcept;
+KSCOUT_API double min_bytes(const ConvProblem& problem) noexcept;
 
 /// Every channel is a group of its own: g == c == k.
 KSCOUT_API bool is_depthwise(const ConvProblem& problem) noexcept;

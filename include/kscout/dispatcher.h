@@ -24,7 +24,7 @@ namespace kscout {
 
 /// How a problem is given to a kernel. One that no config takes directly (sizes, alignment) is padded:
 /// operands are copied into larger ones with zeros behind, and C is copied back.
-struct Form {
+struct ExecutionForm {
   GemmProblem problem;     ///< what the kernel computes in one call
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
   bool copies_a = false, copies_b = false, copies_c = false;
@@ -36,7 +36,7 @@ struct Form {
 struct Solution {
   Choice choice;  ///< the config, and who chose it; predictions are of the kernel, without copies
   Backend* backend = nullptr;  ///< what executes it
-  Form form;                   ///< the problem as the kernel sees it
+  ExecutionForm form;          ///< the problem as the kernel sees it
 };
 
 /// What a dispatcher does about a convolution, which is never padded.
@@ -48,7 +48,7 @@ struct ConvSolution {
 /// Who answers when no model does.
 enum class Fallback : std::uint8_t {
   analytic,    ///< the least analytic cost: nothing runs
-  exhaustive,  ///< every config that serves is verified and timed on operands of its own, once per problem
+  exhaustive,  ///< every applicable config is verified and timed on operands of its own, once per problem
                ///< and file of decisions
 };
 template <>

@@ -20,24 +20,24 @@
 
 namespace kscout {
 
-/// legal: cannot work, cites a manual. worth: not useful, cites a measurement. serves: cannot take this
-/// problem.
-enum class RuleKind : std::uint8_t { legal, worth, serves };
+/// legal: cannot work, cites a manual. worth: not useful, cites a measurement. applicability: cannot take
+/// this problem.
+enum class RuleKind : std::uint8_t { legal, worth, applicability };
 template <>
 struct EnumWords<RuleKind> {
   static constexpr std::string_view what = "rule kind";
-  static constexpr std::array<std::string_view, 3> words = {"legal", "worth", "serves"};
+  static constexpr std::array<std::string_view, 3> words = {"legal", "worth", "applicability"};
 };
 
 /// A named reason to leave a config out. It stays when `admits` is not 0.
 struct Rule {
   std::string name;
   RuleKind kind = RuleKind::legal;
-  std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `serves` rules also
-                        ///< p.<problem field> and t.<trait>
-  std::string because;  ///< the fact, and where it is written down or measured
-  bool suggested = false;  ///< a `serves` rule that is also asked of what a library's own heuristic names:
-                           ///< about wrong results, not about what the library refuses
+  std::string admits;  ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `applicability` rules
+                       ///< also p.<problem field> and t.<trait>
+  std::string because;     ///< the fact, and where it is written down or measured
+  bool suggested = false;  ///< an applicability rule that is also asked of what a library's own heuristic
+                           ///< names: about wrong results, not about what the library refuses
 };
 
 struct FamilyRequest {
@@ -55,9 +55,9 @@ struct Family {
   Device device;
   std::string rules;
   ConfigTable configs;
-  std::vector<Traits> traits;      ///< one per config
-  std::vector<Rule> serves;        ///< rules to ask of each problem
-  std::size_t default_config = 0;  ///< what runs when nothing better is known
+  std::vector<Traits> traits;       ///< one per config
+  std::vector<Rule> applicability;  ///< rules to ask of each problem
+  std::size_t default_config = 0;   ///< what runs when nothing better is known
 
   KSCOUT_API std::string name(std::size_t config) const;
 };
@@ -84,7 +84,8 @@ KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op
 /// joint family is asked about its members' configs too. Throws invalid_argument for others' configs.
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
-/// Writes 1 to `serves[i]` when config i can take the problem, else 0. Sizes must match.
-KSCOUT_API void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves);
+/// Writes 1 to `applicable[i]` when config i can take the problem, else 0. Sizes must match.
+KSCOUT_API void applicable_configs(const Family& family, ProblemRef problem,
+                                   std::vector<std::uint8_t>& applicable);
 
 }  // namespace kscout

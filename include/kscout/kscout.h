@@ -180,7 +180,7 @@ KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const c
 
 /// What to be best in. A model answers for what it was trained on.
 enum { KSCOUT_BY_BEST = 0, KSCOUT_BY_TFLOPS = 1, KSCOUT_BY_LATENCY = 2, KSCOUT_BY_BANDWIDTH = 3 };
-/// Which link of the chain answered.
+/// Which source of the fallback chain answered.
 enum {
   KSCOUT_SOURCE_CACHE = 0,
   KSCOUT_SOURCE_DB = 1,
@@ -202,7 +202,7 @@ typedef struct kscout_choice {
   double confidence;  ///< probability of being within 3 % of the family's best
   double score;       ///< what the ranking sorts by, higher is better; comparable within one problem
   int32_t source;
-  int32_t decided_by;  ///< behind KSCOUT_SOURCE_CACHE: the link that decided then
+  int32_t decided_by;  ///< behind KSCOUT_SOURCE_CACHE: the source that decided then
   int64_t reserved[6];
 } kscout_choice;
 

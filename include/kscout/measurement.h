@@ -14,14 +14,14 @@
 
 namespace kscout {
 
-/// How a run ended. Only `ok` rows may win; `raced` keeps a coarse time of a config that could not win any
-/// more.
-enum class Status : std::uint8_t { ok, raced, wrong, crashed, timeout, unsupported };
+/// How a run ended. Only `ok` rows may win; `pruned_early` (stored as `raced`) keeps a coarse time of a
+/// config that could not win any more.
+enum class Status : std::uint8_t { ok, pruned_early, wrong, crashed, timeout, unsupported };
 template <>
 struct EnumWords<Status> {
   static constexpr std::string_view what = "status";
-  static constexpr std::array<std::string_view, 6> words = {"ok",      "raced",   "wrong",
-                                                            "crashed", "timeout", "unsupported"};
+  static constexpr std::array<std::string_view, 6> words = {
+      "ok", "raced" /* pruned_early */, "wrong", "crashed", "timeout", "unsupported"};
 };
 
 /// State of the caches before each run. cold = flushed; warm = left as the previous run left them.

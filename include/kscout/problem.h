@@ -113,7 +113,7 @@ KSCOUT_API OperandElements operand_elements(const GemmProblem& problem);
 KSCOUT_API double flop_count(const GemmProblem& problem) noexcept;
 
 /// Least bytes moved: A and B read once, C written once (read too when accumulating).
-KSCOUT_API double least_bytes(const GemmProblem& problem) noexcept;
+KSCOUT_API double min_bytes(const GemmProblem& problem) noexcept;
 
 /// Throws Error(invalid_argument) when a size is negative, batch < 1, a leading dimension is too small, or an
 /// operand would exceed 2^62 elements. m, n, k of 0 are legal.

@@ -53,7 +53,7 @@ class KSCOUT_API Provider {
 
   /// The config that runs when this one is asked for: where a kernel does something whatever an axis says (CK
   /// Tile's pipeline `mem` pads), that axis says so. Measurements, models and choices hold such configs only.
-  virtual KernelConfig as_it_runs(const KernelConfig& config) const { return config; }
+  virtual KernelConfig canonical(const KernelConfig& config) const { return config; }
 
   /// A config as one of this provider's: its own, or a member's where it is a joint one. Nothing for others.
   virtual std::optional<KernelConfig> own(const KernelConfig& config) const {
@@ -82,7 +82,7 @@ KSCOUT_API std::string config_name(const Signature& signature, const KernelConfi
 KSCOUT_API NamedConfig parse_config_name(std::string_view name);
 
 /// The same for names of kernels that were or will be run (imported measurements, kernel libraries, --config,
-/// KSCOUT_FORCE): Provider::as_it_runs of what the name says.
+/// KSCOUT_FORCE): Provider::canonical of what the name says.
 KSCOUT_API NamedConfig parse_kernel_to_run(std::string_view name);
 
 }  // namespace kscout

@@ -8,9 +8,9 @@
 ///     const kscout::Choice choice = selector.select(problem);
 ///     std::printf("%s, about %.1f us\n", Selector::name(problem, choice).c_str(), choice.time_us);
 ///
-/// Who answers: ChoiceSource lists the links, Choice::source says which one did. docs/selecting.md: when each
-/// of them answers, the environment variables, replacing a model. The family is that of the model, or the one
-/// that the rules admit where there is no model for the problem's signature.
+/// Who answers: ChoiceSource lists the sources, Choice::source says which one did. docs/selecting.md: when
+/// each of them answers, the environment variables, replacing a model. The family is that of the model, or
+/// the one that the rules admit where there is no model for the problem's signature.
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -29,7 +29,7 @@ namespace kscout {
 
 struct Family;
 
-/// Which link of the chain answered.
+/// Which source of the fallback chain answered.
 enum class ChoiceSource : std::uint8_t {
   cache,     ///< a decision of before, kept in memory
   db,        ///< the fastest of those that were timed for this problem on this device
@@ -59,13 +59,13 @@ struct Choice {
   KernelConfig config;
   double time_us = unknown;  ///< predicted (db: measured), of the whole call
   double tflops = unknown;   ///< predicted, 10^12 operations per second
-  double gb_s = unknown;     ///< predicted, least_bytes over the time
+  double gb_s = unknown;     ///< predicted, min_bytes over the time
   double margin = unknown;   ///< how much longer the next config takes, as a fraction of this one's time
   /// Probability of being within 3 % of the family's best; unknown without calibration.
   double confidence = unknown;
   double score = unknown;  ///< what the ranking sorts by, higher is better; comparable within one problem
-  ChoiceSource source = ChoiceSource::fallback;      ///< which link answered
-  ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the link that decided then
+  ChoiceSource source = ChoiceSource::fallback;      ///< which source answered
+  ChoiceSource decided_by = ChoiceSource::fallback;  ///< same; behind `cache`: the source that decided then
 };
 static_assert(std::is_trivially_copyable_v<Choice>);
 
@@ -74,7 +74,7 @@ enum class SelectStatus : std::uint8_t {
   ok,
   bad_problem,  ///< check(problem) refuses it
   bad_order,    ///< the model was not trained for this By
-  unserved,     ///< no config can take the problem
+  no_config,    ///< no config can take the problem
   failed,       ///< no memory to make the family of a new signature ready
 };
 
@@ -181,7 +181,7 @@ class KSCOUT_API Selector {
 /// The folder models/<op>_<dtype>_<device>: "gemm_fp32_zen3-2c".
 KSCOUT_API std::string model_folder_name(Op op, DType dtype, const Device& device);
 
-/// Folders that are searched for models, in order: KSCOUT_MODEL_PATH (parted by ':'; an entry may also be a
+/// Folders that are searched for models, in order: KSCOUT_MODEL_PATH (separated by ':'; an entry may also be a
 /// model folder itself), the user's tuned models ($XDG_DATA_HOME/kscout/models or
 /// ~/.local/share/kscout/models), the models that came with the program.
 KSCOUT_API std::vector<std::filesystem::path> model_search_path();

@@ -64,7 +64,7 @@ struct Fields<Traits> {
       Field{"threads_per_worker", &T::threads_per_worker, "1", "threads of one worker"},
       Field{"workers_per_core", &T::workers_per_core, "1", "workers resident on one core"},
       Field{"stages", &T::stages, "1", "copies of the staged tiles"},
-      Field{"split_k", &T::split_k, "1", "parts of K summed at the end"},
+      Field{"split_k", &T::split_k, "1", "split-K slices, summed at the end"},
       Field{"shared_bytes", &T::shared_bytes, "bytes", "staged bytes of one worker"},
       Field{"register_elements", &T::register_elements, "elements", "accumulators of one register tile"},
       Field{"vector_elements", &T::vector_elements, "elements", "lanes of one load of A or B"},

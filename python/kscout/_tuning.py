@@ -10,13 +10,13 @@ from ._lab import Data, PathLike, _needs, train
 
 
 def search_parameters(data: Data, out: PathLike, trials: int = 30, *, seed: int = 42, **options: Any) -> dict[str, Any]:
-    """Trains with `trials` sets of parameters, judges each by the efficiency of its choices out of fold, and writes the best
+    """Trains with `trials` sets of parameters, evaluates each by the efficiency of its choices out of fold, and writes the best
     model to `out`. Returns its parameters, its efficiency in percent, and all trials.
 
         kscout.search_parameters("train.parquet", "models/mine", trials=50, targets=["relative"])
 
     Searched: leaves, learning_rate, rounds. `options` are those of `kscout train` and stay fixed. The best of many trials looks
-    better out of fold than it is: judge it on problems that were held out (`kscout.evaluate`). Needs the package optuna.
+    better out of fold than it is: evaluate it on problems that were held out (`kscout.evaluate`). Needs the package optuna.
     """
     optuna = _needs("optuna", "tune")
     tried: list[dict[str, Any]] = []

@@ -130,8 +130,8 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
   }
   if (is_empty(o)) return;
   const auto leading = leading_dimension(o, stated.row_major);
-  const bool one_line = lines_of(o, stated.row_major).count <= 1 && o.batch <= 1;
-  if (!leading || (!one_line && *leading != stated.leading)) {
+  const bool single_line = lines_of(o, stated.row_major).count <= 1 && o.batch <= 1;
+  if (!leading || (!single_line && *leading != stated.leading)) {
     refuse(o, "has " + strides_text(o) + of + "takes a " + (stated.row_major ? "row" : "column") +
                   "-major one with " + text(stated.leading) + " elements between " +
                   (stated.row_major ? "rows" : "columns") +

@@ -76,10 +76,10 @@ OutputArray writable(const nb::object& array) {
 }
 
 void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
-  const bool one_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
+  const bool single_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
   if (space_of('a', bias) != where)
     throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
-  if (!one_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
+  if (!single_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
     throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
                                             std::to_string(problem.n) + " elements");
   }

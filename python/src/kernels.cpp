@@ -52,13 +52,13 @@ nb::dict columns_of(const Family& family) {
   return columns;
 }
 
-std::vector<NamedConfig> serving(const Family& family, const AnyProblemArgument& argument) {
+std::vector<NamedConfig> applicable(const Family& family, const AnyProblemArgument& argument) {
   const Problem problem = any_problem_of(argument);
-  std::vector<std::uint8_t> serves;
-  serving_configs(family, problem, serves);
+  std::vector<std::uint8_t> applicable;
+  applicable_configs(family, problem, applicable);
   std::vector<NamedConfig> configs;
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i]) configs.push_back({family.signature, family.configs[i]});
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i]) configs.push_back({family.signature, family.configs[i]});
   }
   return configs;
 }
@@ -151,7 +151,7 @@ void bind_family(nb::module_& module) {
   family.def("names", &names_of, "Every config's name.");
   family.def("columns", &columns_of, nb::sig("def columns(self) -> dict[str, list[int | str | None]]"),
              "The configs as columns, one per axis: what a data frame takes.");
-  family.def("serving", &serving, nb::arg("problem"), "The configs that can take this problem.");
+  family.def("applicable", &applicable, nb::arg("problem"), "The configs that can take this problem.");
   family.def("__repr__", [](const Family& f) {
     return "<Family of " + std::to_string(f.configs.size()) + " configs: " + f.provider + ", rules " +
            f.rules + ">";

@@ -96,7 +96,7 @@ void bind_gemm(nb::module_& module) {
   gemm.def_prop_ro(
       "flops", [](const GemmProblem& p) { return flop_count(p); }, "Operations: 2 m n k batch.");
   gemm.def_prop_ro(
-      "least_bytes", [](const GemmProblem& p) { return least_bytes(p); },
+      "min_bytes", [](const GemmProblem& p) { return min_bytes(p); },
       "Bytes moved at least: A and B read once, C written once.");
 }
 
@@ -167,7 +167,7 @@ void bind_conv(nb::module_& module) {
       "flops", [](const ConvProblem& p) { return flop_count(p); },
       "Operations: 2 n k outputs c/g filter, the same for all directions.");
   conv.def_prop_ro(
-      "least_bytes", [](const ConvProblem& p) { return least_bytes(p); },
+      "min_bytes", [](const ConvProblem& p) { return min_bytes(p); },
       "Bytes moved at least: each of the three tensors once.");
 }
 

@@ -94,8 +94,8 @@ void bind_choice(nb::module_& module) {
   bind_field(choice, "confidence", &Choice::confidence, "Probability of being within 3 % of the best.");
   bind_field(choice, "score", &Choice::score,
              "What the ranking sorts by, higher is better; comparable within one problem.");
-  bind_field(choice, "source", &Choice::source, "Which link of the chain answered.");
-  bind_field(choice, "decided_by", &Choice::decided_by, "Behind the cache: the link that decided then.");
+  bind_field(choice, "source", &Choice::source, "Which source of the fallback chain answered.");
+  bind_field(choice, "decided_by", &Choice::decided_by, "Behind the cache: the source that decided then.");
   choice.def("__repr__", [](const NamedChoice& n) {
     return "<Choice " + name_of(n) + " by " + std::string(word(n.choice.source)) + ">";
   });

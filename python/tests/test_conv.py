@@ -39,6 +39,6 @@ def test_the_model_of_the_package_ranks_convolutions():
 def test_without_a_model_the_family_is_ranked_by_cost():
     family = kscout.kernels("fp16", op="conv_bwd_weight", device="gfx942", rules="tiny")
     problem = Conv(8, 256, 128, 28, 28, 3, 3, "fp16", op="conv_bwd_weight", pad=1)
-    assert len(family.serving(problem)) > 0
+    assert len(family.applicable(problem)) > 0
     choice = kscout.rank_kernels(problem, 1, device="gfx942")[0]
     assert choice.decided_by == "analytic"

@@ -39,10 +39,10 @@ def test_a_filter_keeps_what_it_admits():
         kernels(filter="c.knd == 'tiled'")
 
 
-def test_serving_leaves_out_what_cannot_take_the_problem():
+def test_applicable_leaves_out_what_cannot_take_the_problem():
     family = kernels()
-    served = family.serving("gemm:16x16x16")
-    assert 0 < len(served) <= len(family) and set(served) <= set(family)
+    applicable = family.applicable("gemm:16x16x16")
+    assert 0 < len(applicable) <= len(family) and set(applicable) <= set(family)
 
 
 def test_devices_are_known_or_say_which_is_near():

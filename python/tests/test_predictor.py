@@ -25,7 +25,7 @@ def test_named_kernels_are_ranked_by_predicted_speed():
     assert [c.tflops for c in ranked] == sorted(predictor.predict(PROBLEM, NAMES), reverse=True)
     for choice, after in zip(ranked, ranked[1:]):
         assert choice.time_us == pytest.approx(PROBLEM.flops / choice.tflops * 1e-6)
-        assert choice.gb_s == pytest.approx(PROBLEM.least_bytes / choice.time_us * 1e-3)
+        assert choice.gb_s == pytest.approx(PROBLEM.min_bytes / choice.time_us * 1e-3)
         assert choice.margin == pytest.approx(after.time_us / choice.time_us - 1)
     assert ranked[-1].margin is None and ranked[0].source == "model" and ranked[0].confidence is None
     assert fields(predictor.select_best(PROBLEM, NAMES)) == fields(ranked[0]) and predictor.rank_kernels(PROBLEM, []) == []
@@ -63,7 +63,7 @@ def test_all_quantities_of_a_kernel_agree_and_times_are_microseconds():
     values = predictor.predict_all(PROBLEM, {"kernel_name": NAMES[0]})
     assert list(values) == predictor.targets == ["tflops", "latency_us", "bandwidth_gb_s"]
     assert values["latency_us"] == pytest.approx(PROBLEM.flops / (values["tflops"] * 1e12) * 1e6)
-    assert values["bandwidth_gb_s"] == pytest.approx(PROBLEM.least_bytes / (values["latency_us"] * 1e-6) / 1e9)
+    assert values["bandwidth_gb_s"] == pytest.approx(PROBLEM.min_bytes / (values["latency_us"] * 1e-6) / 1e9)
     assert values["latency_us"] == predictor.select_best(PROBLEM, NAMES[:1]).time_us
     assert predictor.predict_tflops(PROBLEM, NAMES[0]) == values["tflops"]
     assert predictor.predict_latency_us(PROBLEM, NAMES[0]) == values["latency_us"]

@@ -25,7 +25,7 @@ def test_without_a_model_the_analytic_cost_answers():
     assert selector.model_path is None
     choice = selector.select(PROBLEM)
     assert choice.decided_by == "analytic" and choice.confidence is None
-    assert choice.config in kscout.kernels().serving(PROBLEM)
+    assert choice.config in kscout.kernels().applicable(PROBLEM)
 
 
 def test_the_models_of_the_package_are_on_the_search_path(model):

@@ -6,15 +6,15 @@
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 namespace {
 
 using P = ConvProblem;
 
-constexpr std::int64_t kMostSize = (std::int64_t{1} << 31) - 1;
-constexpr std::int64_t kMostConvElements = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxSize = (std::int64_t{1} << 31) - 1;
+constexpr std::int64_t kMaxConvElements = std::int64_t{1} << 62;
 
 /// The fields of one spatial axis.
 struct AxisFields {
@@ -102,7 +102,7 @@ void check_sizes(const P& p) {
     if constexpr (std::is_same_v<std::remove_cvref_t<decltype(p.*field.member)>, std::int64_t>) {
       const bool may_be_0 = field.name == "split_k" || field.name.find("_pad_") != std::string_view::npos;
       const std::int64_t value = p.*field.member;
-      if (value < (may_be_0 ? 0 : 1) || value > kMostSize)
+      if (value < (may_be_0 ? 0 : 1) || value > kMaxSize)
         refuse(p, "{}={}: must be {} to 2^31 - 1", field.name, value, may_be_0 ? 0 : 1);
     }
   });
@@ -111,7 +111,7 @@ void check_sizes(const P& p) {
 void check_elements(const P& p, std::string_view tensor, std::initializer_list<std::int64_t> sizes) {
   double elements = 1;  // sizes are below 2^31, so a double tells 2^62 from what exceeds it by far enough
   for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
-  if (elements > static_cast<double>(kMostConvElements))
+  if (elements > static_cast<double>(kMaxConvElements))
     refuse(p, "{}: {:.3g} elements exceed the limit of 2^62", tensor, elements);
 }
 
@@ -214,7 +214,7 @@ double flop_count(const ConvProblem& p) noexcept {
          static_cast<double>(p.c / p.g) * static_cast<double>(filter_elements(p));
 }
 
-double least_bytes(const ConvProblem& p) noexcept {
+double min_bytes(const ConvProblem& p) noexcept {
   const ConvElements elements = operand_elements(p);
   return static_cast<double>(elements.in) * bytes_per_element(p.dtype_in) +
          static_cast<double>(elements.wei) * bytes_per_element(p.dtype_wei) +

@@ -13,7 +13,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 
@@ -138,7 +138,7 @@ bool in_range(const toml::array* range, int value) {
   return range && value >= (*range)[0].value_or(0) && value <= (*range)[1].value_or(-1);
 }
 
-bool serves(const toml::table& arch, std::string_view vendor, int family, int model, int stepping) {
+bool describes(const toml::table& arch, std::string_view vendor, int family, int model, int stepping) {
   if (arch["vendor"].value_or(std::string_view()) != vendor || arch["family"].value_or(-1) != family)
     return false;
   const auto* steppings = arch["steppings"].as_array();
@@ -167,7 +167,7 @@ CpuArch read_arch(std::string_view name, const toml::table& arch, std::string_vi
 CpuArch find_cpu_arch(std::string_view vendor, int family, int model, int stepping,
                       std::string_view model_name) {
   for (const auto& [name, arch] : arch_table()) {
-    if (serves(*arch.as_table(), vendor, family, model, stepping)) {
+    if (describes(*arch.as_table(), vendor, family, model, stepping)) {
       return read_arch(name.str(), *arch.as_table(), model_name);
     }
   }

@@ -40,7 +40,7 @@ struct Descriptor {
 std::size_t known_bytes(int fd) {
   struct stat about {};
   if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
-  return std::min(static_cast<std::size_t>(about.st_size), kMostFileBytes);
+  return std::min(static_cast<std::size_t>(about.st_size), kMaxFileBytes);
 }
 
 /// /proc/PID/fd and /proc/PID/task/TID/fd hold a link for each open descriptor.
@@ -74,11 +74,11 @@ class PartFile {
 
 }  // namespace
 
-std::filesystem::path behind_links(std::filesystem::path file) {
-  constexpr int kMostLinks = 40;  // as the system follows
+std::filesystem::path resolve_links(std::filesystem::path file) {
+  constexpr int kMaxLinks = 40;  // as the system follows
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++links) {
-    if (links == kMostLinks) {
+    if (links == kMaxLinks) {
       errno = ELOOP;
       fail_io("write", file);
     }
@@ -120,7 +120,7 @@ std::string read_file(const std::filesystem::path& file) {
   std::size_t room = std::max<std::size_t>(known_bytes(in.fd) + 1, 1 << 12);
   for (;;) {
     const std::size_t filled = bytes.size();
-    if (filled > kMostFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
+    if (filled > kMaxFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
     if (filled == room) room *= 2;
     bytes.resize(room);  // always a byte more than is there: the read that finds the end needs no new buffer
     const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
@@ -147,7 +147,7 @@ void write_file_atomically(const std::filesystem::path& file, std::string_view b
     if (out.fd < 0) fail_io("open", file);
     return write_bytes(out.fd, bytes, file);
   }
-  const std::filesystem::path target = behind_links(file);
+  const std::filesystem::path target = resolve_links(file);
   // Whoever opened it may have put text in it before, and may read or write on.
   if (const auto descriptor = named_descriptor(target)) return write_bytes(*descriptor, bytes, file);
   if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);  // a rename needs the folder only
@@ -208,8 +208,8 @@ std::string gunzip(std::string_view bytes, std::string_view source) {
   int status = Z_OK;
   while (status == Z_OK) {
     const std::size_t filled = out.size();
-    if (filled >= kMostFileBytes) fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", source);
-    out.resize(std::min(kMostFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
+    if (filled >= kMaxFileBytes) fail(Errc::corrupt_data, "{}: more than 1 GiB when decompressed", source);
+    out.resize(std::min(kMaxFileBytes, std::max<std::size_t>(filled * 2, 1 << 16)));
     stream.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
     stream.avail_out = static_cast<uInt>(out.size() - filled);
     status = inflate(&stream, Z_NO_FLUSH);

@@ -11,13 +11,13 @@
 namespace kscout {
 
 /// Larger files are refused.
-inline constexpr std::size_t kMostFileBytes = std::size_t{1} << 30;
+inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
 /// Nothing of that name is there (a file that is there but may not be seen is not absent).
 bool is_absent(const std::filesystem::path& file) noexcept;
 
 /// The bytes of a file. Throws not_found when it is absent, device_failure when it cannot be read,
-/// corrupt_data above kMostFileBytes.
+/// corrupt_data above kMaxFileBytes.
 std::string read_file(const std::filesystem::path& file);
 
 /// Writes a regular file beside the target, flushes, then renames: readers see the old file or the new one,
@@ -62,11 +62,11 @@ std::filesystem::path library_file();
 // ---- Compresses and decompresses gzip.
 
 /// read_file, then gunzip when the bytes start with the gzip mark. Throws corrupt_data for damaged gzip and
-/// for more than kMostFileBytes of output.
+/// for more than kMaxFileBytes of output.
 std::string read_maybe_gzip(const std::filesystem::path& file);
 
 /// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data and for more than
-/// kMostFileBytes of output.
+/// kMaxFileBytes of output.
 std::string gunzip(std::string_view bytes, std::string_view source);
 
 /// gzip with level 9 and no time stamp: equal input gives equal bytes.

@@ -2,7 +2,7 @@
 /// \file
 /// Numbers things that repeat: 0, 1, ... in the order in which they first occur.
 ///
-///     DistinctNumbers numbers(values.size());
+///     Interner numbers(values.size());
 ///     for (const double value : values) {
 ///       const auto same = [&](std::uint32_t known) { return distinct[known] == value; };
 ///       const std::uint32_t number = numbers.of(hash_of(value), same);
@@ -22,10 +22,10 @@
 namespace kscout {
 
 /// A table by hash, the next place when one is taken. At least half of its places stay empty.
-class DistinctNumbers {
+class Interner {
  public:
   /// For at most `most` different things.
-  explicit DistinctNumbers(std::size_t most = 0) { reset(most); }
+  explicit Interner(std::size_t most = 0) { reset(most); }
   /// Forgets all.
   void reset(std::size_t most) {
     number_at_.assign(std::bit_ceil(2 * most + 1), kEmpty);
@@ -51,14 +51,14 @@ class DistinctNumbers {
 
 // ---- Values of classes copied to what they are the classes of.
 //
-//     const Spread rows(class_of_row);      // 0, 2, 2, 1
+//     const IndexMap rows(class_of_row);      // 0, 2, 2, 1
 //     rows.copy(values.data(), out.data(), rows.size());
 
 /// Two bytes an index where that is enough: who copies reads them all.
-class Spread {
+class IndexMap {
  public:
-  Spread() = default;
-  explicit Spread(std::span<const std::uint32_t> from) {
+  IndexMap() = default;
+  explicit IndexMap(std::span<const std::uint32_t> from) {
     bool fits = true;
     for (const std::uint32_t one : from) fits = fits && one <= UINT16_MAX;
     fits ? narrow_.assign(from.begin(), from.end()) : wide_.assign(from.begin(), from.end());

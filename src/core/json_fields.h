@@ -113,9 +113,9 @@ void append_readable_json(const Json& json, std::size_t level, std::string& to) 
   const auto text_of = [](const Json& part) {
     return part.dump(-1, ' ', false, Json::error_handler_t::replace);
   };
-  const bool one_line = !json.is_structured() || json.empty() ||
-                        (json.is_array() && std::none_of(json.begin(), json.end(), is_structured));
-  if (one_line) {
+  const bool single_line = !json.is_structured() || json.empty() ||
+                           (json.is_array() && std::none_of(json.begin(), json.end(), is_structured));
+  if (single_line) {
     to += text_of(json);
     return;
   }

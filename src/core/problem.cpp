@@ -13,7 +13,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 
@@ -45,7 +45,7 @@ double bytes_per_element(DType dtype) noexcept {
 
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 62;
 
 struct Shape {
   std::int64_t lines;   ///< rows when row-major, columns otherwise
@@ -65,7 +65,7 @@ struct Fault {
 
 /// a * b within the limit of one operand; factors are at least 0.
 std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) noexcept {
-  if (a != 0 && b > kMostElements / a) return std::nullopt;
+  if (a != 0 && b > kMaxElements / a) return std::nullopt;
   return a * b;
 }
 
@@ -193,7 +193,7 @@ double flop_count(const GemmProblem& p) noexcept {
          static_cast<double>(p.batch);
 }
 
-double least_bytes(const GemmProblem& p) noexcept {
+double min_bytes(const GemmProblem& p) noexcept {
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double c_bytes = m * n * bytes_per_element(p.dtype_c) * (p.accumulate ? 2 : 1);
   return static_cast<double>(p.batch) *
@@ -249,8 +249,8 @@ Signature signature_of(ProblemRef problem) noexcept {
 double flop_count(ProblemRef problem) noexcept {
   return problem.visit([](const auto& of) { return flop_count(of); });
 }
-double least_bytes(ProblemRef problem) noexcept {
-  return problem.visit([](const auto& of) { return least_bytes(of); });
+double min_bytes(ProblemRef problem) noexcept {
+  return problem.visit([](const auto& of) { return min_bytes(of); });
 }
 void check(ProblemRef problem) {
   problem.visit([](const auto& of) { check(of); });

@@ -38,7 +38,7 @@ constexpr char kWhole = '\n';  // written last: the output before it is complete
 }
 
 /// How the child ended, in words.
-void tell_ending(pid_t child, double seconds, ChildResult& result) {
+void record_ending(pid_t child, double seconds, ChildResult& result) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno == EINTR) continue;
@@ -88,7 +88,7 @@ ChildResult in_child(double seconds, const std::function<std::string()>& work) {
   if (child > 0) result.output = read_all(ends[0]);
   close(ends[0]);
   if (child < 0) fail(Errc::device_failure, "cannot fork: {}", std::strerror(error));
-  tell_ending(child, seconds, result);
+  record_ending(child, seconds, result);
   if (!result.output.empty() && result.output.back() == kWhole) {
     result.output.pop_back();
     result.failure.clear();
@@ -150,7 +150,7 @@ int wait_for(pid_t child) {
   return status;
 }
 
-void tell_end(int status, ProgramResult& result) {
+void record_end(int status, ProgramResult& result) {
   result.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
@@ -168,7 +168,7 @@ bool read_until(Clock::time_point deadline, int from, std::string& output) {
     const ssize_t got = read(from, chunk, sizeof chunk);
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return true;
-    const std::size_t room = ProgramResult::kMostOutput - std::min(output.size(), ProgramResult::kMostOutput);
+    const std::size_t room = ProgramResult::kMaxOutput - std::min(output.size(), ProgramResult::kMaxOutput);
     output.append(chunk, std::min(static_cast<std::size_t>(got), room));
   }
 }
@@ -214,7 +214,7 @@ ProgramResult run_program(const std::vector<std::string>& command, double second
     wait_for(child);
     return result;
   }
-  tell_end(status, result);
+  record_end(status, result);
   return result;
 }
 
@@ -223,7 +223,7 @@ ProgramResult run_logged(const std::vector<std::string>& command, const std::fil
   redirections.to_file(1, log.c_str());
   redirections.to(2, 1);
   ProgramResult result;
-  tell_end(wait_for(start(command, redirections, 0)), result);
+  record_end(wait_for(start(command, redirections, 0)), result);
   return result;
 }
 

@@ -32,7 +32,7 @@ void end_child_after(double seconds);
 //     if (!result.ended_well()) report(result.ending());
 
 struct ProgramResult {
-  static constexpr std::size_t kMostOutput = 1 << 20;  ///< what it prints beyond that is dropped
+  static constexpr std::size_t kMaxOutput = 1 << 20;  ///< what it prints beyond that is dropped
   std::string output;  ///< standard output; what it printed before it was ended is kept
   int exit_code = 0;
   int signal = 0;          ///< that ended it; 0 = it ended by itself

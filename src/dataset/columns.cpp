@@ -120,7 +120,7 @@ std::span<const std::string_view> needed_sizes(Op op) noexcept {
 }
 
 bool was_timed(const Measurement& measured) noexcept {
-  return (measured.status == Status::ok || measured.status == Status::raced) &&
+  return (measured.status == Status::ok || measured.status == Status::pruned_early) &&
          std::isfinite(measured.time_us) && measured.time_us > 0;
 }
 
@@ -138,11 +138,13 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
                      /*nullable=*/true});
   }
   add_field_specs<Measurement>(specs, /*nullable=*/true);
-  specs.push_back({"tflops", "TFLOPS", "10^12 operations per second: flop_count / time_us; ok and raced rows",
+  specs.push_back({"tflops", "TFLOPS",
+                   "10^12 operations per second: flop_count / time_us; ok and raced (pruned early) rows",
                    ColumnType::float64, true});
-  specs.push_back({"gb_s", "GB/s",
-                   "10^9 bytes per second: inputs read once, the output written once; ok and raced rows",
-                   ColumnType::float64, true});
+  specs.push_back(
+      {"gb_s", "GB/s",
+       "10^9 bytes per second: inputs read once, the output written once; ok and raced (pruned early) rows",
+       ColumnType::float64, true});
   return specs;
 }
 
@@ -151,7 +153,7 @@ double tflops_of(ProblemRef problem, const Measurement& measured) noexcept {
 }
 
 double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept {
-  return was_timed(measured) ? least_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
+  return was_timed(measured) ? min_bytes(problem) / measured.time_us / 1e3 : Measurement::unknown;
 }
 
 std::string config_text(const KernelConfig& config) {
@@ -409,7 +411,7 @@ std::uint32_t TableBuilder::config_id(const KernelConfig& config) {
 }
 
 void TableBuilder::check_measurement(const Measurement& m, std::size_t row) const {
-  const bool timed = m.status == Status::ok || m.status == Status::raced;
+  const bool timed = m.status == Status::ok || m.status == Status::pruned_early;
   if (timed && !std::isfinite(m.time_us)) {
     bad(row, "time_us",
         fmt::format("{} in a row with status '{}'; a row without a time needs another status", m.time_us,

@@ -74,8 +74,8 @@ ColumnValues kernel_names(const MeasurementTable& table, const Provider& provide
 /// All rows of the table. Every config must be of `space`'s provider and op.
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);
 
-/// Whether a row has a time that may be compared with others: it ended well, or was raced out with a coarse
-/// one.
+/// Whether a row has a time that may be compared with others: it ended well, or was pruned early with a
+/// coarse one.
 bool was_timed(const Measurement& measured) noexcept;
 
 /// Derived columns: speed of rows that were timed; NaN for the others.
@@ -130,7 +130,7 @@ class TableBuilder {
   std::unordered_map<std::string, NamedConfig> parsed_names_;
 };
 
-/// The axis values of a config as words, parted by commas.
+/// The axis values of a config as words, separated by commas.
 std::string config_text(const KernelConfig& config);
 
 }  // namespace kscout

@@ -15,9 +15,9 @@
 #include "core/fail.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
-#include "dataset/cut.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "dataset/reduce.h"
 #include "measure/samples.h"
 
 namespace kscout {
@@ -97,16 +97,16 @@ namespace {
 
 bool better(const Measurement& a, const Measurement& b) {
   const auto rank = [](const Measurement& m) {
-    return std::tuple(m.status != Status::ok, m.status != Status::raced,
+    return std::tuple(m.status != Status::ok, m.status != Status::pruned_early,
                       std::isnan(m.time_us) ? std::numeric_limits<double>::infinity() : m.time_us);
   };
   return rank(a) < rank(b);
 }
 
-bool right(const Measurement& m) { return m.status == Status::ok || m.status == Status::raced; }
+bool right(const Measurement& m) { return m.status == Status::ok || m.status == Status::pruned_early; }
 
 /// Of two of the same (problem, config, pass) the only one to believe: that which is not right, then that
-/// which took part in more, as a raced time is a coarse one. Nothing when both say the same.
+/// which took part in more, as a time of a row pruned early is a coarse one. Nothing when both say the same.
 const Measurement* decisive(const Measurement& a, const Measurement& b) {
   if (!right(a) || !right(b)) return right(a) ? &b : &a;
   if (a.status != b.status) return a.status == Status::ok ? &a : &b;

@@ -59,32 +59,32 @@ class Collected {
 
 }  // namespace
 
-std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table) {
-  std::vector<std::vector<CountedRow>> rows(table.problems.size());
+std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table) {
+  std::vector<std::vector<FinalRow>> rows(table.problems.size());
   for (const auto& row : table.rows) rows[row.problem].push_back({row.config, row.measured});
   for (auto& of_problem : rows) {
-    std::ranges::stable_sort(of_problem, [](const CountedRow& a, const CountedRow& b) {
+    std::ranges::stable_sort(of_problem, [](const FinalRow& a, const FinalRow& b) {
       return std::tuple(a.config, -a.measured.pass) < std::tuple(b.config, -b.measured.pass);
     });
-    const auto same_config = [](const CountedRow& a, const CountedRow& b) { return a.config == b.config; };
+    const auto same_config = [](const FinalRow& a, const FinalRow& b) { return a.config == b.config; };
     of_problem.erase(std::unique(of_problem.begin(), of_problem.end(), same_config), of_problem.end());
   }
   return rows;
 }
 
-MeasurementTable counted_table(const MeasurementTable& table) {
+MeasurementTable final_table(const MeasurementTable& table) {
   MeasurementTable out = table;
   out.rows.clear();
-  const auto counted = counted_rows(table);
+  const auto counted = final_rows(table);
   for (std::uint32_t p = 0; p < counted.size(); ++p) {
-    for (const CountedRow& row : counted[p]) out.rows.push_back({p, row.config, row.measured});
+    for (const FinalRow& row : counted[p]) out.rows.push_back({p, row.config, row.measured});
   }
   return out;
 }
 
-std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows) {
-  std::optional<CountedRow> best;
-  for (const CountedRow& row : rows) {
+std::optional<FinalRow> oracle_of(std::span<const FinalRow> rows) {
+  std::optional<FinalRow> best;
+  for (const FinalRow& row : rows) {
     if (row.measured.status != Status::ok) continue;
     if (!best || row.measured.time_us < best->measured.time_us) best = row;
   }
@@ -95,7 +95,7 @@ double share_of_oracle(const Measurement& measured, const Measurement& oracle) n
   return was_timed(measured) ? std::min(1.0, oracle.time_us / measured.time_us) : 0;
 }
 
-bool measured_with_less_care(const Measurement& measured, const Measurement& oracle) noexcept {
+bool measured_less_precisely(const Measurement& measured, const Measurement& oracle) noexcept {
   if (!was_timed(measured)) return false;
   return measured.status != Status::ok || measured.pass < oracle.pass ||
          2 * measured.repeats < oracle.repeats;
@@ -103,7 +103,7 @@ bool measured_with_less_care(const Measurement& measured, const Measurement& ora
 
 bool within_noise(const Measurement& a, const Measurement& b) noexcept {
   const auto spread = [](const Measurement& m) { return std::isnan(m.spread) ? 0.0 : m.spread; };
-  const double noise = std::max(kLeastNoise, 2 * std::max(spread(a), spread(b)));
+  const double noise = std::max(kMinNoise, 2 * std::max(spread(a), spread(b)));
   return std::fabs(a.time_us - b.time_us) <= noise * std::min(a.time_us, b.time_us);
 }
 
@@ -126,7 +126,7 @@ Description describe(const MeasurementTable& table) {
   d.median_spread = quantile(std::move(spreads), 0.5);
   std::vector<std::size_t> wins(table.configs.size());
   std::size_t pairs = 0;
-  for (const auto& rows : counted_rows(table)) {
+  for (const auto& rows : final_rows(table)) {
     pairs += rows.size();
     if (const auto oracle = oracle_of(rows)) {
       ++wins[oracle->config];
@@ -134,20 +134,21 @@ Description describe(const MeasurementTable& table) {
       ++d.problems_without_oracle;
     }
   }
-  const std::size_t judged = d.problems - d.problems_without_oracle;
+  const std::size_t evaluated = d.problems - d.problems_without_oracle;
   d.configs_per_problem = d.problems ? static_cast<double>(pairs) / static_cast<double>(d.problems) : 0;
   for (std::uint32_t c = 0; c < wins.size(); ++c) {
-    if (wins[c]) d.best.push_back({c, wins[c], static_cast<double>(wins[c]) / static_cast<double>(judged)});
+    if (wins[c])
+      d.best.push_back({c, wins[c], static_cast<double>(wins[c]) / static_cast<double>(evaluated)});
   }
   std::ranges::stable_sort(d.best, std::greater<>{}, &BestShare::problems);
   return d;
 }
 
-std::vector<Finding> find_oddities(const MeasurementTable& table) {
+std::vector<Finding> find_anomalies(const MeasurementTable& table) {
   std::vector<Finding> findings;
   Collected useless, too_fast, failed, contradicting, noisy;
   const double peak_tflops = peak_fp32_gflops(table.device) / 1e3;
-  const auto rows = counted_rows(table);
+  const auto rows = final_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     if (!oracle_of(rows[p])) useless.add(print(table.problems[p]));
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What one asks of a table of measurements: its best configs, its oddities, two tables together.
+/// What one asks of a table of measurements: its best configs, its anomalies, two tables together.
 ///
 ///     for (const BestOf& best : best_configs(table)) ...          // the oracle of each problem
 ///     const MeasurementTable all = merge({{a, b}}, Keep::best);
@@ -18,19 +18,19 @@
 namespace kscout {
 
 /// What counts of one (problem, config): the row of the highest pass.
-struct CountedRow {
+struct FinalRow {
   std::uint32_t config;
   Measurement measured;
 };
 
 /// Per problem its rows, ordered by config; a config measured in both passes stands with the second.
-std::vector<std::vector<CountedRow>> counted_rows(const MeasurementTable& table);
+std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table);
 
-/// The table with only those rows, equal to whatever asks counted_rows.
-MeasurementTable counted_table(const MeasurementTable& table);
+/// The table with only those rows, equal to whatever asks final_rows.
+MeasurementTable final_table(const MeasurementTable& table);
 
 /// The fastest of some rows with status ok, the first of equals; nothing when none is ok.
-std::optional<CountedRow> oracle_of(std::span<const CountedRow> rows);
+std::optional<FinalRow> oracle_of(std::span<const FinalRow> rows);
 
 /// Speed of a row over that of the oracle of its problem, at most 1; 0 when it was not timed.
 double share_of_oracle(const Measurement& measured, const Measurement& oracle) noexcept;
@@ -38,12 +38,12 @@ double share_of_oracle(const Measurement& measured, const Measurement& oracle) n
 /// True when the time of a row deserves less trust than that of the oracle of its problem: it was given up
 /// early, has no second pass where the oracle has one, or less than half of the oracle's samples. A
 /// disturbance of the machine that the oracle's time does not show may be all of the difference.
-bool measured_with_less_care(const Measurement& measured, const Measurement& oracle) noexcept;
+bool measured_less_precisely(const Measurement& measured, const Measurement& oracle) noexcept;
 
 /// True when two times cannot be told apart: they differ by less than twice the larger of both spreads, or by
-/// less than kLeastNoise.
+/// less than kMinNoise.
 bool within_noise(const Measurement& a, const Measurement& b) noexcept;
-inline constexpr double kLeastNoise = 0.01;  ///< of the time: repeats of one sweep rarely agree better
+inline constexpr double kMinNoise = 0.01;  ///< of the time: repeats of one sweep rarely agree better
 
 /// How often one config is the oracle.
 struct BestShare {
@@ -68,7 +68,7 @@ struct Finding {
 };
 /// What reading cannot refuse row by row: problems without a usable row, speeds above the device's peak, rows
 /// that failed, passes that contradict each other.
-std::vector<Finding> find_oddities(const MeasurementTable& table);
+std::vector<Finding> find_anomalies(const MeasurementTable& table);
 
 /// Which of two measurements of one (problem, config, pass) stays.
 enum class Keep : std::uint8_t { error, best, first, last, mean, median };

@@ -321,7 +321,7 @@ bool mostly_distinct(const std::vector<double>& numbers) {
   return 2 * bits.size() > numbers.size();
 }
 
-/// Zstandard at its best, and no column parted: neither into groups of rows nor into pages, which Arrow would
+/// Zstandard at its best, and no column split: neither into groups of rows nor into pages, which Arrow would
 /// begin anew after 20,000 rows: files are smaller so, for more time to write (docs/formats/dataset.md).
 std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSpec>& specs,
                                                       const Block& block) {

@@ -25,7 +25,7 @@ double view_bytes(const MatrixView& view) {
 }
 
 /// What the copies of one run read and write.
-double copy_bytes(const GemmProblem& problem, const Form& form) {
+double copy_bytes(const GemmProblem& problem, const ExecutionForm& form) {
   double bytes = 0;
   const auto moves = [&](const MatrixView& from, const MatrixView& to) {
     bytes += view_bytes(from) + view_bytes(to);
@@ -38,9 +38,9 @@ double copy_bytes(const GemmProblem& problem, const Form& form) {
 }
 
 /// The problem with sizes rounded up; operands of changed shape (or all) are copied and packed.
-Form make_form(const GemmProblem& problem, std::int64_t m, std::int64_t n, std::int64_t k, bool pack_all,
-               bool single_items) {
-  Form form = direct_form(problem);
+ExecutionForm make_form(const GemmProblem& problem, std::int64_t m, std::int64_t n, std::int64_t k,
+                        bool pack_all, bool single_items) {
+  ExecutionForm form = direct_form(problem);
   GemmProblem& p = form.problem;
   const bool new_m = m != p.m, new_n = n != p.n, new_k = k != p.k;
   p.m = m;
@@ -88,17 +88,17 @@ MatrixCopy copy_back(const MatrixCopy& in) {
 
 }  // namespace
 
-Form direct_form(const GemmProblem& problem) {
-  Form form;
+ExecutionForm direct_form(const GemmProblem& problem) {
+  ExecutionForm form;
   form.problem = problem;
   return form;
 }
 
-std::vector<Form> padded_forms(const GemmProblem& problem) {
-  std::vector<Form> forms;
+std::vector<ExecutionForm> padded_forms(const GemmProblem& problem) {
+  std::vector<ExecutionForm> forms;
   if (!whole_bytes(problem)) return forms;
-  const auto add = [&](const Form& form) {
-    const auto same = [&](const Form& other) { return other.problem == form.problem; };
+  const auto add = [&](const ExecutionForm& form) {
+    const auto same = [&](const ExecutionForm& other) { return other.problem == form.problem; };
     if (form.problem == problem || std::ranges::any_of(forms, same)) return;
     forms.push_back(form);
   };
@@ -118,14 +118,14 @@ std::vector<Form> padded_forms(const GemmProblem& problem) {
       }
     }
   }
-  std::ranges::stable_sort(forms, {}, [](const Form& form) {
+  std::ranges::stable_sort(forms, {}, [](const ExecutionForm& form) {
     return std::tuple(form.calls, flop_count(form.problem), form.copy_bytes);
   });
   return forms;
 }
 
-PaddedLaunch::PaddedLaunch(const GemmProblem& problem, const Form& form, std::unique_ptr<Launch> inner,
-                           Memory& memory)
+PaddedLaunch::PaddedLaunch(const GemmProblem& problem, const ExecutionForm& form,
+                           std::unique_ptr<Launch> inner, Memory& memory)
     : calls_(form.calls), inner_(std::move(inner)), memory_(memory) {
   const auto place = [&](Part& part, bool copied, const MatrixView& from, const MatrixView& to) {
     part.in = copy_of(from, to, form.problem.batch);
@@ -184,7 +184,7 @@ void PaddedLaunch::run_all(const GemmBuffers& buffers, void* workspace, Stream s
   }
 }
 
-std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const Form& form,
+std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const ExecutionForm& form,
                                       std::unique_ptr<Launch> inner, Memory& memory) {
   if (!form.padded() && form.calls == 1) return inner;
   return std::make_unique<PaddedLaunch>(problem, form, std::move(inner), memory);

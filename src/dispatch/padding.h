@@ -2,7 +2,7 @@
 /// \file
 /// Problems in forms that other kernels take: larger sizes, packed operands, one batch item at a time.
 ///
-///     for (const Form& form : padded_forms(problem)) ...          // cheapest first
+///     for (const ExecutionForm& form : padded_forms(problem)) ...          // cheapest first
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
 #include <cstddef>
 #include <memory>
@@ -15,19 +15,20 @@
 namespace kscout {
 
 /// The problem as it is.
-Form direct_form(const GemmProblem& problem);
+ExecutionForm direct_form(const GemmProblem& problem);
 
 /// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of
 /// m, n, k rounded up to multiples of 2 to 256, the copied operands packed; the same with every operand
 /// packed; the same for one batch item at a time. None for element types of less than a byte, whose lines do
 /// not begin at bytes.
-std::vector<Form> padded_forms(const GemmProblem& problem);
+std::vector<ExecutionForm> padded_forms(const GemmProblem& problem);
 
 /// Runs `inner`, which computes form.problem, for `problem`: zero-padded copies of the operands that the form
 /// copies lie before the inner launch's workspace.
 class PaddedLaunch final : public Launch {
  public:
-  PaddedLaunch(const GemmProblem& problem, const Form& form, std::unique_ptr<Launch> inner, Memory& memory);
+  PaddedLaunch(const GemmProblem& problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
+               Memory& memory);
 
   std::size_t workspace_bytes() const noexcept override;
   void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
@@ -52,7 +53,7 @@ class PaddedLaunch final : public Launch {
 };
 
 /// inner itself for a direct form.
-std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const Form& form,
+std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const ExecutionForm& form,
                                       std::unique_ptr<Launch> inner, Memory& memory);
 
 // ---- Workspaces that the dispatcher owns: grown and reused, never shrunk.

@@ -126,10 +126,10 @@ std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelCo
     for (const Rule& rule : why_not_in(file, request, config)) {
       if (rule.kind == RuleKind::legal) return rule_text(rule, text);
     }
-    std::vector<Rule> serves;
-    std::ranges::copy_if(file.rules, std::back_inserter(serves),
-                         [](const Rule& rule) { return rule.kind == RuleKind::serves; });
-    const auto refusing = refusing_rule(serves, problem, config, backend.device());
+    std::vector<Rule> applicability;
+    std::ranges::copy_if(file.rules, std::back_inserter(applicable),
+                         [](const Rule& rule) { return rule.kind == RuleKind::applicability; });
+    const auto refusing = refusing_rule(applicable, problem, config, backend.device());
     return refusing ? rule_text(*refusing, text) : text;
   } catch (const Error&) {
     return text;  // a provider without a family file: the backend's own words have to do

@@ -25,13 +25,13 @@ bool is_known(const Choice& choice) {
 /// Which of two backends' offers is taken.
 bool is_better(const Choice& a, const Choice& b) {
   const auto key = [](const Choice& choice) {
-    const bool told = !std::isnan(choice.time_us);
-    return std::tuple(!is_known(choice), told ? choice.time_us : std::numeric_limits<double>::infinity());
+    const bool timed = !std::isnan(choice.time_us);
+    return std::tuple(!is_known(choice), timed ? choice.time_us : std::numeric_limits<double>::infinity());
   };
   return key(a) < key(b);
 }
 
-/// Configs of other providers are told apart when one is chosen.
+/// Configs of other providers are timed apart when one is chosen.
 std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
   if (!backend.executes(config.space->provider)) return {};
   return backend.absence(signature, config);
@@ -155,19 +155,21 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
   return std::nullopt;
 }
 
-std::optional<Solver::Offer> Solver::best_offer(ProblemRef problem, const MemorySpace& space, bool serving,
-                                                std::span<const Refused> refused, std::string& why) {
-  std::optional<Offer> best;
+std::optional<Solver::BackendChoice> Solver::best_backend_choice(ProblemRef problem, const MemorySpace& space,
+                                                                 bool applicable_only,
+                                                                 std::span<const Refused> refused,
+                                                                 std::string& why) {
+  std::optional<BackendChoice> best;
   for (const auto& backend : registry_.backends()) {
     if (backend->space() != space) continue;
-    if (serving && !serves(*backend, problem)) continue;
+    if (applicable_only && !has_applicable(*backend, problem)) continue;
     const auto choice = offer_of(*backend, problem, refused, why);
-    if (choice && (!best || is_better(*choice, best->choice))) best = Offer{*choice, backend.get()};
+    if (choice && (!best || is_better(*choice, best->choice))) best = BackendChoice{*choice, backend.get()};
   }
   return best;
 }
 
-bool Solver::serves(Backend& backend, ProblemRef problem) {
+bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   const Signature signature = signature_of(problem);
   auto found = std::ranges::find_if(
       asked_, [&](const Asked& one) { return one.backend == &backend && one.signature == signature; });
@@ -176,20 +178,20 @@ bool Solver::serves(Backend& backend, ProblemRef problem) {
     found = asked_.end() - 1;
     try {
       const auto family = families_->of(backend, signature);
-      found->rules =
-          std::make_unique<ServeRules>(family->serves, family->configs, family->traits, family->device);
+      found->rules = std::make_unique<ApplicabilityRules>(family->applicability, family->configs,
+                                                          family->traits, family->device);
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
     }
   }
   if (!found->rules) return false;
   std::vector<std::uint8_t> answers(found->rules->configs());
-  ServeRules::Scratch scratch;
-  found->rules->ask(problem, answers, scratch);
-  return std::ranges::any_of(answers, [](std::uint8_t serves) { return serves != 0; });
+  ApplicabilityRules::Scratch scratch;
+  found->rules->evaluate(problem, answers, scratch);
+  return std::ranges::any_of(answers, [](std::uint8_t applicable) { return applicable != 0; });
 }
 
-std::optional<Solution> Solver::measured(const Form& form, const MemorySpace& space) {
+std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space) {
   const PlacedProblem<GemmProblem> placed{form.problem, space};
   if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
   std::vector<Candidate> candidates;
@@ -222,12 +224,12 @@ Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
   check(problem);
   check_reachable(space);
   std::string why;
-  Form form = direct_form(problem);
-  auto best = best_offer(problem, space, false, refused, why);
+  ExecutionForm form = direct_form(problem);
+  auto best = best_backend_choice(problem, space, false, refused, why);
   if (!best) {
-    for (const Form& padded : padded_forms(problem)) {
+    for (const ExecutionForm& padded : padded_forms(problem)) {
       form = padded;
-      if ((best = best_offer(form.problem, space, form.problem != problem, refused, why))) break;
+      if ((best = best_backend_choice(form.problem, space, form.problem != problem, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
@@ -245,7 +247,7 @@ ConvSolution Solver::solve(const ConvProblem& problem, const MemorySpace& space,
   check(problem);
   check_reachable(space);
   std::string why;
-  const auto best = best_offer(problem, space, false, refused, why);
+  const auto best = best_backend_choice(problem, space, false, refused, why);
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it: {}", print(problem), why);
   return {best->choice, best->backend};
 }

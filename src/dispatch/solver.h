@@ -81,7 +81,7 @@ class Solver {
     KernelConfig config;
     std::string reason;
   };
-  struct Offer {
+  struct BackendChoice {
     Choice choice;
     Backend* backend;
   };
@@ -91,29 +91,30 @@ class Solver {
   ConvSolution solve(const ConvProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
-  /// The best over all backends that reach the memory, or over `serving` ones: whose rules let any config
-  /// take the problem. Nothing when no config takes it; writes to `why` when that is empty.
-  std::optional<Offer> best_offer(ProblemRef problem, const MemorySpace& space, bool serving,
-                                  std::span<const Refused> refused, std::string& why);
+  /// The best over all backends that reach the memory, or over `applicable_only` ones: whose rules let any
+  /// config take the problem. Nothing when no config takes it; writes to `why` when that is empty.
+  std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
+                                                   bool applicable_only, std::span<const Refused> refused,
+                                                   std::string& why);
   std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                  std::string& why);
   /// The solution's config and the next best that its backend accepts.
   std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
   /// Those of one backend for a signature, in the order in which they are asked.
   Selectors& selectors(Backend& backend, const Signature& signature);
-  /// Whether any config of a backend's family serves the problem: far cheaper than selecting.
-  bool serves(Backend& backend, ProblemRef problem);
+  /// Whether any config of a backend's family applies to the problem: far cheaper than selecting.
+  bool has_applicable(Backend& backend, ProblemRef problem);
   /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
-  std::optional<Solution> measured(const Form& form, const MemorySpace& space);
+  std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);
   /// Writes a timed solution to the policy's file of decisions, where there is one; a warning when that
   /// fails.
   void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest);
 
-  /// The serves rules of one backend's family for one signature.
+  /// The applicability rules of one backend's family for one signature.
   struct Asked {
     Backend* backend;
     Signature signature;
-    std::unique_ptr<ServeRules> rules;  ///< null when the backend has no configs for the signature
+    std::unique_ptr<ApplicabilityRules> rules;  ///< null when the backend has no configs for the signature
   };
 
   /// Families of backends, each enumerated once. Selectors hold it, too.

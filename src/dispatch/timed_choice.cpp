@@ -39,7 +39,7 @@ StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& confi
 namespace {
 
 /// A sweep's protocol for somebody who waits for the answer.
-constexpr Protocol kSearch{.hopeless = 3, .contenders = 16, .rounds = 12, .rounds_budget_us = 8e4};
+constexpr Protocol kSearch{.prune_factor = 3, .contenders = 16, .rounds = 12, .rounds_budget_us = 8e4};
 
 /// The instruments that all candidates share.
 Instruments& instruments_of(std::span<const Candidate> candidates) {
@@ -77,13 +77,13 @@ std::vector<std::size_t> promising(ProblemBench& bench, const Protocol& protocol
   double best_us = std::numeric_limits<double>::infinity();
   for (const Candidate& candidate : candidates) {
     const Measurement measured = bench.coarse(candidate, best_us).measured;
-    const bool right = measured.status == Status::ok || measured.status == Status::raced;
+    const bool right = measured.status == Status::ok || measured.status == Status::pruned_early;
     times_us.push_back(right ? measured.time_us : std::numeric_limits<double>::infinity());
     best_us = std::min(best_us, times_us.back());
   }
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < times_us.size(); ++i) {
-    if (std::isfinite(times_us[i]) && times_us[i] <= hopeless_us(protocol, best_us)) left.push_back(i);
+    if (std::isfinite(times_us[i]) && times_us[i] <= prune_limit_us(protocol, best_us)) left.push_back(i);
   }
   return left;
 }
@@ -104,7 +104,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
   bench.contenders(contenders, [&](std::size_t i, const Outcome& outcome) {
     const Status status = outcome.measured.status;
     const double time_us = outcome.measured.time_us;
-    if (status != Status::ok && status != Status::raced) return;
+    if (status != Status::ok && status != Status::pruned_early) return;
     ++fastest.timed;
     if (status == Status::ok && !(time_us >= fastest.time_us)) {  // also the first one
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
@@ -121,8 +121,8 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
 namespace {
 
 /// A config whose untimed runs, two of them, take so many times the first contender's is hopeless.
-constexpr double kHopeless = 3;
-constexpr std::size_t kLeastRounds = 3, kMostRounds = 101;
+constexpr double kPruneFactor = 3;
+constexpr std::size_t kMinRounds = 3, kMaxRounds = 101;
 
 /// Memory of a backend.
 class DeviceBytes {
@@ -204,18 +204,18 @@ std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
   // The machine may have done something else during one run.
   const auto again = [&](Contender& one) { one.expected_us = std::min(one.expected_us, time_us(one, 1)); };
   again(contenders.front());
-  const double limit_us = kHopeless * contenders.front().expected_us;
+  const double limit_us = kPruneFactor * contenders.front().expected_us;
   for (Contender& one : contenders) {
     if (one.expected_us > limit_us) again(one);
   }
   std::erase_if(contenders, [&](const Contender& one) { return one.expected_us > limit_us; });
 
-  const RoundsRule rule{.rounds = kMostRounds, .budget_us = budget.seconds * 1e6};
+  const RoundsRule rule{.rounds = kMaxRounds, .budget_us = budget.seconds * 1e6};
   const auto timed = time_in_rounds(contenders.size(), rule, [&](std::size_t i) {
     Contender& one = contenders[i];
     return std::optional(time_us(one, static_cast<int>(calls_of_batch(clock.batch_us(), one.expected_us))));
   });
-  if (timed.front().count < kLeastRounds) return std::nullopt;
+  if (timed.front().count < kMinRounds) return std::nullopt;
   return verdict(contenders, timed);
 }
 

@@ -24,14 +24,13 @@ struct EfficiencyMatrix {
   std::vector<double> calls;               ///< of each problem; they add up to 1
 
   explicit EfficiencyMatrix(const MeasurementTable& table) {
-    const auto rows = counted_rows(table);
+    const auto rows = final_rows(table);
     for (std::size_t p = 0; p < rows.size(); ++p) {
       const auto oracle = oracle_of(rows[p]);
       if (!oracle) continue;
       auto& line = lines.emplace_back(table.configs.size(), 0.0);
       calls.push_back(table.problems[p].weight());
-      for (const CountedRow& row : rows[p])
-        line[row.config] = share_of_oracle(row.measured, oracle->measured);
+      for (const FinalRow& row : rows[p]) line[row.config] = share_of_oracle(row.measured, oracle->measured);
     }
     const double all = std::accumulate(calls.begin(), calls.end(), 0.0);
     for (double& share : calls) share /= all;
@@ -170,7 +169,7 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
 namespace {
 
 constexpr std::uint32_t kFolds = 5;
-constexpr std::size_t kMostStatic = 8;
+constexpr std::size_t kMaxStatic = 8;
 
 /// The part of a table whose problems satisfy `keep`; configs stay.
 template <class F>
@@ -205,18 +204,18 @@ Scorer favour(std::function<const std::vector<KernelConfig>&(const Problem&)> fa
 }
 
 /// Fixed configs per problem: from `training`, or from the folds that the problem is not in.
-class Statics {
+class StaticBaselines {
  public:
-  Statics(const MeasurementTable& table, const std::optional<MeasurementTable>& training) {
+  StaticBaselines(const MeasurementTable& table, const std::optional<MeasurementTable>& training) {
     if (training) {
-      lists_.push_back(best_statics(*training, kMostStatic));
+      lists_.push_back(best_statics(*training, kMaxStatic));
       return;
     }
     const auto folds = folds_of(table);
     for (std::size_t p = 0; p < folds.size(); ++p) fold_.emplace(table.problems[p], folds[p]);
     for (std::uint32_t fold = 0; fold < kFolds; ++fold) {
       lists_.push_back(
-          best_statics(part_of(table, [&](std::uint32_t p) { return folds[p] != fold; }), kMostStatic));
+          best_statics(part_of(table, [&](std::uint32_t p) { return folds[p] != fold; }), kMaxStatic));
     }
   }
   const std::vector<KernelConfig>& of(const Problem& problem) const {
@@ -243,7 +242,7 @@ class Statics {
 };
 
 /// A pool that holds exactly the first `count` fixed configs: measured or not, nothing else may be picked.
-PoolOf fixed_pool(const MeasurementTable& table, const Statics& statics, std::size_t count) {
+PoolOf fixed_pool(const MeasurementTable& table, const StaticBaselines& statics, std::size_t count) {
   return [&table, &statics, count](std::size_t problem) {
     auto list = statics.of(table.problems[problem]);
     list.resize(std::min(list.size(), count));
@@ -253,7 +252,7 @@ PoolOf fixed_pool(const MeasurementTable& table, const Statics& statics, std::si
 
 /// Expected efficiency of a uniform draw from the pool, per problem, as results.
 Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
-  const auto rows = counted_rows(table);
+  const auto rows = final_rows(table);
   std::vector<ProblemResult> results;
   for (std::size_t p = 0; p < rows.size(); ++p) {
     const auto oracle = oracle_of(rows[p]);
@@ -262,7 +261,7 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
     const std::unordered_set<KernelConfig> members(configs.begin(), configs.end());
     double sum = 0;
     std::size_t hits = 0;
-    for (const CountedRow& row : rows[p]) {
+    for (const FinalRow& row : rows[p]) {
       if (!members.contains(table.configs[row.config])) continue;
       sum += share_of_oracle(row.measured, oracle->measured);
       ++hits;
@@ -287,9 +286,9 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
 /// Ranks by what was measured: the best that any choice can do.
 Scorer oracle_scorer(const MeasurementTable& table) {
   std::unordered_map<Problem, std::unordered_map<KernelConfig, double>> speed;
-  const auto rows = counted_rows(table);
+  const auto rows = final_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
-    for (const CountedRow& row : rows[p]) {
+    for (const FinalRow& row : rows[p]) {
       if (row.measured.status == Status::ok) {
         speed[table.problems[p]].emplace(table.configs[row.config], -row.measured.time_us);
       }
@@ -328,12 +327,12 @@ Scorer analytic_scorer(const Device& device) {
 
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
                                 const std::optional<MeasurementTable>& training, const Scorer& analytic) {
-  const Statics statics(table, training);
+  const StaticBaselines statics(table, training);
   const Scorer in_order = favour([&](const Problem& p) -> const auto& { return statics.of(p); });
   std::vector<Baseline> lines;
   lines.push_back(
       {"best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1)).overall});
-  for (const std::size_t count : {std::size_t{3}, kMostStatic}) {
+  for (const std::size_t count : {std::size_t{3}, kMaxStatic}) {
     lines.push_back({fmt::format("best {} static", count), "the best of them on each problem",
                      evaluate(table, oracle_scorer(table), fixed_pool(table, statics, count)).overall});
   }

@@ -5,7 +5,7 @@
 ///     // fixed configs from `training` only
 ///     const auto lines = baselines(test, measured_pool(test), training);
 ///
-/// Each is judged on the same problems and by the same rules as a model.
+/// Each is evaluated on the same problems and by the same rules as a model.
 #include <cstddef>
 #include <optional>
 #include <vector>

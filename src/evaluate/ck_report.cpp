@@ -91,18 +91,18 @@ std::string ck_problems_csv(std::span<const ProblemResult> results) {
   return out;
 }
 
-std::vector<CkJudged> ck_judged(std::span<const ProblemResult> results) {
-  std::vector<CkJudged> judged;
+std::vector<CkPick> ck_picks(std::span<const ProblemResult> results) {
+  std::vector<CkPick> picks;
   for (const ProblemResult& r : results)
-    judged.push_back({r.efficiency(), r.hit[0], r.pick_place >= 1 && r.pick_place <= kFew});
-  return judged;
+    picks.push_back({r.efficiency(), r.hit[0], r.pick_place >= 1 && r.pick_place <= kFew});
+  return picks;
 }
 
-std::string ck_summary_csv(std::span<const CkJudged> judged) {
+std::string ck_summary_csv(std::span<const CkPick> picks) {
   std::vector<double> sorted;
   double mean = 0, best = 0, few = 0;
-  const auto count = static_cast<double>(judged.size());
-  for (const CkJudged& one : judged) {
+  const auto count = static_cast<double>(picks.size());
+  for (const CkPick& one : picks) {
     sorted.push_back(100 * one.efficiency);
     mean += 100 * one.efficiency / count;
     best += one.best ? 100 / count : 0;
@@ -160,13 +160,13 @@ CkComparison compare_ck_tables(std::string_view oracle, const std::string& oracl
     const auto row = std::ranges::find(of_problem, picked, &Kernel::name);
     const double actual = row == of_problem.end() ? 0 : row->tflops;
     const auto faster = std::ranges::count_if(of_problem, [&](const Kernel& k) { return k.tflops > actual; });
-    CkJudged& judged = c.judged.emplace_back();
-    judged = {actual / best->tflops, actual > 0 && picked == best->name,
+    CkPick& result = c.picks.emplace_back();
+    result = {actual / best->tflops, actual > 0 && picked == best->name,
               actual > 0 && faster < static_cast<std::ptrdiff_t>(kFew)};
     c.problems_csv += fmt::format("{},{},{},{},{},{:.4f},{}\n", one, best->name, tflops(best->tflops), picked,
-                                  tflops(actual), 100 * judged.efficiency, flag(judged.best));
+                                  tflops(actual), 100 * result.efficiency, flag(result.best));
   }
-  if (c.judged.empty()) fail(Errc::corrupt_data, "{}: no kernel has a speed", oracle_name);
+  if (c.picks.empty()) fail(Errc::corrupt_data, "{}: no kernel has a speed", oracle_name);
   return c;
 }
 

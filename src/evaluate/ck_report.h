@@ -4,7 +4,7 @@
 /// of an oracle table with a table of predictions.
 ///
 ///     write(ck_problems_csv(evaluation.results));                   // 12 columns of GEMMs, 18 of convolutions
-///     write(ck_summary_csv(ck_judged(evaluation.results)));         // metric,value: 8 rows
+///     write(ck_summary_csv(ck_picks(evaluation.results)));         // metric,value: 8 rows
 ///
 /// Definitions are theirs here, and differ from ours: P10 is the element at floor(n / 10) of the sorted
 /// efficiencies, P50 that at floor(n / 2), "top-5" means that the pick is among the five fastest measured
@@ -21,7 +21,7 @@
 namespace kscout {
 
 /// One problem as the summary sees it. A pick that was not measured counts as 0.
-struct CkJudged {
+struct CkPick {
   double efficiency = 0;  ///< fraction
   bool best = false;      ///< the pick is the fastest
   bool among_five = false;
@@ -31,15 +31,15 @@ struct CkJudged {
 /// percent; classes by M are those that the labels say (< 8, < 128, < 1024), not upstream's off-by-one.
 std::string ck_problems_csv(std::span<const ProblemResult> results);
 
-std::vector<CkJudged> ck_judged(std::span<const ProblemResult> results);
-std::string ck_summary_csv(std::span<const CkJudged> judged);
+std::vector<CkPick> ck_picks(std::span<const ProblemResult> results);
+std::string ck_summary_csv(std::span<const CkPick> picks);
 
 /// Predictions against an oracle, joined by problem_idx: what their comparison tool does. The oracle's table
 /// needs problem_idx, kernel or kernel_name, tflops ("N/A" or empty: 0); the predictions' problem_idx,
 /// kernel_name, rank (1 = chosen). Problems without a prediction count as 0. Throws corrupt_data naming the
 /// file and what is missing.
 struct CkComparison {
-  std::vector<CkJudged> judged;
+  std::vector<CkPick> picks;
   std::string
       problems_csv;  ///< problem_idx,oracle_kernel,oracle_tflops,ml_kernel,ml_actual_tflops,efficiency,match
   std::size_t without_pick = 0;    ///< no row of rank 1

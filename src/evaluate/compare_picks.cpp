@@ -47,10 +47,10 @@ PickColumns pick_columns(const CsvSheet& sheet, const std::string& source) {
        source);
 }
 
-std::unordered_map<std::string, const JudgedPick*> by_problem(const std::vector<JudgedPick>& picks,
-                                                              std::string_view list) {
-  std::unordered_map<std::string, const JudgedPick*> found;
-  for (const JudgedPick& pick : picks) {
+std::unordered_map<std::string, const EvaluatedPick*> by_problem(const std::vector<EvaluatedPick>& picks,
+                                                                 std::string_view list) {
+  std::unordered_map<std::string, const EvaluatedPick*> found;
+  for (const EvaluatedPick& pick : picks) {
     if (!found.emplace(pick.problem, &pick).second)
       fail(Errc::invalid_argument, "problem {} stands twice among the {} picks", pick.problem, list);
   }
@@ -65,8 +65,8 @@ Criterion within(std::string what, double change, double limit, std::string_view
 
 }  // namespace
 
-std::vector<JudgedPick> judged_picks(const Evaluation& evaluation) {
-  std::vector<JudgedPick> picks;
+std::vector<EvaluatedPick> evaluated_picks(const Evaluation& evaluation) {
+  std::vector<EvaluatedPick> picks;
   for (const ProblemResult& result : evaluation.results) {
     picks.push_back(
         {print(result.problem),
@@ -76,14 +76,14 @@ std::vector<JudgedPick> judged_picks(const Evaluation& evaluation) {
   return picks;
 }
 
-std::vector<JudgedPick> read_picks(const std::filesystem::path& file) {
+std::vector<EvaluatedPick> read_picks(const std::filesystem::path& file) {
   const CsvSheet sheet = read_csv(read_file(file), file.string());
   const PickColumns columns = pick_columns(sheet, file.string());
-  std::vector<JudgedPick> picks;
+  std::vector<EvaluatedPick> picks;
   for (std::size_t r = 0; r < sheet.rows.size(); ++r) {
     const auto& row = sheet.rows[r];
     if (columns.rank && row[*columns.rank] != "1") continue;
-    JudgedPick pick;
+    EvaluatedPick pick;
     for (const std::size_t column : columns.problem)
       pick.problem += (pick.problem.empty() ? "" : ",") + row[column];
     pick.config = row[columns.config];
@@ -93,26 +93,26 @@ std::vector<JudgedPick> read_picks(const std::filesystem::path& file) {
       fail(Errc::corrupt_data, "{}: row {}: '{}' is no efficiency", file.string(), r + 1, text);
     picks.push_back(std::move(pick));
   }
-  const bool fractions =
-      columns.may_be_old && std::ranges::all_of(picks, [](const JudgedPick& p) { return p.efficiency <= 1; });
+  const bool fractions = columns.may_be_old &&
+                         std::ranges::all_of(picks, [](const EvaluatedPick& p) { return p.efficiency <= 1; });
   if (!fractions) {
-    for (JudgedPick& pick : picks) pick.efficiency /= 100;
+    for (EvaluatedPick& pick : picks) pick.efficiency /= 100;
   }
   return picks;
 }
 
-PickComparison compare_picks(const std::vector<JudgedPick>& before, const std::vector<JudgedPick>& after,
-                             const AcceptanceLimits& limits) {
+PickComparison compare_picks(const std::vector<EvaluatedPick>& before,
+                             const std::vector<EvaluatedPick>& after, const AcceptanceLimits& limits) {
   const auto old_picks = by_problem(before, "old"), new_picks = by_problem(after, "new");
   PickComparison c;
   std::vector<double> was, is;
-  for (const JudgedPick& pick : before) {
+  for (const EvaluatedPick& pick : before) {
     const auto found = new_picks.find(pick.problem);
     if (found == new_picks.end()) {
       ++c.only_old;
       continue;
     }
-    const JudgedPick& now = *found->second;
+    const EvaluatedPick& now = *found->second;
     was.push_back(pick.efficiency);
     is.push_back(now.efficiency);
     c.agreeing += pick.config == now.config;

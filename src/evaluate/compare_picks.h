@@ -3,7 +3,7 @@
 /// Two selectors on the same problems: where they choose alike, where one gained or lost, and whether the
 /// second may take the place of the first.
 ///
-///     const auto before = read_picks("old.csv"), after = judged_picks(evaluation);
+///     const auto before = read_picks("old.csv"), after = evaluated_picks(evaluation);
 ///     const PickComparison c = compare_picks(before, after, {});
 ///     all_met(c.criteria);
 #include <filesystem>
@@ -15,19 +15,19 @@
 namespace kscout {
 
 /// What was chosen for a problem, and what that reached.
-struct JudgedPick {
+struct EvaluatedPick {
   std::string problem;    ///< equal texts are one problem
   std::string config;     ///< the kernel's name
   double efficiency = 0;  ///< fraction of the oracle's speed
 };
 
-std::vector<JudgedPick> judged_picks(const Evaluation& evaluation);
+std::vector<EvaluatedPick> evaluated_picks(const Evaluation& evaluation);
 
 /// The first choices of a file: per-problem tables and predictions of `evaluate` and `validate`, or
 /// per-problem tables in the public CK Tile tools' columns. Efficiencies are in percent; a table of
 /// an earlier version holds fractions: it lacks the columns `pick_coarse` and `coarse`, and no value is above
 /// 1. Throws not_found, corrupt_data.
-std::vector<JudgedPick> read_picks(const std::filesystem::path& file);
+std::vector<EvaluatedPick> read_picks(const std::filesystem::path& file);
 
 /// What a new model may lose. The numbers are those of the public tools, which write "%" without saying of
 /// what: here mean, median and single problems count in points of efficiency, P10 relative to the old one.
@@ -54,7 +54,7 @@ struct PickComparison {
 };
 
 /// Throws invalid_argument: a problem twice in one list, no problem in both.
-PickComparison compare_picks(const std::vector<JudgedPick>& before, const std::vector<JudgedPick>& after,
-                             const AcceptanceLimits& limits);
+PickComparison compare_picks(const std::vector<EvaluatedPick>& before,
+                             const std::vector<EvaluatedPick>& after, const AcceptanceLimits& limits);
 
 }  // namespace kscout

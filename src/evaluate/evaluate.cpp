@@ -19,15 +19,15 @@
 namespace kscout {
 
 bool Reliability::Bin::holds() const noexcept {
-  return !judged() || std::fabs(claimed - observed) <= tolerance;
+  return !checked() || std::fabs(claimed - observed) <= tolerance;
 }
 
 bool Reliability::holds() const noexcept {
   return std::ranges::all_of(bins, [](const Bin& bin) { return bin.holds(); });
 }
 
-bool Reliability::judged() const noexcept {
-  return std::ranges::any_of(bins, [](const Bin& bin) { return bin.judged(); });
+bool Reliability::checked() const noexcept {
+  return std::ranges::any_of(bins, [](const Bin& bin) { return bin.checked(); });
 }
 
 Reliability reliability(std::span<const Claim> claims) {
@@ -94,7 +94,7 @@ PickedConfig make_pick(const KernelConfig& config, const RowsByConfig& rows, con
   if (!pick.unmeasured) {
     pick.measured = row->second;
     pick.efficiency = share_of_oracle(pick.measured, oracle);
-    pick.coarse = measured_with_less_care(pick.measured, oracle);
+    pick.coarse = measured_less_precisely(pick.measured, oracle);
   }
   return pick;
 }
@@ -109,8 +109,9 @@ void check_scores(const Scores& scores, std::size_t configs, const Problem& prob
   }
 }
 
-ProblemResult judge(const Problem& problem, const KernelConfig& oracle_config, const Measurement& oracle,
-                    std::span<const KernelConfig> pool, const Scores& scores, const RowsByConfig& rows) {
+ProblemResult pick_result(const Problem& problem, const KernelConfig& oracle_config,
+                          const Measurement& oracle, std::span<const KernelConfig> pool, const Scores& scores,
+                          const RowsByConfig& rows) {
   ProblemResult result;
   result.problem = problem;
   result.oracle = oracle_config;
@@ -239,9 +240,9 @@ Calibration calibrate(const std::vector<SpeedPair>& pairs) {
 
 PoolOf measured_pool(const MeasurementTable& table) {
   std::vector<std::vector<KernelConfig>> configs;
-  for (const auto& rows : counted_rows(table)) {
+  for (const auto& rows : final_rows(table)) {
     auto& of_problem = configs.emplace_back();
-    for (const CountedRow& row : rows) of_problem.push_back(table.configs[row.config]);
+    for (const FinalRow& row : rows) of_problem.push_back(table.configs[row.config]);
   }
   return [configs = std::move(configs)](std::size_t problem) { return configs[problem]; };
 }
@@ -298,7 +299,7 @@ Summary summarise(std::span<const ProblemResult* const> results) {
 Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const PoolOf& pool_of) {
   Evaluation evaluation;
   std::vector<SpeedPair> speeds;
-  const auto rows = counted_rows(table);
+  const auto rows = final_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     const auto oracle = oracle_of(rows[p]);
     if (!oracle) {
@@ -307,12 +308,12 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
     }
     const Problem& problem = table.problems[p];
     RowsByConfig by_config;
-    for (const CountedRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
+    for (const FinalRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
     const auto pool = pool_of(p);
     const Scores scores = scorer(problem, pool);
     check_scores(scores, pool.size(), problem);
     evaluation.results.push_back(
-        judge(problem, table.configs[oracle->config], oracle->measured, pool, scores, by_config));
+        pick_result(problem, table.configs[oracle->config], oracle->measured, pool, scores, by_config));
     for (std::size_t i = 0; i < scores.tflops.size(); ++i) {
       const auto row = by_config.find(pool[i]);
       if (row == by_config.end() || row->second.status != Status::ok) continue;

@@ -26,7 +26,7 @@ namespace kscout {
 // ---- Whether claimed probabilities mean what they say: the reliability table.
 //
 //     const Reliability r = reliability(claims);    // {0.7, true}, {0.4, false}, ...
-//     r.holds();                                    // no bin that can be judged is off by more than 5 points
+//     r.holds();                                    // no bin with enough claims is off by more than 5 points
 
 /// A probability that was claimed, and what happened.
 struct Claim {
@@ -35,8 +35,8 @@ struct Claim {
 };
 
 struct Reliability {
-  static constexpr std::size_t least_claims = 30;  ///< fewer say nothing about a bin
-  static constexpr double tolerance = 0.05;        ///< between claimed and observed
+  static constexpr std::size_t min_claims = 30;  ///< fewer say nothing about a bin
+  static constexpr double tolerance = 0.05;      ///< between claimed and observed
 
   struct Bin {
     std::size_t claims = 0;
@@ -44,8 +44,8 @@ struct Reliability {
     double observed = 0;  ///< share that was right
     /// Of `observed`, if each claim were true: how far chance alone moves it.
     double standard_error = 0;
-    bool judged() const noexcept { return claims >= least_claims; }
-    /// Within the tolerance, or not judged.
+    bool checked() const noexcept { return claims >= min_claims; }
+    /// Within the tolerance, or not checked.
     bool holds() const noexcept;
   };
 
@@ -55,16 +55,16 @@ struct Reliability {
   double claimed = 0;         ///< mean of all probabilities
   double observed = 0;        ///< share of all that was right
   double standard_error = 0;  ///< of `observed`, as in a bin
-  /// No judged bin is off by more than the tolerance.
+  /// No checked bin is off by more than the tolerance.
   bool holds() const noexcept;
-  /// Some bin is judged; else holds() says nothing.
-  bool judged() const noexcept;
+  /// Some bin is checked; else holds() says nothing.
+  bool checked() const noexcept;
 };
 
 /// Claims outside [0, 1], also NaN, are left out.
 Reliability reliability(std::span<const Claim> claims);
 
-/// What a judge is asked for one problem: one score per config, higher is better; -infinity = cannot run it.
+/// What a scorer returns for one problem: one score per config, higher is better; -infinity = cannot run it.
 struct Scores {
   std::vector<double> score;
   std::vector<double> tflops;  ///< predicted, one per config; empty when it predicts none
@@ -92,7 +92,7 @@ struct PickedConfig {
   double efficiency = 0;  ///< time of the oracle / time of this one; 0 when not usable
   Measurement measured;   ///< its row; a default one when unmeasured
   bool unmeasured = false;
-  /// Timed with less care than the oracle (measured_with_less_care): its efficiency may be far off.
+  /// Timed less precisely than the oracle (measured_less_precisely): its efficiency may be far off.
   bool coarse = false;
   double predicted_tflops = Measurement::unknown;
 };

@@ -37,8 +37,8 @@ std::vector<double> best_tflops(const Scores& scores) {
   return tflops;
 }
 
-/// The model as a judge: what a selector returns comes first; the other configs of the pool, also those of no
-/// family, follow in the order of their exact scores. `shortlists`: false scores as if the model had none.
+/// The model as a scorer: what a selector returns comes first; the other configs of the pool, also those of
+/// no family, follow in the order of their exact scores. `shortlists`: false scores as if the model had none.
 Scorer model_scorer(const Model& model, Target target, bool shortlists) {
   return [&model, target, shortlists](const Problem& problem, std::span<const KernelConfig> configs) {
     const Family& family = *model.family(signature_of(problem));
@@ -136,28 +136,28 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
 
   const auto trained = training_sizes(path);
   result.training_known = trained.has_value();
-  const MeasurementTable judged = table_of_problems(table, [&](const Problem& problem) {
+  const MeasurementTable evaluated = table_of_problems(table, [&](const Problem& problem) {
     const bool seen = trained && trained->contains(sizes_of(problem));
     result.trained_on += seen;
     if (seen && !options.in_sample) return false;
-    const bool served = model.family(signature_of(problem)) != nullptr;
-    result.without_family += !served;
-    return served;
+    const bool has_family = model.family(signature_of(problem)) != nullptr;
+    result.without_family += !has_family;
+    return has_family;
   });
-  if (judged.problems.empty()) {
+  if (evaluated.problems.empty()) {
     fail(Errc::invalid_argument,
          "nothing to evaluate: of {} problems the model was trained on {} (their sizes) and has no family "
          "for {}; "
-         "measure other sizes, or judge the training data themselves with --in-sample",
+         "measure other sizes, or evaluate the training data themselves with --in-sample",
          result.problems_given, result.trained_on, result.without_family);
   }
-  const PoolOf pool = options.pool == Pool::family ? family_pool(model, judged) : measured_pool(judged);
-  result.evaluation = evaluate(judged, model_scorer(model, target, /*shortlists=*/true), pool);
+  const PoolOf pool = options.pool == Pool::family ? family_pool(model, evaluated) : measured_pool(evaluated);
+  result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
   if (model.data().shortlist)
-    result.all_scored = evaluate(judged, model_scorer(model, target, /*shortlists=*/false), pool).overall;
+    result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
   result.baselines =
-      baselines(judged, pool, options.training,
-                is_conv(judged.problems.front().op()) ? Scorer() : analytic_scorer(judged.device));
+      baselines(evaluated, pool, options.training,
+                is_conv(evaluated.problems.front().op()) ? Scorer() : analytic_scorer(evaluated.device));
   return result;
 }
 

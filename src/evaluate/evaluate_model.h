@@ -25,8 +25,8 @@ std::optional<std::set<ProblemSizes>> training_sizes(const std::filesystem::path
 
 struct ModelEvaluationOptions {
   Pool pool = Pool::measured;
-  bool in_sample = false;                    ///< judge also problems of sizes that the model was trained on
-  std::optional<Target> target;              ///< instead of the model's default
+  bool in_sample = false;        ///< evaluate also problems of sizes that the model was trained on
+  std::optional<Target> target;  ///< instead of the model's default
   std::optional<MeasurementTable> training;  ///< where static baselines are chosen
 };
 
@@ -36,7 +36,7 @@ struct ModelEvaluation {
   Pool pool = Pool::measured;
   std::size_t problems_given = 0;
   std::size_t trained_on = 0;      ///< problems of sizes in the training set
-  bool in_sample = false;          ///< they were judged all the same
+  bool in_sample = false;          ///< they were evaluated all the same
   bool training_known = true;      ///< false: the model does not tell what it was trained on
   std::size_t without_family = 0;  ///< left out: the model has no family for their signature
   Evaluation evaluation;
@@ -50,10 +50,10 @@ ModelEvaluation evaluate_model(const std::filesystem::path& model, const Measure
                                const ModelEvaluationOptions& options);
 
 /// Of single problems `evaluation_json` holds the worst.
-inline constexpr std::size_t kListedWorst = 10;
+inline constexpr std::size_t kWorstShown = 10;
 
 /// Everything but the single problems; percentages under `efficiency`, `top_k`, `baselines`.
-std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kListedWorst);
+std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kWorstShown);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k; what is a fraction in
 /// ProblemResult is in percent.
 std::string evaluation_csv(const ModelEvaluation& evaluation);

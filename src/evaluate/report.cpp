@@ -72,15 +72,15 @@ Json reliability_json(const Reliability& r) {
                     {"claimed", percent(bin.claimed)},
                     {"observed", percent(bin.observed)},
                     {"standard_error", percent(bin.standard_error)},
-                    {"judged", bin.judged()},
-                    {"holds", bin.judged() ? Json(bin.holds()) : Json()}});
+                    {"checked", bin.checked()},
+                    {"holds", bin.checked() ? Json(bin.holds()) : Json()}});
   }
   return {{"problems", r.claims},
           {"claimed", percent(r.claimed)},
           {"observed", percent(r.observed)},
           {"standard_error", percent(r.standard_error)},
           {"brier", r.brier},
-          {"holds", r.judged() ? Json(r.holds()) : Json()},
+          {"holds", r.checked() ? Json(r.holds()) : Json()},
           {"bins", std::move(bins)}};
 }
 

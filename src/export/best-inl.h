@@ -1,14 +1,14 @@
 // The highest scores met so far, best first; of equal ones the first stays first.
 struct Best {
-  double score[most_ranked];
-  int config[most_ranked];
+  double score[max_ranked];
+  int config[max_ranked];
   int count = 0;
 
   void add(int of, double value) {
     int at = count;
     while (at > 0 && value > score[at - 1]) --at;
-    if (at == most_ranked) return;
-    if (count < most_ranked) ++count;
+    if (at == max_ranked) return;
+    if (count < max_ranked) ++count;
     for (int i = count - 1; i > at; --i) {
       score[i] = score[i - 1];
       config[i] = config[i - 1];

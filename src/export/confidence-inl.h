@@ -4,10 +4,10 @@ inline double confidence_of(const Problem& p, const Family& f, const Best& best)
   const auto log_tflops = [&](int i) { return std::log(predicted_tflops(p, best.score[i], best.score[0])); };
   const auto gap_to = [&](int place) {
     const double gap = log_tflops(0) - log_tflops((place < best.count ? place : best.count) - 1);
-    return std::log((gap < 0 ? 0.0 : gap) + confidence_least_gap);
+    return std::log((gap < 0 ? 0.0 : gap) + confidence_min_gap);
   };
   const std::int64_t sizes[] = {p.m, p.n, p.k, p.batch};
-  const double gaps[] = {gap_to(2), gap_to(3), gap_to(most_ranked)};
+  const double gaps[] = {gap_to(2), gap_to(3), gap_to(max_ranked)};
   double log_odds = f.confidence_bias, octaves_beyond = 0;
   for (int i = 0; i < 3; ++i) log_odds += confidence_weight[i] * gaps[i];
   for (int i = 0; i < 4; ++i) {

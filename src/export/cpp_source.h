@@ -47,7 +47,7 @@ std::string cpp_name(std::string_view text);
 //     header += features.code("features");   // features_of_problem(p, q) and features(q, t, out)
 //     const std::vector<double> t = features.config_rows(family.configs, family.traits);
 //
-// A program's operations are parted by what they read: device facts are folded away, what a config alone
+// A program's operations are split by what they read: device facts are folded away, what a config alone
 // decides becomes a table, what the problem alone decides is computed once per call, the rest once per
 // config. Each operation stays one operation on doubles, so the results have the library's bits.
 

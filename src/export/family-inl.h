@@ -16,5 +16,5 @@ struct Family {
   const double* rule_values;     // the same for the rules
   int rule_values_count;
   void (*rules_of_problem)(const Problem&, double*);
-  bool (*serves)(const double*, const double*);
+  bool (*applies)(const double*, const double*);
 };

@@ -13,7 +13,7 @@
 #include "features/schema.h"
 #include "forest/lightgbm.h"
 #include "forest/shortlist.h"
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 
 namespace kscout {
 
@@ -229,7 +229,7 @@ class HeaderWriter {
                      "inline double predicted_tflops([[maybe_unused]] const Problem& p, double score,\n"
                      "                               [[maybe_unused]] double top_score) {{\n"
                      "  const double claim = claimed_log_tflops({}, score, top_score, flop_count(p), "
-                     "least_bytes(p));\n"
+                     "min_bytes(p));\n"
                      "  const double best = {};\n  return std::exp(best + {} + {} * claim);\n}}\n",
                      static_cast<int>(target_.target), best, cpp_number(target_.offset),
                      cpp_number(target_.slope));
@@ -244,7 +244,7 @@ class HeaderWriter {
   std::string confidence_text() const {
     static_assert(Confidence::first_size == 3 && Confidence::sizes == 4,
                   "confidence-inl.h spells the inputs out");
-    std::string out = fmt::format("inline constexpr int most_ranked = {};\n", Confidence::top);
+    std::string out = fmt::format("inline constexpr int max_ranked = {};\n", Confidence::top);
     out += "\n";
     out += fixed_text("best");
     const Confidence* const of = confidence();
@@ -255,7 +255,7 @@ class HeaderWriter {
     if (!of)
       return out +
              "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
-    constant("confidence_least_gap", Confidence::least_gap);
+    constant("confidence_min_gap", Confidence::min_gap);
     out += cpp_array("double", "confidence_weight", std::span<const double>(of->weight));
     out += cpp_array("double", "confidence_low", std::span<const double>(of->low));
     out += cpp_array("double", "confidence_high", std::span<const double>(of->high));
@@ -267,13 +267,13 @@ class HeaderWriter {
   std::string families_text(const Translation& features) {
     TablePool pool;
     std::string entries;
-    std::size_t most_problem_values = 1, most_configs = 1;
+    std::size_t max_problem_values = 1, max_configs = 1;
     const auto& all = model_.data().families;
     for (std::size_t position = 0; position < all.size(); ++position) {
       const Family& family = all[position];
-      const ServeRules rules(family.serves, family.configs, family.traits, family.device);
+      const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
       const Translation asked(rules.program(), first_formulas(rules.program().size()), family.device, op());
-      most_problem_values = std::max(most_problem_values, asked.problem_values());
+      max_problem_values = std::max(max_problem_values, asked.problem_values());
       const std::string names = pool.add("names", [&](const auto& name) { return names_text(name, family); });
       const std::string configs =
           pool.add("configs", [&](const auto& name) { return configs_text(name, family.configs); });
@@ -284,13 +284,13 @@ class HeaderWriter {
         return cpp_array("double", name, asked.config_rows(family.configs, family.traits));
       });
       const std::string always = pool.add("always", [&](const auto& name) {
-        const ReadyFamily ready(family);
+        const CompiledFamily compiled(family);
         return cpp_array("std::uint8_t", name,
-                         std::vector<std::uint8_t>(ready.always().begin(), ready.always().end()));
+                         std::vector<std::uint8_t>(compiled.always().begin(), compiled.always().end()));
       });
       const std::string outputs = outputs_text(pool, family);
-      most_configs = std::max(most_configs, family.configs.size());
-      const std::string serves =
+      max_configs = std::max(max_configs, family.configs.size());
+      const std::string applicable =
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
@@ -300,15 +300,15 @@ class HeaderWriter {
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
           word(s.epilogue), s.accumulate, family.configs.size(), family.default_config, outputs, always,
           cpp_number(confidence() ? confidence()->bias_of(position) : 0), names, configs, feature_values,
-          rule_values, asked.config_values(), serves, serves);
+          rule_values, asked.config_values(), applicable, applicable);
     }
     const ConfigSpace& space = model_.data().families.front().configs.space();
     std::vector<std::string> axes;
     for (const Axis& axis : space.axes) axes.push_back(cpp_text(axis.name));
     return "\n" + cpp_array("const char*", "axis_names", axes) +
            fmt::format("inline constexpr int axis_count = {};\n", axes.size()) + pool.text() +
-           fmt::format("inline constexpr int most_rule_problem_values = {};\n", most_problem_values) +
-           fmt::format("inline constexpr int most_configs = {};\n", most_configs) +
+           fmt::format("inline constexpr int max_rule_problem_values = {};\n", max_problem_values) +
+           fmt::format("inline constexpr int max_configs = {};\n", max_configs) +
            fmt::format("inline constexpr Family families[{}] = {{\n{}}};\n", model_.data().families.size(),
                        entries);
   }
@@ -316,7 +316,7 @@ class HeaderWriter {
   /// The table of a family's outputs, or what says that it has no shortlist.
   std::string outputs_text(TablePool& pool, const Family& family) const {
     const auto& shortlist = model_.data().shortlist;
-    if (!shortlist || family.configs.size() <= kUnlistedFamily) return "nullptr";
+    if (!shortlist || family.configs.size() <= kNoShortlistFamily) return "nullptr";
     std::vector<std::int32_t> outputs;
     for (const std::uint32_t output : outputs_of(*shortlist, family.configs).of)
       outputs.push_back(output == FamilyOutputs::none ? -1 : static_cast<std::int32_t>(output));
@@ -328,7 +328,7 @@ class HeaderWriter {
     const Shortlist shortlist = model_.data().shortlist.value_or(Shortlist{});
     std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
     out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
-    out += fmt::format("inline constexpr int most_shortlist_inputs = {};\n", Shortlist::most_inputs);
+    out += fmt::format("inline constexpr int max_shortlist_inputs = {};\n", Shortlist::max_inputs);
     out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n",
                        shortlist_cores(model_.device().cores));
     out += cpp_array("std::int32_t", "shortlist_mean",
@@ -370,8 +370,8 @@ class HeaderWriter {
   /// The rules with their names and reasons, and a function that asks all of them.
   static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
     std::string out = "\n// A config can take a problem when all of these hold:\n";
-    for (const Rule& rule : family.serves) {
-      out += fmt::format("//   {}: {}\n", one_line(rule.name), one_line(rule.because));
+    for (const Rule& rule : family.applicability) {
+      out += fmt::format("//   {}: {}\n", single_line(rule.name), single_line(rule.because));
     }
     out += asked.code(name);
     return out +
@@ -379,11 +379,11 @@ class HeaderWriter {
                "inline bool {0}_serve(const double* q, const double* t) {{\n  double holds[{1}] = {{}};\n"
                "  {0}(q, t, holds);\n  for (int i = 0; i < {2}; ++i) {{\n"
                "    if (!formula::is_true(holds[i])) return false;\n  }}\n  return true;\n}}\n\n",
-               name, std::max<std::size_t>(family.serves.size(), 1), family.serves.size());
+               name, std::max<std::size_t>(family.applicability.size(), 1), family.applicability.size());
   }
 
   /// Fit for a comment: one line that does not end in a backslash.
-  static std::string one_line(std::string text) {
+  static std::string single_line(std::string text) {
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20 || c == '\\') c = ' ';
     }

@@ -83,7 +83,7 @@ Json family_json(const Family& family) {
   json["signature"] = record_json(family.signature);
   json["default_config"] = family.default_config;
   json["serves"] = Json::array();
-  for (const Rule& rule : family.serves) {
+  for (const Rule& rule : family.applicability) {
     json["serves"].push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
   }
   json["configs"] = Json::array();

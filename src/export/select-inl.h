@@ -14,21 +14,21 @@ inline const Family* family_of(const Problem& p) {
 }
 
 // Calls use(config, score) for configs that can take the problem, in family order; higher is better. With
-// `shortlist` only those on the shortlist are scored; kept and serves (one byte per config) tell them.
+// `shortlist` only those on the shortlist are scored; kept and applicable (one byte per config) tell them.
 template <class Use>
-inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* serves,
+inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* applicable,
                        std::uint8_t* kept, Use&& use) {
-  for (int i = 0; i < f.size; ++i) serves[i] = kept[i] = 0;
+  for (int i = 0; i < f.size; ++i) applicable[i] = kept[i] = 0;
   if (!is_described(p)) return;
-  double q[features_problem_values], rule_q[most_rule_problem_values], row[feature_count];
+  double q[features_problem_values], rule_q[max_rule_problem_values], row[feature_count];
   features_of_problem(p, q);
   f.rules_of_problem(p, rule_q);
   for (int i = 0; i < f.size; ++i) {
     const double* const values = f.rule_values + static_cast<std::ptrdiff_t>(i) * f.rule_values_count;
-    serves[i] = f.serves(rule_q, values) ? 1 : 0;
+    applicable[i] = f.applies(rule_q, values) ? 1 : 0;
   }
-  keep_shortlist(p, f, serves, kept);
-  const std::uint8_t* const scored = shortlist ? kept : serves;
+  keep_shortlist(p, f, applicable, kept);
+  const std::uint8_t* const scored = shortlist ? kept : applicable;
   for (int i = 0; i < f.size; ++i) {
     if (scored[i] == 0) continue;
     features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
@@ -40,10 +40,10 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
 // not on the shortlist are lowered by one amount so that they stand behind it: the highest score is that of
 // the choice.
 inline void score(const Problem& p, const Family& f, double* scores) {
-  std::uint8_t serves[most_configs], kept[most_configs];
+  std::uint8_t applicable[max_configs], kept[max_configs];
   for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
-  each_score(p, f, false, serves, kept, [scores](int i, double score) { scores[i] = score; });
-  put_behind(scores, serves, kept, static_cast<std::size_t>(f.size));
+  each_score(p, f, false, applicable, kept, [scores](int i, double score) { scores[i] = score; });
+  put_behind(scores, applicable, kept, static_cast<std::size_t>(f.size));
 }
 
 // What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes
@@ -65,8 +65,8 @@ inline Choice select(const Problem& p) {
   const Family* const f = family_of(p);
   if (!f) return choice;
   Best best;
-  std::uint8_t serves[most_configs], kept[most_configs];
-  each_score(p, *f, true, serves, kept, [&best](int i, double score) { best.add(i, score); });
+  std::uint8_t applicable[max_configs], kept[max_configs];
+  each_score(p, *f, true, applicable, kept, [&best](int i, double score) { best.add(i, score); });
   if (best.count == 0) return choice;
   choice.config = best.config[0];
   choice.score = best.score[0];

@@ -1,14 +1,14 @@
-// Marks in kept the configs whose trees are walked: of those that serves marks the family's shortlist, all of
-// a family without one.
-inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* serves,
+// Marks in kept the configs whose trees are walked: of those that applicable marks the family's shortlist,
+// all of a family without one.
+inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* applicable,
                            std::uint8_t* kept) {
   const auto configs = static_cast<std::size_t>(f.size);
   if (!f.outputs) {
-    for (std::size_t i = 0; i < configs; ++i) kept[i] = serves[i];
+    for (std::size_t i = 0; i < configs; ++i) kept[i] = applicable[i];
     return;
   }
   std::int32_t described[shortlist_features];
-  std::int16_t inputs[most_shortlist_inputs], hidden[most_shortlist_inputs], totals[most_configs];
+  std::int16_t inputs[max_shortlist_inputs], hidden[max_shortlist_inputs], totals[max_configs];
   describe_product(p.m, p.n, p.k, p.batch, p.layout == Layout::rcr || p.layout == Layout::rrr,
                    p.layout == Layout::rrr || p.layout == Layout::crr, shortlist_cores, described);
   shortlist_inputs(described, shortlist_mean, shortlist_factor, inputs);
@@ -18,5 +18,5 @@ inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t
     const int output = f.outputs[i];
     totals[i] = output < 0 ? std::int16_t{-32767} : shortlist_last.output(output, inputs, -32766);
   }
-  cut_shortlist(totals, serves, f.always, configs, shortlisted, kept);
+  keep_top_totals(totals, applicable, f.always, configs, shortlisted, kept);
 }

@@ -2,7 +2,7 @@ inline double flop_count(const Problem& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
          static_cast<double>(p.batch);
 }
-inline double least_bytes(const Problem& p) {
+inline double min_bytes(const Problem& p) {
   const auto m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const auto bytes = [](DType type) { return element_bytes[static_cast<int>(type)]; };
   const double c_bytes = m * n * bytes(p.dtype_c) * (p.accumulate ? 2 : 1);

@@ -7,7 +7,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "family/ck_builder.h"
 #include "provider/ck_tile/ck_tile.h"
 
@@ -177,7 +177,7 @@ constexpr Places kOperations[] = {
 
 /// Forward and backward data give two k1 (of A and B) behind K, backward weight one: what follows shifts by
 /// it.
-KernelConfig read_listed(const Operation& operation, const Places& at, const Signature& s) {
+KernelConfig read_instance(const Operation& operation, const Places& at, const Signature& s) {
   KernelConfig config = plain_ck_conv(at.op);
   const int block = at.block, matrix = at.op == Op::conv_bwd_weight ? block + 5 : block + 6;
   Builder from;
@@ -301,7 +301,7 @@ KernelConfig translated(std::string_view line, const Signature& s) {
   const auto at = std::ranges::find(kOperations, operation.name, &Places::name);
   if (at == std::end(kOperations)) skip(fmt::format("operation '{}' is not known", operation.name));
   if (at->op != s.op) skip("is of another direction than its folder");
-  KernelConfig config = read_listed(operation, *at, s);
+  KernelConfig config = read_instance(operation, *at, s);
   check_widths(config, s);
   return config;
 }

@@ -14,7 +14,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "family/family_file.h"
 #include "provider/ck_tile/ck_tile.h"
 
@@ -407,7 +407,7 @@ ConfigTable curated_conv(const FamilyFile& family, const Signature& signature, c
   return ConfigTable(ck_tile_conv_space(signature.op));
 }
 
-ConfigTable listed_configs(std::string_view name, const FamilyFile& file, const Signature& signature,
+ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
                            const Device& device) {
   if (name.starts_with(kMembersList)) return members_of(name, file, signature, device);
   if (name == "curated-conv" && is_conv(signature.op)) return curated_conv(file, signature, device);

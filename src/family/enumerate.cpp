@@ -17,7 +17,7 @@ namespace {
 
 /// Rows per piece: large enough to evaluate by column, small enough to stay in a cache.
 constexpr std::size_t kPieceRows = 4096;
-constexpr std::size_t kMostCandidates = std::size_t{1} << 62;
+constexpr std::size_t kMaxCandidates = std::size_t{1} << 62;
 
 std::int32_t whole_number(double value, const Axis& axis, const AxisValue& from, const ConfigBlock& block,
                           const FamilyRequest& request) {
@@ -51,7 +51,7 @@ class Enumerator {
   ConfigTable run(EnumerationReport* report) {
     const RuleSet& set = file_.rule_set(request_.rules);
     if (!set.from.empty())
-      enumerate_list(listed_configs(set.from, file_, request_.signature, request_.device));
+      enumerate_list(generated_list(set.from, file_, request_.signature, request_.device));
     for (const ConfigBlock& block : set.blocks) enumerate_block(block);
     if (report) {
       report->candidates = candidates_;
@@ -89,12 +89,12 @@ class Enumerator {
     plan(block);
     found_.clear();
     found_order_.clear();
-    ask(steps_.front(), start);
+    evaluate_rules(steps_.front(), start);
     if (start.rows > 0) descend(1, start);
     collect();
   }
 
-  /// What a program listed: every axis is bound, so that all rules are asked at once.
+  /// What a program generated: every axis is bound, so that all rules are asked at once.
   void enumerate_list(const ConfigTable& list) {
     steps_.clear();
     Step& all = steps_.emplace_back();
@@ -112,7 +112,7 @@ class Enumerator {
           batch.values[axis].push_back(expr::axis_number(value));
       }
       found_.clear();
-      ask(all, batch);
+      evaluate_rules(all, batch);
       keep(batch);
       collect();
     }
@@ -145,7 +145,7 @@ class Enumerator {
     for (std::size_t i = steps_.size(); i-- > 0;) {
       steps_[i].stands_for = product;
       const std::size_t length = steps_[i].length();
-      if (product > kMostCandidates / length)
+      if (product > kMaxCandidates / length)
         fail(Errc::corrupt_data, "{}: more than 2^62 candidates", block.where);
       product *= length;
     }
@@ -212,7 +212,7 @@ class Enumerator {
     const std::size_t rows = std::max<std::size_t>(1, kPieceRows / step.length());
     for (std::size_t first = 0; first < batch.rows; first += rows) {
       CandidateBatch next = multiply(step, batch, first, std::min(rows, batch.rows - first));
-      ask(step, next);
+      evaluate_rules(step, next);
       if (next.rows > 0) descend(depth + 1, next);
     }
   }
@@ -277,7 +277,7 @@ class Enumerator {
   }
 
   /// Drops the rows that a rule of the step refuses and counts them under the first such rule.
-  void ask(Step& step, CandidateBatch& batch) {
+  void evaluate_rules(Step& step, CandidateBatch& batch) {
     if (!step.asked) return;
     const auto answers = step.asked->evaluate(batch);
     std::vector<std::uint32_t> kept;
@@ -351,7 +351,7 @@ class Enumerator {
   ConfigTable configs_;
 };
 
-/// The configs for which the request's filter holds; the report then counts what thinning and filter left
+/// The configs for which the request's filter holds; the report then counts what sampling and filter left
 /// out.
 ConfigTable filtered(const FamilyFile& file, const FamilyRequest& request, const ConfigTable& configs,
                      std::size_t candidates, EnumerationReport* report) {
@@ -378,13 +378,14 @@ ConfigTable filtered(const FamilyFile& file, const FamilyRequest& request, const
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
                               EnumerationReport* report) {
   const RuleSet& set = file.rule_set(request.rules);
-  if (set.thin.of.empty()) return Enumerator(file, request).run(report);
+  if (set.sample.of.empty()) return Enumerator(file, request).run(report);
   FamilyRequest whole = request;
-  whole.rules = set.thin.of;
+  whole.rules = set.sample.of;
   whole.filter.clear();
   const ConfigTable of = enumerate_configs(file, whole, nullptr);
-  const std::vector<SignatureConfigs> thin = thinned(file, set, request.device, {{request.signature, of}});
-  return filtered(file, request, thin[0].configs, of.size(), report);
+  const std::vector<SignatureConfigs> sampled =
+      sample_rule_set(file, set, request.device, {{request.signature, of}});
+  return filtered(file, request, sampled[0].configs, of.size(), report);
 }
 
 ConfigTable admitted_configs(const FamilyFile& file, const FamilyRequest& request,
@@ -395,25 +396,25 @@ ConfigTable admitted_configs(const FamilyFile& file, const FamilyRequest& reques
 std::vector<SignatureConfigs> enumerate_signatures(const FamilyRequest& request,
                                                    std::span<const Signature> signatures) {
   std::vector<SignatureConfigs> all;
-  const RuleSet* thins = nullptr;
-  const FamilyFile* thinned_file = nullptr;
+  const RuleSet* sampling = nullptr;
+  const FamilyFile* sampling_file = nullptr;
   for (const Signature& signature : signatures) {
     const FamilyFile& file = family_file(request.provider, signature.op);
     const RuleSet& set = file.rule_set(request.rules);
     FamilyRequest one = request;
     one.signature = signature;
-    if (!set.thin.of.empty()) {
-      thins = &set;
-      thinned_file = &file;
+    if (!set.sample.of.empty()) {
+      sampling = &set;
+      sampling_file = &file;
       break;
     }
     all.push_back({signature, enumerate_configs(file, one, nullptr)});
   }
-  if (thins == nullptr) return all;
+  if (sampling == nullptr) return all;
   FamilyRequest whole = request;
-  whole.rules = thins->thin.of;
+  whole.rules = sampling->sample.of;
   whole.filter.clear();
-  all = thinned(*thinned_file, *thins, request.device, enumerate_signatures(whole, signatures));
+  all = sample_rule_set(*sampling_file, *sampling, request.device, enumerate_signatures(whole, signatures));
   for (SignatureConfigs& one : all) {
     FamilyRequest filter = request;
     filter.signature = one.signature;

@@ -78,15 +78,15 @@ Family enumerate(const FamilyRequest& asked, EnumerationReport* report) {
                 .rules = asked.rules,
                 .configs = enumerate_configs(file, request, &counts),
                 .traits = {},
-                .serves = {},
+                .applicability = {},
                 .default_config = 0};
   if (family.configs.empty()) fail_empty(file, request, counts);
   family.traits.reserve(family.configs.size());
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     family.traits.push_back(by.traits(request.signature, family.configs[i], request.device));
   }
-  std::ranges::copy_if(file.rules, std::back_inserter(family.serves),
-                       [](const Rule& rule) { return rule.kind == RuleKind::serves; });
+  std::ranges::copy_if(file.rules, std::back_inserter(family.applicability),
+                       [](const Rule& rule) { return rule.kind == RuleKind::applicability; });
   family.default_config = default_position(file, request, family.configs);
   return family;
 }
@@ -105,10 +105,11 @@ std::vector<Rule> why_not(const FamilyRequest& asked, const KernelConfig& config
   return why_not_in(*source.file, request, own.value_or(config));
 }
 
-void serving_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& serves) {
-  serves.assign(family.configs.size(), 1);
-  ServeRules::Scratch scratch;
-  ServeRules(family.serves, family.configs, family.traits, family.device).ask(problem, serves, scratch);
+void applicable_configs(const Family& family, ProblemRef problem, std::vector<std::uint8_t>& applicable) {
+  applicable.assign(family.configs.size(), 1);
+  ApplicabilityRules::Scratch scratch;
+  ApplicabilityRules(family.applicability, family.configs, family.traits, family.device)
+      .evaluate(problem, applicable, scratch);
 }
 
 // ---- The embedded family files, each read once, and what is looked up in one.
@@ -147,7 +148,7 @@ static ForkMutex reading_family_files(ForkLevel::files);
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
   const ConfigSpace& space = provider(provider_name).space(op);
   const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
-  const std::vector<Rule> of_members = members_serve_rules(provider_name, op);  // reads files itself
+  const std::vector<Rule> of_members = members_applicability_rules(provider_name, op);  // reads files itself
   const std::lock_guard lock(reading_family_files);
   static std::map<const ConfigSpace*, FamilyFile> files;
   const auto known = files.find(&space);
@@ -194,7 +195,7 @@ std::vector<double> values_of(const FamilyFile& file, const std::string& formula
   for (const auto& [signature, configs] : all) {
     // Each op has a space of its own, with the same axes and formulas.
     const auto program =
-        expr::Program::compile({{"thin", formula}}, family_scope(configs.space(), file.formulas, false));
+        expr::Program::compile({{"sample", formula}}, family_scope(configs.space(), file.formulas, false));
     expr::Inputs inputs(program);
     inputs.set_rows("c", configs);
     inputs.set("d", device);
@@ -221,32 +222,33 @@ std::vector<std::vector<std::size_t>> groups_of(const std::vector<double>& value
 
 }  // namespace
 
-std::vector<SignatureConfigs> thinned(const FamilyFile& file, const RuleSet& set, const Device& device,
-                                      const std::vector<SignatureConfigs>& full) {
-  const Thinning& thin = set.thin;
+std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const RuleSet& set,
+                                              const Device& device,
+                                              const std::vector<SignatureConfigs>& full) {
+  const RuleSetSample& sample = set.sample;
   std::vector<Place> places;
   for (std::size_t signature = 0; signature < full.size(); ++signature) {
     for (std::size_t row = 0; row < full[signature].configs.size(); ++row) places.push_back({signature, row});
   }
   std::vector<bool> in(places.size());
-  for (const auto& group : groups_of(values_of(file, thin.by, device, full))) {
-    if (thin.every == 0 || group.size() < thin.every) in[group.front()] = true;
-    if (thin.every == 0) continue;
-    for (std::size_t i = thin.every - 1; i < group.size(); i += thin.every) in[group[i]] = true;
+  for (const auto& group : groups_of(values_of(file, sample.by, device, full))) {
+    if (sample.every == 0 || group.size() < sample.every) in[group.front()] = true;
+    if (sample.every == 0) continue;
+    for (std::size_t i = sample.every - 1; i < group.size(); i += sample.every) in[group[i]] = true;
   }
-  if (!thin.represent.empty()) {
-    for (const auto& group : groups_of(values_of(file, thin.represent, device, full))) {
+  if (!sample.represent.empty()) {
+    for (const auto& group : groups_of(values_of(file, sample.represent, device, full))) {
       if (std::ranges::none_of(group, [&](std::size_t i) { return in[i]; })) in[group.front()] = true;
     }
   }
   auto members = static_cast<std::size_t>(std::ranges::count(in, true));
-  if (!thin.round.empty()) {
-    const auto rounds = groups_of(values_of(file, thin.round, device, full));
-    for (bool any = true; any && members < thin.least;) {
+  if (!sample.round.empty()) {
+    const auto rounds = groups_of(values_of(file, sample.round, device, full));
+    for (bool any = true; any && members < sample.least;) {
       any = false;
       for (const auto& group : rounds) {
         const auto next = std::ranges::find_if(group, [&](std::size_t i) { return !in[i]; });
-        if (next == group.end() || members >= thin.least) continue;
+        if (next == group.end() || members >= sample.least) continue;
         in[*next] = true;
         any = true;
         ++members;
@@ -328,12 +330,12 @@ WhyNot why_not_members(std::string_view list, const FamilyFile& file, const Fami
   return answer;
 }
 
-std::vector<Rule> members_serve_rules(std::string_view provider, Op op) {
+std::vector<Rule> members_applicability_rules(std::string_view provider, Op op) {
   std::vector<Rule> rules;
   if (provider != nvidia_provider().name()) return rules;
   for (const std::string_view member : nvidia_members()) {
     for (Rule rule : family_file(member, op).rules) {
-      if (rule.kind != RuleKind::serves) continue;
+      if (rule.kind != RuleKind::applicability) continue;
       rule.name = fmt::format("{}-{}", member, rule.name);
       rule.admits = fmt::format("c.by != '{}' or ({})", member, rule.admits);
       rules.push_back(std::move(rule));

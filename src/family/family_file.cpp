@@ -42,7 +42,7 @@ class Reader : private TomlReader {
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
     read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
-    problem_scope_ = family_scope(space_, {}, true);  // a model keeps serves rules without this file
+    problem_scope_ = family_scope(space_, {}, true);  // a model keeps applicability rules without this file
     check_formulas();
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
@@ -179,7 +179,8 @@ class Reader : private TomlReader {
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
     const std::string& kind = required_text(table, "kind", what);
-    const auto position = find_word(kind, EnumWords<RuleKind>::words);
+    // Family files of before call applicability rules by their old kind.
+    const auto position = find_word(kind == "serves" ? "applicability" : kind, EnumWords<RuleKind>::words);
     if (!position) {
       complain(*table.get("kind"), unknown_name_message("rule kind", kind, EnumWords<RuleKind>::words));
     }
@@ -187,16 +188,16 @@ class Reader : private TomlReader {
     rule.admits = required_text(table, "admits", what);
     rule.because = required_text(table, "because", what);
     rule.suggested = flag(table, "suggested");
-    if (rule.suggested && rule.kind != RuleKind::serves) {
-      complain(
-          *table.get("suggested"),
-          fmt::format("{} is of kind {}; only serves rules are asked of what a library names", what, kind));
+    if (rule.suggested && rule.kind != RuleKind::applicability) {
+      complain(*table.get("suggested"),
+               fmt::format("{} is of kind {}; only applicability rules are asked of what a library names",
+                           what, kind));
     }
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
     }
     compile(*table.get("admits"), {rule.name, rule.admits},
-            rule.kind == RuleKind::serves ? problem_scope_ : scope_);
+            rule.kind == RuleKind::applicability ? problem_scope_ : scope_);
     family_.rules.push_back(std::move(rule));
   }
 
@@ -212,7 +213,7 @@ class Reader : private TomlReader {
       if (std::ranges::find(family_.rule_sets, name, &RuleSet::name) != family_.rule_sets.end())
         complain(set, fmt::format("rule set '{}' is there already", name));
       check_keys(set, "key of a rule set",
-                 {"help", "extends", "default_config", "block", "from", "thin", "without"});
+                 {"help", "extends", "default_config", "block", "from", "sample", "thin", "without"});
       family_.rule_sets.push_back(read_rule_set(name, set));
     }
   }
@@ -228,9 +229,9 @@ class Reader : private TomlReader {
       if (found == family_.rule_sets.end()) {
         complain(*node, fmt::format("'{}' extends '{}', which is not a rule set above it", name, other));
       }
-      if (!found->thin.of.empty())
-        complain(*node, fmt::format("'{}' extends '{}', which is thinned: extend '{}'", name, other,
-                                    found->thin.of));
+      if (!found->sample.of.empty())
+        complain(*node, fmt::format("'{}' extends '{}', which is a sample: extend '{}'", name, other,
+                                    found->sample.of));
       base = &*found;
       set.default_config = found->default_config;
     }
@@ -243,18 +244,23 @@ class Reader : private TomlReader {
       }
     }
     if (const auto* node = table.get("from")) set.from = text_of(*node, "from");
-    if (const auto* node = table.get("thin")) set.thin = read_thinning(table_of(*node, "thin"));
+    const auto* const old_name = table.get("thin");  // in family files of before
+    if (old_name && table.contains("sample"))
+      complain(*old_name, "'thin' is the old name of 'sample': give one");
+    if (const auto* node = old_name ? old_name : table.get("sample"))
+      set.sample = read_sample(table_of(*node, "sample"));
     if (const auto* node = table.get("block")) {
       for (const toml::node& block : array_of(*node, "block")) {
         set.blocks.push_back(read_block(name, table_of(block, "block")));
       }
     }
-    const int sources = !set.blocks.empty() + !set.from.empty() + !set.thin.of.empty();
+    const int sources = !set.blocks.empty() + !set.from.empty() + !set.sample.of.empty();
     if (sources == 0 && !base) complain(table, fmt::format("rule set '{}' has no block", name));
     if (sources > 1)
-      complain(table, fmt::format("rule set '{}' is made of block, from or thin, one of them", name));
+      complain(table, fmt::format("rule set '{}' is made of block, from or sample, one of them", name));
     if (base && set.blocks.empty() && sources > 0)
-      complain(table, fmt::format("'{}' extends '{}' by blocks only, not by from or thin", name, base->name));
+      complain(table,
+               fmt::format("'{}' extends '{}' by blocks only, not by from or sample", name, base->name));
     if (base) {
       set.from = base->from;
       set.blocks.insert(set.blocks.begin(), base->blocks.begin(), base->blocks.end());
@@ -262,22 +268,22 @@ class Reader : private TomlReader {
     return set;
   }
 
-  Thinning read_thinning(const toml::table& table) {
-    check_keys(table, "key of thin", {"of", "by", "every", "represent", "round", "least"});
-    Thinning thin;
-    thin.of = required_text(table, "of", "thin");
-    if (std::ranges::find(family_.rule_sets, thin.of, &RuleSet::name) == family_.rule_sets.end())
-      complain(*table.get("of"), fmt::format("'{}' is not a rule set above it", thin.of));
-    thin.by = required_text(table, "by", "thin");
-    if (const auto* node = table.get("every")) thin.every = count_of(*node, "every");
-    if (const auto* node = table.get("represent")) thin.represent = text_of(*node, "represent");
-    if (const auto* node = table.get("round")) thin.round = text_of(*node, "round");
-    if (const auto* node = table.get("least")) thin.least = count_of(*node, "least");
-    for (const std::string& formula : {thin.by, thin.represent, thin.round}) {
-      if (!formula.empty()) compile(table, {"thin", formula}, scope_);
+  RuleSetSample read_sample(const toml::table& table) {
+    check_keys(table, "key of sample", {"of", "by", "every", "represent", "round", "least"});
+    RuleSetSample sample;
+    sample.of = required_text(table, "of", "sample");
+    if (std::ranges::find(family_.rule_sets, sample.of, &RuleSet::name) == family_.rule_sets.end())
+      complain(*table.get("of"), fmt::format("'{}' is not a rule set above it", sample.of));
+    sample.by = required_text(table, "by", "sample");
+    if (const auto* node = table.get("every")) sample.every = count_of(*node, "every");
+    if (const auto* node = table.get("represent")) sample.represent = text_of(*node, "represent");
+    if (const auto* node = table.get("round")) sample.round = text_of(*node, "round");
+    if (const auto* node = table.get("least")) sample.least = count_of(*node, "least");
+    for (const std::string& formula : {sample.by, sample.represent, sample.round}) {
+      if (!formula.empty()) compile(table, {"sample", formula}, scope_);
     }
-    if (thin.round.empty() != (thin.least == 0)) complain(table, "'round' and 'least' belong together");
-    return thin;
+    if (sample.round.empty() != (sample.least == 0)) complain(table, "'round' and 'least' belong together");
+    return sample;
   }
 
   std::vector<std::string> read_default(const toml::node& node) {
@@ -467,7 +473,7 @@ std::string value_text(const Axis& axis, std::int32_t value) {
   return axis.words.empty() ? text : fmt::format("\"{}\"", text);
 }
 
-std::string block_text(std::string_view set, const ListedBlock& block) {
+std::string block_text(std::string_view set, const ExplicitBlock& block) {
   const ConfigSpace& space = *block.configs.front().space;
   std::string text = fmt::format("[[rule_set.{}.block]]\nwhen = \"{}\"\n", set, when_text(block.signature));
   std::vector<std::size_t> differ;
@@ -495,12 +501,12 @@ std::string block_text(std::string_view set, const ListedBlock& block) {
 
 }  // namespace
 
-std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ListedRuleSet>& sets) {
+std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ExplicitRuleSet>& sets) {
   std::string text = fmt::format("provider = \"{}\"\nop = \"{}\"\n\n", provider, word(op));
-  for (const ListedRuleSet& set : sets) {
+  for (const ExplicitRuleSet& set : sets) {
     text += fmt::format("[rule_set.{}]\nhelp = \"{}\"\n", set.name, set.help);
     text += set.extends.empty() ? "\n" : fmt::format("extends = \"{}\"\n\n", set.extends);
-    for (const ListedBlock& block : set.blocks) {
+    for (const ExplicitBlock& block : set.blocks) {
       if (!block.configs.empty()) text += block_text(set.name, block);
     }
   }

@@ -38,7 +38,7 @@ struct ConfigBlock {
 };
 
 /// A rule set made of a part of another, drawn over all signatures that are asked for at once.
-struct Thinning {
+struct RuleSetSample {
   std::string of;         ///< the other set
   std::string by;         ///< formula: configs of equal value are one group
   std::size_t every = 0;  ///< of each group, those at positions every, 2 * every, ...; the first of a smaller
@@ -53,9 +53,9 @@ struct RuleSet {
   std::string help;
   std::vector<ConfigBlock> blocks;          ///< those of the extended set first; behind its list
   std::vector<std::string> default_config;  ///< formulas by preference: the first config for which one holds
-  std::string from;  ///< name of a list that a program makes (listed.h), own or of the extended set
-  Thinning thin;     ///< `of` is not empty: instead of blocks
-  std::vector<std::string> without;  ///< rules that this set does not ask, for who builds or runs it to ask
+  std::string from;      ///< name of a list that a program makes (generated_list), own or of the extended set
+  RuleSetSample sample;  ///< `of` is not empty: instead of blocks
+  std::vector<std::string> without;  ///< rules this set skips; the build or the run step checks them
 };
 
 /// Numbers by a text key, and the formula that looks a config's number up there.
@@ -83,7 +83,7 @@ struct FamilyFile {
 };
 
 /// What formulas of a family may use: c. (axes), d. (device), s. (signature) and `formulas`; `for_problems`
-/// adds p. (problem) and t. (traits), which only `serves` rules see.
+/// adds p. (problem) and t. (traits), which only `applicability` rules see.
 expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula> formulas,
                          bool for_problems);
 
@@ -123,16 +123,17 @@ struct SignatureConfigs {
   ConfigTable configs;
 };
 /// A rule set over several signatures of one provider and device at once, in their order: what a set that
-/// thins another one has to see. `request.signature` is not read; a filter leaves out configs at the end.
+/// samples another one has to see. `request.signature` is not read; a filter leaves out configs at the end.
 std::vector<SignatureConfigs> enumerate_signatures(const FamilyRequest& request,
                                                    std::span<const Signature> signatures);
 
 /// The signatures that the families of a provider are meant for, over all its ops, as the files say.
 std::vector<Signature> family_signatures(std::string_view provider);
 
-/// The members of `set` among `full`, what its `thin.of` holds; by signature, in order. Part of enumerate.
-std::vector<SignatureConfigs> thinned(const FamilyFile& file, const RuleSet& set, const Device& device,
-                                      const std::vector<SignatureConfigs>& full);
+/// The sample of `set` among `full`, what its `sample.of` holds; by signature, in order. Part of enumerate.
+std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const RuleSet& set,
+                                              const Device& device,
+                                              const std::vector<SignatureConfigs>& full);
 
 /// For each config: why a legal or worth rule refuses it, also one that the rule set leaves to others to ask
 /// ("lds-fits: ..."); empty when none does.
@@ -143,14 +144,14 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
                              const KernelConfig& config);
 
-// ---- Rule sets that a program lists, because tables that refer to each other decide and not a product of
-// axes.
+// ---- Generated lists: rule sets made by a program, because tables that refer to each other decide and not a
+// product of axes.
 //
-//     ConfigTable configs = listed_configs("curated-conv", file, signature, device);
+//     ConfigTable configs = generated_list("curated-conv", file, signature, device);
 
 /// What the list called `name` (a rule set's `from`) holds for a signature and device, in its order, before
 /// any rule is asked. Throws corrupt_data for an unknown list.
-ConfigTable listed_configs(std::string_view name, const FamilyFile& file, const Signature& signature,
+ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
                            const Device& device);
 
 /// CK Tile's curated grouped convolutions, from families/ck_tile_conv_lists.toml.
@@ -179,9 +180,9 @@ ConfigTable members_of(std::string_view list, const FamilyFile& file, const Sign
 WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
                        const KernelConfig& config);
 
-/// The members' `serves` rules, each asked of the configs of its member; none when the provider is not a
+/// The members' applicability rules, each asked of the configs of its member; none when the provider is not a
 /// joint one.
-std::vector<Rule> members_serve_rules(std::string_view provider, Op op);
+std::vector<Rule> members_applicability_rules(std::string_view provider, Op op);
 
 /// Rule set of measurements whose configs come from no rules (imports, kernel libraries, CK Tile's
 /// benchmarks): a model of them chooses among what was measured.
@@ -195,19 +196,19 @@ inline constexpr std::string_view kMembersList = "members:";
 //     const std::string text = rule_sets_text("cublaslt", Op::gemm, {{"pruned", "help", "tiny", {block}}});
 
 /// Configs of one space that exist for one signature.
-struct ListedBlock {
+struct ExplicitBlock {
   Signature signature;
   std::vector<KernelConfig> configs;
 };
 
-struct ListedRuleSet {
+struct ExplicitRuleSet {
   std::string name, help;
-  std::string extends;              ///< a set of the family or one before this; empty: none
-  std::vector<ListedBlock> blocks;  ///< those without configs are left out
+  std::string extends;                ///< a set of the family or one before this; empty: none
+  std::vector<ExplicitBlock> blocks;  ///< those without configs are left out
 };
 
 /// Axes on which all configs of a block agree are written once; the others as rows. A block holds where
 /// dtypes, layout and epilogue are those of its signature. Throws invalid_argument: an axis without a value.
-std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ListedRuleSet>& sets);
+std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ExplicitRuleSet>& sets);
 
 }  // namespace kscout

@@ -23,7 +23,8 @@ expr::Program compile_rules(std::span<const Rule> rules, const ConfigSpace& spac
 expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& configs,
                           std::span<const Traits> traits, const Device& device) {
   if (traits.size() != configs.size()) {
-    fail(Errc::invalid_argument, "serve rules: traits of {} configs for {}", traits.size(), configs.size());
+    fail(Errc::invalid_argument, "applicability rules: traits of {} configs for {}", traits.size(),
+         configs.size());
   }
   expr::Inputs inputs(program);
   inputs.set_rows("c", configs);
@@ -34,8 +35,8 @@ expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& confi
 
 }  // namespace
 
-ServeRules::ServeRules(std::span<const Rule> rules, const ConfigTable& configs,
-                       std::span<const Traits> traits, const Device& device)
+ApplicabilityRules::ApplicabilityRules(std::span<const Rule> rules, const ConfigTable& configs,
+                                       std::span<const Traits> traits, const Device& device)
     : program_(compile_rules(rules, configs.space())),
       rows_(program_, fixed_inputs(program_, configs, traits, device), configs.size(),
             std::vector<std::uint8_t>(program_.size(), 1)),
@@ -52,7 +53,7 @@ ServeRules::ServeRules(std::span<const Rule> rules, const ConfigTable& configs,
   rows_.forget_fixed();
 }
 
-bool ServeRules::set_problem(ProblemRef problem, Scratch& scratch) const {
+bool ApplicabilityRules::set_problem(ProblemRef problem, Scratch& scratch) const {
   if (!rows_.set_problem(problem, scratch)) {
     fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(problem));
   }
@@ -60,41 +61,43 @@ bool ServeRules::set_problem(ProblemRef problem, Scratch& scratch) const {
       by_problem_, [&](std::uint32_t rule) { return admits(*rows_.program().values(rule, scratch)); });
 }
 
-void ServeRules::ask_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
-                           Scratch& scratch) const {
+void ApplicabilityRules::evaluate_block(std::span<const std::uint32_t> picked,
+                                        std::span<std::uint8_t> applicable, Scratch& scratch) const {
   rows_.program().set_rows(picked, scratch);
-  for (std::size_t i = 0; i < picked.size(); ++i) serves[i] = admitted_[picked[i]];
+  for (std::size_t i = 0; i < picked.size(); ++i) applicable[i] = admitted_[picked[i]];
   for (const std::uint32_t rule : by_config_) {
     const double* const answers = rows_.program().values(rule, scratch);
-    for (std::size_t i = 0; i < picked.size(); ++i) serves[i] &= admits(answers[i]);
+    for (std::size_t i = 0; i < picked.size(); ++i) applicable[i] &= admits(answers[i]);
   }
 }
 
-void ServeRules::ask(ProblemRef problem, std::span<const std::uint32_t> picked,
-                     std::span<std::uint8_t> serves, Scratch& scratch) const {
+void ApplicabilityRules::evaluate(ProblemRef problem, std::span<const std::uint32_t> picked,
+                                  std::span<std::uint8_t> applicable, Scratch& scratch) const {
   if (!set_problem(problem, scratch)) {
-    std::ranges::fill(serves, 0);
+    std::ranges::fill(applicable, 0);
     return;
   }
   for (std::size_t first = 0; first < picked.size(); first += expr::FewRowsProgram::block) {
     const std::size_t count = std::min(expr::FewRowsProgram::block, picked.size() - first);
-    ask_block(picked.subspan(first, count), serves.subspan(first, count), scratch);
+    evaluate_block(picked.subspan(first, count), applicable.subspan(first, count), scratch);
   }
 }
 
-void ServeRules::ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const {
-  if (serves.size() != configs()) {
-    fail(Errc::invalid_argument, "serve rules: room for {} answers, {} configs", serves.size(), configs());
+void ApplicabilityRules::evaluate(ProblemRef problem, std::span<std::uint8_t> applicable,
+                                  Scratch& scratch) const {
+  if (applicable.size() != configs()) {
+    fail(Errc::invalid_argument, "applicability rules: room for {} answers, {} configs", applicable.size(),
+         configs());
   }
   if (!set_problem(problem, scratch)) {
-    std::ranges::fill(serves, 0);
+    std::ranges::fill(applicable, 0);
     return;
   }
   std::array<std::uint32_t, expr::FewRowsProgram::block> picked;
-  for (std::size_t first = 0; first < serves.size(); first += picked.size()) {
-    const std::size_t count = std::min(picked.size(), serves.size() - first);
+  for (std::size_t first = 0; first < applicable.size(); first += picked.size()) {
+    const std::size_t count = std::min(picked.size(), applicable.size() - first);
     std::iota(picked.begin(), picked.end(), static_cast<std::uint32_t>(first));
-    ask_block(std::span(picked).first(count), serves.subspan(first, count), scratch);
+    evaluate_block(std::span(picked).first(count), applicable.subspan(first, count), scratch);
   }
 }
 
@@ -103,12 +106,12 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
   ConfigTable one(*config.space);
   one.push_back(config);
   const Traits traits = provider(config.space->provider).traits(signature_of(problem), config, device);
-  ServeRules::Scratch scratch;
+  ApplicabilityRules::Scratch scratch;
   for (const Rule& rule : rules) {
-    const ServeRules asked(std::span(&rule, 1), one, std::span(&traits, 1), device);
-    std::uint8_t serves = 0;
-    asked.ask(problem, std::span(&serves, 1), scratch);
-    if (serves == 0) return rule;
+    const ApplicabilityRules asked(std::span(&rule, 1), one, std::span(&traits, 1), device);
+    std::uint8_t applicable = 0;
+    asked.evaluate(problem, std::span(&applicable, 1), scratch);
+    if (applicable == 0) return rule;
   }
   return std::nullopt;
 }

@@ -3,11 +3,11 @@
 /// Evaluates a family's rules and filters: which configs can take a problem. Compiled once, asked by many
 /// threads.
 ///
-///     const ServeRules rules(family.serves, family.configs, family.traits, family.device);
-///     ServeRules::Scratch scratch;                                   // one per thread
-///     std::vector<std::uint8_t> serves(family.configs.size());
-///     rules.ask(problem, serves, scratch);                           // all configs
-///     rules.ask(problem, picked, serves, scratch);                   // some: picked[i] is a position
+///     const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
+///     ApplicabilityRules::Scratch scratch;                                   // one per thread
+///     std::vector<std::uint8_t> applicable(family.configs.size());
+///     rules.evaluate(problem, applicable, scratch);                           // all configs
+///     rules.evaluate(problem, picked, applicable, scratch);                   // some: picked[i] is a position
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -26,33 +26,34 @@
 
 namespace kscout {
 
-class ServeRules {
+class ApplicabilityRules {
  public:
   /// Grows on first use, then is reused for the rules of any family.
   using Scratch = expr::FewRowsProgram::Scratch;
 
   /// Copies what the rules read. Rules are complete in themselves: they use no formula of a family file.
   /// Throws invalid_argument when a rule does not compile.
-  ServeRules(std::span<const Rule> rules, const ConfigTable& configs, std::span<const Traits> traits,
-             const Device& device);
+  ApplicabilityRules(std::span<const Rule> rules, const ConfigTable& configs, std::span<const Traits> traits,
+                     const Device& device);
 
   std::size_t configs() const noexcept { return admitted_.size(); }
-  /// The rules made ready, one formula each.
+  /// The compiled rules, one formula each.
   const expr::Program& program() const noexcept { return program_; }
-  /// Writes 1 to `serves[i]` when every rule admits config i for the problem, else 0. serves.size() ==
-  /// configs(). Allocates only when `scratch` is smaller than these rules need.
-  void ask(ProblemRef problem, std::span<std::uint8_t> serves, Scratch& scratch) const;
-  /// The same for some of the configs: serves[i] is about config picked[i]. serves.size() == picked.size().
-  void ask(ProblemRef problem, std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
-           Scratch& scratch) const;
+  /// Writes 1 to `applicable[i]` when every rule admits config i for the problem, else 0. applicable.size()
+  /// == configs(). Allocates only when `scratch` is smaller than these rules need.
+  void evaluate(ProblemRef problem, std::span<std::uint8_t> applicable, Scratch& scratch) const;
+  /// The same for some of the configs: applicable[i] is about config picked[i]. applicable.size() ==
+  /// picked.size().
+  void evaluate(ProblemRef problem, std::span<const std::uint32_t> picked, std::span<std::uint8_t> applicable,
+                Scratch& scratch) const;
 
  private:
   /// False when a rule about the problem alone refuses it. Throws unsupported for a problem of another
   /// operation.
   bool set_problem(ProblemRef problem, Scratch& scratch) const;
   /// At most expr::FewRowsProgram::block of them.
-  void ask_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> serves,
-                 Scratch& scratch) const;
+  void evaluate_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> applicable,
+                      Scratch& scratch) const;
 
   expr::Program program_;
   expr::ProblemRows rows_;
@@ -60,7 +61,7 @@ class ServeRules {
   std::vector<std::uint32_t> by_problem_, by_config_;  ///< rules about the problem alone, and about both
 };
 
-// ---- Which serves rule keeps one config from one problem.
+// ---- Which applicability rule keeps one config from one problem.
 
 /// The first rule that refuses; nothing when all admit. Compiles the rules on each call. Throws
 /// invalid_argument when one does not compile.
@@ -76,7 +77,7 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
 std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
 
-// ---- Formulas over c., d., s. made ready for one request: what enumeration and its explanations evaluate.
+// ---- Formulas over c., d., s. compiled for one request: what enumeration and its explanations evaluate.
 // For the sources of this folder.
 
 /// Candidates with some axes bound.
@@ -136,7 +137,7 @@ inline std::vector<Rule> membership_rules(const FamilyFile& file, const FamilyRe
   const std::vector<std::string>& without = file.rule_set(request.rules).without;
   std::vector<Rule> rules;
   for (const Rule& rule : file.rules) {
-    if (rule.kind != RuleKind::serves && std::ranges::find(without, rule.name) == without.end())
+    if (rule.kind != RuleKind::applicability && std::ranges::find(without, rule.name) == without.end())
       rules.push_back(rule);
   }
   if (!request.filter.empty())

@@ -103,7 +103,7 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
                                                const ConfigTable& configs) {
   std::vector<Rule> rules;
   for (const Rule& rule : file.rules) {
-    if (rule.kind != RuleKind::serves) rules.push_back(rule);
+    if (rule.kind != RuleKind::applicability) rules.push_back(rule);
   }
   std::vector<std::string> refusals(configs.size());
   if (rules.empty()) return refusals;
@@ -146,8 +146,8 @@ WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const Kerne
     if (nearest.outside.size() >= of_member.axes_outside) return out;
     add(outside_sentence(file, *nearest.block, nearest.outside, config));
     out.axes_outside = nearest.outside.size();
-  } else if (out.refusing.empty() && !set.thin.of.empty()) {
-    add(fmt::format("thinning '{}' leaves it out, or that does not have it", set.thin.of));
+  } else if (out.refusing.empty() && !set.sample.of.empty()) {
+    add(fmt::format("the sample of '{}' leaves it out, or that does not have it", set.sample.of));
   } else if (out.refusing.empty() && set.blocks.empty()) {
     add(fmt::format("the list '{}' does not have it", set.from));
   } else if (!set.blocks.empty() && of_member.refusing.empty()) {

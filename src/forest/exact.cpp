@@ -53,8 +53,8 @@ std::vector<double> distinct_sets(const Forest& forest) {
   return first;
 }
 
-constexpr std::uint32_t kMostThresholds = 255;  // of a column: a rank is a byte
-constexpr std::uint32_t kMostNarrow = 255;      // nodes of a narrow tree, and its last column
+constexpr std::uint32_t kMaxThresholds = 255;  // of a column: a rank is a byte
+constexpr std::uint32_t kMaxNarrow = 255;      // nodes of a narrow tree, and its last column
 
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
@@ -94,7 +94,7 @@ std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
       split_of[node] = split_of[before];
       continue;
     }
-    if (!same_feature || categorical || columns_.back().count == kMostThresholds) {
+    if (!same_feature || categorical || columns_.back().count == kMaxThresholds) {
       columns_.push_back({.feature = forest.feature[node], .decision = forest.decision[node]});
       columns_.back().first = static_cast<std::uint32_t>(categorical ? set_bits_.size() : thresholds_.size());
       by_call_ += features[forest.feature[node]].varies < Varies::by_call;
@@ -120,8 +120,8 @@ void ExactForest::add_tree(const Forest& forest, std::size_t tree, std::span<con
   const std::size_t first_node = forest.tree_nodes[tree], first_leaf = forest.tree_leaves[tree];
   const std::uint32_t count = forest.tree_nodes[tree + 1] - forest.tree_nodes[tree];
   const auto own = split_of.subspan(first_node, count);
-  const bool wide = count > kMostNarrow ||
-                    std::ranges::any_of(own, [](const Split& split) { return split.column > kMostNarrow; });
+  const bool wide = count > kMaxNarrow ||
+                    std::ranges::any_of(own, [](const Split& split) { return split.column > kMaxNarrow; });
   trees_.push_back({count, wide});
   struct Visit {
     std::int32_t child;        ///< as Forest::left

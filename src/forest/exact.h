@@ -88,7 +88,7 @@ class ExactForest {
     std::uint32_t nodes;
     bool wide;
   };
-  /// Where a node of the forest asks.
+  /// Where a node of the forest splits.
   struct Split {
     std::uint32_t column = 0;
     std::uint32_t position = 0;

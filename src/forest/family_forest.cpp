@@ -8,7 +8,7 @@ namespace kscout {
 
 namespace {
 
-std::vector<std::uint8_t> features_read(const Forest& forest, const FamilyForest::OfProblem& of_problem,
+std::vector<std::uint8_t> features_read(const Forest& forest, const FamilyForest::ProblemForest& of_problem,
                                         const Schema& schema) {
   if (forest.feature_count != schema.size() ||
       of_problem.forest.feature_count != of_problem.features.size()) {
@@ -33,7 +33,7 @@ std::vector<ExactForest::Feature> feature_sources(const expr::FewRowsProgram& fe
 
 }  // namespace
 
-FamilyForest::FamilyForest(const Forest& forest, const OfProblem& of_problem, const Schema& schema,
+FamilyForest::FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
                            const Device& device, const ConfigTable& configs, std::span<const Traits> traits)
     : size_(configs.size()),
       of_problem_features_(of_problem.features.begin(), of_problem.features.end()),

@@ -28,15 +28,15 @@ namespace kscout {
 class FamilyForest {
  public:
   /// A second forest, of the problem alone: feature i of it is feature features[i] of the schema.
-  struct OfProblem {
+  struct ProblemForest {
     const Forest& forest;
     std::span<const std::uint32_t> features;
   };
 
   /// Throws as Schema::evaluate does, and invalid_argument when the forest does not read the schema's
   /// features. Keeps nothing of the arguments.
-  FamilyForest(const Forest& forest, const OfProblem& of_problem, const Schema& schema, const Device& device,
-               const ConfigTable& configs, std::span<const Traits> traits);
+  FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
+               const Device& device, const ConfigTable& configs, std::span<const Traits> traits);
 
   /// Memory of a call; for one FamilyForest and one thread at a time.
   class Scratch {

@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kMagic{"\x89KSF\r\n\x1a\n", 8};
 constexpr std::size_t kHeaderBytes = 32, kEntryBytes = 24, kAlignment = 16;
 constexpr std::size_t kSizeAt = 16, kChecksumAt = 24;
-constexpr std::uint32_t kMostSections = 4096;
+constexpr std::uint32_t kMaxSections = 4096;
 
 std::size_t aligned(std::size_t offset) { return (offset + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -135,7 +135,7 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
     fail(Errc::corrupt_data, ".ksf: the checksum does not match: the file is damaged");
   }
   if (get<std::uint32_t>(file, 28) != 0) fail(Errc::corrupt_data, ".ksf: reserved header bytes are not 0");
-  if (count > kMostSections || kHeaderBytes + kEntryBytes * std::size_t{count} > file.size()) {
+  if (count > kMaxSections || kHeaderBytes + kEntryBytes * std::size_t{count} > file.size()) {
     fail(Errc::corrupt_data, ".ksf: {} sections do not fit", count);
   }
   std::vector<KsfView> sections;

@@ -73,7 +73,7 @@ T number_of(const Block& block, std::string_view key) {
   return parse_number<T>(key, value.text, value.line);
 }
 
-/// Reads exactly `count` numbers parted by single spaces.
+/// Reads exactly `count` numbers separated by single spaces.
 template <class T>
 std::vector<T> numbers_of(const Block& block, std::string_view key, std::size_t count) {
   const auto& value = block.at(key);

@@ -1,5 +1,5 @@
-// How a shortlist is cut: the same text in the library and in every exported header (C++17, no dependency).
-// Integers throughout, so that every machine cuts alike.
+// How a shortlist is chosen: the same text in the library and in every exported header (C++17, no
+// dependency). Integers throughout, so that every machine cuts alike.
 
 inline constexpr int shortlist_features = 62;
 
@@ -76,9 +76,9 @@ inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, cons
 // Of the configs with allowed[i] != 0 keeps `most`: those of `always` first, then those of the highest
 // totals; among equals the earlier ones. Writes 1 to kept[i] for them and 0 for all others; returns how many.
 // Overwrites totals.
-inline std::size_t cut_shortlist(std::int16_t* totals, const std::uint8_t* allowed,
-                                 const std::uint8_t* always, std::size_t configs, std::size_t most,
-                                 std::uint8_t* kept) {
+inline std::size_t keep_top_totals(std::int16_t* totals, const std::uint8_t* allowed,
+                                   const std::uint8_t* always, std::size_t configs, std::size_t most,
+                                   std::uint8_t* kept) {
   // shortlist_layer() leaves the ends of the range free for these.
   constexpr int never = -32768, surely = 32767;
   for (std::size_t i = 0; i < configs; ++i) {

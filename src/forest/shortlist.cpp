@@ -31,11 +31,11 @@ std::int64_t shortlist_cores(double cores) noexcept {
 }
 
 void check(const Shortlist& shortlist) {
-  constexpr std::int32_t kMostBias = 1 << 30;
+  constexpr std::int32_t kMaxBias = 1 << 30;
   std::size_t inputs = kShortlistFeatures;
   for (std::size_t i = 0; i < shortlist.layers.size(); ++i) {
     const Shortlist::Layer& layer = shortlist.layers[i];
-    if (layer.inputs != inputs || layer.inputs > Shortlist::most_inputs ||
+    if (layer.inputs != inputs || layer.inputs > Shortlist::max_inputs ||
         layer.weights.size() != std::size_t{layer.inputs} * layer.outputs ||
         layer.bias.size() != layer.outputs || layer.factor.size() != layer.outputs) {
       fail(Errc::invalid_argument,
@@ -43,7 +43,7 @@ void check(const Shortlist& shortlist) {
            layer.outputs, layer.weights.size(), inputs);
     }
     for (std::size_t o = 0; o < layer.outputs; ++o) {
-      if (layer.bias[o] > kMostBias || layer.bias[o] < -kMostBias || layer.factor[o] < 0) {
+      if (layer.bias[o] > kMaxBias || layer.bias[o] < -kMaxBias || layer.factor[o] < 0) {
         fail(Errc::invalid_argument, "layer {} of a shortlist: bias {} and factor {} of output {}", i,
              layer.bias[o], layer.factor[o], o);
       }
@@ -84,8 +84,8 @@ Shortlist parse_shortlist(std::string_view bytes) {
   };
   std::array<std::uint32_t, 4> sizes;
   take(sizes.data(), sizes.size());
-  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::most_inputs ||
-      sizes[2] > Shortlist::most_inputs || sizes[3] > given) {
+  if (sizes[0] != kShortlistFeatures || sizes[1] > Shortlist::max_inputs ||
+      sizes[2] > Shortlist::max_inputs || sizes[3] > given) {
     fail(Errc::corrupt_data, ".ksf: a shortlist of {} features and layers of {}, {} and {}", sizes[0],
          sizes[1], sizes[2], sizes[3]);
   }
@@ -138,7 +138,7 @@ std::int16_t output_of(const Shortlist::Layer& layer, std::uint32_t output, cons
 
 std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& outputs, ProblemRef problem,
                              double cores, ShortlistScratch& scratch) {
-  constexpr int kLeast = -32766;
+  constexpr int kMin = -32766;
   const auto& [first, second, last] = shortlist.layers;
   const ShortlistFeatures features = shortlist_features_of(problem, cores);
   scratch.totals.resize(outputs.of.size());
@@ -150,18 +150,17 @@ std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& ou
     scratch.inputs[o] = output_of(second, o, scratch.hidden.data(), 0);
   for (std::size_t i = 0; i < outputs.of.size(); ++i) {
     const std::uint32_t output = outputs.of[i];
-    scratch.totals[i] = output == FamilyOutputs::none
-                            ? static_cast<std::int16_t>(kLeast - 1)
-                            : output_of(last, output, scratch.inputs.data(), kLeast);
+    scratch.totals[i] = output == FamilyOutputs::none ? static_cast<std::int16_t>(kMin - 1)
+                                                      : output_of(last, output, scratch.inputs.data(), kMin);
   }
   return scratch.totals;
 }
 
-std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
-                std::span<const std::uint8_t> always, std::size_t most,
-                std::span<std::uint8_t> kept) noexcept {
-  return shortlist_text::cut_shortlist(ratings.data(), allowed.data(), always.data(), kept.size(), most,
-                                       kept.data());
+std::size_t keep_top(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                     std::span<const std::uint8_t> always, std::size_t most,
+                     std::span<std::uint8_t> kept) noexcept {
+  return shortlist_text::keep_top_totals(ratings.data(), allowed.data(), always.data(), kept.size(), most,
+                                         kept.data());
 }
 
 void put_behind(std::span<double> scores, std::span<const std::uint8_t> allowed,

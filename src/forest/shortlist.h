@@ -5,7 +5,7 @@
 ///     const FamilyOutputs outputs = outputs_of(shortlist, family.configs);  // once per family
 ///     ShortlistScratch scratch;                                             // one per thread
 ///     const auto ratings = rate(shortlist, outputs, problem, cores, scratch);
-///     const std::size_t found = cut(ratings, allowed, always, kShortlisted, kept);   // kept[i] = 1 for found configs
+///     const std::size_t found = keep_top(ratings, allowed, always, kShortlisted, kept);   // kept[i] = 1 for found configs
 ///
 /// A perceptron with two hidden layers gives every config a number. Weights have 8 bits, values 16, sums 32;
 /// features and their logarithms are integers, too: the list is the same on every machine. Text shared with
@@ -26,7 +26,7 @@ namespace kscout {
 /// Configs that get exact scores.
 inline constexpr std::size_t kShortlisted = 32;
 /// Families of so many configs have no shortlist: every config gets an exact score.
-inline constexpr std::size_t kUnlistedFamily = 64;
+inline constexpr std::size_t kNoShortlistFamily = 64;
 
 /// Features of a problem: describe_product() of forest/shortlist-inl.h.
 inline constexpr std::size_t kShortlistFeatures = 62;
@@ -36,7 +36,7 @@ ShortlistFeatures shortlist_features_of(ProblemRef problem, double cores) noexce
 std::int64_t shortlist_cores(double cores) noexcept;
 
 struct Shortlist {
-  static constexpr std::size_t most_inputs = 128;  ///< of a layer: so that sums fit in 32 bits
+  static constexpr std::size_t max_inputs = 128;  ///< of a layer: so that sums fit in 32 bits
 
   struct Layer {
     std::uint32_t inputs = 0, outputs = 0;
@@ -68,7 +68,7 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 /// Grows on first use, then is reused for any shortlist.
 struct ShortlistScratch {
-  std::array<std::int16_t, Shortlist::most_inputs> inputs, hidden;
+  std::array<std::int16_t, Shortlist::max_inputs> inputs, hidden;
   std::vector<std::int16_t> totals;
 };
 
@@ -79,11 +79,11 @@ std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& ou
 
 /// Marks in `kept` at most `most` of the configs with allowed[i] != 0, and returns how many: configs of
 /// `always` first, then those of the highest ratings; among equals the earlier ones. All spans have one
-/// length. The ratings may then be cut again by fewer allowed configs or a smaller `most`, and serve nothing
-/// else.
-std::size_t cut(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
-                std::span<const std::uint8_t> always, std::size_t most,
-                std::span<std::uint8_t> kept) noexcept;
+/// length. The ratings may then be passed again with fewer allowed configs or a smaller `most`, and serve
+/// nothing else.
+std::size_t keep_top(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
+                     std::span<const std::uint8_t> always, std::size_t most,
+                     std::span<std::uint8_t> kept) noexcept;
 
 /// Lowers the scores of all allowed configs that are not kept by one amount, so that they stand behind the
 /// kept ones: a ranking begins with the shortlist in its exact order.

@@ -87,7 +87,7 @@ if(NOT DISPATCHER_RULE_SET STREQUAL KSCOUT_GENERATED_RULES)
   if(NOT KSCOUT_PROGRAM)
     message(FATAL_ERROR "generated for rule set ${{KSCOUT_GENERATED_RULES}}; give KSCOUT_PROGRAM for ${{DISPATCHER_RULE_SET}}")
   endif()
-  execute_process(COMMAND ${{KSCOUT_PROGRAM}} generate --again ${{CMAKE_CURRENT_SOURCE_DIR}} --rules ${{DISPATCHER_RULE_SET}}
+  execute_process(COMMAND ${{KSCOUT_PROGRAM}} generate --regenerate ${{CMAKE_CURRENT_SOURCE_DIR}} --rules ${{DISPATCHER_RULE_SET}}
                   COMMAND_ERROR_IS_FATAL ANY)
   include(${{CMAKE_CURRENT_SOURCE_DIR}}/kernels.cmake)
 endif()
@@ -204,7 +204,7 @@ struct Group {
 void write_group(const std::string& group, const Group& kernels, const Emitter& emitter, Sources& sources,
                  std::map<std::string, std::string>& file_of_kernel) {
   const std::size_t count = kernels.names.size();
-  const std::size_t units = (count + emitter.most_in_unit - 1) / emitter.most_in_unit;
+  const std::size_t units = (count + emitter.max_in_unit - 1) / emitter.max_in_unit;
   for (std::size_t unit = 0; unit < units; ++unit) {
     const std::size_t first = unit * count / units, last = (unit + 1) * count / units;
     const std::string number = units == 1 ? "" : fmt::format("_{}", unit + 1);
@@ -317,9 +317,9 @@ Project read_project(const fs::path& folder) {
 namespace {
 
 /// The family's rules about problems, so that who has the index alone can tell what a kernel takes.
-void add_serves(Json& to, const std::string& provider_name) {
+void add_applicability(Json& to, const std::string& provider_name) {
   for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
-    if (rule.kind == RuleKind::serves)
+    if (rule.kind == RuleKind::applicability)
       to.push_back({{"name", rule.name}, {"admits", rule.admits}, {"because", rule.because}});
   }
 }
@@ -340,7 +340,7 @@ fs::path write_library_index(const fs::path& folder, const fs::path& library,
   json["backend"] = emitter.backend;
   json["device"] = project.device;
   json["serves"] = Json::array();
-  if (emitter.states_serves) add_serves(json["serves"], project.provider);
+  if (emitter.states_applicability) add_applicability(json["serves"], project.provider);
   json["kernels"] = Json::array();
   for (const GeneratedKernel& kernel : kernels) {
     Json& one = json["kernels"].emplace_back();

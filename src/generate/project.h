@@ -39,9 +39,9 @@ struct Emitter {
   std::string_view compiler;  ///< unless another one is named
   /// Files that every project has besides the ABI: where they stand in it, and whence they come.
   std::span<const std::pair<std::string_view, std::string_view>> shared;
-  std::size_t most_in_unit;  ///< kernels that share a source, at most, by their group
+  std::size_t max_in_unit;  ///< kernels that share a source, at most, by their group
   /// The rules about problems go into the library's index.
-  bool states_serves;
+  bool states_applicability;
 
   /// What a kernel is called in its library; configs that differ in launch axes may share one.
   std::string (*kernel_name)(const NamedConfig& kernel);

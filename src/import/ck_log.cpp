@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 /// Problem lines in our one-line form, each followed by `Perf: <ms> ms, ... , <kernel>`.
-void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   std::optional<Problem> problem = request.problem;
   each_line(file, [&](std::string_view line, std::size_t number) {
     const std::string_view text = trimmed(line);
@@ -60,7 +60,7 @@ void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& re
 }
 
 /// `results` of the benchmark's JSON, one kernel after another; nothing of a kernel is kept.
-void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-Json holds GEMMs: give --op gemm");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) fail(Errc::not_found, "{}: no such file", file.string());
@@ -304,7 +304,9 @@ std::optional<Layout> layout_of(const ShapeBlock& block) {
 
 class LogReader {
  public:
-  LogReader(const ImportRequest& request, Gatherer& to) : request_(request), to_(to) { header_ = nameless(); }
+  LogReader(const ImportRequest& request, ImportTable& to) : request_(request), to_(to) {
+    header_ = nameless();
+  }
 
   void line(std::string_view text, std::size_t number) {
     const std::size_t first = text.find_first_not_of(" \t");
@@ -365,48 +367,48 @@ class LogReader {
   }
 
   void block() {
-    ShapeBlock told;
-    ShapeBlockHandler handler(told);
+    ShapeBlock members;
+    ShapeBlockHandler handler(members);
     rapidjson::InsituStringStream stream(block_.data());
     constexpr unsigned kFlags = rapidjson::kParseInsituFlag | rapidjson::kParseIterativeFlag |
                                 rapidjson::kParseFullPrecisionFlag | rapidjson::kParseValidateEncodingFlag;
     if (json_.Parse<kFlags>(stream, handler).IsError()) return to_.skip(begins_, "a block that is no JSON");
-    if (!told.wrong_type.empty()) {
-      return to_.skip(begins_, fmt::format("'{}' is of another type than in a log", told.wrong_type));
+    if (!members.wrong_type.empty()) {
+      return to_.skip(begins_, fmt::format("'{}' is of another type than in a log", members.wrong_type));
     }
-    if (!told.name || !told.measured) return to_.skip(begins_, "a block without name and perf_result");
-    const double ms = told.ms.value_or(0);
+    if (!members.name || !members.measured) return to_.skip(begins_, "a block without name and perf_result");
+    const double ms = members.ms.value_or(0);
     try {
-      to_.add({.problem = problem_of(told),
-               .kernel = *told.name,
+      to_.add({.problem = problem_of(members),
+               .kernel = *members.name,
                .time_us = 1000 * ms,
-               .valid = ms > 0 && told.tflops.value_or(0) > 0,
+               .valid = ms > 0 && members.tflops.value_or(0) > 0,
                .line = begins_});
     } catch (const Error& error) {
       to_.skip(begins_, error.what());
     }
   }
 
-  /// No shape told: a block must give all sizes, since none is below 0.
+  /// No shape given: a block must give all sizes, since none is below 0.
   GemmProblem nameless() const {
     return make_gemm(-1, -1, -1, request_.dtype, request_.layout.value_or(Layout::rcr));
   }
 
   /// The shape's problem with what the block says otherwise.
-  GemmProblem problem_of(const ShapeBlock& told) const {
+  GemmProblem problem_of(const ShapeBlock& members) const {
     GemmProblem problem = header_;
-    if (told.dtype)
-      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*told.dtype), problem.layout);
-    problem.m = told.m.value_or(problem.m);
-    problem.n = told.n.value_or(problem.n);
-    problem.k = told.k.value_or(problem.k);
-    if (told.split_k.value_or(1) > 1) problem.split_k = *told.split_k;
-    problem.layout = layout_of(told).value_or(problem.layout);
+    if (members.dtype)
+      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*members.dtype), problem.layout);
+    problem.m = members.m.value_or(problem.m);
+    problem.n = members.n.value_or(problem.n);
+    problem.k = members.k.value_or(problem.k);
+    if (members.split_k.value_or(1) > 1) problem.split_k = *members.split_k;
+    problem.layout = layout_of(members).value_or(problem.layout);
     return problem;
   }
 
   const ImportRequest& request_;
-  Gatherer& to_;
+  ImportTable& to_;
   GemmProblem header_;
   std::string block_;
   rapidjson::Reader json_;
@@ -416,7 +418,7 @@ class LogReader {
 
 }  // namespace
 
-void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-log holds GEMMs: give --op gemm");
   LogReader reader(request, to);
   each_line(file, [&](std::string_view line, std::size_t number) { reader.line(line, number); });

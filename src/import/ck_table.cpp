@@ -142,7 +142,7 @@ bool read_number(std::string_view text, std::int64_t& value) {
 /// Puts rows of cells together.
 class TableReader {
  public:
-  TableReader(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to)
+  TableReader(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to)
       : file_(file), request_(request), to_(to) {}
 
   /// The names of the columns; throws corrupt_data when what is needed is missing.
@@ -295,7 +295,7 @@ class TableReader {
 
   const std::filesystem::path& file_;
   const ImportRequest& request_;
-  Gatherer& to_;
+  ImportTable& to_;
   std::vector<Column> columns_;
   std::vector<bool> needed_;
   bool named_ = false;
@@ -313,7 +313,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 
 }  // namespace
 
-void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (!is_conv(request.op))
     fail(Errc::invalid_argument,
          "ck-csv holds convolutions: give --op conv_fwd, conv_bwd_data or conv_bwd_weight");
@@ -326,7 +326,7 @@ void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request
   });
 }
 
-void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to) {
+void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   TableReader reader(file, request, to);
   std::size_t row = 0;
   read_parquet_as_text(

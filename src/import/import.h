@@ -51,8 +51,8 @@ struct Imported {
   MeasurementTable table;
   std::size_t repeated = 0;  ///< rows of a (problem, kernel) measured again: the fastest stays
   std::size_t skipped_count = 0;
-  std::vector<Skipped> skipped;  ///< the first kMostSkipped of them
-  static constexpr std::size_t kMostSkipped = 1000;
+  std::vector<Skipped> skipped;  ///< the first kMaxSkipped of them
+  static constexpr std::size_t kMaxSkipped = 1000;
 };
 
 /// Throws not_found, corrupt_data (a header that lacks what is needed, nothing that could be read),
@@ -76,9 +76,9 @@ struct ForeignRow {
 };
 
 /// Puts rows into a table; each kernel's name is read once.
-class Gatherer {
+class ImportTable {
  public:
-  explicit Gatherer(const ImportRequest& request);
+  explicit ImportTable(const ImportRequest& request);
 
   void add(const ForeignRow& row);
   void skip(std::size_t line, std::string reason);
@@ -107,10 +107,10 @@ class Gatherer {
   const Kernel* last_kernel_ = nullptr;
 };
 
-void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
-void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, Gatherer& to);
+void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_log(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_parquet(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
+void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to);
 
 }  // namespace kscout

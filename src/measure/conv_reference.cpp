@@ -12,7 +12,7 @@ namespace kscout {
 namespace {
 
 constexpr double kDrawnProducts = 1 << 20;  // of the elements that are compared one by one, all together
-constexpr double kLeastDrawn = 8, kMostDrawn = 4096;
+constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {
   ConvProducts products;
@@ -60,7 +60,7 @@ ConvProducts of_filter(const ConvGeometry& g, std::int64_t element) {
 double products_of(const ConvProblem& problem) { return flop_count(problem) / 2; }
 
 bool is_small(const ConvProblem& problem, const ConvRows& rows) {
-  return products_of(problem) + static_cast<double>(rows.count() * rows.view.columns) <= kMostProducts;
+  return products_of(problem) + static_cast<double>(rows.count() * rows.view.columns) <= kMaxProducts;
 }
 
 /// All, or those at corners, at the edges of tiles of 8 to 256, and others at random.
@@ -73,7 +73,7 @@ std::vector<std::int64_t> places_to_compare(const ConvProblem& problem, const Co
   }
   const double of_each = std::max(1.0, products_of(problem) / static_cast<double>(elements));
   const auto wanted = static_cast<std::size_t>(
-      std::min(std::clamp(kDrawnProducts / of_each, kLeastDrawn, kMostDrawn), static_cast<double>(elements)));
+      std::min(std::clamp(kDrawnProducts / of_each, kMinDrawn, kMaxDrawn), static_cast<double>(elements)));
   std::set<std::int64_t> drawn;
   const auto add = [&](std::int64_t row, std::int64_t column) {
     if (drawn.size() < wanted) drawn.insert(rows.element(row, column));

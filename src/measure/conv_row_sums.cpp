@@ -58,14 +58,14 @@ std::vector<double> read_image(Instruments& device, DType dtype, const void* dat
 
 class Sums {
  public:
-  Sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows, double most_products)
+  Sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows, double max_products)
       : problem_(problem),
         g_(problem),
         signature_(signature_of(problem)),
         operands_(operands),
         device_(operands.device()),
         rows_(rows),
-        most_products_(most_products),
+        max_products_(max_products),
         weights_norm_(std::sqrt(dot(rows.weights.data(), rows.weights.data(), rows.view.columns))) {}
 
   std::vector<RowSum> run() {
@@ -84,7 +84,7 @@ class Sums {
 
   /// Of so many, those that the budget pays; at least one.
   std::vector<std::int64_t> drawn(std::int64_t count, double products_of_each) const {
-    const double share = most_products_ / (products_of_each * static_cast<double>(count));
+    const double share = max_products_ / (products_of_each * static_cast<double>(count));
     std::vector<std::int64_t> chosen;
     std::uint64_t random = fields_hash(problem_);
     for (std::int64_t i = 0; i < count; ++i) {
@@ -292,7 +292,7 @@ class Sums {
   const GemmOperands& operands_;
   Instruments& device_;
   const ConvRows& rows_;
-  double most_products_, weights_norm_;
+  double max_products_, weights_norm_;
   std::vector<double> filter_, filter_squares_;
   std::vector<RowSum> sums_;
 };
@@ -303,8 +303,8 @@ ConvRows::ConvRows(const ConvProblem& problem)
     : view(matrix_of(problem)), items(view.row_major ? 1 : problem.n), weights(row_weights(view.columns)) {}
 
 std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
-                             double most_products) {
-  return Sums(problem, operands, rows, most_products).run();
+                             double max_products) {
+  return Sums(problem, operands, rows, max_products).run();
 }
 
 }  // namespace kscout

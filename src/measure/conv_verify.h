@@ -128,12 +128,12 @@ struct RowSum {
 };
 
 /// Products that the sums of one problem may take.
-inline constexpr double kMostRowProducts = 1 << 28;
+inline constexpr double kMaxRowProducts = 1 << 28;
 
 /// Those of every row, or of as many as so many products pay, drawn at random: at least one row or, of a
 /// filter, one output channel. Cost: a pass over A and B, and those products.
 std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
-                             double most_products = kMostRowProducts);
+                             double max_products = kMaxRowProducts);
 
 // ---- Is a convolution's result right? Compares it with float64 sums over the products of its definition.
 //

@@ -18,7 +18,7 @@
 
 namespace kscout {
 
-constexpr double kMostProducts = 1 << 19;  ///< up to here every element is compared
+constexpr double kMaxProducts = 1 << 19;  ///< up to here every element is compared
 
 /// sum term(i), i below count, in eight lanes: a fixed order, and the compiler may use vectors for it.
 template <class F>

@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kLongUs = 500;  // calls this long need no warm-up call: they warm the caches themselves
 
-/// Before the rounds: everybody whose fastest sample is within so many times the best has another look. The
-/// first look is for all: a thread that lost its time slice in pass 1 spoilt that one.
-constexpr double kLooks[] = {std::numeric_limits<double>::infinity(), 6, 4};
-constexpr double kLastLook = 2.5;             // who is then within this may contend
-constexpr std::size_t kLeastContenders = 12;  // who contend, whatever it takes
-constexpr std::int32_t kLeastRounds = 8;      // fewer say nothing on a machine with neighbours
-constexpr double kPatience = 2;               // rounds end when they take this times their budget
+/// Before the rounds: everybody whose fastest sample is within so many times the best gets another screening
+/// sample. The first one is for all: a thread that lost its time slice in pass 1 spoilt that one.
+constexpr double kScreeningFactors[] = {std::numeric_limits<double>::infinity(), 6, 4};
+constexpr double kContenderFactor = 2.5;    // who is then within this may contend
+constexpr std::size_t kMinContenders = 12;  // who contend, whatever it takes
+constexpr std::int32_t kMinRounds = 8;      // fewer say nothing on a machine with neighbours
+constexpr double kPatience = 2;             // rounds end when they take this times their budget
 
 /// An exception of a backend becomes an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {
@@ -70,7 +70,7 @@ void ProblemBench::record(const SampleSummary& summary, Measurement& m) const {
   m.time_us = summary.median;
   m.spread = summary.spread;
   m.repeats = static_cast<std::int32_t>(summary.count);
-  m.noisy = slowed_ || !(summary.relative_half_width() <= protocol_.known_to);
+  m.noisy = slowed_ || !(summary.relative_half_width() <= protocol_.noisy_above);
 }
 
 std::string ProblemBench::damage() const {
@@ -124,8 +124,8 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
       samples.push_back(expected_us = sample_us(launch, expected_us));
   }
   record(summarise(samples), outcome.measured);
-  if (!fixed && outcome.measured.time_us > hopeless_us(protocol_, best_us))
-    outcome.measured.status = Status::raced;
+  if (!fixed && outcome.measured.time_us > prune_limit_us(protocol_, best_us))
+    outcome.measured.status = Status::pruned_early;
   if (std::string text = damage(); !text.empty()) {
     // Right once, and then out of bounds: no time of it counts.
     repair();
@@ -152,13 +152,13 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
 struct ProblemBench::Contender {
   std::unique_ptr<Launch> launch;
   double fastest_us = std::numeric_limits<double>::infinity();
-  std::vector<double> looks_us;  ///< samples before the rounds
+  std::vector<double> screening_us;  ///< samples before the rounds
   SampleSummary in_rounds;
   Outcome outcome;
   bool active = false;
 
   /// What a turn takes: a batch, and before it the call that warms the caches.
-  double turn_us(double batch_us) const {
+  double sample_cost_us(double batch_us) const {
     if (fastest_us >= kLongUs) return fastest_us;
     return fastest_us + std::max(fastest_us, batch_us);
   }
@@ -181,7 +181,7 @@ std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<
   return all;
 }
 
-std::optional<double> ProblemBench::take_turn(Contender& one) {
+std::optional<double> ProblemBench::take_sample(Contender& one) {
   try {
     // The config before this one left its own traces in the caches: one call makes them ours.
     const bool known_long = std::isfinite(one.fastest_us) && one.fastest_us >= kLongUs;
@@ -197,7 +197,7 @@ std::optional<double> ProblemBench::take_turn(Contender& one) {
   return std::nullopt;
 }
 
-bool ProblemBench::left_guards_whole(Contender& one) {
+bool ProblemBench::guards_intact(Contender& one) {
   std::string text = damage();
   if (text.empty()) return true;
   repair();
@@ -206,7 +206,7 @@ bool ProblemBench::left_guards_whole(Contender& one) {
   return false;
 }
 
-std::vector<std::size_t> ProblemBench::look_at(std::span<Contender> all) {
+std::vector<std::size_t> ProblemBench::screen(std::span<Contender> all) {
   std::vector<std::size_t> left;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].active) left.push_back(i);
@@ -215,34 +215,34 @@ std::vector<std::size_t> ProblemBench::look_at(std::span<Contender> all) {
     std::erase_if(left, [&](std::size_t i) { return !all[i].active; });
     double best_us = std::numeric_limits<double>::infinity();
     for (const std::size_t i : left) best_us = std::min(best_us, all[i].fastest_us);
-    if (std::isinf(best_us)) return;  // nobody was looked at yet
+    if (std::isinf(best_us)) return;  // no sample was taken yet
     std::erase_if(left, [&](std::size_t i) { return all[i].fastest_us > factor * best_us; });
   };
   std::mt19937 random(seed_of_orders_);
-  for (const double factor : kLooks) {
+  for (const double factor : kScreeningFactors) {
     keep_within(factor);
     std::ranges::shuffle(left, random);
     for (const std::size_t i : left) {
-      const auto us = take_turn(all[i]);
-      if (us && left_guards_whole(all[i])) all[i].looks_us.push_back(*us);
+      const auto us = take_sample(all[i]);
+      if (us && guards_intact(all[i])) all[i].screening_us.push_back(*us);
     }
   }
-  keep_within(kLastLook);
+  keep_within(kContenderFactor);
   std::ranges::sort(left, {}, [&](std::size_t i) { return all[i].fastest_us; });
   return left;
 }
 
-RoundsRule ProblemBench::afford(std::span<const Contender> all, std::vector<std::size_t>& left) const {
+RoundsRule ProblemBench::fit_to_budget(std::span<const Contender> all, std::vector<std::size_t>& left) const {
   double round_us = 0;
   std::size_t kept = 0;
   for (; kept < left.size() && kept < static_cast<std::size_t>(protocol_.contenders); ++kept) {
-    const double more_us = round_us + all[left[kept]].turn_us(device_.batch_us());
-    if (kept >= kLeastContenders && more_us * protocol_.rounds > protocol_.rounds_budget_us) break;
+    const double more_us = round_us + all[left[kept]].sample_cost_us(device_.batch_us());
+    if (kept >= kMinContenders && more_us * protocol_.rounds > protocol_.rounds_budget_us) break;
     round_us = more_us;
   }
   left.resize(kept);
   const double rounds = protocol_.rounds_budget_us / std::max(round_us, 1e-3);
-  const std::int32_t least = std::min(kLeastRounds, protocol_.rounds);
+  const std::int32_t least = std::min(kMinRounds, protocol_.rounds);
   return {.rounds = static_cast<std::size_t>(std::clamp<double>(rounds, least, protocol_.rounds)),
           .least = static_cast<std::size_t>(least),
           .budget_us = kPatience * protocol_.rounds_budget_us,
@@ -253,10 +253,10 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
                               const std::function<void(std::size_t, const Outcome&)>& answer) {
   slowed_ = false;
   std::vector<Contender> all = prepare_contenders(candidates);
-  std::vector<std::size_t> left = look_at(all);
-  const RoundsRule rule = afford(all, left);
+  std::vector<std::size_t> left = screen(all);
+  const RoundsRule rule = fit_to_budget(all, left);
   const auto timed =
-      time_in_rounds(left.size(), rule, [&](std::size_t i) { return take_turn(all[left[i]]); });
+      time_in_rounds(left.size(), rule, [&](std::size_t i) { return take_sample(all[left[i]]); });
   for (std::size_t i = 0; i < left.size(); ++i) all[left[i]].in_rounds = timed[i];
   // Guards are read once behind the rounds: on a GPU that takes longer than a short kernel. Who spoilt them
   // is found by one more call each.
@@ -264,7 +264,7 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
     repair();
     bool found = false;
     for (const std::size_t i : left) {
-      if (all[i].active && take_turn(all[i])) found |= !left_guards_whole(all[i]);
+      if (all[i].active && take_sample(all[i])) found |= !guards_intact(all[i]);
     }
     for (const std::size_t i : left) {
       if (found || !all[i].active) continue;
@@ -278,8 +278,8 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
     outcome.measured.cache = protocol_.cache;
     if (all[i].active) {
       const bool contended = all[i].in_rounds.count > 0;
-      record(contended ? all[i].in_rounds : summarise(all[i].looks_us), outcome.measured);
-      if (!contended) outcome.measured.status = Status::raced;
+      record(contended ? all[i].in_rounds : summarise(all[i].screening_us), outcome.measured);
+      if (!contended) outcome.measured.status = Status::pruned_early;
     }
     answer(i, outcome);
   }

@@ -50,12 +50,12 @@ class ProblemBench {
 
   /// Throws as GemmOperands::make.
   void open(const Problem& problem);
-  /// Pass 1: one verified call and one sample; `raced` when that is hopeless beside `best_us`. With
+  /// Pass 1: one verified call and one sample; `pruned_early` when that is hopeless beside `best_us`. With
   /// Protocol::repeat, so many samples. Never throws for what the candidate does: the outcome says it.
   Outcome coarse(const Candidate& candidate, double best_us);
-  /// Pass 2: a few looks at everybody, apart in time; then rounds over as many of the fastest as the budget
-  /// pays (measure/samples.h). Who is not in the rounds is `raced`, with the median of the looks.
-  /// Calls `answer` once per candidate, in order.
+  /// Pass 2: a few screening samples of everybody, apart in time; then rounds over as many of the fastest as
+  /// the budget pays (measure/samples.h). Who is not in the rounds is `pruned_early`, with the median of the
+  /// screening samples. Calls `answer` once per candidate, in order.
   void contenders(std::span<const Candidate> candidates,
                   const std::function<void(std::size_t, const Outcome&)>& answer);
 
@@ -76,14 +76,15 @@ class ProblemBench {
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
   std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
   /// One more sample, in microseconds. What goes wrong becomes the contender's outcome.
-  std::optional<double> take_turn(Contender& one);
+  std::optional<double> take_sample(Contender& one);
   /// Whether its last call left the guards alone; if not, that becomes its outcome.
-  bool left_guards_whole(Contender& one);
-  /// Looks apart in time at all; who may still be the fastest, by their fastest sample.
-  std::vector<std::size_t> look_at(std::span<Contender> all);
+  bool guards_intact(Contender& one);
+  /// Takes screening samples of all, apart in time; returns who may still be the fastest, by their fastest
+  /// sample.
+  std::vector<std::size_t> screen(std::span<Contender> all);
   /// Cuts `left` to those whom the budget pays all rounds; fewer rounds where even the least of them cost
   /// more.
-  RoundsRule afford(std::span<const Contender> all, std::vector<std::size_t>& left) const;
+  RoundsRule fit_to_budget(std::span<const Contender> all, std::vector<std::size_t>& left) const;
 
   Instruments& device_;
   Protocol protocol_;

@@ -12,13 +12,13 @@ namespace kscout {
 struct Protocol {
   CacheState cache = CacheState::warm;
   std::int32_t warmup = 1;  ///< calls before the first timed one, besides the verified call
-  std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no races, no contenders
-  double hopeless = 6;      ///< slower than this times the best of pass 1 and slack_us: not looked at again
+  std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no early pruning, no contenders
+  double prune_factor = 6;  ///< slower than this times the best of pass 1 and slack_us: not looked at again
   double slack_us = 5000;   ///< what a lost time slice may cost; 0 on a GPU's clock
   std::int32_t contenders = 100;  ///< pass 2: most configs in its rounds; 0 = no pass 2
   std::int32_t rounds = 24;       ///< pass 2: samples of each contender
   double rounds_budget_us = 3e5;  ///< pass 2: time for the rounds of one problem; decides how many contend
-  double known_to = 0.05;         ///< a median whose interval is wider (half width over median) is noisy
+  double noisy_above = 0.05;      ///< a median whose interval is wider (half width over median) is noisy
   bool operator==(const Protocol&) const = default;
 };
 
@@ -29,18 +29,19 @@ struct Fields<Protocol> {
       Field{"cache", &T::cache, "1", "cache state before each run"},
       Field{"warmup", &T::warmup, "calls", "untimed calls before the samples"},
       Field{"repeat", &T::repeat, "samples", "fixed number of samples; 0 = adaptive"},
-      Field{"hopeless", &T::hopeless, "1", "pass 1: slower than this times the best is not looked at again"},
+      Field{"hopeless", &T::prune_factor, "1",
+            "pass 1: slower than this times the best is not looked at again"},
       Field{"slack_us", &T::slack_us, "us", "pass 1: and by this, which a lost time slice may cost"},
       Field{"contenders", &T::contenders, "configs", "pass 2: most configs in its rounds"},
       Field{"rounds", &T::rounds, "samples", "pass 2: samples of each contender"},
       Field{"rounds_budget_us", &T::rounds_budget_us, "us", "pass 2: time for the rounds of one problem"},
-      Field{"known_to", &T::known_to, "1", "a wider half width of the median's interval is noisy"},
+      Field{"known_to", &T::noisy_above, "1", "a wider half width of the median's interval is noisy"},
   };
 };
 
 /// What a pass 1 sample must not exceed for its config to be looked at again.
-inline double hopeless_us(const Protocol& protocol, double best_us) noexcept {
-  return protocol.hopeless * best_us + protocol.slack_us;
+inline double prune_limit_us(const Protocol& protocol, double best_us) noexcept {
+  return protocol.prune_factor * best_us + protocol.slack_us;
 }
 
 }  // namespace kscout

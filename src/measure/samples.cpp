@@ -66,16 +66,16 @@ double median_of(std::span<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// log time = rival + moment + rest.
+/// log time = contender + moment + rest.
 class Polish {
  public:
-  Polish(std::span<const TurnSample> samples, std::size_t rivals)
-      : samples_(samples), moment_(samples.size()), level_(rivals), own_(rivals) {
-    for (const TurnSample& sample : samples) logs_.push_back(std::log(sample.time));
-    fit_rivals();
+  Polish(std::span<const ContenderSample> samples, std::size_t contenders)
+      : samples_(samples), moment_(samples.size()), level_(contenders), own_(contenders) {
+    for (const ContenderSample& sample : samples) logs_.push_back(std::log(sample.time));
+    fit_contenders();
     for (int sweep = 0; sweep < kSweeps; ++sweep) {
       fit_moments();
-      fit_rivals();
+      fit_contenders();
     }
     if (samples.empty()) return;
     std::vector<double> moments = moment_;
@@ -85,11 +85,12 @@ class Polish {
   double corrected(std::size_t sample) const { return std::exp(logs_[sample] - moment_[sample] + usual_); }
 
  private:
-  void fit_rivals() {
+  void fit_contenders() {
     for (auto& values : own_) values.clear();
-    for (std::size_t i = 0; i < logs_.size(); ++i) own_[samples_[i].rival].push_back(logs_[i] - moment_[i]);
-    for (std::size_t rival = 0; rival < own_.size(); ++rival) {
-      if (!own_[rival].empty()) level_[rival] = median_of(own_[rival]);
+    for (std::size_t i = 0; i < logs_.size(); ++i)
+      own_[samples_[i].contender].push_back(logs_[i] - moment_[i]);
+    for (std::size_t contender = 0; contender < own_.size(); ++contender) {
+      if (!own_[contender].empty()) level_[contender] = median_of(own_[contender]);
     }
   }
 
@@ -98,14 +99,14 @@ class Polish {
       const std::size_t begin = i - std::min(i, kDriftReach),
                         end = std::min(logs_.size(), i + kDriftReach + 1);
       near_.clear();
-      for (std::size_t j = begin; j < end; ++j) near_.push_back(logs_[j] - level_[samples_[j].rival]);
+      for (std::size_t j = begin; j < end; ++j) near_.push_back(logs_[j] - level_[samples_[j].contender]);
       moment_[i] = median_of(near_);
     }
   }
 
-  std::span<const TurnSample> samples_;
+  std::span<const ContenderSample> samples_;
   std::vector<double> logs_, moment_;  ///< per sample
-  std::vector<double> level_;          ///< per rival
+  std::vector<double> level_;          ///< per contender
   std::vector<std::vector<double>> own_;
   std::vector<double> near_;
   double usual_ = 0;
@@ -113,10 +114,11 @@ class Polish {
 
 }  // namespace
 
-std::vector<SampleSummary> without_drift(std::span<const TurnSample> samples, std::size_t rivals) {
-  const Polish polish(samples, rivals);
-  std::vector<std::vector<double>> corrected(rivals);
-  for (std::size_t i = 0; i < samples.size(); ++i) corrected[samples[i].rival].push_back(polish.corrected(i));
+std::vector<SampleSummary> without_drift(std::span<const ContenderSample> samples, std::size_t contenders) {
+  const Polish polish(samples, contenders);
+  std::vector<std::vector<double>> corrected(contenders);
+  for (std::size_t i = 0; i < samples.size(); ++i)
+    corrected[samples[i].contender].push_back(polish.corrected(i));
   std::vector<SampleSummary> summaries;
   for (const auto& own : corrected) summaries.push_back(summarise(own));
   return summaries;
@@ -127,7 +129,7 @@ std::vector<SampleSummary> time_in_rounds(std::size_t count, const RoundsRule& r
   std::mt19937 random(rule.seed);
   std::vector<std::size_t> left(count);
   std::iota(left.begin(), left.end(), 0);
-  std::vector<TurnSample> samples;
+  std::vector<ContenderSample> samples;
   double spent_us = 0, longest_us = 0;
   for (std::size_t round = 0; round < rule.rounds && !left.empty(); ++round) {
     if (round >= rule.least && spent_us + longest_us > rule.budget_us) break;
@@ -143,7 +145,7 @@ std::vector<SampleSummary> time_in_rounds(std::size_t count, const RoundsRule& r
     }
     for (const std::size_t i : failed) {
       std::erase(left, i);
-      std::erase_if(samples, [&](const TurnSample& one) { return one.rival == i; });
+      std::erase_if(samples, [&](const ContenderSample& one) { return one.contender == i; });
     }
     const double round_us = static_cast<double>(now_ns() - begin) / 1e3;
     spent_us += round_us;

@@ -39,7 +39,7 @@ class StopWatch {
 
 /// A batch on a CPU is at least this long: clock and call cost stay below 0.3 %.
 inline constexpr double kBatchUs = 20;
-inline constexpr double kMostCalls = 256;  ///< of one batch
+inline constexpr double kMaxCalls = 256;  ///< of one batch
 
 /// Microseconds of one call, the mean of `calls`.
 template <class Call>
@@ -51,7 +51,7 @@ double mean_us(const Call& call, double calls) {
 
 /// How many calls make a batch that is at least so long; `expected_us`: about what a call takes.
 inline double calls_of_batch(double batch_us, double expected_us) {
-  return std::clamp(std::ceil(batch_us / std::max(expected_us, 1e-3)), 1.0, kMostCalls);
+  return std::clamp(std::ceil(batch_us / std::max(expected_us, 1e-3)), 1.0, kMaxCalls);
 }
 
 /// Microseconds of one call, the mean of a batch.

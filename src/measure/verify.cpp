@@ -90,7 +90,7 @@ GemmReference::GemmReference(const GemmProblem& problem, const GemmOperands& ope
       store_round_off_(round_off(problem.dtype_c)),
       store_step_(step(problem.dtype_c)) {
   if (problem.m == 0 || problem.n == 0) return;
-  if (flop_count(problem) / 2 + static_cast<double>(operand_elements(problem).c) <= kMostProducts) {
+  if (flop_count(problem) / 2 + static_cast<double>(operand_elements(problem).c) <= kMaxProducts) {
     add_all_elements(operands);
   } else {
     add_sampled_elements(operands);

@@ -39,7 +39,7 @@ std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
 }
 
 bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
-  return flop_count(problem) <= 1e9 * request.max_gflop && least_bytes(problem) <= request.max_bytes;
+  return flop_count(problem) <= 1e9 * request.max_gflop && min_bytes(problem) <= request.max_bytes;
 }
 
 /// Keeps `count` different sizes, those whose hash comes first; order is kept.

@@ -70,7 +70,7 @@ std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_
                                              DType usual = DType::fp32);
 
 /// Whether a problem's one-line form says an element type.
-bool says_dtype(std::string_view one_line);
+bool names_dtype(std::string_view problem_text);
 
 /// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
 /// Throws not_found.
@@ -109,7 +109,7 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
   return distinct;
 }
 
-/// Which problems stay together when problems are parted, whatever their layouts and element types: those of
+/// Which problems stay together when problems are split, whatever their layouts and element types: those of
 /// equal sizes (sizes_of), or all products with weights of one shape: (n, k) of a GEMM, the filter and groups
 /// of a convolution.
 enum class SplitBy : std::uint8_t { sizes, weights };

@@ -5,7 +5,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 #include "problems/problem_sets.h"
 
 namespace kscout {
@@ -101,7 +101,7 @@ class ProblemReader {
       return from_cells(cells);
     }
     if (Kind<P>::is_line(line)) {
-      if (says_dtype(line) || usual_ == DType::fp32) return Kind<P>::parse_line(line);
+      if (names_dtype(line) || usual_ == DType::fp32) return Kind<P>::parse_line(line);
       std::size_t sizes_end = line.find(':');
       for (std::size_t part = 0; part < Kind<P>::size_parts && sizes_end < line.size(); ++part)
         sizes_end = std::min(line.find(':', sizes_end + 1), line.size());
@@ -213,8 +213,8 @@ std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_
   return parse_kind<ConvProblem>(text, source, usual);
 }
 
-bool says_dtype(std::string_view one_line) {
-  return std::ranges::any_of(split(one_line, ':'), [](std::string_view part) {
+bool names_dtype(std::string_view problem_text) {
+  return std::ranges::any_of(split(problem_text, ':'), [](std::string_view part) {
     return part.starts_with("dtype_") || find_word(part, EnumWords<DType>::words);
   });
 }

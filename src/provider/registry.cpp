@@ -88,7 +88,7 @@ NamedConfig parse_config_name(std::string_view name) {
 
 NamedConfig parse_kernel_to_run(std::string_view name) {
   NamedConfig named = parse_config_name(name);
-  named.config = provider(named.config.space->provider).as_it_runs(named.config);
+  named.config = provider(named.config.space->provider).canonical(named.config);
   return named;
 }
 

@@ -14,7 +14,7 @@ namespace kscout {
 namespace {
 
 constexpr std::size_t kShare = 20;  // one config of so many is timed
-constexpr std::size_t kLeastWithModel = 16, kLeastWithout = 24;
+constexpr std::size_t kMinWithModel = 16, kMinWithout = 24;
 
 std::size_t evaluations_of(std::size_t configs, std::size_t least) {
   return std::min(configs, std::max((configs + kShare - 1) / kShare, least));
@@ -48,7 +48,7 @@ SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigT
   const std::vector<Traits> traits = traits_of(problem, configs, model.device());
   for (const std::uint32_t any : suggestions(traits, HUGE_VAL)) start.expected_us[any] = Traits::unknown;
   start.first = suggestions(traits, 1);
-  start.evaluations = evaluations_of(configs.size(), kLeastWithModel);
+  start.evaluations = evaluations_of(configs.size(), kMinWithModel);
   start.in_order = start.evaluations / 2;
   return start;
 }
@@ -59,7 +59,7 @@ SearchStart start_by_cost(ProblemRef problem, const ConfigTable& configs, const 
   start.expected_us.resize(configs.size());
   analytic_schema(signature_of(problem).op).evaluate(problem, device, configs, traits, start.expected_us);
   start.first = suggestions(traits, HUGE_VAL);
-  start.evaluations = evaluations_of(configs.size(), kLeastWithout);
+  start.evaluations = evaluations_of(configs.size(), kMinWithout);
   return start;
 }
 

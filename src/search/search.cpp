@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 // Of the differential evolution that the public tools have.
-constexpr std::size_t kMembers = 20, kLeastMembers = 4;
+constexpr std::size_t kMembers = 20, kMinMembers = 4;
 constexpr double kMutation = 0.3, kCrossover = 0.7;
 
 }  // namespace
@@ -43,7 +43,7 @@ SearchResult Searcher::search(const SearchSpace& space, const Objective& objecti
   Tally tally(objective);
   std::vector<std::uint32_t> all(space.size());
   std::iota(all.begin(), all.end(), 0u);
-  tally.ask(all);
+  tally.score(all);
   return tally.result(request.top);
 }
 
@@ -52,18 +52,18 @@ SearchResult Searcher::draw(const SearchSpace& space, const Objective& objective
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < request.evaluations; ++i) drawn.push_back(below(space.size()));
-  tally.ask(drawn);
+  tally.score(drawn);
   return tally.result(request.top);
 }
 
 SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objective,
                               const SearchRequest& request) {
   const std::size_t count = std::min(kMembers, request.evaluations);
-  if (count < kLeastMembers) return draw(space, objective, request);
+  if (count < kMinMembers) return draw(space, objective, request);
   Tally tally(objective);
   std::vector<std::uint32_t> drawn;
   for (std::size_t i = 0; i < count; ++i) drawn.push_back(below(space.size()));
-  std::vector<FoundConfig> members = tally.ask(drawn);
+  std::vector<FoundConfig> members = tally.score(drawn);
   SearchPoint child;
   for (std::size_t left = (request.evaluations - count) / count; left > 0; --left) {
     std::vector<std::uint32_t> children;
@@ -81,7 +81,7 @@ SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objecti
       }
       children.push_back(space.find(child).value_or(members[i].config));
     }
-    const std::vector<FoundConfig> scored = tally.ask(children);
+    const std::vector<FoundConfig> scored = tally.score(children);
     for (std::size_t i = 0; i < count; ++i) {
       if (scored[i].score > members[i].score) members[i] = scored[i];
     }
@@ -89,15 +89,15 @@ SearchResult Searcher::evolve(const SearchSpace& space, const Objective& objecti
   return {best_of(std::move(members), request.top), tally.evaluations()};
 }
 
-ConfigTable servable_configs(const Family& family, ProblemRef problem) {
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, problem, serves);
+ConfigTable applicable_table(const Family& family, ProblemRef problem) {
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
   ConfigTable configs(family.configs.space());
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i] != 0) configs.push_back(family.configs[i]);
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i] != 0) configs.push_back(family.configs[i]);
   }
   if (configs.empty()) {
-    fail(Errc::unsupported, "none of the {} configs of rule set '{}' can take {}", serves.size(),
+    fail(Errc::unsupported, "none of the {} configs of rule set '{}' can take {}", applicable.size(),
          family.rules, print(problem));
   }
   return configs;

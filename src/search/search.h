@@ -77,11 +77,11 @@ class Searcher {
 
 // ---- A model as the objective of a search.
 //
-//     const SearchSpace space(servable_configs(family, problem));
+//     const SearchSpace space(applicable_table(family, problem));
 //     searcher.search(space, model_objective(model, problem, space), {.top = 5});
 
 /// The configs of a family that can take the problem. Throws unsupported when none can.
-ConfigTable servable_configs(const Family& family, ProblemRef problem);
+ConfigTable applicable_table(const Family& family, ProblemRef problem);
 
 /// Scores of the model's default target. Model, problem and space must outlive it.
 Objective model_objective(const Model& model, ProblemRef problem, const SearchSpace& space);
@@ -95,10 +95,10 @@ class Tally {
  public:
   explicit Tally(const Objective& objective) : objective_(objective) {}
 
-  /// Scores in the order asked; NaN has become -infinity.
-  std::vector<FoundConfig> ask(std::span<const std::uint32_t> configs);
+  /// Scores in the order given; NaN has become -infinity.
+  std::vector<FoundConfig> score(std::span<const std::uint32_t> configs);
   std::size_t evaluations() const noexcept { return found_.size(); }
-  /// All that was asked, in order.
+  /// All that was scored, in order.
   std::span<const FoundConfig> found() const noexcept { return found_; }
   SearchResult result(std::size_t top) const { return {best_of(found_, top), evaluations()}; }
 

@@ -72,7 +72,7 @@ std::vector<FoundConfig> best_of(std::vector<FoundConfig> found, std::size_t top
   return best;
 }
 
-std::vector<FoundConfig> Tally::ask(std::span<const std::uint32_t> configs) {
+std::vector<FoundConfig> Tally::score(std::span<const std::uint32_t> configs) {
   if (configs.empty()) return {};
   scores_.assign(configs.size(), -std::numeric_limits<double>::infinity());
   objective_(configs, scores_);

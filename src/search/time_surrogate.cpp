@@ -19,14 +19,14 @@ constexpr double kWorst = 1.5;      // ln of time over the best: differences amo
 constexpr double kSpread = 0.3;     // standard deviation of residuals before any was seen ...
 constexpr double kSpreadCount = 3;  // ... which weighs as much as so many residuals
 
-constexpr std::size_t kMostLearnt = 512;
-constexpr std::size_t kMostNumbers = std::size_t{1} << 24;  // of projected_
+constexpr std::size_t kMaxLearnt = 512;
+constexpr std::size_t kMaxNumbers = std::size_t{1} << 24;  // of projected_
 
 }  // namespace
 
 TimeSurrogate::TimeSurrogate(const SearchSpace& space, std::span<const double> expected_us)
     : space_(space),
-      most_(std::min(kMostLearnt, kMostNumbers / space.size())),
+      most_(std::min(kMaxLearnt, kMaxNumbers / space.size())),
       expected_(space.size(), 0.0),
       variance_(space.size(), 1.0) {
   if (expected_us.empty()) return;

@@ -45,7 +45,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
     entry->family = make_(signature);
     const Family& family = entry->family;
     entry->costs.emplace(analytic_schema(signature.op), family.device, family.configs, family.traits);
-    entry->ready.emplace(family);
+    entry->compiled.emplace(family);
     entry->allowed = allowed_configs(entry->family, disabled_, limit_);
   } catch (const Error& error) {
     entry->error.emplace(error);
@@ -56,8 +56,8 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
 }
 
 std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best,
-                           AskScratch& scratch, ChoiceSource& source) const {
-  const ReadyFamily& family = *entry.ready;
+                           SelectScratch& scratch, ChoiceSource& source) const {
+  const CompiledFamily& family = *entry.compiled;
   constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all that are told
   const auto able = family.able(problem, entry.allowed, scratch);
   scratch.scores.resize(family.size());

@@ -5,7 +5,7 @@
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
 ///     const Analytic::Entry& entry = analytic.entry(signature_of(problem));
-///     if (entry.ready) count = analytic.rank(entry, problem, best, scratch, source);
+///     if (entry.compiled) count = analytic.rank(entry, problem, best, scratch, source);
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -19,7 +19,7 @@
 
 #include "core/fork_mutex.h"
 #include "core/thread_limit.h"
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 
 namespace kscout {
 
@@ -31,11 +31,11 @@ FamilySource families_by_rules(SelectorRequest request);
 
 class Analytic {
  public:
-  /// What is known of one signature: its family made ready, or why there is none.
+  /// What is known of one signature: its compiled family, or why there is none.
   struct Entry {
     Signature signature;
     Family family;
-    std::optional<ReadyFamily> ready;
+    std::optional<CompiledFamily> compiled;
     std::optional<Schema::Rows> costs;
     std::vector<std::uint8_t> allowed;  ///< 0 = the environment or the limit of threads
                                         ///< excludes the config; empty: none
@@ -54,10 +54,10 @@ class Analytic {
   /// Made on first use, then kept; later calls take no lock. Throws only when memory runs out.
   const Entry& entry(const Signature& signature) const;
 
-  /// Fills `best` with the configs of least cost that serve and are allowed, those of unknown cost last; when
+  /// Fills `best` with the applicable, allowed configs of least cost, those of unknown cost last; when
   /// all are unknown, the default config and then family order. `source` says which of the two it was. How
-  /// many. The entry is ready.
-  std::size_t rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best, AskScratch& scratch,
+  /// many. The entry has a compiled family.
+  std::size_t rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best, SelectScratch& scratch,
                    ChoiceSource& source) const;
 
  private:

@@ -14,7 +14,7 @@ double logistic(double x) noexcept { return 1 / (1 + std::exp(-x)); }
 Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept {
   const auto gap_to = [&](std::size_t place) {
     const double gap = log_tflops[0] - log_tflops[std::min(place, log_tflops.size()) - 1];
-    return std::log(std::max(gap, 0.0) + Confidence::least_gap);
+    return std::log(std::max(gap, 0.0) + Confidence::min_gap);
   };
   const auto size = [](std::int64_t s) {
     return std::log2(static_cast<double>(std::max<std::int64_t>(s, 1)));

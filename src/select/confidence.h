@@ -26,9 +26,9 @@ struct Confidence {
 
   /// Added to a gap before its logarithm is taken: a third of a percent is within what a forest can tell, and
   /// the logarithms of smaller gaps must not run away.
-  static constexpr double least_gap = 0.003;
+  static constexpr double min_gap = 0.003;
 
-  /// What the probability is computed from, in the order of `weight`. Gaps are ln(gap + least_gap) of the
+  /// What the probability is computed from, in the order of `weight`. Gaps are ln(gap + min_gap) of the
   /// difference in predicted ln TFLOPS between the first config and another; sizes are log2.
   static constexpr std::array<std::string_view, 7> inputs = {
       "gap_to_second", "gap_to_third", "gap_to_eighth", "m", "n", "k", "batch"};

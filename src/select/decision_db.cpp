@@ -229,7 +229,7 @@ Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_
   choice.config = config;
   choice.time_us = time_us;
   choice.tflops = flop_count(problem) / time_us * 1e-6;
-  choice.gb_s = least_bytes(problem) / time_us * 1e-3;
+  choice.gb_s = min_bytes(problem) / time_us * 1e-3;
   choice.margin = next_us / time_us - 1;
   choice.source = choice.decided_by = ChoiceSource::db;
   return choice;
@@ -258,7 +258,7 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
       }
     } catch (const Error&) {  // written by a program with other names
     }
-    ++passed_over_;
+    ++skipped_;
   }
 }
 

@@ -127,7 +127,7 @@ class DecisionTable {
   /// Null when the problem was not timed. Allocates nothing.
   const Choice* find(ProblemRef problem) const noexcept;
   std::size_t size() const noexcept { return gemms_.size() + convs_.size(); }
-  std::size_t passed_over() const noexcept { return passed_over_; }
+  std::size_t skipped() const noexcept { return skipped_; }
 
  private:
   template <class Self>
@@ -141,7 +141,7 @@ class DecisionTable {
 
   std::unordered_map<GemmProblem, Choice> gemms_;
   std::unordered_map<ConvProblem, Choice> convs_;
-  std::size_t passed_over_ = 0;
+  std::size_t skipped_ = 0;
 };
 
 }  // namespace kscout

@@ -14,10 +14,10 @@ namespace {
 
 std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, ProblemRef problem) {
   Family asked = family;
-  asked.serves = {rule};
-  std::vector<std::uint8_t> serves;
-  serving_configs(asked, problem, serves);
-  return serves;
+  asked.applicability = {rule};
+  std::vector<std::uint8_t> applicable;
+  applicable_configs(asked, problem, applicable);
+  return applicable;
 }
 
 std::optional<std::size_t> position_of(const Family& family, const KernelConfig& config) {
@@ -43,7 +43,7 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
   const Family& family = *result.family;
   std::vector<double> scores(family.configs.size());
   model.exact_scores(problem, target, scores);
-  const std::vector<std::uint8_t> listed = model.candidates(problem);
+  const std::vector<std::uint8_t> shortlisted = model.candidates(problem);
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i) {
     if (std::isfinite(scores[i])) order.push_back(i);
@@ -53,9 +53,9 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
          family.provider);
   }
   result.candidates = order.size();
-  result.listed = static_cast<std::size_t>(std::ranges::count(listed, 1));
+  result.shortlisted = static_cast<std::size_t>(std::ranges::count(shortlisted, 1));
   std::ranges::stable_sort(order, std::ranges::greater{},
-                           [&](std::size_t i) { return std::pair(listed[i], scores[i]); });
+                           [&](std::size_t i) { return std::pair(shortlisted[i], scores[i]); });
 
   const std::size_t features = model.data().schema->size();
   std::vector<double> all(features * scores.size()), matrix;
@@ -83,22 +83,23 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
   return result;
 }
 
-std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const ExplainedConfig& second) {
-  std::vector<FeatureMove> moves;
+std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
+                                                             const ExplainedConfig& second) {
+  std::vector<ContributionDifference> moves;
   for (std::size_t f = 0; f < first.contribution.size(); ++f) {
     const double move = first.contribution[f] - second.contribution[f];
     if (move != 0) moves.push_back({f, move});
   }
   std::ranges::stable_sort(moves, std::ranges::greater{},
-                           [](const FeatureMove& move) { return std::fabs(move.moves); });
+                           [](const ContributionDifference& move) { return std::fabs(move.difference); });
   return moves;
 }
 
 std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem) {
   std::vector<Exclusion> result;
-  for (const Rule& rule : family.serves) {
-    const auto serves = admitted_by(rule, family, problem);
-    const auto refused = static_cast<std::size_t>(std::ranges::count(serves, 0));
+  for (const Rule& rule : family.applicability) {
+    const auto applicable = admitted_by(rule, family, problem);
+    const auto refused = static_cast<std::size_t>(std::ranges::count(applicable, 0));
     if (refused > 0) result.push_back({rule, refused});
   }
   return result;
@@ -115,7 +116,7 @@ std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const 
                    config);
   }
   std::vector<Rule> against;
-  for (const Rule& rule : family.serves) {
+  for (const Rule& rule : family.applicability) {
     if (admitted_by(rule, family, problem)[*position] == 0) against.push_back(rule);
   }
   return against;

@@ -26,7 +26,7 @@ struct ExplainedConfig {
 struct Explanation {
   const Family* family = nullptr;
   std::size_t candidates = 0;            ///< configs that can take the problem
-  std::size_t listed = 0;                ///< those of them on the shortlist; `candidates` without one
+  std::size_t shortlisted = 0;           ///< those of them on the shortlist; `candidates` without one
   double expected = 0;                   ///< their mean score
   std::vector<ExplainedConfig> configs;  ///< best first, then those asked for that are not among the best
 };
@@ -37,14 +37,15 @@ struct Explanation {
 Explanation explain(const Model& model, ProblemRef problem, Target target, std::size_t top,
                     const std::vector<std::size_t>& also = {});
 
-/// A feature that speaks for the first of two configs (moves > 0) or for the second.
-struct FeatureMove {
+/// A feature that speaks for the first of two configs (difference > 0) or for the second.
+struct ContributionDifference {
   std::size_t feature;
-  double moves;  ///< contribution to the first minus that to the second; all of them add up to the scores'
-                 ///< difference
+  double difference;  ///< contribution to the first minus that to the second; all of them add up to the
+                      ///< scores' difference
 };
-/// Features that tell two configs apart, largest move first.
-std::vector<FeatureMove> moves_between(const ExplainedConfig& first, const ExplainedConfig& second);
+/// Features that tell two configs apart, largest difference first.
+std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
+                                                             const ExplainedConfig& second);
 
 /// A rule of the family and how many configs it keeps from a problem; a config may be counted by several.
 struct Exclusion {
@@ -54,8 +55,8 @@ struct Exclusion {
 /// Rules that keep at least one config from the problem, in the family's order.
 std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem);
 
-/// Why a config is not in the ranking: serve rules that keep it from the problem, or, for one outside the
-/// family, the legal and worth rules that keep it out; empty when nothing does.
+/// Why a config is not in the ranking: applicability rules that keep it from the problem, or, for one outside
+/// the family, the legal and worth rules that keep it out; empty when nothing does.
 std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const KernelConfig& config);
 
 }  // namespace kscout

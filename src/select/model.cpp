@@ -18,12 +18,12 @@ namespace kscout {
 
 namespace {
 
-constexpr double kUnserved = -std::numeric_limits<double>::infinity();
+constexpr double kNotApplicable = -std::numeric_limits<double>::infinity();
 
 /// The function of the same name in forest/shortlist.h for a ranking whose first `kept` are the shortlist.
 void put_behind(std::span<Ranked> ranking, std::size_t kept) {
   if (kept == 0 || kept == ranking.size()) return;
-  const double behind = std::nextafter(ranking[kept - 1].score, kUnserved), most = ranking[kept].score;
+  const double behind = std::nextafter(ranking[kept - 1].score, kNotApplicable), most = ranking[kept].score;
   if (!(most > behind)) return;
   for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
 }
@@ -120,17 +120,17 @@ void check_best(const ModelData& data) {
 
 }  // namespace
 
-/// What a model was made from, and its parts made ready to be asked.
-struct Model::Ready {
-  explicit Ready(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
+/// What a model was made from, and its compiled parts.
+struct Model::Compiled {
+  explicit Compiled(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
     for (const Family& family : data.families) {
-      families.push_back(std::make_unique<ReadyFamily>(family));
+      families.push_back(std::make_unique<CompiledFamily>(family));
       if (data.shortlist) outputs.push_back(outputs_of(*data.shortlist, family.configs));
     }
   }
-  Ready(const Ready&) = delete;
-  Ready& operator=(const Ready&) = delete;
-  ~Ready() {
+  Compiled(const Compiled&) = delete;
+  Compiled& operator=(const Compiled&) = delete;
+  ~Compiled() {
     for (const auto& forest : fast) delete forest.load();
   }
 
@@ -146,16 +146,16 @@ struct Model::Ready {
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
     const std::lock_guard lock(making);
     if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
-    auto made = std::make_unique<FastForest>(target.forest,
-                                             FamilyForest::OfProblem{data.best_tflops, data.best_features},
-                                             *data.schema, family.device, family.configs, family.traits);
+    auto made = std::make_unique<FastForest>(
+        target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
+        family.device, family.configs, family.traits);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }
 
   ModelData data;
-  std::vector<std::unique_ptr<const ReadyFamily>> families;  ///< as data.families
-  std::vector<FamilyOutputs> outputs;                        ///< of the shortlist, by family
+  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< as data.families
+  std::vector<FamilyOutputs> outputs;                           ///< of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
   mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
 };
@@ -170,10 +170,10 @@ Model::Model(ModelData data) {
   for (const Family& family : data.families) {
     Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
   }
-  ready_ = std::make_shared<Ready>(std::move(data));
+  compiled_ = std::make_shared<Compiled>(std::move(data));
 }
 
-const ModelData& Model::data() const noexcept { return ready_->data; }
+const ModelData& Model::data() const noexcept { return compiled_->data; }
 
 bool Model::has(Target target) const noexcept {
   return std::ranges::find(data().targets, target, &TargetForest::target) != data().targets.end();
@@ -187,28 +187,28 @@ const TargetForest& Model::forest_of(Target target) const {
   fail(Errc::invalid_argument, "the model was not trained for {}; it has {}", word(target), names);
 }
 
-const ReadyFamily* Model::ready(const Signature& signature) const noexcept {
-  const auto serves = [&](bool accumulate) -> const ReadyFamily* {
+const CompiledFamily* Model::compiled(const Signature& signature) const noexcept {
+  const auto family_if = [&](bool accumulate) -> const CompiledFamily* {
     Signature asked = signature;
     asked.accumulate = accumulate;
-    for (const auto& family : ready_->families) {
+    for (const auto& family : compiled_->families) {
       if (family->family().signature == asked) return family.get();
     }
     return nullptr;
   };
-  const ReadyFamily* const exact = serves(signature.accumulate);
-  return exact ? exact : serves(!signature.accumulate);
+  const CompiledFamily* const exact = family_if(signature.accumulate);
+  return exact ? exact : family_if(!signature.accumulate);
 }
 
-std::size_t Model::position(const Family& family) const noexcept { return ready_->position(family); }
+std::size_t Model::position(const Family& family) const noexcept { return compiled_->position(family); }
 
 const Family* Model::family(const Signature& signature) const noexcept {
-  const ReadyFamily* const found = ready(signature);
+  const CompiledFamily* const found = compiled(signature);
   return found ? &found->family() : nullptr;
 }
 
 void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
-                       AskScratch& scratch) {
+                       SelectScratch& scratch) {
   const std::size_t features = forest.forest.feature_count;
   std::vector<double> matrix(features * rows.size());
   scratch.scores.resize(rows.size());
@@ -219,9 +219,9 @@ void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const Targe
   }
 }
 
-bool Model::score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
-                       std::span<const std::uint32_t> configs, AskScratch& scratch) const {
-  const FastForest& fast = ready_->forest_over(family.family(), forest);
+bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+                       std::span<const std::uint32_t> configs, SelectScratch& scratch) const {
+  const FastForest& fast = compiled_->forest_over(family.family(), forest);
   scratch.scores.resize(configs.size());
   if (!fast.forest.scores(problem, configs, scratch.scores, scratch.of(fast))) return false;
   if (forest.target == Target::latency) {
@@ -239,32 +239,33 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
   return of.best_tflops.predict(row);
 }
 
-std::size_t Model::cut_family(const ReadyFamily& family, ProblemRef problem,
-                              std::span<const std::uint8_t> allowed, AskScratch& scratch) const {
-  if (!data().shortlist || family.size() <= kUnlistedFamily) {
-    family.serving(problem, allowed, scratch);
-    scratch.kept = scratch.serves;
+std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,
+                                    std::span<const std::uint8_t> allowed, SelectScratch& scratch) const {
+  if (!data().shortlist || family.size() <= kNoShortlistFamily) {
+    family.applicable(problem, allowed, scratch);
+    scratch.kept = scratch.applicable;
     return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
   }
-  const std::span<std::int16_t> ratings = rate(*data().shortlist, ready_->outputs[position(family.family())],
-                                               problem, device().cores, scratch.shortlist);
+  const std::span<std::int16_t> ratings =
+      rate(*data().shortlist, compiled_->outputs[position(family.family())], problem, device().cores,
+           scratch.shortlist);
   scratch.kept.resize(family.size());
-  scratch.serves.assign(family.size(), 1);
-  std::ranges::copy(allowed, scratch.serves.begin());
+  scratch.applicable.assign(family.size(), 1);
+  std::ranges::copy(allowed, scratch.applicable.begin());
   // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
   constexpr std::size_t kAsked = 2 * kShortlisted;
-  const std::size_t asked = cut(ratings, scratch.serves, family.always(), kAsked, scratch.kept);
-  if (family.serving_of(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
+  const std::size_t asked = keep_top(ratings, scratch.applicable, family.always(), kAsked, scratch.kept);
+  if (family.applicable_among(problem, marked(scratch.kept, scratch.able), scratch) < kShortlisted &&
       asked == kAsked)
-    family.serving(problem, allowed, scratch);
-  return cut(ratings, scratch.serves, family.always(), kShortlisted, scratch.kept);
+    family.applicable(problem, allowed, scratch);
+  return keep_top(ratings, scratch.applicable, family.always(), kShortlisted, scratch.kept);
 }
 
-std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target target,
+std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target target,
                         std::span<const std::uint8_t> allowed, std::span<Ranked> best,
-                        AskScratch& scratch) const {
+                        SelectScratch& scratch) const {
   const TargetForest& forest = forest_of(target);
-  const FastForest& fast = ready_->forest_over(family.family(), forest);
+  const FastForest& fast = compiled_->forest_over(family.family(), forest);
   std::size_t count = 0;
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
@@ -272,11 +273,12 @@ std::size_t Model::rank(const ReadyFamily& family, ProblemRef problem, Target ta
     if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
       count += keep_best(configs, scratch.scores, best.subspan(count));
   };
-  const std::size_t kept = cut_family(family, problem, allowed, scratch);
+  const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
-    family.serving(problem, allowed, scratch);
-    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.serves[i];  // the others
+    family.applicable(problem, allowed, scratch);
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i)
+      scratch.kept[i] ^= scratch.applicable[i];  // the others
     append(scratch.kept);
     put_behind(best.first(count), kept);
   }
@@ -298,33 +300,33 @@ void Model::score(ProblemRef problem, std::span<double> scores) const {
 
 void Model::score(ProblemRef problem, Target target, std::span<double> scores) const {
   exact_scores(problem, target, scores);
-  std::vector<std::uint8_t> serves;
-  for (const double score : scores) serves.push_back(score != kUnserved ? 1 : 0);
-  kscout::put_behind(scores, serves, candidates(problem));
+  std::vector<std::uint8_t> applicable;
+  for (const double score : scores) applicable.push_back(score != kNotApplicable ? 1 : 0);
+  kscout::put_behind(scores, applicable, candidates(problem));
 }
 
 void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
-  const ReadyFamily* const of = ready(signature_of(problem));
+  const CompiledFamily* const of = compiled(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   if (scores.size() != of->size()) {
     fail(Errc::invalid_argument, "{} scores for {} configs", scores.size(), of->size());
   }
-  AskScratch scratch;
+  SelectScratch scratch;
   const auto able = of->able(problem, {}, scratch);
   if (!score_some(*of, problem, forest_of(target), able, scratch)) {
     const Family& family = of->family();  // says why
     score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
                forest_of(target), scratch);
   }
-  std::ranges::fill(scores, kUnserved);
+  std::ranges::fill(scores, kNotApplicable);
   for (std::size_t i = 0; i < able.size(); ++i) scores[able[i]] = scratch.scores[i];
 }
 
 std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
-  const ReadyFamily* const of = ready(signature_of(problem));
+  const CompiledFamily* const of = compiled(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
-  AskScratch scratch;
-  cut_family(*of, problem, {}, scratch);
+  SelectScratch scratch;
+  shortlist_family(*of, problem, {}, scratch);
   return std::move(scratch.kept);
 }
 
@@ -341,7 +343,7 @@ std::vector<double> Model::score_configs(ProblemRef problem, const ConfigTable& 
   traits.reserve(configs.size());
   for (std::size_t i = 0; i < configs.size(); ++i)
     traits.push_back(of.traits(signature, configs[i], device()));
-  AskScratch scratch;
+  SelectScratch scratch;
   score_rows(Schema::Rows(*data().schema, device(), configs, traits), problem, forest_of(target), scratch);
   return std::move(scratch.scores);
 }
@@ -354,11 +356,11 @@ std::vector<double> Model::predicted_tflops(ProblemRef problem, Target target,
                                             std::span<const double> scores) const {
   const TargetForest& forest = forest_of(target);
   const double base = base_log_tflops(problem, target);
-  const double top = scores.empty() ? kUnserved : *std::ranges::max_element(scores);
+  const double top = scores.empty() ? kNotApplicable : *std::ranges::max_element(scores);
   std::vector<double> tflops;
   tflops.reserve(scores.size());
   for (const double score : scores) {
-    if (score == kUnserved) {
+    if (score == kNotApplicable) {
       tflops.push_back(0);
       continue;
     }
@@ -374,7 +376,7 @@ namespace claim_text {
 
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
   return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
-                                        least_bytes(problem));
+                                        min_bytes(problem));
 }
 
 double time_us_of(ProblemRef problem, double tflops) noexcept {

@@ -8,9 +8,9 @@
 ///     model.score(problem, scores);                                  // higher is better
 ///     const std::vector<double> tflops = model.predicted_tflops(problem, scores);
 ///
-/// The file holds shortlists, forests, formulas as text, configs with traits and serve rules, the training
-/// device and calibration: the catalogue and the rules of the program may change without breaking an old
-/// model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
+/// The file holds shortlists, forests, formulas as text, configs with traits and applicability rules, the
+/// training device and calibration: the catalogue and the rules of the program may change without breaking an
+/// old model. Bytes: docs/formats/ksf.md. Copies share what they hold; all calls are safe in many threads.
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -24,8 +24,8 @@
 
 #include "forest/forest.h"
 #include "forest/shortlist.h"
+#include "select/compiled_family.h"
 #include "select/confidence.h"
-#include "select/ready_family.h"
 
 namespace kscout {
 
@@ -64,7 +64,7 @@ struct ModelData {
   /// and rank.
   Forest best_tflops;
   std::vector<std::uint32_t> best_features;  ///< their positions in the schema
-  /// Which configs of a family of more than kUnlistedFamily get exact scores; nothing: all do.
+  /// Which configs of a family of more than kNoShortlistFamily get exact scores; nothing: all do.
   std::optional<Shortlist> shortlist;
   std::string fingerprint;  ///< of the training data
   /// How far choices by the default target may be trusted; nothing when too little was measured to tell.
@@ -97,20 +97,21 @@ class Model {
   /// Where one of data().families stands among them.
   std::size_t position(const Family& family) const noexcept;
 
-  /// family(), made ready to be asked.
-  const ReadyFamily* ready(const Signature& signature) const noexcept;
+  /// family(), compiled.
+  const CompiledFamily* compiled(const Signature& signature) const noexcept;
 
-  /// Fills `best` with configs that serve and are allowed (empty: all), best first: the family's shortlist by
+  /// Fills `best` with applicable, allowed configs (empty: all), best first: the family's shortlist by
   /// exact scores, then the others by theirs, lowered as score() tells; ties keep family order. How many: 0
   /// also when the schema cannot describe the problem. The model has the target. Allocates only when
   /// `scratch` is smaller than this family needs.
-  std::size_t rank(const ReadyFamily& family, ProblemRef problem, Target target,
-                   std::span<const std::uint8_t> allowed, std::span<Ranked> best, AskScratch& scratch) const;
+  std::size_t rank(const CompiledFamily& family, ProblemRef problem, Target target,
+                   std::span<const std::uint8_t> allowed, std::span<Ranked> best,
+                   SelectScratch& scratch) const;
 
-  /// Writes one score per config of family(signature_of(problem)), higher is better; configs that a serve
-  /// rule keeps from the problem get -infinity. Configs that are not on the shortlist are lowered by one
-  /// amount so that they stand behind it: the highest score is that of the choice. Throws unsupported when
-  /// there is no family, invalid_argument for a target that the model lacks.
+  /// Writes one score per config of family(signature_of(problem)), higher is better; configs that an
+  /// applicability rule keeps from the problem get -infinity. Configs that are not on the shortlist are
+  /// lowered by one amount so that they stand behind it: the highest score is that of the choice. Throws
+  /// unsupported when there is no family, invalid_argument for a target that the model lacks.
   void score(ProblemRef problem, std::span<double> scores) const;
   void score(ProblemRef problem, Target target, std::span<double> scores) const;
 
@@ -122,7 +123,7 @@ class Model {
   std::vector<std::uint8_t> candidates(ProblemRef problem) const;
 
   /// Scores of any configs of the provider's space, traits taken from the provider: also configs outside the
-  /// family, and signatures that were not trained. Serve rules are not asked.
+  /// family, and signatures that were not trained. Applicability rules are not asked.
   std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs) const;
   std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs, Target target) const;
 
@@ -139,23 +140,23 @@ class Model {
                     std::span<const double> tflops) const noexcept;
 
  private:
-  struct Ready;
+  struct Compiled;
   const TargetForest& forest_of(Target target) const;
   /// Scores of rows; the schema can describe the problem.
   static void score_rows(const Schema::Rows& rows, ProblemRef problem, const TargetForest& forest,
-                         AskScratch& scratch);
+                         SelectScratch& scratch);
   /// Marks in scratch.kept the configs to score exactly, of those that can take the problem and are allowed
-  /// (empty: all); how many. Leaves scratch.serves incomplete.
-  std::size_t cut_family(const ReadyFamily& family, ProblemRef problem, std::span<const std::uint8_t> allowed,
-                         AskScratch& scratch) const;
+  /// (empty: all); how many. Leaves scratch.applicable incomplete.
+  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem,
+                               std::span<const std::uint8_t> allowed, SelectScratch& scratch) const;
   /// Scores of some configs of a family into scratch.scores, higher is better; false when the schema cannot
   /// describe the problem.
-  bool score_some(const ReadyFamily& family, ProblemRef problem, const TargetForest& forest,
-                  std::span<const std::uint32_t> configs, AskScratch& scratch) const;
+  bool score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
+                  std::span<const std::uint32_t> configs, SelectScratch& scratch) const;
   /// ln of the TFLOPS from which a target counts; 0 when it counts from nothing.
   double base_log_tflops(ProblemRef problem, Target target) const;
 
-  std::shared_ptr<const Ready> ready_;
+  std::shared_ptr<const Compiled> compiled_;
 };
 
 /// The device a model was trained on, without the rest of the model. Throws as Model::load does.

@@ -18,7 +18,7 @@ namespace kscout {
 
 namespace {
 // Limits that keep a hostile file from costing more than its own size. Larger ones would be a mistake.
-constexpr std::size_t kMostConfigs = 1U << 16, kMostFamilies = 256, kMostMembers = 1U << 18;
+constexpr std::size_t kMaxConfigs = 1U << 16, kMaxFamilies = 256, kMaxMembers = 1U << 18;
 
 /// Sections of a file by kind, and which of them were asked for.
 class Sections {
@@ -209,7 +209,7 @@ std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
 std::vector<KernelConfig> read_configs(Sections& sections, const Json& axes, const ConfigSpace& space) {
   const auto table = parse_table<std::int32_t>(sections.get(KsfKind::configs, 0, "configs"), "configs");
   const auto maps = map_axes(axes, space);
-  if (table.columns != maps.size() || table.rows > kMostConfigs) {
+  if (table.columns != maps.size() || table.rows > kMaxConfigs) {
     fail(Errc::corrupt_data, ".ksf: {} columns of {} configs for {} axes", table.columns, table.rows,
          maps.size());
   }
@@ -258,7 +258,7 @@ std::vector<Rule> read_rules(const Json& json) {
   std::vector<Rule> rules;
   for (const Json& rule : json) {
     rules.push_back(
-        {text_at(rule, "name"), RuleKind::serves, text_at(rule, "admits"), text_at(rule, "because")});
+        {text_at(rule, "name"), RuleKind::applicability, text_at(rule, "admits"), text_at(rule, "because")});
   }
   return rules;
 }
@@ -289,7 +289,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   }
   family.traits =
       read_traits(sections, count_at(json, "traits"), list_at(meta, "traits"), family.configs.size());
-  family.serves = read_rules(list_at(json, "serves"));
+  family.applicability = read_rules(list_at(json, "serves"));
   family.default_config = count_at(json, "default_config");
   return family;
 }
@@ -323,15 +323,15 @@ std::shared_ptr<const Schema> read_schema(Sections& sections, const Json& meta) 
 std::vector<Family> read_families(Sections& sections, const Json& meta,
                                   const std::vector<KernelConfig>& configs, const ConfigSpace& space) {
   const Json& list = list_at(meta, "families");
-  if (list.size() > kMostFamilies) fail(Errc::corrupt_data, ".ksf: {} families", list.size());
+  if (list.size() > kMaxFamilies) fail(Errc::corrupt_data, ".ksf: {} families", list.size());
   std::vector<Family> families;
   std::size_t members = 0;
   for (const Json& json : list) {
     families.push_back(read_family(sections, meta, json, configs, space));
     members += families.back().configs.size();
-    if (members > kMostMembers) {
+    if (members > kMaxMembers) {
       fail(Errc::corrupt_data, ".ksf: {} families list {} configs; the limit is {}", families.size(), members,
-           kMostMembers);
+           kMaxMembers);
     }
   }
   return families;
@@ -414,7 +414,7 @@ std::string Model::bytes() const {
     json["members"] = pool.add(KsfKind::members, table_bytes(members));
     json["traits"] = pool.add(KsfKind::traits, table_bytes(traits_table(family.traits)));
     json["default_config"] = family.default_config;
-    json["serves"] = rules_json(family.serves);
+    json["serves"] = rules_json(family.applicability);
     meta["families"].push_back(std::move(json));
   }
   meta["shortlist"] = nullptr;

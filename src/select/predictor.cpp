@@ -121,7 +121,7 @@ std::vector<double> Predictor::predict(ProblemRef problem, const ConfigTable& co
     for (double& value : values) {
       const double us = asked == 0 ? 0 : time_us_of(problem, value);
       if (asked == 1) value = us;
-      if (asked == 2) value = least_bytes(problem) / us * 1e-3;
+      if (asked == 2) value = min_bytes(problem) / us * 1e-3;
     }
     return values;
   }
@@ -149,7 +149,7 @@ std::vector<Choice> Predictor::rank(ProblemRef problem, const ConfigTable& confi
     ranked.push_back({.config = configs[i],
                       .time_us = us,
                       .tflops = tflops[i],
-                      .gb_s = least_bytes(problem) / us * 1e-3,
+                      .gb_s = min_bytes(problem) / us * 1e-3,
                       .score = tflops[i],
                       .source = ChoiceSource::model,
                       .decided_by = ChoiceSource::model});

@@ -10,9 +10,9 @@
 #include "core/fail.h"
 #include "core/fork_mutex.h"
 #include "core/log.h"
-#include "select/chain.h"
 #include "select/decision_cache.h"
-#include "select/published.h"
+#include "select/fallback_chain.h"
+#include "select/hazard_ptr.h"
 
 namespace kscout {
 
@@ -47,14 +47,14 @@ SelectorRequest described(SelectorRequest request, Op op) {
   return request;
 }
 
-std::vector<std::string> warnings_of(const Chain& chain) {
+std::vector<std::string> warnings_of(const FallbackChain& chain) {
   std::vector<std::string> warnings;
   if (chain.model() && !chain.model()->warning.empty()) warnings.push_back(chain.model()->warning);
   if (!chain.left_out().empty()) warnings.push_back(chain.left_out());
   return warnings;
 }
 
-void tell_model(Log& log, const Chain& chain) {
+void log_model(Log& log, const FallbackChain& chain) {
   if (!chain.model()) {
     log.line("no model: analytic costs");
     return;
@@ -73,28 +73,30 @@ std::vector<StoredDecision> stored_decisions(const SelectorRequest& request) {
       DecisionOrigin{device_identity(request.device), request.driver, KSCOUT_VERSION, request.backend});
 }
 
-std::unique_ptr<const Chain> make_chain(const ChainBase& base, std::optional<LoadedModel> model) {
+std::unique_ptr<const FallbackChain> make_fallback_chain(const FallbackInputs& base,
+                                                         std::optional<LoadedModel> model) {
   const auto log = Log::from_environment();
   const auto stored = stored_decisions(base.request);
-  auto chain = std::make_unique<const Chain>(base, std::move(model), stored, log);
+  auto chain = std::make_unique<const FallbackChain>(base, std::move(model), stored, log);
   if (log && !stored.empty()) {
     log->line(fmt::format("db: {} decisions, {} passed over", chain->decisions().size(),
-                          chain->decisions().passed_over()));
+                          chain->decisions().skipped()));
   }
-  if (log) tell_model(*log, *chain);
+  if (log) log_model(*log, *chain);
   return chain;
 }
 
 }  // namespace
 
 struct Selector::Impl {
-  Impl(ChainBase of, ModelSource from, std::optional<LoadedModel> model)
-      : base(std::move(of)), source(std::move(from)), chain(make_chain(base, std::move(model))) {
+  Impl(FallbackInputs of, ModelSource from, std::optional<LoadedModel> model)
+      : base(std::move(of)), source(std::move(from)), chain(make_fallback_chain(base, std::move(model))) {
     use_cache = !chain.read()->switches().off(ChoiceSource::cache);
   }
   /// Without a provider each signature gets that of its operation; names are then those of GEMMs.
   Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
-      : Impl(ChainBase{described(of, Op::gemm), families_by_rules(of)}, std::move(from), std::move(model)) {}
+      : Impl(FallbackInputs{described(of, Op::gemm), families_by_rules(of)}, std::move(from),
+             std::move(model)) {}
 
   /// By reference: two pointers passed in registers would be stored one by one and read as a vector.
   SelectStatus select(const ProblemRef& problem, By by, Choice& choice) noexcept {
@@ -130,16 +132,16 @@ struct Selector::Impl {
 
   void reload() {
     const std::lock_guard lock(reloading);
-    publish(make_chain(base, source()));
+    publish(make_fallback_chain(base, source()));
   }
 
   void refresh() {
     const std::lock_guard lock(reloading);
     auto model = chain.read()->model();  // a copy: it shares what it holds
-    publish(make_chain(base, std::move(model)));
+    publish(make_fallback_chain(base, std::move(model)));
   }
 
-  void publish(std::unique_ptr<const Chain> next) {
+  void publish(std::unique_ptr<const FallbackChain> next) {
     const bool cached = !next->switches().off(ChoiceSource::cache);
     chain.replace(std::move(next));
     // Whoever reads the new generation finds the new chain; decisions of the old one have the old generation.
@@ -147,9 +149,9 @@ struct Selector::Impl {
     use_cache = cached;
   }
 
-  const ChainBase base;
+  const FallbackInputs base;
   const ModelSource source;
-  Published<Chain, AskScratch> chain;
+  HazardPtr<FallbackChain, SelectScratch> chain;
   DecisionCache cache;
   std::atomic<bool> use_cache = true;
   ForkMutex reloading{ForkLevel::reload};
@@ -176,7 +178,7 @@ Selector Selector::analytic(const SelectorRequest& request) {
 Selector Selector::analytic(SelectorRequest request, std::function<Family(const Signature&)> make) {
   request.provider.clear();
   request.rules.clear();
-  return Selector(std::make_shared<Impl>(ChainBase{request, std::move(make)}, no_model, no_model()));
+  return Selector(std::make_shared<Impl>(FallbackInputs{request, std::move(make)}, no_model, no_model()));
 }
 
 Selector Selector::find(Op op, DType dtype, const SelectorRequest& of) {

@@ -49,7 +49,7 @@ std::vector<std::string> suggestions(const NameSpace& names) {
                                const std::string& because) {
   auto known = suggestions(names);
   if (std::string_view(variable) == "KSCOUT_DISABLE") {
-    for (const ChoiceSource link : kSwitchable) known.emplace_back(word(link));
+    for (const ChoiceSource source : kSwitchable) known.emplace_back(word(source));
   }
   const auto near = nearest_word(name, views(known));
   fail(Errc::invalid_argument, "{}: unknown config '{}'{}: {}", variable, name,
@@ -112,9 +112,9 @@ Switches Switches::from_environment(const NameSpace& names) {
     if (const auto named = named_config("KSCOUT_FORCE", name, names)) switches.forced.push_back(*named);
   }
   for (const std::string& name : parts_of(environment("KSCOUT_DISABLE"))) {
-    const auto link = std::ranges::find(kSwitchable, name, [](ChoiceSource of) { return word(of); });
-    if (link != std::end(kSwitchable)) {
-      switches.links_off |= 1U << static_cast<int>(*link);
+    const auto source = std::ranges::find(kSwitchable, name, [](ChoiceSource of) { return word(of); });
+    if (source != std::end(kSwitchable)) {
+      switches.disabled_sources |= 1U << static_cast<int>(*source);
     } else if (const auto named = named_config("KSCOUT_DISABLE", name, names)) {
       switches.disabled.push_back(*named);
     }

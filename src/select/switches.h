@@ -5,9 +5,9 @@
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...
 ///
-/// KSCOUT_FORCE    configs by name, parted by commas: each answers every problem of its types and layout
+/// KSCOUT_FORCE    configs by name, separated by commas: each answers every problem of its types and layout
 ///                 that it can take
-/// KSCOUT_DISABLE  links (cache, db, model, analytic) and configs by name, parted by commas, that are not
+/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, separated by commas, that are not
 ///                 asked or chosen
 #include <cstdint>
 #include <span>
@@ -33,9 +33,9 @@ struct NameSpace {
 struct Switches {
   std::vector<NamedConfig> forced;
   std::vector<NamedConfig> disabled;
-  std::uint32_t links_off = 0;  ///< a bit per ChoiceSource
+  std::uint32_t disabled_sources = 0;  ///< a bit per ChoiceSource
 
-  bool off(ChoiceSource link) const noexcept { return (links_off >> static_cast<int>(link)) & 1U; }
+  bool off(ChoiceSource source) const noexcept { return (disabled_sources >> static_cast<int>(source)) & 1U; }
 
   /// Throws invalid_argument that names the variable, what is wrong, and the nearest valid name.
   static Switches from_environment(const NameSpace& names);

@@ -97,17 +97,17 @@ void IsolatedTimer::start() {
     fail(Errc::device_failure, "the worker {} is not ready after {} s", options_.worker.string(),
          kStartLimitS);
   }
-  const Answer answer = decode_answer(lines.front());
-  if (answer.kind == Answer::Kind::failed) {
+  const Reply answer = decode_reply(lines.front());
+  if (answer.kind == Reply::Kind::failed) {
     worker_.reset();
     throw Error(answer.code, answer.outcome.reason);
   }
 }
 
-IsolatedTimer::Answers IsolatedTimer::ask(std::int32_t pass, const std::vector<std::uint32_t>& configs) {
+IsolatedTimer::Measured IsolatedTimer::measure(std::int32_t pass, const std::vector<std::uint32_t>& configs) {
   if (!worker_) start();
   worker_->send(encode(Assignment{0, pass, configs, best_us_}));
-  Answers answers;
+  Measured answers;
   for (;;) {
     // Contenders answer together.
     double limit_s = options_.item_limit_s * (pass == 1 ? 1 : static_cast<double>(configs.size()));
@@ -123,11 +123,11 @@ IsolatedTimer::Answers IsolatedTimer::ask(std::int32_t pass, const std::vector<s
       worker_->end();
     }
     for (const std::string& line : lines) {
-      const Answer answer = decode_answer(line);
-      if (answer.kind == Answer::Kind::failed) throw Error(answer.code, answer.outcome.reason);
-      if (answer.kind == Answer::Kind::done) return answers;
+      const Reply answer = decode_reply(line);
+      if (answer.kind == Reply::Kind::failed) throw Error(answer.code, answer.outcome.reason);
+      if (answer.kind == Reply::Kind::done) return answers;
       if (answers.outcomes.size() >= configs.size() || answer.index != configs[answers.outcomes.size()])
-        fail(Errc::device_failure, "a worker answered for config {} out of turn", answer.index);
+        fail(Errc::device_failure, "a worker replied for config {} out of order", answer.index);
       answers.outcomes.push_back(answer.outcome);
       opens_problem_ = false;
     }
@@ -137,12 +137,12 @@ IsolatedTimer::Answers IsolatedTimer::ask(std::int32_t pass, const std::vector<s
   }
 }
 
-Outcome IsolatedTimer::failed(const Answers& answers, std::int32_t pass) const {
+Outcome IsolatedTimer::failed(const Measured& answers, std::int32_t pass) const {
   return {{.status = answers.status, .cache = plan_.protocol.cache, .pass = pass}, answers.ended};
 }
 
 Outcome IsolatedTimer::coarse(std::uint32_t config) {
-  const Answers answers = ask(1, {config});
+  const Measured answers = measure(1, {config});
   if (answers.outcomes.empty()) return failed(answers, 1);
   const Outcome& outcome = answers.outcomes.front();
   if (outcome.measured.status == Status::ok) best_us_ = std::min(best_us_, outcome.measured.time_us);
@@ -150,11 +150,11 @@ Outcome IsolatedTimer::coarse(std::uint32_t config) {
 }
 
 std::vector<Outcome> IsolatedTimer::contenders(const std::vector<std::uint32_t>& configs) {
-  Answers together = ask(2, configs);
+  Measured together = measure(2, configs);
   if (together.ended.empty()) return std::move(together.outcomes);
   std::vector<Outcome> outcomes;
   for (const std::uint32_t config : configs) {
-    const Answers alone = ask(2, {config});
+    const Measured alone = measure(2, {config});
     outcomes.push_back(alone.outcomes.empty() ? failed(alone, 2) : alone.outcomes.front());
   }
   return outcomes;

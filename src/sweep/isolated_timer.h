@@ -43,22 +43,22 @@ class IsolatedTimer {
 
  private:
   /// Outcomes as far as they came. `ended`: why not all, empty when all did.
-  struct Answers {
+  struct Measured {
     std::vector<Outcome> outcomes;
     Status status = Status::ok;
     std::string ended;
   };
 
   void start();
-  Answers ask(std::int32_t pass, const std::vector<std::uint32_t>& configs);
+  Measured measure(std::int32_t pass, const std::vector<std::uint32_t>& configs);
   /// Waits for messages until a deadline; false when the worker is gone.
   bool receive(std::vector<std::string>& lines, std::int64_t deadline_ns, bool& timed_out);
-  Outcome failed(const Answers& answers, std::int32_t pass) const;
+  Outcome failed(const Measured& answers, std::int32_t pass) const;
 
   const SweepPlan& plan_;
   IsolatedTimerOptions options_;
   std::optional<WorkerProcess> worker_;
-  bool opens_problem_ = true;  ///< the next answer includes making the operands
+  bool opens_problem_ = true;  ///< the next reply includes making the operands
   double best_us_ = std::numeric_limits<double>::infinity();
 };
 

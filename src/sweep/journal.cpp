@@ -52,7 +52,7 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
       if (seen.insert(row.key).second) all.rows.push_back(row);
     }
     all.clocks_mhz.insert(all.clocks_mhz.end(), one.clocks_mhz.begin(), one.clocks_mhz.end());
-    for (const auto& [key, count] : one.deaths) all.deaths[key] += count;
+    for (const auto& [key, count] : one.crashes) all.crashes[key] += count;
     if (one.last_session > all.last_session) {
       all.last_session = one.last_session;
       all.last_end = one.last_end;
@@ -71,7 +71,7 @@ SweepState read_state(const std::filesystem::path& folder, const SpaceLookup& sp
 MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLookup& spaces,
                             std::size_t* unfinished) {
   SweepState state = read_state(folder, spaces);
-  const WorkQueue queue(state.plan, measuring_order(state.plan), state.rows, state.deaths);
+  const WorkQueue queue(state.plan, measuring_order(state.plan), state.rows, state.crashes);
   std::set<std::uint32_t> begun;
   MeasurementTable table;
   table.device = state.plan.device;
@@ -119,7 +119,7 @@ SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup&
   SweepStatus out;
   out.problems = state.plan.problems.size();
   out.problems_done =
-      WorkQueue(state.plan, measuring_order(state.plan), state.rows, state.deaths).problems_done();
+      WorkQueue(state.plan, measuring_order(state.plan), state.rows, state.crashes).problems_done();
   out.pairs = state.plan.pairs();
   out.last_end = state.last_end;
   out.clocks_mhz = state.clocks_mhz;

@@ -99,7 +99,7 @@ class Parser {
       case 'P':
         return intent(in);
       case 'D':
-        return death(in);
+        return crash(in);
       case 'C':
         in.letter();
         out_.clocks_mhz.push_back(in.number<double>());
@@ -116,8 +116,8 @@ class Parser {
   /// open.
   void machine_restarted(std::string_view boot) {
     if (!in_session_ || boot == boot_) return;
-    for (const auto& [lane, intent] : open_) {
-      for (const auto config : intent.configs) ++out_.deaths[{intent.problem, config, intent.pass}];
+    for (const auto& [slot, intent] : open_) {
+      for (const auto config : intent.configs) ++out_.crashes[{intent.problem, config, intent.pass}];
     }
     open_.clear();
   }
@@ -148,7 +148,7 @@ class Parser {
   }
 
   void intent(LineReader& in) {
-    const char lane = in.letter();
+    const char slot = in.letter();
     Intent intent;
     intent.problem = below(in.number<std::uint32_t>(), limits_.problems, "problem");
     in.expect('.');
@@ -162,13 +162,13 @@ class Parser {
     } catch (const Error& error) {
       throw BadLine{error.what()};
     }
-    open_[lane] = std::move(intent);
+    open_[slot] = std::move(intent);
   }
 
-  void death(LineReader& in) {
+  void crash(LineReader& in) {
     const Intent& intent = open_of(in.letter());
     const auto config = below(in.number<std::uint32_t>(), limits_.configs, "config");
-    ++out_.deaths[{intent.problem, config, intent.pass}];
+    ++out_.crashes[{intent.problem, config, intent.pass}];
   }
 
   void row(std::string_view payload) {
@@ -207,9 +207,9 @@ class Parser {
     out_.rows.push_back(row);
   }
 
-  Intent& open_of(char lane) {
-    const auto found = open_.find(lane);
-    if (found == open_.end()) throw BadLine{fmt::format("nothing was announced for '{}'", lane)};
+  Intent& open_of(char slot) {
+    const auto found = open_.find(slot);
+    if (found == open_.end()) throw BadLine{fmt::format("nothing was announced for '{}'", slot)};
     return found->second;
   }
 
@@ -321,20 +321,20 @@ JournalWriter::~JournalWriter() { close(fd_); }
 
 void JournalWriter::append(std::string_view payload) { pending_ += journal_line(payload); }
 
-void JournalWriter::intent(char lane, std::uint32_t problem, std::int32_t pass,
+void JournalWriter::intent(char slot, std::uint32_t problem, std::int32_t pass,
                            std::vector<std::uint32_t> configs) {
   std::ranges::sort(configs);
-  append(fmt::format("P{}{}.{}:{}", lane, problem, pass, print_ranges({configs.begin(), configs.end()})));
+  append(fmt::format("P{}{}.{}:{}", slot, problem, pass, print_ranges({configs.begin(), configs.end()})));
 }
 
-void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, const std::string& reason) {
+void JournalWriter::row(char slot, std::uint32_t config, const Measurement& m, const std::string& reason) {
   std::string id;
   if (!reason.empty()) {
     const auto [at, added] = reason_ids_.emplace(reason, reason_ids_.size());
     if (added) {
-      std::string one_line = reason;
-      std::ranges::replace(one_line, '\n', ' ');
-      append("T" + one_line);
+      std::string single_line = reason;
+      std::ranges::replace(single_line, '\n', ' ');
+      append("T" + single_line);
     }
     id = std::to_string(at->second);
   }
@@ -342,7 +342,7 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
     return value != value ? std::string() : fmt::format("{:.{}g}", value, digits);
   };
   std::string payload =
-      fmt::format("{}{}{}{},{},{},{},{}", lane, config,
+      fmt::format("{}{}{}{},{},{},{},{}", slot, config,
                   (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)],
                   text(m.time_us, kTimeDigits), text(m.spread * 1e3, 3),
                   m.repeats > 0 ? std::to_string(m.repeats) : "", text(m.error * 1e2, 3), id);
@@ -350,9 +350,9 @@ void JournalWriter::row(char lane, std::uint32_t config, const Measurement& m, c
   append(payload);
 }
 
-void JournalWriter::clock(char lane, double mhz) { append(fmt::format("C{}{:.0f}", lane, mhz)); }
+void JournalWriter::clock(char slot, double mhz) { append(fmt::format("C{}{:.0f}", slot, mhz)); }
 
-void JournalWriter::death(char lane, std::uint32_t config) { append(fmt::format("D{}{}", lane, config)); }
+void JournalWriter::crash(char slot, std::uint32_t config) { append(fmt::format("D{}{}", slot, config)); }
 
 void JournalWriter::end(std::string_view how) { append(fmt::format("E{}", how)); }
 

@@ -6,7 +6,7 @@
 ///     journal.intent('a', problem, 1, configs);  journal.flush();
 ///     journal.row('a', config, measured, "");    journal.flush();   // on disk (page cache) when it returns
 ///
-/// A row is short: its problem and pass stand in the intent before it (one per lane = worker).
+/// A row is short: its problem and pass stand in the intent before it (one per slot = worker).
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -42,18 +42,18 @@ struct JournalLimits {
 struct JournalContents {
   std::vector<JournalRow> rows;  ///< in the order of measuring
   std::vector<std::string> reasons;
-  std::map<SweepKey, int> deaths;  ///< how often a worker, or the machine, ended while this was running
-  std::int64_t last_session = 0;   ///< unix time at which the newest session began
-  std::string last_end;            ///< how the newest session ended: done, budget, ...; empty = it did not
-  std::vector<double> clocks_mhz;  ///< of the device, whenever a batch was done
-  std::size_t good_bytes = 0;      ///< up to here lines are whole; behind it a torn tail
+  std::map<SweepKey, int> crashes;  ///< how often a worker, or the machine, ended while this was running
+  std::int64_t last_session = 0;    ///< unix time at which the newest session began
+  std::string last_end;             ///< how the newest session ended: done, budget, ...; empty = it did not
+  std::vector<double> clocks_mhz;   ///< of the device, whenever a batch was done
+  std::size_t good_bytes = 0;       ///< up to here lines are whole; behind it a torn tail
   std::size_t lines = 0;
 };
 
 /// Parses a journal. Bytes behind the last whole line are a torn tail (an interrupted write) and ignored; a
 /// damaged line with whole ones behind it, an index out of range, a row twice, or a journal of another
 /// manifest is corrupt_data naming `name` and the line. `boot` is this machine's current boot: items that a
-/// session left open before another boot count as deaths.
+/// session left open before another boot count as crashes.
 JournalContents parse_journal(std::string_view bytes, const std::string& name,
                               const std::string& manifest_hash, const JournalLimits& limits,
                               const std::string& boot);
@@ -77,12 +77,12 @@ class JournalWriter {
   JournalWriter& operator=(const JournalWriter&) = delete;
 
   // Lines gather in memory until flush().
-  void intent(char lane, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
-  void row(char lane, std::uint32_t config, const Measurement& measured, const std::string& reason);
-  /// The lane's worker ended while this config ran.
-  void death(char lane, std::uint32_t config);
-  /// The device's clock when the lane's batch was done.
-  void clock(char lane, double mhz);
+  void intent(char slot, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
+  void row(char slot, std::uint32_t config, const Measurement& measured, const std::string& reason);
+  /// The slot's worker ended while this config ran.
+  void crash(char slot, std::uint32_t config);
+  /// The device's clock when the slot's batch was done.
+  void clock(char slot, double mhz);
   void end(std::string_view how);
   /// Hands all lines to the system. When that fails (full disk) the file keeps whole lines only, and
   /// device_failure tells what to do. sync: also waits until they are on the disk.

@@ -33,15 +33,15 @@ Assignment decode_assignment(std::string_view line) {
   });
 }
 
-std::string encode(const Answer& a) {
+std::string encode(const Reply& a) {
   switch (a.kind) {
-    case Answer::Kind::ready:
+    case Reply::Kind::ready:
       return Json{{"ready", true}}.dump();
-    case Answer::Kind::row:
+    case Reply::Kind::row:
       return Json{
           {"row", a.index}, {"measured", record_json(a.outcome.measured)}, {"reason", a.outcome.reason}}
           .dump(-1, ' ', false, Json::error_handler_t::replace);
-    case Answer::Kind::done:
+    case Reply::Kind::done:
       return Json{{"done", a.index},
                   {"kernels_ns", a.spent.kernels},
                   {"flushes_ns", a.spent.flushes},
@@ -49,35 +49,35 @@ std::string encode(const Answer& a) {
                   {"operands_ns", a.spent.operands},
                   {"clock_mhz", json_from_number(a.clock_mhz)}}
           .dump();
-    case Answer::Kind::failed:
+    case Reply::Kind::failed:
       return Json{{"failed", a.outcome.reason}, {"code", static_cast<int>(a.code)}}.dump(
           -1, ' ', false, Json::error_handler_t::replace);
   }
   return {};
 }
 
-Answer decode_answer(std::string_view line) {
+Reply decode_reply(std::string_view line) {
   return decoded(line, [](const Json& from) {
-    Answer answer;
+    Reply reply;
     if (from.contains("row")) {
-      answer.kind = Answer::Kind::row;
-      answer.index = from.at("row");
-      answer.outcome.measured = record_from_json<Measurement>(from.at("measured"), "measured");
-      answer.outcome.reason = from.at("reason");
+      reply.kind = Reply::Kind::row;
+      reply.index = from.at("row");
+      reply.outcome.measured = record_from_json<Measurement>(from.at("measured"), "measured");
+      reply.outcome.reason = from.at("reason");
     } else if (from.contains("done")) {
-      answer.kind = Answer::Kind::done;
-      answer.index = from.at("done");
-      answer.spent = {from.at("kernels_ns"), from.at("flushes_ns"), from.at("verify_ns"),
-                      from.at("operands_ns")};
-      answer.clock_mhz = number_from_json(from.at("clock_mhz"), "message", "clock_mhz");
+      reply.kind = Reply::Kind::done;
+      reply.index = from.at("done");
+      reply.spent = {from.at("kernels_ns"), from.at("flushes_ns"), from.at("verify_ns"),
+                     from.at("operands_ns")};
+      reply.clock_mhz = number_from_json(from.at("clock_mhz"), "message", "clock_mhz");
     } else if (from.contains("failed")) {
-      answer.kind = Answer::Kind::failed;
-      answer.outcome.reason = from.at("failed");
-      answer.code = static_cast<Errc>(from.at("code").get<int>());
+      reply.kind = Reply::Kind::failed;
+      reply.outcome.reason = from.at("failed");
+      reply.code = static_cast<Errc>(from.at("code").get<int>());
     } else {
       from.at("ready");
     }
-    return answer;
+    return reply;
   });
 }
 

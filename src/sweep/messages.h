@@ -26,7 +26,7 @@ struct Assignment {
   double best_us = std::numeric_limits<double>::infinity();  ///< fastest ok row of this problem so far
 };
 
-struct Answer {
+struct Reply {
   enum class Kind : std::uint8_t { ready, row, done, failed } kind = Kind::ready;
   std::uint32_t index = 0;  ///< config of a row, problem of done
   Outcome outcome = {};     ///< of a row
@@ -38,9 +38,9 @@ struct Answer {
 
 // Without the line break.
 std::string encode(const Assignment& assignment);
-std::string encode(const Answer& answer);
+std::string encode(const Reply& reply);
 /// Throw corrupt_data with the line.
 Assignment decode_assignment(std::string_view line);
-Answer decode_answer(std::string_view line);
+Reply decode_reply(std::string_view line);
 
 }  // namespace kscout

@@ -83,7 +83,7 @@ double estimate_seconds(const SweepPlan& plan, std::size_t problem) {
   }
   const Problem& p = plan.problems[problem];
   const double call_us =
-      std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), least_bytes(p) / speed.bytes_per_us);
+      std::max(flop_count(p) / (kShareOfPeak * speed.flop_per_us), min_bytes(p) / speed.bytes_per_us);
   return static_cast<double>(plan.candidates[problem].size()) * (speed.fixed_us + kCalls * call_us) / 1e6;
 }
 
@@ -100,7 +100,7 @@ const ConfigSpace& provider_space(std::string_view name, Op op) { return provide
 namespace {
 
 /// Every `list.size() / most`-th entry, the first among them.
-void thin_out(std::vector<std::uint32_t>& list, std::size_t most) {
+void keep_evenly_spaced(std::vector<std::uint32_t>& list, std::size_t most) {
   if (most == 0 || list.size() <= most) return;
   std::vector<std::uint32_t> kept;
   for (std::size_t i = 0; i < most; ++i) kept.push_back(list[i * list.size() / most]);
@@ -162,7 +162,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
 
   // One family per signature; what they share stands once in the plan.
   std::unordered_map<KernelConfig, std::uint32_t> known;
-  std::vector<std::uint8_t> serves;
+  std::vector<std::uint8_t> applicable;
   for (const Signature& signature : signatures_of(plan.problems)) {
     const Family family =
         request.library ? request.library->family(signature, request.rules)
@@ -176,19 +176,19 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
     }
     for (std::size_t p = 0; p < plan.problems.size(); ++p) {
       if (signature_of(plan.problems[p]) != signature) continue;
-      serves.assign(family.configs.size(), 0);
-      serving_configs(family, plan.problems[p], serves);
+      applicable.assign(family.configs.size(), 0);
+      applicable_configs(family, plan.problems[p], applicable);
       for (std::size_t c = 0; c < index.size(); ++c) {
-        if (serves[c]) plan.candidates[p].push_back(index[c]);
+        if (applicable[c]) plan.candidates[p].push_back(index[c]);
       }
       std::ranges::sort(plan.candidates[p]);
-      thin_out(plan.candidates[p], request.max_configs);
+      keep_evenly_spaced(plan.candidates[p], request.max_configs);
     }
   }
   return plan;
 }
 
-SweepPlan contenders_again(const SweepState& before, const Device& device) {
+SweepPlan remeasure_contenders(const SweepState& before, const Device& device) {
   const SweepPlan& whole = before.plan;
   if (const std::string why = device_difference(whole.device, device); !why.empty())
     fail(Errc::invalid_argument, "this device is not the one that was measured: {}", why);

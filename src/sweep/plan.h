@@ -59,8 +59,8 @@ struct PlanRequest {
 PlanRequest library_request(LibraryBackend& library);
 
 /// Enumerates the family of each signature among the problems; a config is a candidate when the family's
-/// serve rules admit it. Throws what enumerate() throws; not_found when no problem is left, invalid_argument
-/// when the problems are of several operations.
+/// applicability rules admit it. Throws what enumerate() throws; not_found when no problem is left,
+/// invalid_argument when the problems are of several operations.
 SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& request, const Device& device,
                     const Protocol& protocol);
 

@@ -9,13 +9,13 @@ namespace kscout {
 
 namespace {
 
-constexpr std::size_t kFavourites = 8;  // configs that go first because they were good on other problems
+constexpr std::size_t kLikelyBest = 8;  // configs that go first because they were good on other problems
 
 }  // namespace
 
 WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
-                     const std::vector<JournalRow>& rows, const std::map<SweepKey, int>& deaths)
-    : plan_(plan), order_(std::move(order)), deaths_(deaths), merit_(plan.configs.size(), 0.0) {
+                     const std::vector<JournalRow>& rows, const std::map<SweepKey, int>& crashes)
+    : plan_(plan), order_(std::move(order)), crashes_(crashes), score_(plan.configs.size(), 0.0) {
   for (auto& pass : rows_) pass.resize(plan.problems.size());
   for (const auto& row : rows) answered(row.key, row.measured);
   for (const auto problem : order_) {
@@ -29,9 +29,9 @@ void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
       {key.config, measured.status, with_digits(measured.time_us, kTimeDigits)});
 }
 
-int WorkQueue::deaths_of(const SweepKey& key) const {
-  const auto found = deaths_.find(key);
-  return found == deaths_.end() ? 0 : found->second;
+int WorkQueue::crashes_of(const SweepKey& key) const {
+  const auto found = crashes_.find(key);
+  return found == crashes_.end() ? 0 : found->second;
 }
 
 double WorkQueue::best_us(std::uint32_t problem) const {
@@ -45,10 +45,10 @@ double WorkQueue::best_us(std::uint32_t problem) const {
 std::vector<std::uint32_t> WorkQueue::contenders(std::uint32_t problem) const {
   const Protocol& protocol = plan_.protocol;
   if (protocol.repeat > 0 || protocol.contenders <= 0) return {};
-  const double limit = hopeless_us(protocol, best_us(problem));
+  const double limit = prune_limit_us(protocol, best_us(problem));
   std::vector<std::uint32_t> configs;
   for (const Known& row : rows_[0][problem]) {
-    const bool right = row.status == Status::ok || row.status == Status::raced;
+    const bool right = row.status == Status::ok || row.status == Status::pruned_early;
     if (right && row.time_us <= limit) configs.push_back(row.config);
   }
   return configs;
@@ -62,12 +62,12 @@ std::vector<std::uint32_t> WorkQueue::missing(std::uint32_t problem, std::int32_
   return wanted;
 }
 
-std::vector<SweepKey> WorkQueue::doomed(std::uint32_t problem) const {
+std::vector<SweepKey> WorkQueue::crashed_twice(std::uint32_t problem) const {
   std::vector<SweepKey> keys;
   for (const std::int32_t pass : {1, 2}) {
     if (pass == 2 && !missing(problem, 1).empty()) break;  // who contends is not known yet
     for (const auto config : missing(problem, pass)) {
-      if (deaths_of({problem, config, pass}) >= 2) keys.push_back({problem, config, pass});
+      if (crashes_of({problem, config, pass}) >= 2) keys.push_back({problem, config, pass});
     }
   }
   return keys;
@@ -85,13 +85,13 @@ std::optional<Batch> WorkQueue::next_batch(std::uint32_t problem, std::size_t mo
   for (const std::int32_t pass : {1, 2}) {
     std::vector<std::uint32_t> together, alone;
     for (const auto config : missing(problem, pass)) {
-      const int deaths = deaths_of({problem, config, pass});
-      if (deaths == 0) together.push_back(config);
-      if (deaths == 1) alone.push_back(config);
+      const int crashes = crashes_of({problem, config, pass});
+      if (crashes == 0) together.push_back(config);
+      if (crashes == 1) alone.push_back(config);
     }
     if (pass == 2 && split_.contains(problem) && together.size() > 1) together = {together.front()};
     if (!together.empty() && pass == 1) {
-      together = promising_first(problem, std::move(together));
+      together = likely_best_first(problem, std::move(together));
       if (most > 0 && together.size() > most) together.resize(most);
     }
     if (!together.empty()) return Batch{problem, pass, std::move(together)};
@@ -104,18 +104,18 @@ void WorkQueue::finished(std::uint32_t problem) {
   if (!done_.insert(problem).second) return;
   const double best = best_us(problem);
   for (const Known& row : rows_[0][problem]) {
-    if (row.status == Status::ok && row.time_us > 0) merit_[row.config] += best / row.time_us;
+    if (row.status == Status::ok && row.time_us > 0) score_[row.config] += best / row.time_us;
   }
 }
 
-std::vector<std::uint32_t> WorkQueue::promising_first(std::uint32_t problem,
-                                                      std::vector<std::uint32_t> configs) const {
+std::vector<std::uint32_t> WorkQueue::likely_best_first(std::uint32_t problem,
+                                                        std::vector<std::uint32_t> configs) const {
   const auto order = seeded_order(configs.size(), mix_hash(plan_.seed, problem));
   std::vector<std::uint32_t> shuffled;
   for (const auto i : order) shuffled.push_back(configs[i]);
-  const std::size_t favourites = std::min(kFavourites, shuffled.size());
-  std::ranges::partial_sort(shuffled, shuffled.begin() + static_cast<std::ptrdiff_t>(favourites),
-                            [&](std::uint32_t a, std::uint32_t b) { return merit_[a] > merit_[b]; });
+  const std::size_t likely_best = std::min(kLikelyBest, shuffled.size());
+  std::ranges::partial_sort(shuffled, shuffled.begin() + static_cast<std::ptrdiff_t>(likely_best),
+                            [&](std::uint32_t a, std::uint32_t b) { return score_[a] > score_[b]; });
   return shuffled;
 }
 

@@ -23,22 +23,22 @@ namespace {
 
 constexpr double kOperandSecondsPerGb = 10;  // on top of the item limit, for the first config of a problem
 constexpr double kSyncEveryS = 5;            // the journal reaches the disk at least so often
-constexpr int kMostStartFailures = 2;
+constexpr int kMaxStartFailures = 2;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 double operand_gb(const Problem& problem) {
-  constexpr double kMostBytes = 8;
+  constexpr double kMaxBytes = 8;
   if (problem.op() == Op::gemm) {
     const auto elements = operand_elements(problem.gemm());
-    return static_cast<double>(elements.a + elements.b + elements.c) * kMostBytes / 1e9;
+    return static_cast<double>(elements.a + elements.b + elements.c) * kMaxBytes / 1e9;
   }
   const auto elements = operand_elements(problem.conv());
-  return static_cast<double>(elements.in + elements.wei + elements.out) * kMostBytes / 1e9;
+  return static_cast<double>(elements.in + elements.wei + elements.out) * kMaxBytes / 1e9;
 }
 
 /// One worker and what it is doing.
-struct Lane {
+struct WorkerSlot {
   char letter = 'a';
   std::vector<int> cpus;
   std::unique_ptr<WorkerProcess> worker;
@@ -48,7 +48,7 @@ struct Lane {
   std::size_t answered = 0;  ///< configs of the batch
   std::size_t given = 0;     ///< configs that this worker process was given
   std::int64_t deadline_ns = 0;
-  bool opens_problem = false;  ///< the next answer includes making the operands
+  bool opens_problem = false;  ///< the next reply includes making the operands
 };
 
 class Sweep {
@@ -67,9 +67,9 @@ class Sweep {
 
   SweepReport run() {
     make_lanes();
-    for (Lane& lane : lanes_) advance(lane);
+    for (WorkerSlot& slot : slots_) advance(slot);
     report_.ended = "done";
-    while (std::ranges::any_of(lanes_, [](const Lane& lane) { return lane.batch.has_value(); })) {
+    while (std::ranges::any_of(slots_, [](const WorkerSlot& slot) { return slot.batch.has_value(); })) {
       if (options_.stop && options_.stop->load()) {
         report_.ended = "interrupted";
         break;
@@ -80,7 +80,7 @@ class Sweep {
       }
       wait_and_handle();
     }
-    for (Lane& lane : lanes_) lane.worker.reset();
+    for (WorkerSlot& slot : slots_) slot.worker.reset();
     journal_.end(report_.ended);
     journal_.flush(true);
     finish_report();
@@ -100,7 +100,7 @@ class Sweep {
       if (row.key.pass == 1) work_done_ += share_of(row.key.problem);
     }
     report_.progress.rows = report_.progress.failed = 0;  // those of this session
-    queue_.emplace(plan_, order_, all.rows, all.deaths);
+    queue_.emplace(plan_, order_, all.rows, all.crashes);
     for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
     work_at_start_ = work_done_;
   }
@@ -112,83 +112,83 @@ class Sweep {
   void make_lanes() {
     const auto shares = share_cpus(allowed_cpus(), options_.workers);
     for (std::size_t i = 0; i < shares.size(); ++i) {
-      Lane lane;
-      lane.letter = static_cast<char>('a' + i);
-      lane.cpus = shares[i];
-      lanes_.push_back(std::move(lane));
+      WorkerSlot slot;
+      slot.letter = static_cast<char>('a' + i);
+      slot.cpus = shares[i];
+      slots_.push_back(std::move(slot));
     }
   }
 
-  /// Gives a lane its next batch, of its problem or of a new one; leaves it idle when nothing is left.
-  void advance(Lane& lane) {
-    lane.batch.reset();
+  /// Gives a slot its next batch, of its problem or of a new one; leaves it idle when nothing is left.
+  void advance(WorkerSlot& slot) {
+    slot.batch.reset();
     for (;;) {
-      if (!lane.problem) {
-        lane.problem = queue_->take_problem();
-        if (!lane.problem) {
-          lane.worker.reset();
+      if (!slot.problem) {
+        slot.problem = queue_->take_problem();
+        if (!slot.problem) {
+          slot.worker.reset();
           return;
         }
-        lane.opens_problem = true;
+        slot.opens_problem = true;
       }
-      record_doomed(lane);
-      lane.batch = queue_->next_batch(*lane.problem, options_.batch);
-      if (lane.batch) break;
-      queue_->finished(*lane.problem);
-      lane.problem.reset();
+      record_crashed_twice(slot);
+      slot.batch = queue_->next_batch(*slot.problem, options_.batch);
+      if (slot.batch) break;
+      queue_->finished(*slot.problem);
+      slot.problem.reset();
     }
-    lane.answered = 0;
-    journal_.intent(lane.letter, lane.batch->problem, lane.batch->pass, lane.batch->configs);
+    slot.answered = 0;
+    journal_.intent(slot.letter, slot.batch->problem, slot.batch->pass, slot.batch->configs);
     journal_.flush();
-    if (lane.worker && lane.ready && has_had_its_share(lane)) {
-      lane.worker.reset();
-      lane.opens_problem = true;
+    if (slot.worker && slot.ready && has_had_its_share(slot)) {
+      slot.worker.reset();
+      slot.opens_problem = true;
     }
-    if (lane.worker && lane.ready) assign(lane);
-    if (!lane.worker) start(lane);
+    if (slot.worker && slot.ready) assign(slot);
+    if (!slot.worker) start(slot);
   }
 
   /// With the next batch the process would measure more configs than one may.
-  bool has_had_its_share(const Lane& lane) const {
-    return options_.batch > 0 && lane.given > 0 && lane.given + lane.batch->configs.size() > options_.batch;
+  bool has_had_its_share(const WorkerSlot& slot) const {
+    return options_.batch > 0 && slot.given > 0 && slot.given + slot.batch->configs.size() > options_.batch;
   }
 
-  void start(Lane& lane) {
-    lane.given = 0;
-    lane.worker = std::make_unique<WorkerProcess>(
+  void start(WorkerSlot& slot) {
+    slot.given = 0;
+    slot.worker = std::make_unique<WorkerProcess>(
         options_.worker,
-        std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(lane.cpus),
-                                 "--device", std::to_string(lane.letter - 'a'), "--parent",
+        std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(slot.cpus),
+                                 "--device", std::to_string(slot.letter - 'a'), "--parent",
                                  std::to_string(getpid())},
         options_.folder / "worker.log");
-    lane.ready = false;
-    lane.deadline_ns = now_ns() + static_cast<std::int64_t>(kStartLimitS * 1e9);
+    slot.ready = false;
+    slot.deadline_ns = now_ns() + static_cast<std::int64_t>(kStartLimitS * 1e9);
   }
 
-  void assign(Lane& lane) {
-    lane.given += lane.batch->configs.size();
-    lane.worker->send(encode(Assignment{lane.batch->problem, lane.batch->pass, lane.batch->configs,
-                                        queue_->best_us(lane.batch->problem)}));
-    set_deadline(lane);
+  void assign(WorkerSlot& slot) {
+    slot.given += slot.batch->configs.size();
+    slot.worker->send(encode(Assignment{slot.batch->problem, slot.batch->pass, slot.batch->configs,
+                                        queue_->best_us(slot.batch->problem)}));
+    set_deadline(slot);
   }
 
-  void set_deadline(Lane& lane) {
+  void set_deadline(WorkerSlot& slot) {
     double limit_s = options_.item_limit_s;
     // Contenders answer together.
-    if (lane.batch->pass == 2) limit_s *= static_cast<double>(lane.batch->configs.size());
-    if (lane.opens_problem) limit_s += kOperandSecondsPerGb * operand_gb(plan_.problems[lane.batch->problem]);
-    lane.deadline_ns = now_ns() + static_cast<std::int64_t>(limit_s * 1e9);
+    if (slot.batch->pass == 2) limit_s *= static_cast<double>(slot.batch->configs.size());
+    if (slot.opens_problem) limit_s += kOperandSecondsPerGb * operand_gb(plan_.problems[slot.batch->problem]);
+    slot.deadline_ns = now_ns() + static_cast<std::int64_t>(limit_s * 1e9);
   }
 
   void wait_and_handle() {
     std::vector<pollfd> fds;
-    std::vector<Lane*> waiting;
+    std::vector<WorkerSlot*> waiting;
     std::int64_t until = now_ns() + 250'000'000;  // budget and stop are looked at so often
-    for (Lane& lane : lanes_) {
-      if (!lane.worker || !lane.batch) continue;
-      fds.push_back({lane.worker->fd(), POLLIN, 0});
-      waiting.push_back(&lane);
-      until = std::min(until, lane.deadline_ns);
+    for (WorkerSlot& slot : slots_) {
+      if (!slot.worker || !slot.batch) continue;
+      fds.push_back({slot.worker->fd(), POLLIN, 0});
+      waiting.push_back(&slot);
+      until = std::min(until, slot.deadline_ns);
     }
     if (std::isfinite(options_.budget_s)) {
       until = std::min(until, begin_ns_ + static_cast<std::int64_t>(options_.budget_s * 1e9));
@@ -207,54 +207,54 @@ class Sweep {
     }
   }
 
-  void listen(Lane& lane) {
+  void listen(WorkerSlot& slot) {
     std::vector<std::string> lines;
-    const bool alive = lane.worker->receive(lines);
+    const bool alive = slot.worker->receive(lines);
     bool batch_done = false;
-    for (const auto& line : lines) batch_done = handle(lane, decode_answer(line)) || batch_done;
+    for (const auto& line : lines) batch_done = handle(slot, decode_reply(line)) || batch_done;
     journal_.flush();
     if (now_ns() - synced_ns_ > static_cast<std::int64_t>(kSyncEveryS * 1e9)) {
       journal_.flush(true);
       synced_ns_ = now_ns();
     }
     if (!alive) {
-      died(lane);
+      worker_crashed(slot);
     } else if (batch_done) {
-      advance(lane);
+      advance(slot);
     }
     if (options_.progress) options_.progress(progress());
   }
 
   /// True when the batch is done.
-  bool handle(Lane& lane, const Answer& answer) {
-    switch (answer.kind) {
-      case Answer::Kind::ready:
-        lane.ready = true;
+  bool handle(WorkerSlot& slot, const Reply& reply) {
+    switch (reply.kind) {
+      case Reply::Kind::ready:
+        slot.ready = true;
         start_failures_ = 0;
-        assign(lane);
+        assign(slot);
         return false;
-      case Answer::Kind::failed:
-        throw Error(answer.code, answer.outcome.reason);
-      case Answer::Kind::done:
-        add_spent(answer.spent);
-        if (std::isfinite(answer.clock_mhz)) journal_.clock(lane.letter, answer.clock_mhz);
+      case Reply::Kind::failed:
+        throw Error(reply.code, reply.outcome.reason);
+      case Reply::Kind::done:
+        add_spent(reply.spent);
+        if (std::isfinite(reply.clock_mhz)) journal_.clock(slot.letter, reply.clock_mhz);
         return true;
-      case Answer::Kind::row:
+      case Reply::Kind::row:
         break;
     }
-    const Batch& batch = *lane.batch;
-    if (lane.answered >= batch.configs.size() || batch.configs[lane.answered] != answer.index) {
-      fail(Errc::device_failure, "a worker answered for config {} out of turn", answer.index);
+    const Batch& batch = *slot.batch;
+    if (slot.answered >= batch.configs.size() || batch.configs[slot.answered] != reply.index) {
+      fail(Errc::device_failure, "a worker replied for config {} out of order", reply.index);
     }
-    record(lane, {batch.problem, answer.index, batch.pass}, answer.outcome);
-    ++lane.answered;
-    lane.opens_problem = false;
-    set_deadline(lane);
+    record(slot, {batch.problem, reply.index, batch.pass}, reply.outcome);
+    ++slot.answered;
+    slot.opens_problem = false;
+    set_deadline(slot);
     return false;
   }
 
-  void record(Lane& lane, const SweepKey& key, const Outcome& outcome) {
-    journal_.row(lane.letter, key.config, outcome.measured, outcome.reason);
+  void record(WorkerSlot& slot, const SweepKey& key, const Outcome& outcome) {
+    journal_.row(slot.letter, key.config, outcome.measured, outcome.reason);
     queue_->answered(key, outcome.measured);
     count(key, outcome.measured, outcome.reason);
     if (key.pass == 1) work_done_ += share_of(key.problem);
@@ -274,60 +274,60 @@ class Sweep {
   }
 
   /// What ended its worker twice gets its row; it was announced with the intent that stands before.
-  void record_doomed(Lane& lane) {
-    for (const SweepKey& key : queue_->doomed(*lane.problem)) {
-      journal_.intent(lane.letter, key.problem, key.pass, {key.config});
+  void record_crashed_twice(WorkerSlot& slot) {
+    for (const SweepKey& key : queue_->crashed_twice(*slot.problem)) {
+      journal_.intent(slot.letter, key.problem, key.pass, {key.config});
       Outcome outcome{
           {.status = Status::crashed, .cache = plan_.protocol.cache, .pass = key.pass},
           last_death_.contains(key) ? last_death_[key] : "its worker, or the machine, ended twice"};
-      record(lane, key, outcome);
+      record(slot, key, outcome);
     }
   }
 
   /// The worker closed its end: whatever it was asked next is what it died of.
-  void died(Lane& lane) {
-    const std::string how = lane.worker->end();
-    lane.worker.reset();
-    if (!lane.ready) {
-      if (++start_failures_ >= kMostStartFailures) {
+  void worker_crashed(WorkerSlot& slot) {
+    const std::string how = slot.worker->end();
+    slot.worker.reset();
+    if (!slot.ready) {
+      if (++start_failures_ >= kMaxStartFailures) {
         fail(Errc::device_failure, "the worker {} ended before it was ready: {}; see {}",
              options_.worker.string(), how, (options_.folder / "worker.log").string());
       }
-      start(lane);
+      start(slot);
       return;
     }
-    const Batch& batch = *lane.batch;
-    if (lane.answered < batch.configs.size()) {
-      const SweepKey key{batch.problem, batch.configs[lane.answered], batch.pass};
+    const Batch& batch = *slot.batch;
+    if (slot.answered < batch.configs.size()) {
+      const SweepKey key{batch.problem, batch.configs[slot.answered], batch.pass};
       if (batch.pass == 2 && batch.configs.size() > 1) {
         queue_->split_contenders(batch.problem);
       } else {
-        journal_.death(lane.letter, key.config);
-        queue_->died(key);
+        journal_.crash(slot.letter, key.config);
+        queue_->worker_crashed(key);
         last_death_[key] = how;
       }
     }
-    lane.opens_problem = true;
-    advance(lane);
+    slot.opens_problem = true;
+    advance(slot);
   }
 
-  void timed_out(Lane& lane) {
-    if (!lane.ready)
+  void timed_out(WorkerSlot& slot) {
+    if (!slot.ready)
       fail(Errc::device_failure, "the worker {} is not ready after {} s", options_.worker.string(),
            kStartLimitS);
-    lane.worker->end();
-    lane.worker.reset();
-    const Batch& batch = *lane.batch;
+    slot.worker->end();
+    slot.worker.reset();
+    const Batch& batch = *slot.batch;
     if (batch.pass == 2 && batch.configs.size() > 1) {
       queue_->split_contenders(batch.problem);
-    } else if (lane.answered < batch.configs.size()) {
-      const SweepKey key{batch.problem, batch.configs[lane.answered], batch.pass};
-      record(lane, key,
+    } else if (slot.answered < batch.configs.size()) {
+      const SweepKey key{batch.problem, batch.configs[slot.answered], batch.pass};
+      record(slot, key,
              {{.status = Status::timeout, .cache = plan_.protocol.cache, .pass = key.pass},
               fmt::format("no answer within {} s", options_.item_limit_s)});
     }
-    lane.opens_problem = true;
-    advance(lane);
+    slot.opens_problem = true;
+    advance(slot);
     if (options_.progress) options_.progress(progress());
   }
 
@@ -365,7 +365,7 @@ class Sweep {
   JournalWriter journal_;
   std::vector<std::uint32_t> order_;
   std::optional<WorkQueue> queue_;
-  std::vector<Lane> lanes_;
+  std::vector<WorkerSlot> slots_;
   std::map<SweepKey, std::string> last_death_;
   SweepReport report_;
   std::int64_t begin_ns_, synced_ns_;

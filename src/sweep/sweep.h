@@ -42,7 +42,7 @@ struct SweepOptions {
   std::size_t batch = 0;
   int shard = 1, shards = 1;  ///< this process takes every shards-th problem, from the shard-th of the order
   const std::atomic<bool>* stop = nullptr;  ///< set by a signal handler: end now, keep everything
-  std::function<void(const SweepProgress&)> progress = {};  ///< after each answer; must be quick
+  std::function<void(const SweepProgress&)> progress = {};  ///< after each reply; must be quick
 };
 
 struct SweepReport {

@@ -59,9 +59,9 @@ Arguments parse_arguments(int argc, char** argv) {
 }
 
 /// The two ends of the conversation. Kernels that print reach standard error, not the sweep.
-class Conversation {
+class MessageChannel {
  public:
-  Conversation() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
+  MessageChannel() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
 
   bool read_line(std::string& line) {
     for (;;) {
@@ -79,8 +79,8 @@ class Conversation {
     }
   }
 
-  void say(const Answer& answer) {
-    const std::string line = encode(answer) + '\n';
+  void say(const Reply& reply) {
+    const std::string line = encode(reply) + '\n';
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t wrote = write(out_, line.data() + at, line.size() - at);
       if (wrote < 0 && errno == EINTR) continue;
@@ -107,7 +107,7 @@ TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
 
 class Worker {
  public:
-  Worker(const SweepPlan& plan, Backend& backend, Conversation& talk)
+  Worker(const SweepPlan& plan, Backend& backend, MessageChannel& talk)
       : plan_(plan),
         backend_(backend),
         bench_(plan.protocol, plan.seed, instruments_of(backend)),
@@ -119,15 +119,15 @@ class Worker {
       for (const auto config : assignment.configs) {
         Outcome outcome{
             {.status = Status::unsupported, .cache = plan_.protocol.cache, .pass = assignment.pass}, reason};
-        talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+        talk_.say({.kind = Reply::Kind::row, .index = config, .outcome = std::move(outcome)});
       }
     } else if (assignment.pass == 1) {
       coarse(assignment);
     } else {
       contenders(assignment);
     }
-    Answer done;
-    done.kind = Answer::Kind::done;
+    Reply done;
+    done.kind = Reply::Kind::done;
     done.index = assignment.problem;
     done.spent = minus(bench_.spent(), before);
     done.clock_mhz = instruments_of(backend_).clock_mhz();
@@ -168,19 +168,19 @@ class Worker {
   }
 
   /// One config's outcome. A kernel that broke the device for this process ends the process before it is
-  /// told: the sweep books a death, as of any crash, and starts another worker.
+  /// told: the sweep books a crash, as of any other, and starts another worker.
   void say_row(std::uint32_t config, Outcome outcome) {
     if (outcome.measured.status == Status::crashed && !instruments_of(backend_).usable()) {
       std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());
       std::_Exit(kDeviceLost);
     }
-    talk_.say({.kind = Answer::Kind::row, .index = config, .outcome = std::move(outcome)});
+    talk_.say({.kind = Reply::Kind::row, .index = config, .outcome = std::move(outcome)});
   }
 
   const SweepPlan& plan_;
   Backend& backend_;
   ProblemBench bench_;
-  Conversation& talk_;
+  MessageChannel& talk_;
   std::int64_t opened_ = -1;
 };
 
@@ -194,7 +194,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     fmt::print(stderr, "kscout-worker: {}\n", error.what());
     return kWrongArguments;
   }
-  Conversation talk;
+  MessageChannel talk;
   try {
     tie_to_parent(arguments.parent);
     // Before any thread exists: a backend's threads inherit it.
@@ -202,13 +202,13 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
     Backend& backend = parts.backend(plan.backend, arguments.device);
     Worker worker(plan, backend, talk);
-    talk.say({.kind = Answer::Kind::ready});
+    talk.say({.kind = Reply::Kind::ready});
     for (std::string line; talk.read_line(line);) worker.work(decode_assignment(line));
     return 0;
   } catch (const Error& error) {
-    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}, .code = error.code()});
+    talk.say({.kind = Reply::Kind::failed, .outcome = {{}, error.what()}, .code = error.code()});
   } catch (const std::exception& error) {
-    talk.say({.kind = Answer::Kind::failed, .outcome = {{}, error.what()}});
+    talk.say({.kind = Reply::Kind::failed, .outcome = {{}, error.what()}});
   }
   return kFailed;
 }

@@ -12,7 +12,7 @@ namespace kscout {
 
 namespace {
 
-constexpr int kMostRounds = 400, kCheckEvery = 10;
+constexpr int kMaxRounds = 400, kCheckEvery = 10;
 
 struct Fold {
   std::vector<std::int32_t> train, validation;
@@ -43,7 +43,7 @@ int cross_validate_best(std::vector<Fold>& folds, const std::vector<float>& labe
   double least = std::numeric_limits<double>::infinity();
   int best = 1;
   std::vector<double> predicted(labels.size());
-  for (int round = 1; round <= kMostRounds; ++round) {
+  for (int round = 1; round <= kMaxRounds; ++round) {
     for (Fold& fold : folds) fold.booster.update();
     if (round % kCheckEvery != 0) continue;
     for (const Fold& fold : folds) {

@@ -48,10 +48,10 @@ struct Logit {
 
 /// Ridge logistic regression by Newton's method. `x`: rows of `width` values, `y`: 0 or 1.
 Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const double> y, double ridge) {
-  constexpr int kMostSteps = 50;
+  constexpr int kMaxSteps = 50;
   const std::size_t n = width + 1;
   std::vector<double> w(n);
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMaxSteps; ++step) {
     std::vector<double> gradient(n), hessian(n * n);
     for (std::size_t i = 1; i < n; ++i) {
       gradient[i] = ridge * w[i];
@@ -83,7 +83,7 @@ Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const do
 struct Terms {
   std::size_t families = 1;             ///< of the model
   std::vector<std::size_t> own_bias{};  ///< positions of those that get a bias of their own
-  bool judge = false;                   ///< how many samples the best has
+  bool with_repeats = false;            ///< how many samples the best has
 };
 
 double log_repeats(double repeats) { return std::log2(std::max(repeats, 1.0)); }
@@ -92,12 +92,12 @@ double log_repeats(double repeats) { return std::log2(std::max(repeats, 1.0)); }
 struct InputLogit {
   double bias = 0;
   Confidence::Inputs weight{};
-  double judge_weight = 0;            ///< of log_repeats
+  double repeats_weight = 0;          ///< of log_repeats
   std::vector<double> family_bias{};  ///< per family, 0 for those without
   /// If the best were known by so many samples.
   double at(const ObservedChoice& choice, double repeats) const {
     return std::inner_product(weight.begin(), weight.end(), choice.inputs.begin(),
-                              bias + family_bias[choice.family] + judge_weight * log_repeats(repeats));
+                              bias + family_bias[choice.family] + repeats_weight * log_repeats(repeats));
   }
 };
 
@@ -143,9 +143,9 @@ InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std:
   for (std::size_t i = 0; i < choices.size(); ++i) {
     if (take(i)) rows.push_back(i);
   }
-  const std::size_t width = kInputs + terms.judge;
+  const std::size_t width = kInputs + terms.with_repeats;
   const auto value = [&](std::size_t row, std::size_t k) {
-    return k < kInputs ? choices[row].inputs[k] : log_repeats(choices[row].judge_repeats);
+    return k < kInputs ? choices[row].inputs[k] : log_repeats(choices[row].reference_repeats);
   };
   const Standardised standardised(rows, width, value);
   std::vector<double> x, y;
@@ -162,7 +162,7 @@ InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std:
     return as_it_stands;
   };
   for (std::size_t k = 0; k < kInputs; ++k) fit.weight[k] = weight(k);
-  if (terms.judge) fit.judge_weight = weight(kInputs);
+  if (terms.with_repeats) fit.repeats_weight = weight(kInputs);
   for (std::size_t i = 0; i < terms.own_bias.size(); ++i) {
     fit.family_bias[terms.own_bias[i]] = logit.weight[width + i];
   }
@@ -185,20 +185,21 @@ double mean_of(std::span<const double> values) {
 // ----------------------------------------------------------------------------------------------------
 // claims
 
-/// Samples of the best that the best-judged twentieth of the choices has at least.
-double most_repeats(std::span<const ObservedChoice> choices) {
+/// Samples of the best that the best-measured twentieth of the choices has at least.
+double max_repeats(std::span<const ObservedChoice> choices) {
   std::vector<double> repeats;
-  for (const ObservedChoice& choice : choices) repeats.push_back(choice.judge_repeats);
+  for (const ObservedChoice& choice : choices) repeats.push_back(choice.reference_repeats);
   return quantile(std::move(repeats), 0.95);
 }
 
 /// What is claimed, and how well it holds for sizes that the claims were not fitted to.
 struct Claims {
-  Confidence confidence;        ///< what claims; sizes and floor not yet
-  std::vector<double> as_seen;  ///< probability of each choice's outcome as it was judged, by the other folds
+  Confidence confidence;  ///< what claims; sizes and floor not yet
+  std::vector<double>
+      as_seen;  ///< probability of each choice's outcome as it was measured, by the other folds
   std::vector<double> claimed;  ///< the same, if its best were known by as many samples as claims are for
   double log_loss = 0;          ///< of as_seen
-  double judge_weight = 0;      ///< of log_repeats, in the logarithm of the odds
+  double repeats_weight = 0;    ///< of log_repeats, in the logarithm of the odds
 };
 
 Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right, const Terms& terms,
@@ -212,7 +213,7 @@ Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const doubl
         choices, [&](std::size_t i) { return choices[i].fold != fold; }, right, terms);
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (choices[i].fold != fold) continue;
-      as_seen[i] = logit.at(choices[i], choices[i].judge_repeats);
+      as_seen[i] = logit.at(choices[i], choices[i].reference_repeats);
       claimed[i] = logit.at(choices[i], repeats);
     }
   }
@@ -229,8 +230,8 @@ Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const doubl
 
   const InputLogit all = fit_inputs(
       choices, [](std::size_t) { return true; }, right, terms);
-  claims.judge_weight = slope * all.judge_weight;
-  claims.confidence.bias = platt.bias + slope * all.bias + claims.judge_weight * log_repeats(repeats);
+  claims.repeats_weight = slope * all.repeats_weight;
+  claims.confidence.bias = platt.bias + slope * all.bias + claims.repeats_weight * log_repeats(repeats);
   for (std::size_t k = 0; k < kInputs; ++k) claims.confidence.weight[k] = slope * all.weight[k];
   if (terms.own_bias.empty()) return claims;
   for (const double bias : all.family_bias) claims.confidence.family_bias.push_back(slope * bias);
@@ -252,20 +253,20 @@ Claims best_claims(std::span<const ObservedChoice> choices, std::span<const doub
   std::vector<Terms> candidates{{.families = families}};
   Terms told_apart{.families = families};
   for (std::size_t family = 0; family < families; ++family) {
-    if (count[family] >= kLeastChoices) told_apart.own_bias.push_back(family);
+    if (count[family] >= kMinChoices) told_apart.own_bias.push_back(family);
   }
   if (told_apart.own_bias.size() >= 2) candidates.push_back(told_apart);
-  if (std::ranges::none_of(choices, [](const ObservedChoice& c) { return c.judge_repeats == 0; })) {
+  if (std::ranges::none_of(choices, [](const ObservedChoice& c) { return c.reference_repeats == 0; })) {
     for (std::size_t i = 0, plain = candidates.size(); i < plain; ++i) {
       candidates.push_back(candidates[i]);
-      candidates.back().judge = true;
+      candidates.back().with_repeats = true;
     }
   }
   std::optional<Claims> best;
   for (const Terms& terms : candidates) {
     Claims claims = fit_claims(choices, right, terms, repeats);
     // That more samples made choices fail would be chance.
-    if (terms.judge && claims.judge_weight <= 0) continue;
+    if (terms.with_repeats && claims.repeats_weight <= 0) continue;
     if (!best || claims.log_loss < best->log_loss) best = std::move(claims);
   }
   return *std::move(best);
@@ -315,11 +316,11 @@ Predicted predicted_best(const TrainingSet& set, std::size_t problem, const Targ
 }
 
 /// Of the problem's rows within 3 % of its best.
-double judge_repeats(const TrainingSet& set, std::size_t problem) {
+double reference_repeats(const TrainingSet& set, std::size_t problem) {
   std::vector<double> repeats;
   for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {
     const TrainingSet::Row& row = set.rows[r];
-    if (!row.raced && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
+    if (!row.pruned_early && row.tflops * (1 + Confidence::within) >= set.best_tflops[problem])
       repeats.push_back(row.repeats);
   }
   return quantile(std::move(repeats), 0.5);
@@ -343,26 +344,26 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
       choice.inputs = confidence_inputs(set.problems[p], predicted.log_tflops);
       choice.efficiency = std::min(set.rows[predicted.pick].tflops / set.best_tflops[p], 1.0);
       choice.fold = fold_of[p];
-      choice.judge_repeats = judge_repeats(set, p);
+      choice.reference_repeats = reference_repeats(set, p);
       choices.push_back(choice);
     }
   }
   return choices;
 }
 
-std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices) {
-  const double least = most_repeats(choices) / 2;
-  std::vector<ObservedChoice> judged;
-  std::ranges::copy_if(choices, std::back_inserter(judged), [least](const ObservedChoice& choice) {
-    return choice.judge_repeats == 0 || choice.judge_repeats >= least;
+std::vector<ObservedChoice> precisely_measured(std::span<const ObservedChoice> choices) {
+  const double least = max_repeats(choices) / 2;
+  std::vector<ObservedChoice> evaluated;
+  std::ranges::copy_if(choices, std::back_inserter(evaluated), [least](const ObservedChoice& choice) {
+    return choice.reference_repeats == 0 || choice.reference_repeats >= least;
   });
-  if (judged.size() < kLeastChoices) return {choices.begin(), choices.end()};
-  return judged;
+  if (evaluated.size() < kMinChoices) return {choices.begin(), choices.end()};
+  return evaluated;
 }
 
 std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> observed, std::size_t families) {
-  if (observed.size() < kLeastChoices) return std::nullopt;
-  const std::vector<ObservedChoice> choices = well_judged(observed);
+  if (observed.size() < kMinChoices) return std::nullopt;
+  const std::vector<ObservedChoice> choices = precisely_measured(observed);
   ConfidenceFit fit;
   std::vector<double> right;
   const auto count = static_cast<double>(choices.size());
@@ -373,14 +374,14 @@ std::optional<ConfidenceFit> fit_confidence(std::span<const ObservedChoice> obse
   fit.within_rate = mean_of(right);
   if (fit.within_rate == 0 || fit.within_rate == 1) return std::nullopt;
 
-  const double repeats = most_repeats(observed);
+  const double repeats = max_repeats(observed);
   Claims claims = best_claims(choices, right, families, repeats);
   fit.families = by_family(choices, right, claims, families);
   fit.confidence = std::move(claims.confidence);
   fit.as_seen = std::move(claims.as_seen);
   fit.claimed = std::move(claims.claimed);
   fit.log_loss = claims.log_loss;
-  if (claims.judge_weight > 0) fit.claimed_for_repeats = repeats;
+  if (claims.repeats_weight > 0) fit.claimed_for_repeats = repeats;
   fit.log_loss_of_rate = log_loss(std::vector<double>(right.size(), fit.within_rate), right);
   for (std::size_t i = 0; i < Confidence::sizes; ++i) {
     const auto size = [&](const ObservedChoice& c) { return c.inputs[Confidence::first_size + i]; };

@@ -18,15 +18,15 @@ namespace kscout {
 
 /// With fewer choices no probability is told, nor are any left out; with fewer in a family it gets no bias of
 /// its own.
-inline constexpr std::size_t kLeastChoices = 50;
+inline constexpr std::size_t kMinChoices = 50;
 
 /// A choice whose outcome is known.
 struct ObservedChoice {
   std::size_t family = 0;  ///< of the problem: position in the model
   Confidence::Inputs inputs{};
-  double efficiency = 0;     ///< of the pick
-  std::uint32_t fold = 0;    ///< choices of one fold share sizes; others share none with them
-  double judge_repeats = 0;  ///< median samples of the configs within 3 % of the best; 0: not known
+  double efficiency = 0;         ///< of the pick
+  std::uint32_t fold = 0;        ///< choices of one fold share sizes; others share none with them
+  double reference_repeats = 0;  ///< median samples of the configs within 3 % of the best; 0: not known
 };
 
 /// What each problem's out-of-fold scores would have chosen. Problems with one config say nothing and are
@@ -37,9 +37,9 @@ std::vector<ObservedChoice> observed_choices(const TrainingSet& set, const Targe
                                              std::span<const Family> families);
 
 /// Choices whose outcome is known well: the fastest of few samples is partly luck, and a choice that was as
-/// good counts as a failure. Left out are those with less than half of the judge_repeats that the best-judged
-/// twentieth has, unless fewer than kLeastChoices would be left.
-std::vector<ObservedChoice> well_judged(std::span<const ObservedChoice> choices);
+/// good counts as a failure. Left out are those with less than half of the reference_repeats that the
+/// best-measured twentieth has, unless fewer than kMinChoices would be left.
+std::vector<ObservedChoice> precisely_measured(std::span<const ObservedChoice> choices);
 
 struct ConfidenceFit {
   /// Of one family, out of fold; NaN without choices.
@@ -50,8 +50,8 @@ struct ConfidenceFit {
     double claimed = 0;      ///< mean of claimed
   };
   Confidence confidence;
-  /// Per well judged choice, by a fit to the other folds: the probability of being right as it was judged,
-  /// and what is claimed.
+  /// Per precisely measured choice, by a fit to the other folds: the probability of being right as it was
+  /// measured, and what is claimed.
   std::vector<double> as_seen, claimed;
   /// Claims are as if the best were known by so many samples; nothing when these do not matter, and both are
   /// the same.
@@ -63,17 +63,17 @@ struct ConfidenceFit {
   std::vector<OfFamily> families;  ///< as in the model
 };
 
-/// Of the well judged choices; the sizes that count as trained are those of all. Nothing when there are fewer
-/// than kLeastChoices or all ended alike: then no probability can be told.
+/// Of the precisely measured choices; the sizes that count as trained are those of all. Nothing when there
+/// are fewer than kMinChoices or all ended alike: then no probability can be told.
 ///
 /// Among these, too, luck makes more good choices fail where the best has fewer samples. So the regression
-/// may be told how many these are (the log2 of judge_repeats, where all are known); claims are then for as
-/// many as the best-judged twentieth of all choices has at least.
+/// may be told how many these are (the log2 of reference_repeats, where all are known); claims are then for
+/// as many as the best-measured twentieth of all choices has at least.
 ///
-/// Of `families` families those with kLeastChoices well judged choices get a bias of their own, where there
-/// are two such: what the inputs do not tell makes choices of one layout fail more often than another's. It
-/// is one more weight of the regression, pulled towards 0, so that few choices tell little; the others have
-/// about the mean of those that were told apart.
+/// Of `families` families those with kMinChoices precisely measured choices get a bias of their own, where
+/// there are two such: what the inputs do not tell makes choices of one layout fail more often than
+/// another's. It is one more weight of the regression, pulled towards 0, so that few choices tell little; the
+/// others have about the mean of those that were told apart.
 ///
 /// Whether families and samples are told is what gives the least log loss out of fold. Each choice's family
 /// is below `families` (std::out_of_range).

@@ -138,7 +138,7 @@ std::string lightgbm_parameters(const TrainParameters& p, Target target, const S
       "objective={} num_leaves={} learning_rate={} min_data_in_leaf={} feature_fraction={} seed={} "
       "num_threads={} "
       "deterministic=true force_row_wise=true feature_pre_filter=false metric=none verbosity=-1",
-      objective_of(target), p.leaves, p.learning_rate, p.least_rows, p.feature_fraction, p.seed % (1U << 31),
+      objective_of(target), p.leaves, p.learning_rate, p.min_rows, p.feature_fraction, p.seed % (1U << 31),
       p.threads);
   const std::string increasing = monotone_text(p, target, schema);
   const auto categorical = schema.categorical();
@@ -146,7 +146,7 @@ std::string lightgbm_parameters(const TrainParameters& p, Target target, const S
   text += increasing + contribution_text(p, schema);
   if (target == Target::rank) {
     text += " label_gain=0";
-    for (int grade = 1; grade <= kMostRank; ++grade) text += fmt::format(",{}", grade);
+    for (int grade = 1; grade <= kMaxRank; ++grade) text += fmt::format(",{}", grade);
   }
   return text;
 }
@@ -208,7 +208,7 @@ CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& 
     const auto summary = summarise(
         selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; }));
     result.curve.emplace_back(round, summary.mean);
-    if (summary.mean > best && (round >= parameters.least_rounds || last)) {
+    if (summary.mean > best && (round >= parameters.min_rounds || last)) {
       best = summary.mean;
       result.rounds = round;
       result.efficiency = summary;

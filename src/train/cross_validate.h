@@ -21,7 +21,7 @@
 namespace kscout {
 
 // ---- Splits for cross-validation that keep groups together (problems/problem_sets.h), so that a fold is
-// judged on sizes, or shapes of weights, never seen in training.
+// evaluated on sizes, or shapes of weights, never seen in training.
 
 /// The fold of each problem. `rows` counts rows per problem: what a group weighs. The heaviest
 /// group goes first, to the lightest fold; equals go by size and by fold number, so the split is a function
@@ -35,10 +35,10 @@ struct TrainParameters {
   int leaves = 31;
   double learning_rate = 0.1;
   int rounds = 600;      ///< most trees
-  int least_rounds = 1;  ///< fewest trees: few make coarse scores, whose ties say nothing
+  int min_rounds = 1;    ///< fewest trees: few make coarse scores, whose ties say nothing
   int check_every = 10;  ///< rounds between looks at the validation folds
   int patience = 100;    ///< rounds without a better mean efficiency before training stops
-  int least_rows = 10;   ///< in a leaf
+  int min_rows = 10;     ///< in a leaf
   double feature_fraction = 0.8;
   std::vector<std::string> increasing;  ///< features that may only raise a score
   std::vector<std::string> unscored;  ///< features that scores do not read: they only tell a problem's level
@@ -57,7 +57,7 @@ struct EfficiencySummary {
 };
 
 /// Efficiency of the highest score of each problem in [0, 1]; ties go to the earlier config. `scores` has one
-/// entry per row of the set; only problems with `take(problem)` are judged; result in their order.
+/// entry per row of the set; only problems with `take(problem)` are evaluated; result in their order.
 std::vector<double> selection_efficiency(const TrainingSet& set, const std::vector<double>& scores,
                                          bool lower_is_better, const std::function<bool(std::size_t)>& take);
 EfficiencySummary summarise(std::vector<double> efficiency);

@@ -30,10 +30,10 @@ Json parameters_json(const TrainParameters& p) {
   return {{"num_leaves", p.leaves},
           {"learning_rate", p.learning_rate},
           {"rounds", p.rounds},
-          {"least_rounds", p.least_rounds},
+          {"least_rounds", p.min_rounds},
           {"check_every", p.check_every},
           {"patience", p.patience},
-          {"min_data_in_leaf", p.least_rows},
+          {"min_data_in_leaf", p.min_rows},
           {"feature_fraction", p.feature_fraction},
           {"increasing", p.increasing},
           {"unscored", p.unscored},
@@ -127,9 +127,9 @@ Json shortlist_json(const TrainingResult& result) {
   return {{"kept", fit.shortlist.has_value()},
           {"configs", kShortlisted},
           {"problems", fit.problems},
-          {"mean_efficiency", fit.mean_listed},
+          {"mean_efficiency", fit.mean_shortlisted},
           {"mean_efficiency_of_all", fit.mean_all},
-          {"p10_efficiency", fit.p10_listed},
+          {"p10_efficiency", fit.p10_shortlisted},
           {"p10_efficiency_of_all", fit.p10_all}};
 }
 
@@ -302,7 +302,7 @@ void refuse_foreign_folder(const fs::path& folder) {
 
 fs::path real_model_folder(const fs::path& given) {
   const fs::path folder = given.lexically_normal();
-  return behind_links(folder.has_filename() ? folder : folder.parent_path());
+  return resolve_links(folder.has_filename() ? folder : folder.parent_path());
 }
 
 void check_model_folder(const fs::path& given) {

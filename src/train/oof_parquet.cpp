@@ -89,7 +89,7 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
               [&](std::size_t r) { return std::int64_t{result.fold_of[problem_of[r]]}; });
   columns.add("time_us", set.row_count(), [&](std::size_t r) { return set.rows[r].time_us; });
   columns.add("tflops", set.row_count(), [&](std::size_t r) { return set.rows[r].tflops; });
-  columns.add("raced", set.row_count(), [&](std::size_t r) { return set.rows[r].raced; });
+  columns.add("raced", set.row_count(), [&](std::size_t r) { return set.rows[r].pruned_early; });
   for (const TrainedTarget& target : result.targets) {
     columns.add(fmt::format("oof_pred_{}", word(target.target)), set.row_count(),
                 [&](std::size_t r) { return target.validation.out_of_fold[r]; });

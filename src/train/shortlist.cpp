@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 #include "train/cross_validate.h"
 
 namespace kscout {
@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kHidden = 128;
 /// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
 /// kShortlisted of most problems.
-constexpr std::size_t kMostOutputs = 800;
+constexpr std::size_t kMaxOutputs = 800;
 constexpr float kTemperature = 0.05F, kRate = 2e-3F, kDecay = 1e-4F;
 
 /// A matrix by rows.
@@ -207,7 +207,7 @@ class Trainer {
   /// The network in integers. Values between layers get the unit in which the largest of the training
   /// problems is kLargest, which leaves room for others.
   Shortlist rounded() {
-    constexpr float kLargest = 16000, kMostWeight = 127, kFactorUnit = 1 << 24;
+    constexpr float kLargest = 16000, kMaxWeight = 127, kFactorUnit = 1 << 24;
     std::array<float, 3> largest{};
     std::vector<float> inputs(kShortlistFeatures), hidden_1(kHidden), hidden_2(kHidden),
         outputs(configs_.size());
@@ -236,7 +236,7 @@ class Trainer {
         return most;
       };
       for (std::size_t o = 0; o < weights.rows; ++o) {
-        const float weight_unit = largest_of(weights.row(o), weights.columns) / kMostWeight;
+        const float weight_unit = largest_of(weights.row(o), weights.columns) / kMaxWeight;
         for (std::size_t i = 0; i < weights.columns; ++i)
           layer.weights.push_back(static_cast<std::int8_t>(std::lround(weights.row(o)[i] / weight_unit)));
         const double bias = layers_[l].bias[o] / (double{weight_unit} * unit);
@@ -260,7 +260,7 @@ class Trainer {
 
 const Family* family_of(std::span<const Family> families, const Problem& problem) {
   const auto found = std::ranges::find(families, signature_of(problem), &Family::signature);
-  return found == families.end() || found->configs.size() <= kUnlistedFamily ? nullptr : &*found;
+  return found == families.end() || found->configs.size() <= kNoShortlistFamily ? nullptr : &*found;
 }
 
 /// Whether each config of the set stands in a family.
@@ -291,9 +291,9 @@ std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span
   for (std::uint32_t c = 0; c < count.size(); ++c) {
     if (count[c] > 0) configs.push_back(c);
   }
-  if (configs.size() > kMostOutputs) {
+  if (configs.size() > kMaxOutputs) {
     std::ranges::stable_sort(configs, std::ranges::greater{}, [&](std::uint32_t c) { return count[c]; });
-    configs.resize(kMostOutputs);
+    configs.resize(kMaxOutputs);
     std::ranges::sort(configs);
   }
   return configs;
@@ -336,23 +336,24 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
   ShortlistFit fit;
   const double sign = lower_is_better ? -1 : 1;
   const std::uint32_t folds = std::min(*std::ranges::max_element(fold_of) + 1, ShortlistFit::folds);
-  std::vector<double> all, listed;
+  std::vector<double> all, shortlisted;
   for (std::uint32_t fold = 0; fold < folds; ++fold) {
     const auto shortlist = train_shortlist(
         set, families, [&](std::size_t p) { return fold_of[p] % folds != fold; }, seed);
     if (!shortlist) return fit;
     for (const Family& family : families) {
-      if (family.configs.size() <= kUnlistedFamily) continue;
+      if (family.configs.size() <= kNoShortlistFamily) continue;
       const FamilyOutputs outputs = outputs_of(*shortlist, family.configs);
       const auto positions = positions_in(family);
-      const ReadyFamily ready(family);
-      AskScratch scratch;
+      const CompiledFamily compiled(family);
+      SelectScratch scratch;
       scratch.kept.resize(family.configs.size());
       for (std::size_t p = 0; p < set.problems.size(); ++p) {
         if (fold_of[p] % folds != fold || signature_of(set.problems[p]) != family.signature) continue;
-        cut(rate(*shortlist, outputs, set.problems[p], family.device.cores, scratch.shortlist),
-            ready.serving(set.problems[p], {}, scratch), ready.always(), kShortlisted, scratch.kept);
-        std::optional<std::size_t> best_of_all, best_of_listed;
+        keep_top(rate(*shortlist, outputs, set.problems[p], family.device.cores, scratch.shortlist),
+                 compiled.applicable(set.problems[p], {}, scratch), compiled.always(), kShortlisted,
+                 scratch.kept);
+        std::optional<std::size_t> best_of_all, best_shortlisted;
         for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
           const auto position = positions.find(set.configs[set.rows[r].config]);
           if (position == positions.end()) continue;
@@ -360,24 +361,25 @@ ShortlistFit fit_shortlist(const TrainingSet& set, std::span<const Family> famil
             if (!best || sign * scores[r] > sign * scores[*best]) best = r;
           };
           consider(best_of_all);
-          if (scratch.kept[position->second] != 0) consider(best_of_listed);
+          if (scratch.kept[position->second] != 0) consider(best_shortlisted);
         }
         if (!best_of_all) continue;
         const auto efficiency = [&](const std::optional<std::size_t>& row) {
           return row ? std::min(set.rows[*row].tflops / set.best_tflops[p], 1.0) : 0.0;
         };
         all.push_back(efficiency(best_of_all));
-        listed.push_back(efficiency(best_of_listed));
+        shortlisted.push_back(efficiency(best_shortlisted));
       }
     }
   }
-  const EfficiencySummary of_all = summarise(std::move(all)), of_listed = summarise(std::move(listed));
+  const EfficiencySummary of_all = summarise(std::move(all)),
+                          of_shortlisted = summarise(std::move(shortlisted));
   fit.problems = of_all.problems;
   fit.mean_all = of_all.mean;
   fit.p10_all = of_all.p10;
-  fit.mean_listed = of_listed.mean;
-  fit.p10_listed = of_listed.p10;
-  if (fit.mean_loss() <= ShortlistFit::most_loss)
+  fit.mean_shortlisted = of_shortlisted.mean;
+  fit.p10_shortlisted = of_shortlisted.p10;
+  if (fit.mean_loss() <= ShortlistFit::max_loss)
     fit.shortlist = train_shortlist(
         set, families, [](std::size_t) { return true; }, seed);
   return fit;

@@ -21,7 +21,7 @@
 
 namespace kscout {
 
-/// Learned from the problems p with take(p) that belong to a family of more than kUnlistedFamily configs;
+/// Learned from the problems p with take(p) that belong to a family of more than kNoShortlistFamily configs;
 /// nothing when there is none.
 std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const Family> families,
                                          const std::function<bool(std::size_t)>& take, std::uint64_t seed);
@@ -29,16 +29,16 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
 /// A shortlist and what it cost on problems that it was not trained on.
 struct ShortlistFit {
   /// A model whose shortlist loses more of the mean efficiency than this goes without.
-  static constexpr double most_loss = 0.001;
+  static constexpr double max_loss = 0.001;
   static constexpr std::uint32_t folds = 5;  ///< at most: folds of the forest are joined
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much
   std::size_t problems = 0;
   double mean_all = 0,
-         mean_listed = 0;  ///< efficiency of the choice among all configs, among the listed ones
-  double p10_all = 0, p10_listed = 0;
+         mean_shortlisted = 0;  ///< efficiency of the choice among all configs, among the shortlisted ones
+  double p10_all = 0, p10_shortlisted = 0;
 
-  double mean_loss() const noexcept { return mean_all - mean_listed; }
+  double mean_loss() const noexcept { return mean_all - mean_shortlisted; }
 };
 
 /// `scores`: out-of-fold score of each row of the set; `fold_of`: the fold of each problem.

@@ -75,12 +75,12 @@ std::vector<float> plain_weights(const TrainingSet& set, double near_best) {
 /// rows have anyway.
 std::vector<float> hard_weights(const TrainingSet& set, const std::vector<double>& scores, Target target,
                                 double near_best) {
-  constexpr double kMost = 5, kWorst = 0.2;
+  constexpr double kMax = 5, kWorst = 0.2;
   std::vector<float> weights = plain_weights(set, near_best);
   const auto efficiency =
       selection_efficiency(set, scores, target == Target::latency, [](std::size_t) { return true; });
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
-    const double hard = 1 + (kMost - 1) * std::min((1 - efficiency[p]) / kWorst, 1.0);
+    const double hard = 1 + (kMax - 1) * std::min((1 - efficiency[p]) / kWorst, 1.0);
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)
       weights[r] *= static_cast<float>(hard);
   }
@@ -116,7 +116,7 @@ std::string identity_of_training(const TrainingSet& set, const Device& device, c
   const TrainParameters& p = options.parameters;
   return fmt::format("{} {} {:x} {} {} {} {} {} {} {} {} {} {} {} {}", build_info().git,
                      fingerprint_of(set, device), fields_hash(device), hash_digits(schema.hash()), p.rounds,
-                     p.least_rounds, p.check_every, p.patience, bits_of(p.near_best_weight), options.folds,
+                     p.min_rounds, p.check_every, p.patience, bits_of(p.near_best_weight), options.folds,
                      word(options.fold_by), options.hard_rounds, bits_of(options.handicap.share),
                      options.handicap.where, options.warm_start.string());
 }
@@ -136,7 +136,7 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   whole.set_labels(labels_of(set, target));
   const LightgbmTarget* const earlier = warm ? warm->find(target) : nullptr;
   TrainParameters growing = options.parameters;
-  if (earlier) growing.patience = growing.least_rounds = growing.rounds;  // so many more, no fewer
+  if (earlier) growing.patience = growing.min_rounds = growing.rounds;  // so many more, no fewer
   const std::vector<double> start = start_scores(set, earlier);
   if (warm) whole.set_start(start);
   if (warm && !earlier && progress) progress(fmt::format("{}: no earlier model, from nothing", word(target)));
@@ -212,7 +212,7 @@ std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
                   .rules = std::string(kMeasuredRules),
                   .configs = configs,
                   .traits = {},
-                  .serves = {}};
+                  .applicability = {}};
     for (std::size_t i = 0; i < configs.size(); ++i) {
       family.traits.push_back(provider(family.provider).traits(signature, configs[i], first.device));
       if (configs[i] == usual) family.default_config = i;

@@ -26,14 +26,14 @@ double label_of(const TrainingSet& set, Target target, std::size_t problem, cons
       return std::log1p(row.tflops);
     case Target::latency: {
       const double best_us = time_us_of(set.problems[problem], set.best_tflops[problem]);
-      return std::log1p(row.tflops > 0 ? row.time_us : best_us / kLeastRelative);
+      return std::log1p(row.tflops > 0 ? row.time_us : best_us / kMinRelative);
     }
     case Target::bandwidth:
-      return row.tflops > 0 ? std::log1p(least_bytes(set.problems[problem]) / row.time_us * 1e-3) : 0;
+      return row.tflops > 0 ? std::log1p(min_bytes(set.problems[problem]) / row.time_us * 1e-3) : 0;
     case Target::relative:
-      return std::log(std::max(relative, kLeastRelative));
+      return std::log(std::max(relative, kMinRelative));
     case Target::rank:
-      return std::round(kMostRank * relative * relative);
+      return std::round(kMaxRank * relative * relative);
   }
   return 0;
 }
@@ -79,7 +79,7 @@ bool counts_more(const Measurement& a, const Measurement& b) {
 }
 
 /// Gathers what is known of each problem over all tables.
-class Gatherer {
+class TrainingSetBuilder {
  public:
   void add(const MeasurementTable& table) {
     std::vector<std::uint32_t> config_of;
@@ -132,7 +132,8 @@ class Gatherer {
     for (const auto& [config, measured] : rows) {
       const bool timed = was_timed(*measured);
       set.rows.push_back({config, timed ? measured->time_us : Measurement::unknown,
-                          timed ? flops / measured->time_us * 1e-6 : 0.0, measured->status == Status::raced,
+                          timed ? flops / measured->time_us * 1e-6 : 0.0,
+                          measured->status == Status::pruned_early,
                           /*handicapped=*/false, measured->repeats});
     }
     set.problems.push_back(problem);
@@ -219,15 +220,15 @@ std::size_t TrainingSet::problem_of(std::size_t row) const noexcept {
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
-  Gatherer gatherer;
+  TrainingSetBuilder builder;
   for (const MeasurementTable& table : tables) {
     if (table.device.name != tables.front().device.name) {
       fail(Errc::invalid_argument, "a model is of one device: the datasets are of {} and {}",
            tables.front().device.name, table.device.name);
     }
-    gatherer.add(table);
+    builder.add(table);
   }
-  TrainingSet set = gatherer.take();
+  TrainingSet set = builder.take();
   mark_handicapped(set, handicap, tables.front().device);
   fill_matrix(set, families, tables.front().device, schema);
   return set;

@@ -33,7 +33,7 @@ struct TrainingSet {
     std::uint32_t config;  ///< index into configs
     double time_us;        ///< NaN when the run failed
     double tflops;         ///< 0 when the run failed
-    bool raced;            ///< coarse time of a config that could not win
+    bool pruned_early;     ///< coarse time of a config that could not win
     bool handicapped;      ///< Handicap's formula holds for the config
     std::int32_t repeats;  ///< samples behind time_us; files of others may say 0
   };
@@ -62,9 +62,9 @@ TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::spa
 // ---- What a target asks LightGBM to learn: labels, weights, and what a score means in TFLOPS.
 
 /// Relative speeds below this count as equally hopeless: the forest need not tell 1/20 from 1/50.
-inline constexpr double kLeastRelative = 0.05;
-/// Grades of the rank target; grade g means about g / kMostRank of the best speed, squared to stress the top.
-inline constexpr int kMostRank = 30;
+inline constexpr double kMinRelative = 0.05;
+/// Grades of the rank target; grade g means about g / kMaxRank of the best speed, squared to stress the top.
+inline constexpr int kMaxRank = 30;
 
 /// One label per row. Failed rows get the worst value of the target.
 std::vector<float> labels_of(const TrainingSet& set, Target target);

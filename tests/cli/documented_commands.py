@@ -6,7 +6,7 @@
 Commands come from Markdown (indented and fenced code blocks, code spans), from shell scripts, from code spans in other sources
 and from the --help of every verb. In blocks, scripts and help a command must be complete. A code span in a sentence may leave
 out what is required, since it often only names a verb and the option under discussion; on a page it may also leave out `kscout`
-(`sweep --again DIR`). A code span of a page that starts with an option (`--keep`) must name an option that some verb has.
+(`sweep --remeasure DIR`). A code span of a page that starts with an option (`--keep`) must name an option that some verb has.
 
     $ kscout dataset head FILE        the prompt is ignored, and so is the text after #
     A=b taskset -c 0 kscout ...       so are environment variables and programs that start the command

@@ -57,9 +57,9 @@ class DocumentedCommands(unittest.TestCase):
     def test_spans_may_leave_out_what_is_required(self):
         self.accepts("Say `kscout train` or `kscout\ntrain --folds 3`, `kscout dataset`, `kscout import --from ck-log`, `kscout run --db`.\n")
         self.refuses("Say `kscout run --wrong --fallback`, or `kscout\ntrain --fold 3`.\n\n"
-                     "| a | `kscout evaluate --least-mean 3` |\n\nOf `sweep --agian DIR`.\n\n"
+                     "| a | `kscout evaluate --lowest-mean 3` |\n\nOf `sweep --remeasrue DIR`.\n\n"
                      "A list:\n\n* is `kscout dataset mrege`,\n    and this is not code: kscout nothing\n",
-                     ["page.md:1: kscout run --wrong", "--fold", "page.md:4: kscout evaluate --least-mean", "--agian", "mrege"])
+                     ["page.md:1: kscout run --wrong", "--fold", "page.md:4: kscout evaluate --lowest-mean", "--remeasrue", "mrege"])
 
     def test_spans_of_options(self):
         self.refuses("`kscout hardware` has `--format json`, but\nno `--fromat json`.\n", ["page.md:2: no verb has an option --fromat"])
@@ -67,8 +67,8 @@ class DocumentedCommands(unittest.TestCase):
     def test_other_files(self):
         self.accepts('"$kscout" train --data "$1" --out "$2" "$@"\n', "round.sh")
         self.refuses('kscout=${KSCOUT:-kscout}\n"$kscout" train --data "$1"\n', ["round.sh:2: kscout train"], "round.sh")
-        self.refuses("/// See `kscout kernels\n/// --agian`.\nint x;\n", ["file.h:1: kscout kernels --agian"], "file.h")
-        self.refuses("# See `kscout kernels --agian`.\n", ["file.toml:1: kscout kernels --agian"], "file.toml")
+        self.refuses("/// See `kscout kernels\n/// --remeasrue`.\nint x;\n", ["file.h:1: kscout kernels --remeasrue"], "file.h")
+        self.refuses("# See `kscout kernels --remeasrue`.\n", ["file.toml:1: kscout kernels --remeasrue"], "file.toml")
 
     def test_a_page_without_wrong_commands_says_how_many_it_has(self):
         self.assertRegex(check("    kscout hardware\n").stdout, r"^\d+ commands, 0 options, 0 wrong\n$")

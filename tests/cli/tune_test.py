@@ -154,12 +154,12 @@ class Tuning(unittest.TestCase):
         self.run_kscout("dataset", "split", "m/measurements.parquet", "--seed", "1751477348", "--held-out", "0.3",
                         "--out", "training.parquet", "--held-out-out", "held_out.parquet")
         for model in ("m", "m/previous"):
-            judged = json.loads(self.run_kscout("evaluate", "--model", model, "--data", "held_out.parquet", "--format", "json").stdout)
-            self.assertEqual(judged["trained_on"], 0)
+            evaluated = json.loads(self.run_kscout("evaluate", "--model", model, "--data", "held_out.parquet", "--format", "json").stdout)
+            self.assertEqual(evaluated["trained_on"], 0)
         # Another seed and share draw other problems and change nothing of that.
         self.tune("--budget", "1", "--seed", "9", "--held-out", "0.4", "--replace")
-        judged = json.loads(self.run_kscout("evaluate", "--model", "m", "--data", "held_out.parquet", "--format", "json").stdout)
-        self.assertEqual(judged["trained_on"], 0)
+        evaluated = json.loads(self.run_kscout("evaluate", "--model", "m", "--data", "held_out.parquet", "--format", "json").stdout)
+        self.assertEqual(evaluated["trained_on"], 0)
 
     def test_a_worse_model_is_not_installed(self):
         small = ["--held-out", "0.6"]
@@ -168,7 +168,7 @@ class Tuning(unittest.TestCase):
         # From now on what is trained on lies: the slowest configs look fastest. What is held out stays true.
         parts = ["--seed", "1751477348", "--held-out", "0.6", "--out"]
         self.run_kscout("dataset", "split", "m/measurements.parquet", *parts, "true.parquet", "--held-out-out", "held_out.parquet")
-        self.run_kscout("dataset", "merge", "true.parquet", "--counted", "--timed", "--out", "true.csv")
+        self.run_kscout("dataset", "merge", "true.parquet", "--final", "--timed", "--out", "true.csv")
         with open(self.path("true.csv"), newline="", encoding="utf-8") as file:
             rows = list(csv.DictReader(file))
         for row in rows:

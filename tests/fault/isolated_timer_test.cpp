@@ -23,7 +23,8 @@ SweepPlan plan_of(const std::vector<Behaviour>& behaviours) {
   std::vector<KernelConfig> configs;
   for (const Behaviour one : behaviours)
     configs.push_back(toy::config(one, static_cast<int>(configs.size())));
-  return toy::plan({make_gemm(9, 5, 7)}, configs, {.hopeless = 1e9, .rounds = 4, .rounds_budget_us = 1e4});
+  return toy::plan({make_gemm(9, 5, 7)}, configs,
+                   {.prune_factor = 1e9, .rounds = 4, .rounds_budget_us = 1e4});
 }
 
 TEST(IsolatedTimer, EveryMisbehaviourIsAnOutcomeAndTheNextConfigIsTimed) {

@@ -62,7 +62,7 @@ void expect_complete(const fs::path& folder, int problems = kProblems) {
   std::size_t first_pass = 0;
   std::set<std::uint32_t> with_contenders;
   for (const auto& row : state.rows) {
-    EXPECT_TRUE(row.measured.status == Status::ok || row.measured.status == Status::raced)
+    EXPECT_TRUE(row.measured.status == Status::ok || row.measured.status == Status::pruned_early)
         << word(row.measured.status);
     if (row.key.pass == 1) ++first_pass;
     if (row.key.pass == 2) with_contenders.insert(row.key.problem);
@@ -143,7 +143,7 @@ TEST(Kill, TheWorkerAtAnyMoment) {
     if (worker > 0) killed += kill(worker, SIGKILL) == 0;
     ASSERT_EQ(exit_code_of(pid), 0);
     expect_complete(folder.path());
-    noticed += !read_state(folder.path(), toy::space).deaths.empty();
+    noticed += !read_state(folder.path(), toy::space).crashes.empty();
     if (HasFatalFailure()) return;
   }
   EXPECT_GT(killed, moments / 4);

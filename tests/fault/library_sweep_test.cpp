@@ -31,14 +31,14 @@ class LibrarySweep : public ::testing::Test {
     return LibraryBackend(read_library_index(folder_ / "toy.kscout-library.json"));
   }
   SweepPlan plan(LibraryBackend& library) {
-    // No races: which configs are timed to the end would depend on how busy the machine is.
+    // No early pruning: which configs are timed to the end would depend on how busy the machine is.
     return make_plan({make_gemm(16, 32, 16), make_gemm(7, 5, 3)}, library_request(library), library.device(),
-                     {.hopeless = 1e9});
+                     {.prune_factor = 1e9});
   }
   /// Rows of pass 1 of the first problem, by config.
   std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {
     run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1, .batch = batch});
-    std::vector<Status> rows(plan.configs.size(), Status::raced);
+    std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows) {
       EXPECT_EQ(row.problem, 0u);
       if (row.measured.pass == 1) rows[row.config] = row.measured.status;

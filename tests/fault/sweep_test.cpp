@@ -58,8 +58,8 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
   std::vector<KernelConfig> configs;
   for (const auto& [behaviour, status] : expected)
     configs.push_back(toy::config(behaviour, static_cast<int>(configs.size())));
-  // No races: which configs are timed to the end would depend on how busy the machine is.
-  const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(12, 10, 11)}, configs, {.hopeless = 1e9});
+  // No early pruning: which configs are timed to the end would depend on how busy the machine is.
+  const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(12, 10, 11)}, configs, {.prune_factor = 1e9});
   const SweepReport report = sweep(plan, {.item_limit_s = 1});
   EXPECT_EQ(report.ended, "done");
   for (const std::uint32_t problem : {0u, 1u}) {
@@ -105,20 +105,20 @@ TEST_F(SweepFaults, OfAFileOfRulesItsNameIsKept) {
   EXPECT_EQ(table().metadata.at("rules"), "few.toml:two");
 }
 
-TEST_F(SweepFaults, HopelessConfigsAreRaced) {
+TEST_F(SweepFaults, HopelessConfigsArePrunedEarly) {
   std::vector<KernelConfig> configs = {toy::config(Behaviour::slow, 0)};
   for (int c = 0; c < 3; ++c) configs.push_back(toy::config(Behaviour::good, c));
   std::vector<GemmProblem> problems;
   for (int p = 0; p < 8; ++p) problems.push_back(make_gemm(4 + p, 4, 4));
   sweep(toy::plan(problems, configs));
-  int raced = 0;
+  int pruned_early = 0;
   for (const auto& row : table().rows) {
     if (row.config != 0 || row.measured.pass != 2) continue;
-    raced += row.measured.status == Status::raced;
-    EXPECT_GT(row.measured.time_us, 900) << "a raced row keeps its coarse time";
-    EXPECT_LE(row.measured.repeats, 3) << "looks, no rounds";
+    pruned_early += row.measured.status == Status::pruned_early;
+    EXPECT_GT(row.measured.time_us, 900) << "a row pruned early keeps its coarse time";
+    EXPECT_LE(row.measured.repeats, 3) << "screening samples, no rounds";
   }
-  EXPECT_GE(raced, 4);  // of 8: a busy machine may hold up the others, too
+  EXPECT_GE(pruned_early, 4);  // of 8: a busy machine may hold up the others, too
 }
 
 TEST_F(SweepFaults, ASecondRunMeasuresNothing) {

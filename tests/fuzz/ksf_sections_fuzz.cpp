@@ -19,8 +19,8 @@ const std::string& fuzz::good_ksf() {
         {KsfKind::configs, 0, table_bytes(KsfTable<std::int32_t>{2, 3, {1, 2, 3, 4, 5, 6}})},
         {KsfKind::members, 0, table_bytes(KsfTable<std::uint32_t>{1, 3, {2, 0, 1}})},
         {KsfKind::traits, 0, table_bytes(KsfTable<double>{2, 3, {1, 2, 3, 4, 5, 6}})},
-        {KsfKind::forest, 0, forest({.features = 3, .trees = 3, .most_leaves = 5, .most_category = 70})},
-        {KsfKind::forest, 1, forest({.features = 1, .trees = 2, .least_leaves = 2, .most_leaves = 2})},
+        {KsfKind::forest, 0, forest({.features = 3, .trees = 3, .max_leaves = 5, .max_category = 70})},
+        {KsfKind::forest, 1, forest({.features = 1, .trees = 2, .min_leaves = 2, .max_leaves = 2})},
         {KsfKind::shortlist, 0, shortlist_bytes(toy::random_shortlist(toy::family().configs, 1, 3))},
     });
   }();

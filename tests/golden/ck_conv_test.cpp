@@ -38,7 +38,7 @@ TEST(CkConvSchemas, PartsOfArchitecturesAreTheSupersetWithoutSome) {
   }
 }
 
-TEST(CkConvSchemas, OneFormulaServesTheThreeDirections) {
+TEST(CkConvSchemas, OneFormulaCoversTheThreeDirections) {
   const Schema backward = Schema::find("ck_conv_113").for_op(Op::conv_bwd_weight);
   EXPECT_EQ(backward.data().op, Op::conv_bwd_weight);
   EXPECT_EQ(backward.hash(), Schema::find("ck_conv_113").hash());

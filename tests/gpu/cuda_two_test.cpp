@@ -72,14 +72,14 @@ TEST_F(TwoGpus, ASweepMeasuresOnBothAtOnce) {
                  log);
   EXPECT_TRUE(ran.ended_well());
   // Lanes are letters, one for each worker; a line's checksum stands before what it says.
-  std::set<char> lanes;
+  std::set<char> slots;
   for (const auto& file : journal_files(folder)) {
     std::istringstream lines(read_file(file));
     for (std::string line; std::getline(lines, line);) {
-      if (line.size() > 7 && line[6] == 'P') lanes.insert(line[7]);
+      if (line.size() > 7 && line[6] == 'P') slots.insert(line[7]);
     }
   }
-  EXPECT_TRUE(lanes.contains('a') && lanes.contains('b')) << lanes.size() << " lanes";
+  EXPECT_TRUE(slots.contains('a') && slots.contains('b')) << slots.size() << " slots";
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 
 thread_local std::string reason;
 
-Answer say(Answer answer, std::string why) {
+CallStatus say(CallStatus answer, std::string why) {
   reason = std::move(why);
   return answer;
 }
@@ -60,7 +60,7 @@ class HostMatmul final : public Matmul {
   Algorithm algorithm() const noexcept override { return algorithm_; }
   void destroy() noexcept override { delete this; }
 
-  Answer run(const MatmulCall& call, void*) noexcept override {
+  CallStatus run(const MatmulCall& call, void*) noexcept override {
     const bool row_a = row_major_a(s_.layout), row_b = row_major_b(s_.layout);
     const MatrixView a = view(s_.dtype_a, s_.m, s_.k, s_.lda, s_.stride_a, row_a),
                      b = view(s_.dtype_b, s_.k, s_.n, s_.ldb, s_.stride_b, row_b),
@@ -79,7 +79,7 @@ class HostMatmul final : public Matmul {
         }
       }
     }
-    return Answer::done;
+    return CallStatus::done;
   }
 
  private:
@@ -91,7 +91,7 @@ class HostModule final : public Module {
  public:
   const char* error() const noexcept override { return reason.c_str(); }
 
-  Answer facts(std::int32_t device, Facts* facts) noexcept override {
+  CallStatus facts(std::int32_t device, Facts* facts) noexcept override {
     *facts = {};
     std::strcpy(facts->model, device == 1 ? "NVIDIA H100 80GB HBM3" : "NVIDIA H200");
     facts->devices = 2;
@@ -103,39 +103,39 @@ class HostModule final : public Module {
     facts->memory_bytes = 1e9;
     facts->driver_version = 13000;
     facts->cublaslt_version = 130100;
-    return device < 2 ? Answer::done : say(Answer::unsupported, "there are two");
+    return device < 2 ? CallStatus::done : say(CallStatus::unsupported, "there are two");
   }
-  Answer state(State* state) noexcept override {
+  CallStatus state(State* state) noexcept override {
     *state = {};
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer open(std::int32_t) noexcept override { return Answer::done; }
+  CallStatus open(std::int32_t) noexcept override { return CallStatus::done; }
   bool healthy() noexcept override { return true; }
 
-  Answer allocate(std::uint64_t bytes, void** memory) noexcept override {
+  CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {
     *memory = host_memory().allocate(bytes);
-    return Answer::done;
+    return CallStatus::done;
   }
   void release(void* memory) noexcept override { host_memory().release(memory); }
-  Answer copy(const MatrixCopy& copy, void*) noexcept override {
+  CallStatus copy(const MatrixCopy& copy, void*) noexcept override {
     host_memory().copy(copy, {});
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer set(void* to, std::uint8_t value, std::uint64_t bytes, void*) noexcept override {
+  CallStatus set(void* to, std::uint8_t value, std::uint64_t bytes, void*) noexcept override {
     std::memset(to, value, bytes);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer read(void* to_host, const void* from, std::uint64_t bytes, void*) noexcept override {
+  CallStatus read(void* to_host, const void* from, std::uint64_t bytes, void*) noexcept override {
     std::memcpy(to_host, from, bytes);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer write(void* to, const void* from_host, std::uint64_t bytes, void*) noexcept override {
+  CallStatus write(void* to, const void* from_host, std::uint64_t bytes, void*) noexcept override {
     std::memcpy(to, from_host, bytes);
-    return Answer::done;
+    return CallStatus::done;
   }
 
-  Answer fill(DType dtype, void* data, std::int64_t count, Operand operand,
-              const std::uint32_t* flips) noexcept override {
+  CallStatus fill(DType dtype, void* data, std::int64_t count, Operand operand,
+                  const std::uint32_t* flips) noexcept override {
     with_element(dtype, [&]<class E>() {
       for (std::int64_t i = 0; i < count; ++i) {
         const auto within = static_cast<std::uint32_t>(i % kFillBlock);
@@ -144,60 +144,60 @@ class HostModule final : public Module {
         E::store(data, i, static_cast<std::int32_t>(bits) * (E::round_off == 0 ? 0x1p-28 : 0x1p-31));
       }
     });
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
-                double* out) noexcept override {
+  CallStatus gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                    double* out) noexcept override {
     host_instruments().gather(dtype, data, {indices, static_cast<std::size_t>(count)},
                               {out, static_cast<std::size_t>(count)});
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer multiply(const MatrixView& of, const void* data, std::int64_t items, const double* x,
-                  bool of_each_item, Squares what, double* value, double* squares) noexcept override {
+  CallStatus multiply(const MatrixView& of, const void* data, std::int64_t items, const double* x,
+                      bool of_each_item, Squares what, double* value, double* squares) noexcept override {
     const auto entries = static_cast<std::size_t>(of.columns * (of_each_item ? items : 1));
     const Product product = host_instruments().multiply(of, data, items, {x, entries}, what);
     std::copy(product.value.begin(), product.value.end(), value);
     std::copy(product.squares.begin(), product.squares.end(), squares);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer evict() noexcept override { return Answer::done; }
-  Answer stamp(int which) noexcept override {
+  CallStatus evict() noexcept override { return CallStatus::done; }
+  CallStatus stamp(int which) noexcept override {
     stamps_[which] = now_us();
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer elapsed(double* us) noexcept override {
+  CallStatus elapsed(double* us) noexcept override {
     *us = std::max(stamps_[1] - stamps_[0], 0.1);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer capture(void** stream) noexcept override {
+  CallStatus capture(void** stream) noexcept override {
     *stream = this;
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer end_capture() noexcept override { return Answer::done; }
-  Answer replay() noexcept override { return Answer::done; }
+  CallStatus end_capture() noexcept override { return CallStatus::done; }
+  CallStatus replay() noexcept override { return CallStatus::done; }
 
-  Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t,
-                Matmul** matmul) noexcept override {
-    if (algorithm.suggestion > kSuggestions) return say(Answer::unsupported, "fewer are suggested");
+  CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t,
+                    Matmul** matmul) noexcept override {
+    if (algorithm.suggestion > kSuggestions) return say(CallStatus::unsupported, "fewer are suggested");
     const Algorithm& chosen = algorithm.suggestion > 0 ? kSuggested[algorithm.suggestion - 1] : algorithm;
-    if (chosen.tile_m > 128) return say(Answer::unsupported, "the tile is too large");
+    if (chosen.tile_m > 128) return say(CallStatus::unsupported, "the tile is too large");
     *matmul = new HostMatmul(shape, chosen);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
-                 std::int32_t* count) noexcept override {
+  CallStatus suggest(const MatmulShape&, std::uint64_t, Algorithm* out, std::int32_t capacity,
+                     std::int32_t* count) noexcept override {
     *count = std::min(capacity, kSuggestions);
     std::copy_n(kSuggested, *count, out);
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,
-                       std::int32_t* count) noexcept override {
+  CallStatus algorithm_ids(const MatmulShape&, std::int32_t* out, std::int32_t,
+                           std::int32_t* count) noexcept override {
     out[0] = 7;
     out[1] = 9;
     *count = 2;
-    return Answer::done;
+    return CallStatus::done;
   }
-  Answer ranges(const MatmulShape&, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
+  CallStatus ranges(const MatmulShape&, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
     static constexpr AlgorithmRanges::Pair kTiles[] = {{64, 64}, {128, 64}, {256, 128}};
     static constexpr AlgorithmRanges::Pair kStages[] = {{32, 3}, {32, 0}};
     static constexpr AlgorithmRanges::Pair kClusters[] = {{0, 0}, {1, 1}, {2, 1}};
@@ -209,9 +209,9 @@ class HostModule final : public Module {
                .cluster_count = 3,
                .reductions = 2,
                .split_k = true,
-               .most_swizzle = 1,
-               .most_custom = 0};
-    return Answer::done;
+               .max_swizzle = 1,
+               .max_custom = 0};
+    return CallStatus::done;
   }
 
  private:

@@ -37,19 +37,19 @@ class Rules {
                            .filter = ""})) {
     for (std::size_t i = 0; i < family_.configs.size(); ++i) position_.emplace(family_.configs[i], i);
     about_results_ = family_;
-    std::erase_if(about_results_.serves, [](const Rule& rule) { return !rule.suggested; });
+    std::erase_if(about_results_.applicability, [](const Rule& rule) { return !rule.suggested; });
   }
 
-  std::vector<std::uint8_t> serving(const Problem& problem) const {
-    std::vector<std::uint8_t> serves(family_.configs.size());
-    serving_configs(family_, problem, serves);
-    return serves;
+  std::vector<std::uint8_t> applicable(const Problem& problem) const {
+    std::vector<std::uint8_t> applicable(family_.configs.size());
+    applicable_configs(family_, problem, applicable);
+    return applicable;
   }
 
   /// The same by the rules about wrong results alone.
   std::vector<std::uint8_t> right(const Problem& problem) const {
     std::vector<std::uint8_t> right(family_.configs.size());
-    serving_configs(about_results_, problem, right);
+    applicable_configs(about_results_, problem, right);
     return right;
   }
 
@@ -68,7 +68,7 @@ Answers answers(const MeasurementTable& table) {
   Answers answers;
   std::deque<std::pair<Signature, Rules>> all;  // `rules` points into it
   std::vector<const Rules*> rules;              // by problem
-  std::vector<std::vector<std::uint8_t>> serves, right;
+  std::vector<std::vector<std::uint8_t>> applicable, right;
   for (const Problem& problem : table.problems) {
     const Signature signature = signature_of(problem);
     auto found = std::ranges::find(all, signature, &std::pair<Signature, Rules>::first);
@@ -77,7 +77,7 @@ Answers answers(const MeasurementTable& table) {
       found = all.end() - 1;
     }
     rules.push_back(&found->second);
-    serves.push_back(found->second.serving(problem));
+    applicable.push_back(found->second.applicable(problem));
     right.push_back(found->second.right(problem));
   }
   for (const auto& row : table.rows) {
@@ -89,7 +89,7 @@ Answers answers(const MeasurementTable& table) {
       ADD_FAILURE() << "not in rule set wide";
       return answers;
     }
-    const bool admitted = serves[row.problem][*position] != 0;
+    const bool admitted = applicable[row.problem][*position] != 0;
     ++answers.pairs;
     answers.refused_unseen += admitted && row.measured.status == Status::unsupported;
     answers.wrong_kept += right[row.problem][*position] == 0 && row.measured.status != Status::unsupported;
@@ -113,22 +113,22 @@ TEST(CublasltRefusals, AreToldByTheRules) {
   EXPECT_GE(files, 3);
 }
 
-struct Served {
+struct ApplicableCount {
   std::size_t admitted, known;
-  bool operator==(const Served&) const = default;
+  bool operator==(const ApplicableCount&) const = default;
 };
 
 /// Of the algorithms that a filter leaves, how many the rules admit for a problem.
-Served served(const GemmProblem& problem, const std::string& filter) {
+ApplicableCount applicable_count(const GemmProblem& problem, const std::string& filter) {
   const Family family = enumerate({.provider = "cublaslt",
                                    .signature = signature_of(problem),
                                    .device = device_preset("h200"),
                                    .rules = "wide",
                                    .filter = filter});
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, problem, serves);
-  return {static_cast<std::size_t>(std::ranges::count_if(serves, [](std::uint8_t s) { return s != 0; })),
-          serves.size()};
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
+  return {static_cast<std::size_t>(std::ranges::count_if(applicable, [](std::uint8_t s) { return s != 0; })),
+          applicable.size()};
 }
 
 /// No column is among the held-out problems: as measured on training problems.
@@ -143,21 +143,23 @@ TEST(CublasltRefusals, OptionsForVectorsAskWhichWayTheMatrixLies) {
                          Case{Layout::crr, 0, true, true, false}}) {
     SCOPED_TRACE(fmt::format("{} option {}", word(of.layout), of.custom));
     const auto option = [&](std::int64_t m, std::int64_t n) {
-      return served(make_gemm(m, n, 256, DType::bf16, of.layout),
-                    fmt::format("c.algorithm == 13 and c.custom == {} and c.split_k == 1", of.custom));
+      return applicable_count(
+          make_gemm(m, n, 256, DType::bf16, of.layout),
+          fmt::format("c.algorithm == 13 and c.custom == {} and c.split_k == 1", of.custom));
     };
-    EXPECT_EQ(option(1, 64), Served(of.row, 1));
-    EXPECT_EQ(option(64, 1), Served(of.column, 1));
-    EXPECT_EQ(option(1, 1), Served(of.element, 1));
-    EXPECT_EQ(option(64, 64), Served(0, 1));
+    EXPECT_EQ(option(1, 64), ApplicableCount(of.row, 1));
+    EXPECT_EQ(option(64, 1), ApplicableCount(of.column, 1));
+    EXPECT_EQ(option(1, 1), ApplicableCount(of.element, 1));
+    EXPECT_EQ(option(64, 64), ApplicableCount(0, 1));
   }
 }
 
 /// 31.6 MB of parts, 37.2 MB where rows of 544 bytes take 640: as measured on a training problem.
 TEST(CublasltRefusals, PartsOfAlgorithm66LieInRowsOfWhole128Bytes) {
   const auto four_parts = [](std::int64_t m, std::int64_t n, int algorithm) {
-    return served(make_gemm(m, n, 448, DType::bf16),
-                  fmt::format("c.split_k == 4 and c.reduction == 'acc' and c.algorithm == {}", algorithm));
+    return applicable_count(
+        make_gemm(m, n, 448, DType::bf16),
+        fmt::format("c.split_k == 4 and c.reduction == 'acc' and c.algorithm == {}", algorithm));
   };
   EXPECT_GT(four_parts(14519, 136, 66).known, 8u);
   EXPECT_EQ(four_parts(14519, 136, 66).admitted, 0u);

@@ -233,16 +233,16 @@ INSTANTIATE_TEST_SUITE_P(Kinds, TrainedForest, testing::ValuesIn(kKinds), [](con
 TEST(ForestParity, RandomForestsEqualLightgbm) {
   constexpr std::size_t kForests = 120, kRows = 10'000;
   std::array<std::size_t, Decision::most + 1> nodes{};
-  std::size_t most_leaves = 0, rows = 0;
+  std::size_t max_leaves = 0, rows = 0;
   for (std::uint64_t seed = 0; seed < kForests; ++seed) {
     SCOPED_TRACE(seed);
     const auto share = static_cast<std::uint32_t>(seed);
     toy::RandomForest draw({.features = 1 + share % 16,
                             .trees = 1 + share % 17,
-                            .least_leaves = 1 + share % 2,
-                            .most_leaves = share % 5 == 0 ? 255 : 2 + share % 62,
+                            .min_leaves = 1 + share % 2,
+                            .max_leaves = share % 5 == 0 ? 255 : 2 + share % 62,
                             .categorical = share % 3 == 0 ? 0 : 0.25,
-                            .most_category = share % 7 == 0 ? 2000U : 90U,
+                            .max_category = share % 7 == 0 ? 2000U : 90U,
                             .average = share % 4 == 0},
                            seed);
     LightgbmModel model{draw.forest(), {}, share % 2 == 0 ? "regression" : "", Link::identity};
@@ -253,12 +253,12 @@ TEST(ForestParity, RandomForestsEqualLightgbm) {
     expect_equal_outputs(text, model, draw.rows(model.forest, kRows));
     for (const auto decision : model.forest.decision) ++nodes[decision];
     for (std::size_t t = 0; t < model.forest.tree_count(); ++t)
-      most_leaves =
-          std::max<std::size_t>(most_leaves, model.forest.tree_leaves[t + 1] - model.forest.tree_leaves[t]);
+      max_leaves =
+          std::max<std::size_t>(max_leaves, model.forest.tree_leaves[t + 1] - model.forest.tree_leaves[t]);
     rows += kRows;
   }
   EXPECT_GE(rows, 1'000'000u);
-  EXPECT_GE(most_leaves, 250u);
+  EXPECT_GE(max_leaves, 250u);
   for (std::uint8_t decision = 0; decision < nodes.size(); ++decision)
     EXPECT_GT(nodes[decision], 300u) << "decision " << int{decision};
 }

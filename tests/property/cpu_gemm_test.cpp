@@ -101,7 +101,7 @@ TEST_P(CpuGemm, MatchesFloat64OnRandomProblems) {
   }
 }
 
-TEST_P(CpuGemm, ServesEdgesOfEverySize) {
+TEST_P(CpuGemm, ComputesEdgesOfEverySize) {
   const auto [isa, kind] = GetParam();
   if (!machine_has(isa))
     GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";

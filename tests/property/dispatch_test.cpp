@@ -98,7 +98,7 @@ class BiasLaunch final : public Launch {
 };
 
 TEST(Padding, ABiasIsPaddedWithItsColumns) {
-  constexpr double kMostFlop = 1e5;
+  constexpr double kMaxFlop = 1e5;
   int with_more_columns = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     Rng rng(seed);
@@ -109,8 +109,8 @@ TEST(Padding, ABiasIsPaddedWithItsColumns) {
     const Guarded bias(static_cast<std::size_t>(p.n), Guarded::Edge::behind);
     std::generate_n(bias.data(), p.n, [&] { return static_cast<float>(pick(rng, -8, 8)) / 4; });
     int tried = 0;
-    for (const Form& form : padded_forms(p)) {
-      if (flop_count(form.problem) > kMostFlop || ++tried > 12) break;
+    for (const ExecutionForm& form : padded_forms(p)) {
+      if (flop_count(form.problem) > kMaxFlop || ++tried > 12) break;
       SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p) + " as " + print(form.problem));
       const Operands x(p, rng, Guarded::Edge::behind);
       const GemmBuffers buffers{.a = x.a.data(),
@@ -133,8 +133,8 @@ TEST(Padding, ABiasIsPaddedWithItsColumns) {
 TEST(Padding, CopiesNoMoreThanItMust) {
   GemmProblem p = make_gemm(64, 64, 60, DType::fp32, Layout::rcr);
   p.ldc = 100;
-  const std::vector<Form> forms = padded_forms(p);
-  const auto fits = [](const Form& form) { return form.problem.k % 16 == 0; };
+  const std::vector<ExecutionForm> forms = padded_forms(p);
+  const auto fits = [](const ExecutionForm& form) { return form.problem.k % 16 == 0; };
   const auto first = std::ranges::find_if(forms, fits);
   ASSERT_NE(first, forms.end());
   EXPECT_EQ(first->problem.m, 64);

@@ -117,12 +117,12 @@ void compare(const Forest& forest, std::span<const Varies> varies, toy::RandomFo
 TEST(ExactForest, EqualsThePlainWalkBitForBit) {
   for (std::uint64_t seed = 0; seed < 240; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    constexpr std::array most_leaves = {1u, 2u, 3u, 31u, 32u, 64u, 255u, 256u, 257u, 1500u};
-    const std::uint32_t most = most_leaves[seed % most_leaves.size()];
+    constexpr std::array max_leaves = {1u, 2u, 3u, 31u, 32u, 64u, 255u, 256u, 257u, 1500u};
+    const std::uint32_t most = max_leaves[seed % max_leaves.size()];
     toy::RandomForest draw({.features = 1 + static_cast<std::uint32_t>(seed % 13),
                             .trees = seed % 37,
-                            .least_leaves = seed % 3 == 0 ? most : 1,
-                            .most_leaves = most,
+                            .min_leaves = seed % 3 == 0 ? most : 1,
+                            .max_leaves = most,
                             .average = seed % 2 == 0},
                            seed);
     const Forest forest = draw.forest();
@@ -136,7 +136,7 @@ TEST(ExactForest, ManyThresholdsAndManyColumns) {
   for (const double categorical : {0.0, 0.5}) {
     for (const Varies varies : {Varies::never, Varies::by_call, Varies::by_row}) {
       toy::RandomForest draw(
-          {.features = 1, .trees = 60, .least_leaves = 30, .most_leaves = 32, .categorical = categorical}, 7);
+          {.features = 1, .trees = 60, .min_leaves = 30, .max_leaves = 32, .categorical = categorical}, 7);
       const Forest forest = draw.forest();
       ASSERT_GT(std::set(forest.threshold.begin(), forest.threshold.end()).size(), 3 * 255u);
       compare(forest, std::span(&varies, 1), draw, 40);
@@ -167,7 +167,7 @@ TEST(ExactForest, AChainOfAHundredThousandNodes) {
 }
 
 TEST(ExactForest, EqualSplitsAreOne) {
-  toy::RandomForest draw({.features = 2, .trees = 1, .least_leaves = 20, .most_leaves = 20}, 1);
+  toy::RandomForest draw({.features = 2, .trees = 1, .min_leaves = 20, .max_leaves = 20}, 1);
   const Forest one = draw.forest();
   Forest twice = one;
   for (auto* of : {&twice.left, &twice.right}) of->insert(of->end(), of->begin(), of->end());

@@ -83,8 +83,8 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
                  toy::RandomForest& draw, std::uint64_t seed) {
   Forest forest = toy::RandomForest({.features = static_cast<std::uint32_t>(schema.size()),
                                      .trees = 40,
-                                     .least_leaves = leaves / 2,
-                                     .most_leaves = leaves,
+                                     .min_leaves = leaves / 2,
+                                     .max_leaves = leaves,
                                      .categorical = 0.05},
                                     seed)
                       .forest();
@@ -98,7 +98,7 @@ Forest forest_of(const Schema& schema, std::span<const double> rows, std::uint32
 }
 
 const Forest kNoForest;
-const FamilyForest::OfProblem kNone = {kNoForest, {}};
+const FamilyForest::ProblemForest kNone = {kNoForest, {}};
 
 /// Some configs of a family, in any order, some twice.
 std::vector<std::uint32_t> picked_of(std::size_t configs, std::size_t count, toy::RandomForest& draw) {

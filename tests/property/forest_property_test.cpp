@@ -12,30 +12,30 @@ namespace kscout {
 namespace {
 
 TEST(RandomForest, ShowsEveryKindOfNodeAndTree) {
-  toy::RandomForest draw({.trees = 60, .most_leaves = 255}, 1);
+  toy::RandomForest draw({.trees = 60, .max_leaves = 255}, 1);
   const Forest forest = draw.forest();
   check(forest);
   const std::set<std::uint8_t> decisions(forest.decision.begin(), forest.decision.end());
   EXPECT_EQ(decisions.size(), 12u);  // three ways of missing, two default ways, numerical or categorical
-  std::size_t words = 0, most_leaves = 0, least_leaves = 255;
+  std::size_t words = 0, max_leaves = 0, min_leaves = 255;
   for (std::size_t s = 0; s < forest.set_count(); ++s)
     words = std::max<std::size_t>(words, forest.set_words[s + 1] - forest.set_words[s]);
   for (std::size_t t = 0; t < forest.tree_count(); ++t) {
     const std::size_t leaves = forest.tree_leaves[t + 1] - forest.tree_leaves[t];
-    most_leaves = std::max(most_leaves, leaves);
-    least_leaves = std::min(least_leaves, leaves);
+    max_leaves = std::max(max_leaves, leaves);
+    min_leaves = std::min(min_leaves, leaves);
   }
   EXPECT_EQ(words, 7u);
-  EXPECT_GT(most_leaves, 240u);
-  EXPECT_LT(least_leaves, 10u);
-  EXPECT_EQ(toy::RandomForest({.trees = 60, .most_leaves = 255}, 1).forest(), forest);
+  EXPECT_GT(max_leaves, 240u);
+  EXPECT_LT(min_leaves, 10u);
+  EXPECT_EQ(toy::RandomForest({.trees = 60, .max_leaves = 255}, 1).forest(), forest);
 }
 
 TEST(RandomForest, EveryWayToKeepOrAskOneAgrees) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     toy::RandomForest draw({.features = 1 + static_cast<std::uint32_t>(seed % 9),
                             .trees = seed % 23,
-                            .most_leaves = 1 + static_cast<std::uint32_t>(seed * 5),
+                            .max_leaves = 1 + static_cast<std::uint32_t>(seed * 5),
                             .average = seed % 2 == 0},
                            seed);
     const Forest forest = draw.forest();

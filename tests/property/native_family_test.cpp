@@ -66,7 +66,7 @@ TEST(NativeFamily, RuleSetsHaveTheirSizes) {
   }
 }
 
-TEST(NativeFamily, EveryProblemIsServedByEveryRuleSetAndByItsDefault) {
+TEST(NativeFamily, EveryProblemIsCoveredByEveryRuleSetAndItsDefault) {
   constexpr std::int64_t sizes[] = {0, 1, 4096};
   for (const Device& device : machines()) {
     for (const Layout layout : kLayouts) {
@@ -78,9 +78,9 @@ TEST(NativeFamily, EveryProblemIsServedByEveryRuleSetAndByItsDefault) {
               for (const std::int64_t split : {0, 5}) {
                 GemmProblem problem = make_gemm(m, n, k, DType::fp32, layout);
                 problem.split_k = split;
-                std::vector<std::uint8_t> serves(family.configs.size());
-                serving_configs(family, problem, serves);
-                ASSERT_EQ(serves[family.default_config], 1)
+                std::vector<std::uint8_t> applicable(family.configs.size());
+                applicable_configs(family, problem, applicable);
+                ASSERT_EQ(applicable[family.default_config], 1)
                     << print(problem) << " by the default of " << rules;
               }
             }

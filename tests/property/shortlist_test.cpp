@@ -107,8 +107,9 @@ TEST(Shortlist, KeepsWhatASortOfTheNetworksOutputsKeeps) {
         always.push_back(random() % 200 == 0 || (seed == 4 && random() % 10 == 0));
       }
       const auto ratings = rate(shortlist, outputs, problem, cores, scratch);
-      if (i % 2 == 0) cut(ratings, std::vector<std::uint8_t>(configs.size(), 1), always, 64, kept);
-      const std::size_t found = cut(ratings, allowed, always, kShortlisted, kept);  // whatever was cut before
+      if (i % 2 == 0) keep_top(ratings, std::vector<std::uint8_t>(configs.size(), 1), always, 64, kept);
+      const std::size_t found =
+          keep_top(ratings, allowed, always, kShortlisted, kept);  // whatever was cut before
       ASSERT_EQ(kept, reference_cut(shortlist, outputs, problem, cores, allowed, always))
           << seed << print(problem);
       ASSERT_EQ(found, static_cast<std::size_t>(std::ranges::count(kept, 1)));
@@ -133,7 +134,7 @@ TEST(Shortlist, TheLargestNetworkDoesNotOverflow) {
     std::vector<std::uint8_t> kept(configs.size());
     ShortlistScratch scratch;
     const GemmProblem problem = make_gemm(1 << 20, 1 << 20, 1 << 20, DType::fp32, Layout::rrr);
-    EXPECT_EQ(cut(rate(shortlist, outputs, problem, 64, scratch), all, none, kShortlisted, kept),
+    EXPECT_EQ(keep_top(rate(shortlist, outputs, problem, 64, scratch), all, none, kShortlisted, kept),
               kShortlisted);
     EXPECT_EQ(kept, reference_cut(shortlist, outputs, problem, 64, all, none));
   }
@@ -184,9 +185,9 @@ ModelData listed_data() {
 
 TEST(Shortlist, RankingsBeginWithItInExactOrder) {
   const Model model{listed_data()};
-  const ReadyFamily& family = *model.ready(signature_of(make_gemm(1, 1, 1, DType::fp32, Layout::rrr)));
+  const CompiledFamily& family = *model.compiled(signature_of(make_gemm(1, 1, 1, DType::fp32, Layout::rrr)));
   std::mt19937_64 random(5);
-  AskScratch scratch;
+  SelectScratch scratch;
   std::size_t behind = 0;
   for (int i = 0; i < 60; ++i) {
     const GemmProblem problem = make_gemm(
@@ -235,9 +236,9 @@ TEST(Shortlist, RankingsBeginWithItInExactOrder) {
 
 TEST(Shortlist, MasksApplyBeforeItIsCut) {
   const Model model{listed_data()};
-  const ReadyFamily& family = *model.ready(signature_of(make_gemm(1, 1, 1, DType::fp32, Layout::rrr)));
+  const CompiledFamily& family = *model.compiled(signature_of(make_gemm(1, 1, 1, DType::fp32, Layout::rrr)));
   const GemmProblem problem = make_gemm(512, 512, 512, DType::fp32, Layout::rrr);
-  AskScratch scratch;
+  SelectScratch scratch;
   // Take away, again and again, all that a ranking of 32 holds: the next 32 come, until none is left.
   std::vector<std::uint8_t> allowed(family.size(), 1), seen(family.size(), 0);
   std::size_t taken = 0;
@@ -252,7 +253,7 @@ TEST(Shortlist, MasksApplyBeforeItIsCut) {
       ++taken;
     }
   }
-  EXPECT_EQ(taken, static_cast<std::size_t>(std::ranges::count(family.serving(problem, {}, scratch), 1)));
+  EXPECT_EQ(taken, static_cast<std::size_t>(std::ranges::count(family.applicable(problem, {}, scratch), 1)));
 }
 
 TEST(Shortlist, TheDefaultConfigAndSuggestionsAreAlwaysOnIt) {

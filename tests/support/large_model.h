@@ -13,8 +13,8 @@ inline Model large_model(std::size_t trees = 500, std::uint32_t leaves = 31) {
   const auto forest = [&](std::size_t features, std::uint32_t category_share) {
     return RandomForest({.features = static_cast<std::uint32_t>(features),
                          .trees = trees,
-                         .least_leaves = leaves,
-                         .most_leaves = leaves,
+                         .min_leaves = leaves,
+                         .max_leaves = leaves,
                          .categorical = category_share / 100.0},
                         features)
         .forest();

@@ -2,7 +2,7 @@
 /// \file
 /// Forests and rows drawn at random, to compare evaluators on what trained models seldom hold.
 ///
-///     RandomForest draw({.trees = 40, .most_leaves = 255}, seed);
+///     RandomForest draw({.trees = 40, .max_leaves = 255}, seed);
 ///     const Forest forest = draw.forest();
 ///     const std::vector<double> rows = draw.rows(forest, 1000);     // row-major, forest.feature_count each
 ///
@@ -22,10 +22,10 @@ namespace kscout::toy {
 struct RandomForestOptions {
   std::uint32_t features = 8;
   std::size_t trees = 20;
-  std::uint32_t least_leaves = 1;  ///< 1: trees that are one leaf occur
-  std::uint32_t most_leaves = 31;
+  std::uint32_t min_leaves = 1;  ///< 1: trees that are one leaf occur
+  std::uint32_t max_leaves = 31;
   double categorical = 0.2;             ///< share of nodes that ask for a category
-  std::uint32_t most_category = 200;    ///< largest category of a set: 200 needs 7 words
+  std::uint32_t max_category = 200;     ///< largest category of a set: 200 needs 7 words
   std::uint32_t missing_kinds = 0b111;  ///< bit = Missing; which of them nodes may have
   bool average = false;
 };
@@ -57,7 +57,7 @@ class RandomForest {
       case 2:
         return near_threshold(forest);
       case 3:
-        return static_cast<double>(below(options_.most_category + 40));
+        return static_cast<double>(below(options_.max_category + 40));
       default:
         return number();
     }
@@ -117,7 +117,7 @@ class RandomForest {
     if (fraction() < options_.categorical) {
       decision |= Decision::categorical;
       forest.threshold.push_back(static_cast<double>(forest.set_count()));
-      const std::size_t words = 1 + below(options_.most_category / 32 + 1);
+      const std::size_t words = 1 + below(options_.max_category / 32 + 1);
       for (std::size_t w = 0; w < words; ++w) forest.set_bits.push_back(static_cast<std::uint32_t>(rng_()));
       forest.set_words.push_back(static_cast<std::uint32_t>(forest.set_bits.size()));
     } else {
@@ -129,8 +129,8 @@ class RandomForest {
 
   /// Grows as training does: each node takes the place of a leaf, so that children have larger numbers.
   void add_tree(Forest& forest) {
-    const auto leaves = options_.least_leaves +
-                        static_cast<std::uint32_t>(below(options_.most_leaves - options_.least_leaves + 1));
+    const auto leaves = options_.min_leaves +
+                        static_cast<std::uint32_t>(below(options_.max_leaves - options_.min_leaves + 1));
     const std::size_t first = forest.threshold.size();
     const bool chain = below(6) == 0;                   // as deep as it can be
     std::vector<std::int32_t*> place(leaves, nullptr);  // where leaf i is pointed to from

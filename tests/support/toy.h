@@ -40,7 +40,7 @@ inline Family family(Layout layout = Layout::rcr) {
       family.traits.push_back(traits);
     }
   }
-  family.serves = {{"wide-enough", RuleKind::serves, "c.nr <= 16 or p.n >= 8", "a toy's rule"}};
+  family.applicability = {{"wide-enough", RuleKind::applicability, "c.nr <= 16 or p.n >= 8", "a toy's rule"}};
   family.default_config = 4;
   return family;
 }
@@ -91,7 +91,7 @@ inline std::vector<GemmProblem> problems(std::size_t count, std::uint64_t seed) 
   return problems;
 }
 
-/// What an exhaustive sweep would find; every seventh row of a slow config is raced, one in 60 failed.
+/// What an exhaustive sweep would find; every seventh row of a slow config is pruned early, one in 60 failed.
 inline MeasurementTable measurements(std::size_t count, std::uint64_t seed) {
   MeasurementTable table;
   table.device = device();
@@ -105,7 +105,7 @@ inline MeasurementTable measurements(std::size_t count, std::uint64_t seed) {
       Measurement m;
       m.time_us = time_us(made[p], of.traits[c]);
       m.repeats = 5;
-      if ((p + 5 * c) % 7 == 0 && c != of.default_config) m.status = Status::raced;
+      if ((p + 5 * c) % 7 == 0 && c != of.default_config) m.status = Status::pruned_early;
       if ((p * 12 + c) % 60 == 59) {
         m.status = Status::wrong;
         m.time_us = Measurement::unknown;

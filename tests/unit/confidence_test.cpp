@@ -85,9 +85,9 @@ TEST(Confidence, ClaimsHoldOnProblemsNeverSeen) {
   }
   const Reliability r = reliability(claims);
   EXPECT_TRUE(r.holds());
-  std::size_t judged = 0;
-  for (const auto& bin : r.bins) judged += bin.judged();
-  EXPECT_EQ(judged, 10u);
+  std::size_t evaluated = 0;
+  for (const auto& bin : r.bins) evaluated += bin.checked();
+  EXPECT_EQ(evaluated, 10u);
 }
 
 TEST(Confidence, InputsThatTellNothingGiveTheRate) {
@@ -100,13 +100,13 @@ TEST(Confidence, InputsThatTellNothingGiveTheRate) {
   EXPECT_NEAR(fit->log_loss, fit->log_loss_of_rate, 0.02);
 }
 
-TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
+TEST(Confidence, ChoicesOfFewSamplesDoNotCount) {
   World world(6);
   auto choices = world.choices(3000);
   const auto with_good_judges = fit_confidence(choices);
-  for (auto& choice : choices) choice.judge_repeats = 100;
+  for (auto& choice : choices) choice.reference_repeats = 100;
   for (auto choice : world.choices(2000)) {  // a lucky best makes good choices look bad
-    choice.judge_repeats = 49;
+    choice.reference_repeats = 49;
     choice.efficiency *= 0.96;
     choices.push_back(choice);
   }
@@ -117,33 +117,33 @@ TEST(Confidence, ChoicesThatWereHardlyJudgedDoNotCount) {
   EXPECT_EQ(fit->claimed.size(), 3000u);
   EXPECT_EQ(fit->confidence.high[0], 15) << "its size was trained on all the same";
 
-  choices.back().judge_repeats = 50;
-  EXPECT_EQ(well_judged(choices).size(), 3001u) << "half as often is enough";
-  choices.back().judge_repeats = 0;
-  EXPECT_EQ(well_judged(choices).size(), 3001u) << "nobody knows how often";
+  choices.back().reference_repeats = 50;
+  EXPECT_EQ(precisely_measured(choices).size(), 3001u) << "half as often is enough";
+  choices.back().reference_repeats = 0;
+  EXPECT_EQ(precisely_measured(choices).size(), 3001u) << "nobody knows how often";
 }
 
 TEST(Confidence, AllCountWhereFewWouldBeLeft) {
   World world(7);
   auto choices = world.choices(600);
-  EXPECT_EQ(well_judged(choices).size(), 600u) << "nothing is said of repeats";
-  for (std::size_t i = 0; i < kLeastChoices - 1; ++i) choices[i].judge_repeats = 96;
-  for (std::size_t i = kLeastChoices - 1; i < choices.size(); ++i) choices[i].judge_repeats = 12;
-  EXPECT_EQ(well_judged(choices).size(), 600u);
-  choices.back().judge_repeats = 96;
-  EXPECT_EQ(well_judged(choices).size(), kLeastChoices);
-  EXPECT_TRUE(well_judged({}).empty());
+  EXPECT_EQ(precisely_measured(choices).size(), 600u) << "nothing is said of repeats";
+  for (std::size_t i = 0; i < kMinChoices - 1; ++i) choices[i].reference_repeats = 96;
+  for (std::size_t i = kMinChoices - 1; i < choices.size(); ++i) choices[i].reference_repeats = 12;
+  EXPECT_EQ(precisely_measured(choices).size(), 600u);
+  choices.back().reference_repeats = 96;
+  EXPECT_EQ(precisely_measured(choices).size(), kMinChoices);
+  EXPECT_TRUE(precisely_measured({}).empty());
 }
 
 /// Choices whose best is known by 50 to 100 samples: with each halving of them the log of the odds falls by
 /// `harm`, as a lucky best makes good choices look bad.
-std::vector<ObservedChoice> judged_by_few(World& world, std::size_t count, double harm) {
+std::vector<ObservedChoice> measured_by_few(World& world, std::size_t count, double harm) {
   std::vector<ObservedChoice> choices;
   for (std::size_t i = 0; i < count; ++i) {
     World::Drawn drawn = world.draw();
-    drawn.choice.judge_repeats = std::round(50 * std::exp2(world.fraction()));
+    drawn.choice.reference_repeats = std::round(50 * std::exp2(world.fraction()));
     const double odds =
-        std::log(drawn.truth / (1 - drawn.truth)) - harm * std::log2(100 / drawn.choice.judge_repeats);
+        std::log(drawn.truth / (1 - drawn.truth)) - harm * std::log2(100 / drawn.choice.reference_repeats);
     drawn.choice.efficiency = world.fraction() < logistic(odds) ? 0.99 : 0.6;
     choices.push_back(drawn.choice);
   }
@@ -161,24 +161,24 @@ double bias_of_claims(const Confidence& confidence, World& world) {
   return off;
 }
 
-TEST(Confidence, ClaimsAreAsTheBestJudgedProblemsWouldShowThem) {
+TEST(Confidence, ClaimsAreAsTheBestMeasuredProblemsWouldShowThem) {
   World world(8);
-  auto choices = judged_by_few(world, 6000, 2);
+  auto choices = measured_by_few(world, 6000, 2);
   const auto fit = fit_confidence(choices);
   EXPECT_NEAR(bias_of_claims(fit->confidence, world), 0, 0.04) << "its number is a little less than 100";
   EXPECT_NEAR(fit->families[0].as_seen, fit->within_rate, 0.005);
   EXPECT_GT(fit->families[0].claimed, fit->within_rate + 0.05) << "half a doubling, on average";
   EXPECT_NEAR(*fit->claimed_for_repeats, 97, 2);
 
-  choices.front().judge_repeats = 0;  // one is not known: no choice is told by them
+  choices.front().reference_repeats = 0;  // one is not known: no choice is told by them
   EXPECT_LT(bias_of_claims(fit_confidence(choices)->confidence, world), -0.1);
 }
 
 TEST(Confidence, MoreSamplesNeverLowerAClaim) {
   World world(9);
-  auto choices = judged_by_few(world, 6000, -2);
+  auto choices = measured_by_few(world, 6000, -2);
   const auto fit = fit_confidence(choices);
-  choices.front().judge_repeats = 0;
+  choices.front().reference_repeats = 0;
   EXPECT_EQ(fit->confidence, fit_confidence(choices)->confidence);
   EXPECT_FALSE(fit->claimed_for_repeats);
 }
@@ -219,7 +219,7 @@ TEST(Confidence, FamiliesAreToldApart) {
 TEST(Confidence, FamiliesOfFewChoicesHaveTheCommonBias) {
   World world(9);
   auto choices = two_families(world, 1500, 400, 2);
-  for (std::size_t i = 0; i < kLeastChoices - 1; ++i) {
+  for (std::size_t i = 0; i < kMinChoices - 1; ++i) {
     choices.push_back(world.draw().choice);
     choices.back().family = 2;
   }
@@ -234,14 +234,14 @@ TEST(Confidence, FamiliesOfFewChoicesHaveTheCommonBias) {
   EXPECT_NE(fit->confidence.family_bias[2], 0) << "enough";
 
   EXPECT_TRUE(
-      fit_confidence(two_families(world, 1500, kLeastChoices - 1, 2), 2)->confidence.family_bias.empty())
+      fit_confidence(two_families(world, 1500, kMinChoices - 1, 2), 2)->confidence.family_bias.empty())
       << "nothing to tell the first from";
 }
 
 TEST(Confidence, ABiasHasABound) {
   World world(10);
   // All are right: nothing but the pull keeps the bias of their family finite.
-  auto choices = two_families(world, 1500, kLeastChoices, 0);
+  auto choices = two_families(world, 1500, kMinChoices, 0);
   for (auto& choice : choices) {
     if (choice.family == 1) choice.efficiency = 1;
   }
@@ -280,7 +280,7 @@ TEST(Confidence, FamiliesBeyondTheModelsAreRefused) {
 
 TEST(Confidence, TooLittleTellsNothing) {
   World world(4);
-  EXPECT_FALSE(fit_confidence(world.choices(kLeastChoices - 1)));
+  EXPECT_FALSE(fit_confidence(world.choices(kMinChoices - 1)));
   auto alike = world.choices(200);
   for (auto& choice : alike) choice.efficiency = 1;
   EXPECT_FALSE(fit_confidence(alike)) << "nothing ever failed: no probability can be told";
@@ -387,9 +387,9 @@ TEST(ObservedChoices, AreWhatTheScoresWouldHaveChosen) {
   std::size_t of_second = 0;
   for (const ObservedChoice& choice : choices) {
     of_second += choice.family;
-    // A raced row may be faster than the best that ended well; it counts as 1.
+    // A row pruned early may be faster than the best that ended well; it counts as 1.
     EXPECT_EQ(choice.efficiency, 1);
-    EXPECT_EQ(choice.judge_repeats, table.rows.front().measured.repeats);
+    EXPECT_EQ(choice.reference_repeats, table.rows.front().measured.repeats);
     EXPECT_LE(choice.inputs[0], choice.inputs[1]);
     EXPECT_LE(choice.inputs[1], choice.inputs[2]);
   }
@@ -413,7 +413,7 @@ TEST(Reliability, CountsByTenths) {
   EXPECT_FALSE(r.bins[2].holds());
   EXPECT_EQ(r.bins[9].claims, 29u);
   EXPECT_TRUE(r.bins[9].holds());
-  EXPECT_FALSE(r.bins[9].judged());
+  EXPECT_FALSE(r.bins[9].checked());
   EXPECT_FALSE(r.holds());
   EXPECT_TRUE(reliability(std::span(claims).first(40)).holds());
   EXPECT_EQ(reliability({}).claims, 0u);

@@ -79,7 +79,7 @@ Model joint_model(std::initializer_list<KernelConfig> configs, std::string_view 
     family.configs.push_back(config);
     family.traits.push_back(nvidia_provider().traits(kSignature, config, family.device));
   }
-  family.serves = members_serve_rules(family.provider, Op::gemm);
+  family.applicability = members_applicability_rules(family.provider, Op::gemm);
   family.default_config = 0;
   SchemaData schema;
   schema.name = "joint";
@@ -205,7 +205,7 @@ TEST_F(CudaJointTest, KernelsThatAreNotHereAreLeftOutAndSaidSo) {
   EXPECT_EQ(runs_on(untold, kSmall), compiled_name(4));
 }
 
-TEST_F(CudaJointTest, WithoutAnyOfItsKernelsCuBlasLtServes) {
+TEST_F(CudaJointTest, WithoutAnyOfItsKernelsCuBlasLtRuns) {
   install({compiled(5), cublaslt(0)});
   Dispatcher dispatcher = on_gpu();
   EXPECT_TRUE(runs_on(dispatcher, kSmall).starts_with("cublaslt_"));

@@ -144,19 +144,19 @@ TEST(CuratedConv, DepthOfWarpTiles) {
   EXPECT_FALSE(seen.contains("bf16 16 64 16"));
 }
 
-/// Configs of the family that serve a problem.
-std::vector<KernelConfig> serving(const char* text) {
+/// Configs of the family that apply to a problem.
+std::vector<KernelConfig> applicable(const char* text) {
   const ConvProblem problem = parse_conv_problem(text);
   const Family family = enumerate({.provider = "ck_tile",
                                    .signature = signature_of(problem),
                                    .device = device_preset("gfx950"),
                                    .rules = "full",
                                    .filter = "c.merged_groups == 1"});
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, problem, serves);
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
   std::vector<KernelConfig> configs;
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i]) configs.push_back(family.configs[i]);
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i]) configs.push_back(family.configs[i]);
   }
   return configs;
 }
@@ -164,7 +164,7 @@ std::vector<KernelConfig> serving(const char* text) {
 /// Their (vec_a, vec_b, vec_c).
 std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
   std::set<std::array<std::int32_t, 3>> widths;
-  for (const KernelConfig& config : serving(text))
+  for (const KernelConfig& config : applicable(text))
     widths.insert({config["vec_a"], config["vec_b"], config["vec_c"]});
   return widths;
 }
@@ -172,7 +172,7 @@ std::set<std::array<std::int32_t, 3>> widths_for(const char* text) {
 TEST(CuratedConv, SpecialisationsFollowTheFilter) {
   const auto words = [](const char* text) {
     std::set<std::string> seen;
-    for (const KernelConfig& config : serving(text))
+    for (const KernelConfig& config : applicable(text))
       seen.insert(axis_value_text(config.space->axes[config.space->axis_index("specialization")],
                                   config["specialization"]));
     return seen;

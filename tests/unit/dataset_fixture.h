@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A small provider and tables of measurements by hand, for tests of what stores and judges measurements.
+/// A small provider and tables of measurements by hand, for tests of what stores and evaluates measurements.
 #include <array>
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ namespace kscout::test {
 inline constexpr std::array<std::string_view, 2> kKinds = {"tiled", "skinny"};
 inline constexpr std::array<Axis, 3> kAxes = {
     Axis{"kind", "1", "how it walks", kKinds, false}, Axis{"tile", "elements", "rows and columns of a tile"},
-    Axis{"split_k", "1", "parts of K; clashes with a field of problems"}};
+    Axis{"split_k", "1", "split-K slices; clashes with a field of problems"}};
 inline constexpr ConfigSpace kSpace{"toy", Op::gemm, kAxes};
 
 /// Names are toy_<layout>_<kind>_<tile>_<split_k>.
@@ -110,7 +110,7 @@ inline MeasurementTable toy_table() {
   table.rows = {{0, 2, timed(90)},
                 {0, 0, timed(100.25)},
                 {0, 2, timed(91.5, Status::ok, 2)},
-                {0, 1, timed(700, Status::raced)},
+                {0, 1, timed(700, Status::pruned_early)},
                 {1, 1, timed(2000)},
                 {1, 0, failed(Status::crashed)},
                 {1, 2, failed(Status::wrong)}};

@@ -374,10 +374,10 @@ TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
 
 TEST(DatasetMerge, MeanKeepsWhatTookPartAndWhatWasWrong) {
   auto once = timed({10, 20, 40}), again = timed({10, 5, 40});
-  again.rows[1].measured.status = Status::raced;
+  again.rows[1].measured.status = Status::pruned_early;
   again.rows[2].measured = {.status = Status::wrong};
   const MeasurementTable merged = merge(std::vector{once, again}, Keep::mean);
-  EXPECT_NEAR(merged.rows[1].measured.time_us, 20, 1e-9) << "a raced time is coarse";
+  EXPECT_NEAR(merged.rows[1].measured.time_us, 20, 1e-9) << "a time of a row pruned early is coarse";
   EXPECT_EQ(merged.rows[2].measured.status, Status::wrong) << "wrong once is wrong";
 }
 

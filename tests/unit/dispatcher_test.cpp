@@ -376,10 +376,10 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
   WatchedBackend watched;
   const GemmProblem problem = make_gemm(60, 61, 62);
   const Family family = watched.family(signature_of(problem), "tiny");
-  std::vector<std::uint8_t> serves;
-  serving_configs(family, problem, serves);
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i] != 0) watched.right = family.configs[i];  // the last one that serves
+  std::vector<std::uint8_t> applicable;
+  applicable_configs(family, problem, applicable);
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i] != 0) watched.right = family.configs[i];  // the last applicable one
   }
   Dispatcher dispatcher = searching(watched);
   const Solution solution = dispatcher.get_solution(problem);
@@ -387,12 +387,13 @@ TEST(Dispatcher, ExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
   EXPECT_EQ(solution.choice.config, *watched.right);
   EXPECT_GT(solution.choice.time_us, 0);
   const int touches = watched.touches;
-  EXPECT_GT(touches, static_cast<int>(family.configs.size())) << "each serving config was made ready and run";
+  EXPECT_GT(touches, static_cast<int>(family.configs.size()))
+      << "each applicable config was made ready and run";
   EXPECT_EQ(dispatcher.get_solution(problem).choice.config, *watched.right);
   EXPECT_EQ(watched.touches, touches) << "remembered, not measured again";
 
   watched.right = KernelConfig(provider("native").space(Op::gemm));  // nobody is right
-  Dispatcher hopeless = searching(watched);
+  Dispatcher prune_factor = searching(watched);
   EXPECT_EQ(hopeless.get_solution(problem).choice.source, ChoiceSource::analytic);
 }
 

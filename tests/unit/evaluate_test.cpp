@@ -124,7 +124,7 @@ TEST(Evaluate, TiesWithinNoiseAreShownAndNotForgiven) {
   EXPECT_DOUBLE_EQ(e.overall.hit_rate[0], 0);
 }
 
-TEST(Evaluate, PicksTimedWithLessCareThanTheOracleAreFlaggedAndCounted) {
+TEST(Evaluate, PicksTimedLessPreciselyThanTheOracleAreFlaggedAndCounted) {
   MeasurementTable table = table_of({{50, 90}, {50, 90}, {50, 90}, {50, 90}});
   const auto again = [&](std::uint32_t problem, std::uint32_t config, double us, Status status, int repeats) {
     Measurement measured = timed(us, status, 2);
@@ -132,9 +132,9 @@ TEST(Evaluate, PicksTimedWithLessCareThanTheOracleAreFlaggedAndCounted) {
     table.rows.push_back({problem, config, measured});
   };
   for (std::uint32_t p = 0; p < 4; ++p) again(p, 0, 50, Status::ok, 24);
-  again(0, 1, 90, Status::ok, 24);     // as carefully
-  again(1, 1, 90, Status::raced, 24);  // given up after its screening samples
-  again(2, 1, 90, Status::ok, 11);     // its rounds ended early
+  again(0, 1, 90, Status::ok, 24);            // as carefully
+  again(1, 1, 90, Status::pruned_early, 24);  // given up after its screening samples
+  again(2, 1, 90, Status::ok, 11);            // its rounds ended early
   Evaluation e = evaluate(table, larger_is_better, measured_pool(table));  // of the last only a first pass
   ASSERT_EQ(e.results.size(), 4u);
   for (std::size_t p = 0; p < 4; ++p) EXPECT_EQ(e.results[p].picks[0].coarse, p > 0) << p;
@@ -190,7 +190,7 @@ TEST(Evaluate, ConfigsThatCannotRunAreNeverPicked) {
   EXPECT_EQ(e.results[0].pool, 1u);
 }
 
-TEST(Evaluate, ClaimsAreJudgedByTheBestOfThePool) {
+TEST(Evaluate, ClaimsAreComparedWithTheBestOfThePool) {
   // The pool lacks the fastest config of the first problem; of the second it has both and the slower one is
   // picked.
   const MeasurementTable table = table_of({{100, 102, 50}, {100, 110, 200}});
@@ -209,7 +209,7 @@ TEST(Evaluate, ClaimsAreJudgedByTheBestOfThePool) {
   EXPECT_DOUBLE_EQ(e.reliability.observed, 0.5);
 }
 
-TEST(Evaluate, EachLayoutsClaimsAreJudgedByThemselves) {
+TEST(Evaluate, EachLayoutsClaimsAreCheckedByThemselves) {
   // Always right in one layout, always wrong in the other: 50 % claimed of both looks right.
   MeasurementTable table = table_of({{10, 20}, {20, 10}, {10, 20}, {20, 10}});
   const auto first = [](const Problem&, std::span<const KernelConfig>) {

@@ -28,8 +28,8 @@ TEST(Contributions, AddUpToTheScore) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     toy::RandomForestOptions options;
     options.average = seed % 3 == 0;
-    options.least_leaves = 1;
-    options.most_leaves = seed % 2 == 0 ? 255 : 6;
+    options.min_leaves = 1;
+    options.max_leaves = seed % 2 == 0 ? 255 : 6;
     toy::RandomForest draw(options, seed);
     const Forest forest = draw.forest();
     const std::size_t rows = 1 + seed * 7;
@@ -92,11 +92,11 @@ TEST(Explain, RanksAsTheModelScores) {
     for (const std::size_t asked : {0u, 11u}) {
       EXPECT_NE(std::ranges::find(why.configs, asked, &ExplainedConfig::config), why.configs.end()) << asked;
     }
-    const auto moves = moves_between(why.configs[0], why.configs[2]);
+    const auto moves = contribution_differences(why.configs[0], why.configs[2]);
     double all = 0;
     for (std::size_t i = 0; i < moves.size(); ++i) {
-      all += moves[i].moves;
-      EXPECT_GE(std::fabs(moves[i > 0 ? i - 1 : 0].moves), std::fabs(moves[i].moves));
+      all += moves[i].difference;
+      EXPECT_GE(std::fabs(moves[i > 0 ? i - 1 : 0].difference), std::fabs(moves[i].difference));
     }
     EXPECT_NEAR(all, why.configs[0].score - why.configs[2].score, 1e-12);
   }

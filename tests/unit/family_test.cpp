@@ -43,7 +43,7 @@ because = "never best"
 
 [[rule]]
 name = "whole-tiles"
-kind = "serves"
+kind = "applicability"
 admits = "p.m % c.m == 0"
 because = "no tails"
 
@@ -133,16 +133,22 @@ TEST(Family, SaysWhyAConfigIsOut) {
             "nearest block toy.toml:31: threads = 9 is not among [c.m * 2]; mode = auto is not among [off]");
 }
 
-TEST(Family, ServesRulesAreAskedPerProblem) {
+TEST(Family, ApplicabilityRulesAreEvaluatedPerProblem) {
   const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
   const auto configs = enumerate_configs(file, request("small"), nullptr);
-  const ServeRules rules(std::span(&file.rules[2], 1), configs, std::vector<Traits>(4), Device{});
-  ServeRules::Scratch scratch;
-  std::vector<std::uint8_t> serves(4, 7);
-  rules.ask(make_gemm(3, 1, 1), serves, scratch);
-  EXPECT_EQ(serves, (std::vector<std::uint8_t>{1, 1, 0, 0}));
-  rules.ask(make_gemm(4, 1, 1), serves, scratch);
-  EXPECT_EQ(serves, (std::vector<std::uint8_t>{1, 1, 1, 1}));
+  const ApplicabilityRules rules(std::span(&file.rules[2], 1), configs, std::vector<Traits>(4), Device{});
+  ApplicabilityRules::Scratch scratch;
+  std::vector<std::uint8_t> applicable(4, 7);
+  rules.evaluate(make_gemm(3, 1, 1), applicable, scratch);
+  EXPECT_EQ(applicable, (std::vector<std::uint8_t>{1, 1, 0, 0}));
+  rules.evaluate(make_gemm(4, 1, 1), applicable, scratch);
+  EXPECT_EQ(applicable, (std::vector<std::uint8_t>{1, 1, 1, 1}));
+}
+
+TEST(Family, TheOldKindServesIsRead) {
+  std::string text(kFamily);
+  text.replace(text.find("\"applicability\""), std::string_view("\"applicability\"").size(), "\"serves\"");
+  EXPECT_EQ(parse_family(text, "toy.toml", kFamilySpace).rules[2].kind, RuleKind::applicability);
 }
 
 TEST(Family, BadFilesAreRefusedWithTheLine) {

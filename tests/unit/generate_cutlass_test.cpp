@@ -116,7 +116,7 @@ TEST(CutlassFamily, TrapsAreRefusedByName) {
   EXPECT_TRUE(refused_by(signature(), mma80).contains("loads-of-mma80")) << "cp.async of 2 bytes";
   mma80.align = 16;
   mma80.split_k = 4;
-  mma80.decomposition = static_cast<std::int32_t>(CutlassParts::split_k);
+  mma80.decomposition = static_cast<std::int32_t>(CutlassDecomposition::split_k);
   EXPECT_TRUE(refused_by(signature(), mma80).contains("parts-of-k"));
 }
 
@@ -138,11 +138,11 @@ TEST(CutlassFamily, TraitsTellKernelsApartThatHaveOneTile) {
 /// Which kernels' alignments take a problem.
 std::set<std::int32_t> alignments(const GemmProblem& problem) {
   const Family family = enumerate(request(signature_of(problem), "default"));
-  std::vector<std::uint8_t> serves(family.configs.size());
-  serving_configs(family, problem, serves);
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
   std::set<std::int32_t> found;
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i]) found.insert(family.configs[i]["align"]);
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i]) found.insert(family.configs[i]["align"]);
   }
   return found;
 }
@@ -174,10 +174,10 @@ TEST(NvidiaFamily, IsThatOfItsMembers) {
   ASSERT_EQ(joint.configs.size(), lt.configs.size() + cutlass.configs.size());
   const GemmProblem problem = make_gemm(100, 333, 24, DType::bf16);
   std::vector<std::uint8_t> of_joint, of_member;
-  serving_configs(joint, problem, of_joint);
+  applicable_configs(joint, problem, of_joint);
   for (const Family* member : {&lt, &cutlass}) {
     const std::size_t first = member == &lt ? 0 : lt.configs.size();
-    serving_configs(*member, problem, of_member);
+    applicable_configs(*member, problem, of_member);
     for (std::size_t i = 0; i < member->configs.size(); ++i) {
       ASSERT_EQ(joint.name(first + i), member->name(i));
       ASSERT_EQ(nvidia_member_config(joint.configs[first + i]), member->configs[i]);
@@ -256,9 +256,9 @@ TEST_F(GenerateCutlass, AnIndexCanBeListedWithoutGpuOrCompiler) {
   const Family family = library.family(signature(), "");
   EXPECT_EQ(family.configs.size(), 6u);
   EXPECT_EQ(library.device().name, "h200");
-  std::vector<std::uint8_t> serves(6);
-  serving_configs(family, make_gemm(64, 64, 65, DType::bf16), serves);
-  EXPECT_EQ(std::ranges::count(serves, 1), 0) << "rows of 16 bytes: the index has the family's rules";
+  std::vector<std::uint8_t> applicable(6);
+  applicable_configs(family, make_gemm(64, 64, 65, DType::bf16), applicable);
+  EXPECT_EQ(std::ranges::count(applicable, 1), 0) << "16-byte aligned rows: the index has the family's rules";
   EXPECT_FALSE(library.is_open());
   EXPECT_TRUE(library.holds(signature(), family.configs[0]));
   EXPECT_FALSE(library.holds(signature(DType::fp16), family.configs[0]));

@@ -103,7 +103,7 @@ class OnStandIn : public ::testing::Test {
     LibraryBackend library(read_library_index(write(index)));
     const SweepPlan plan = make_plan({problem}, library_request(library), library.device(), {});
     run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1});
-    std::vector<Status> rows(plan.configs.size(), Status::raced);
+    std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows)
       if (row.measured.pass == 1) rows[row.config] = row.measured.status;
     return rows;

@@ -62,11 +62,11 @@ TEST(Journal, RowsReadBack) {
   EXPECT_EQ(m.repeats, 5);
   EXPECT_DOUBLE_EQ(m.error, 0.02);
   EXPECT_FALSE(m.noisy);
-  EXPECT_EQ(contents.rows[1].measured.status, Status::raced);
+  EXPECT_EQ(contents.rows[1].measured.status, Status::pruned_early);
   EXPECT_TRUE(std::isnan(contents.rows[1].measured.spread));
   EXPECT_EQ(contents.reasons.at(static_cast<std::size_t>(contents.rows[2].reason)), "signal 11");
   EXPECT_TRUE(contents.rows[3].measured.noisy);
-  EXPECT_EQ(contents.deaths, (std::map<SweepKey, int>{{{3, 1, 1}, 1}}));
+  EXPECT_EQ(contents.crashes, (std::map<SweepKey, int>{{{3, 1, 1}, 1}}));
   EXPECT_EQ(contents.last_end, "");
 }
 
@@ -144,14 +144,14 @@ TEST(Journal, LinesThatCannotBeAreNamed) {
 
 TEST(Journal, WhatWasOpenWhenTheMachineRestartedCountsAsADeath) {
   const std::string text = join(kSession);
-  EXPECT_EQ(parse(text, "boot-1").deaths.count({3, 3, 1}), 0u)
+  EXPECT_EQ(parse(text, "boot-1").crashes.count({3, 3, 1}), 0u)
       << "same boot: the sweep was killed, not the machine";
-  EXPECT_EQ(parse(text, "boot-2").deaths.at({3, 3, 1}), 1);
-  EXPECT_EQ(parse(text, "boot-2").deaths.count({3, 4, 1}), 0u) << "answered";
+  EXPECT_EQ(parse(text, "boot-2").crashes.at({3, 3, 1}), 1);
+  EXPECT_EQ(parse(text, "boot-2").crashes.count({3, 4, 1}), 0u) << "answered";
   const std::string again = text + join({"S1700000100 boot-2", "Pa3.1:3"});
-  EXPECT_EQ(parse(again, "boot-2").deaths.at({3, 3, 1}), 1);
-  EXPECT_EQ(parse(again, "boot-3").deaths.at({3, 3, 1}), 2) << "twice: it will be recorded as crashed";
-  EXPECT_EQ(parse(text + join({"Ebudget"}), "boot-2").deaths.count({3, 3, 1}), 0u) << "ended in order";
+  EXPECT_EQ(parse(again, "boot-2").crashes.at({3, 3, 1}), 1);
+  EXPECT_EQ(parse(again, "boot-3").crashes.at({3, 3, 1}), 2) << "twice: it will be recorded as crashed";
+  EXPECT_EQ(parse(text + join({"Ebudget"}), "boot-2").crashes.count({3, 3, 1}), 0u) << "ended in order";
   EXPECT_EQ(parse(text + join({"Ebudget"})).last_end, "budget");
 }
 
@@ -203,7 +203,7 @@ TEST(SweepStatus, NoisyRowsAreCountedByPass) {
     journal.intent('a', 0, 1, {0, 1, 2, 3, 4});
     journal.row('a', 0, noisy(timed(3)), "");
     journal.row('a', 1, timed(4), "");
-    journal.row('a', 2, noisy(timed(30, Status::raced)), "");
+    journal.row('a', 2, noisy(timed(30, Status::pruned_early)), "");
     journal.row('a', 3, noisy(timed(5)), "");
     journal.row('a', 4, noisy(timed(6)), "");
     journal.intent('a', 0, 2, {0, 1});
@@ -221,7 +221,7 @@ TEST(SweepStatus, NoisyRowsAreCountedByPass) {
 
 TEST(WorkQueue, AllThenContendersThenNothing) {
   auto plan = toy_plan(4);
-  plan.protocol.hopeless = 1.1;
+  plan.protocol.prune_factor = 1.1;
   WorkQueue queue(plan, {1, 0}, {}, {});
   EXPECT_EQ(queue.take_problem(), 1u);
   auto batch = queue.next_batch(1);
@@ -249,18 +249,18 @@ TEST(WorkQueue, AllThenContendersThenNothing) {
   EXPECT_EQ(queue.take_problem(), std::nullopt);
 }
 
-TEST(WorkQueue, SuspectsGoAloneAndWhatDiedTwiceIsDoomed) {
+TEST(WorkQueue, SuspectsGoAloneAndWhatCrashedTwiceIsListed) {
   const auto plan = toy_plan(4);
   WorkQueue queue(plan, {0}, {}, {{{0, 1, 1}, 1}, {{0, 2, 1}, 2}});
   EXPECT_EQ(queue.take_problem(), 0u);
-  EXPECT_EQ(queue.doomed(0), (std::vector<SweepKey>{{0, 2, 1}}));
+  EXPECT_EQ(queue.crashed_twice(0), (std::vector<SweepKey>{{0, 2, 1}}));
   const auto first = queue.next_batch(0);
   EXPECT_EQ(std::set(first->configs.begin(), first->configs.end()), (std::set<std::uint32_t>{0, 3}));
   queue.answered({0, 0, 1}, timed(10));
   queue.answered({0, 3, 1}, timed(10));
   EXPECT_EQ(queue.next_batch(0)->configs, (std::vector<std::uint32_t>{1}));
-  queue.died({0, 1, 1});
-  EXPECT_EQ(queue.doomed(0), (std::vector<SweepKey>{{0, 1, 1}, {0, 2, 1}}));
+  queue.worker_crashed({0, 1, 1});
+  EXPECT_EQ(queue.crashed_twice(0), (std::vector<SweepKey>{{0, 1, 1}, {0, 2, 1}}));
 }
 
 TEST(WorkQueue, ContendersAreTheSameAfterAResume) {

@@ -1,4 +1,4 @@
-// Convolutions through kernel libraries, and the reference that judges them.
+// Convolutions through kernel libraries, and the reference that evaluates them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

@@ -53,46 +53,49 @@ TEST(Samples, TheIntervalHoldsTheTrueMedianAsOftenAsItSays) {
   EXPECT_LT(inside, 2000);
 }
 
-/// Rounds over 12 rivals that take 10, 11, ... 21 us, on a machine that is `slower` times slower for 17 of
-/// every 34 samples; 2 % of noise.
-std::vector<TurnSample> drifting_rounds(int rounds, double slower) {
-  std::vector<TurnSample> samples;
+/// Rounds over 12 contenders that take 10, 11, ... 21 us, on a machine that is `slower` times slower for 17
+/// of every 34 samples; 2 % of noise.
+std::vector<ContenderSample> drifting_rounds(int rounds, double slower) {
+  std::vector<ContenderSample> samples;
   for (int i = 0; i < 12 * rounds; ++i) {
-    const std::size_t rival = static_cast<std::size_t>(i % 12 + 7 * (i / 12)) % 12;
+    const std::size_t contender = static_cast<std::size_t>(i % 12 + 7 * (i / 12)) % 12;
     const double noise = 1 + 0.02 * std::sin(1.7 * i);
-    samples.push_back({rival, (10 + static_cast<double>(rival)) * noise * (i % 34 < 17 ? slower : 1)});
+    samples.push_back(
+        {contender, (10 + static_cast<double>(contender)) * noise * (i % 34 < 17 ? slower : 1)});
   }
   return samples;
 }
 
-TEST(Drift, RatiosOfRivalsAreThoseOfACalmMachine) {
+TEST(Drift, RatiosOfContendersAreThoseOfACalmMachine) {
   const auto samples = drifting_rounds(11, 2.3);
   const auto summaries = without_drift(samples, 12);
   std::vector<std::vector<double>> plain(12);
-  for (const TurnSample& sample : samples) plain[sample.rival].push_back(sample.time);
+  for (const ContenderSample& sample : samples) plain[sample.contender].push_back(sample.time);
   double worst_plain = 0;  // of ratios that plain medians would tell
-  for (std::size_t rival = 0; rival < 12; ++rival) {
-    const double expected = (10 + static_cast<double>(rival)) / 10;
-    EXPECT_EQ(summaries[rival].count, 11u);
-    EXPECT_NEAR(summaries[rival].median / summaries[0].median / expected, 1, 0.06) << rival;
-    EXPECT_LT(summaries[rival].spread, 0.05);
-    worst_plain = std::max(
-        worst_plain, std::abs(summarise(plain[rival]).median / summarise(plain[0]).median / expected - 1));
+  for (std::size_t contender = 0; contender < 12; ++contender) {
+    const double expected = (10 + static_cast<double>(contender)) / 10;
+    EXPECT_EQ(summaries[contender].count, 11u);
+    EXPECT_NEAR(summaries[contender].median / summaries[0].median / expected, 1, 0.06) << contender;
+    EXPECT_LT(summaries[contender].spread, 0.05);
+    worst_plain =
+        std::max(worst_plain,
+                 std::abs(summarise(plain[contender]).median / summarise(plain[0]).median / expected - 1));
   }
   EXPECT_GT(worst_plain, 0.2) << "plain medians must be wrong here, or this test shows nothing";
 }
 
 TEST(Drift, ACalmMachineKeepsItsTimes) {
   const auto summaries = without_drift(drifting_rounds(20, 1), 13);
-  for (std::size_t rival = 0; rival < 12; ++rival)
-    EXPECT_NEAR(summaries[rival].median, 10 + static_cast<double>(rival), 0.03 * summaries[rival].median);
+  for (std::size_t contender = 0; contender < 12; ++contender)
+    EXPECT_NEAR(summaries[contender].median, 10 + static_cast<double>(contender),
+                0.03 * summaries[contender].median);
   EXPECT_EQ(summaries[12].count, 0u);
   EXPECT_TRUE(std::isnan(summaries[12].median));
   EXPECT_TRUE(without_drift({}, 0).empty());
 }
 
-TEST(Drift, OneRivalAloneKeepsItsMedian) {
-  const TurnSample one[] = {{0, 3.0}};
+TEST(Drift, OneContenderAloneKeepsItsMedian) {
+  const ContenderSample one[] = {{0, 3.0}};
   EXPECT_NEAR(without_drift(one, 1)[0].median, 3, 1e-12);
 }
 

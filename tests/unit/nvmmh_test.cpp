@@ -1,4 +1,4 @@
-// The rival of bench/gemm_cuda: how what it suggests is matched, and what its library answers where that is
+// The peer of bench/gemm_cuda: how what it suggests is matched, and what its library answers where that is
 // here.
 #include "../../bench/nvmmh.h"
 
@@ -54,15 +54,15 @@ TEST(Nvmmh, WhatDoesNotExistIsMatchedByTileThenPartsThenCluster) {
 
 TEST(Nvmmh, TheLibraryAnswersWithoutAGpu) {
   std::string why;
-  const auto rival = MatmulHeuristics::open(device_preset("h200"), why);
-  if (!rival) GTEST_SKIP() << "nvMatmulHeuristics NOT TESTED: " << why;
-  EXPECT_FALSE(rival->version().empty());
+  const auto peer = MatmulHeuristics::open(device_preset("h200"), why);
+  if (!peer) GTEST_SKIP() << "nvMatmulHeuristics NOT TESTED: " << why;
+  EXPECT_FALSE(peer->version().empty());
   const auto configs = existing();
   std::size_t suggested = 0;
   for (const auto& [m, n, k] : {std::tuple{16, 4096, 4096}, std::tuple{512, 4096, 1024},
                                 std::tuple{33, 77, 130}, std::tuple{4096, 4096, 4096}}) {
     for (const DType dtype : {DType::bf16, DType::fp16, DType::fp8}) {
-      for (const SuggestedKernel& one : rival->suggest(make_gemm(m, n, k, dtype), 8)) {
+      for (const SuggestedKernel& one : peer->suggest(make_gemm(m, n, k, dtype), 8)) {
         EXPECT_GE(one.tile_m, 16);
         EXPECT_GE(one.tile_n, 8);
         EXPECT_GE(one.tile_k, 16);
@@ -73,7 +73,7 @@ TEST(Nvmmh, TheLibraryAnswersWithoutAGpu) {
     }
   }
   EXPECT_GT(suggested, 12u);
-  EXPECT_TRUE(rival->suggest(make_gemm(64, 64, 64), 8).empty()) << "fp32";
+  EXPECT_TRUE(peer->suggest(make_gemm(64, 64, 64), 8).empty()) << "fp32";
 }
 
 TEST(Nvmmh, ADeviceThatItDoesNotKnowIsSaid) {

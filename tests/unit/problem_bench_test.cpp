@@ -80,7 +80,8 @@ TEST(ProblemBench, RoundsTellTheFastestBesideANeighbour) {
   for (const std::size_t slower : {0, 1, 3, 4}) EXPECT_LT(rows[2].time_us, rows[slower].time_us);
   EXPECT_EQ(rows[2].status, Status::ok);
   EXPECT_EQ(rows[2].repeats, Protocol{}.rounds);
-  EXPECT_EQ(rows[4].status, Status::raced) << "7.5 times slower in each look, or 2.5 times at the luckiest";
+  EXPECT_EQ(rows[4].status, Status::pruned_early)
+      << "7.5 times slower in each screening sample, or 2.5 times at the luckiest";
   EXPECT_GT(rows[4].time_us, 250);
 }
 
@@ -91,7 +92,7 @@ TEST(ProblemBench, TheBudgetDecidesHowManyContend) {
   const auto configs = taking_us(backend, {20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20, 20});
   const auto rows = second_pass(bench, configs);
   EXPECT_EQ(std::ranges::count(rows, Status::ok, &Measurement::status), 12) << "the least that contend";
-  EXPECT_EQ(std::ranges::count(rows, Status::raced, &Measurement::status), 4);
+  EXPECT_EQ(std::ranges::count(rows, Status::pruned_early, &Measurement::status), 4);
   for (const Measurement& row : rows) EXPECT_EQ(row.repeats, row.status == Status::ok ? 8 : 3);
 }
 
@@ -124,8 +125,8 @@ class SpoilingBackend final : public ShakenBackend {
   int from_, to_;
 };
 
-/// Statuses of three configs, the second of which spoils; calls 1 to 3 are its looks. A look that lost its
-/// time slice keeps a config out of the rounds (`raced`): then all is done again.
+/// Statuses of three configs, the second of which spoils; calls 1 to 3 are its screening samples. A screening
+/// sample that lost its time slice keeps a config out of the rounds (`pruned_early`): then all is done again.
 std::vector<Status> statuses_beside(int from, int to) {
   std::vector<Status> statuses;
   for (int i = 0; i < 100; ++i) {
@@ -136,7 +137,7 @@ std::vector<Status> statuses_beside(int from, int to) {
     bench.contenders(taking_us(backend, {0, 1, 0}), [&](std::size_t, const Outcome& outcome) {
       statuses.push_back(outcome.measured.status);
     });
-    if (std::ranges::find(statuses, Status::raced) == statuses.end()) break;
+    if (std::ranges::find(statuses, Status::pruned_early) == statuses.end()) break;
   }
   return statuses;
 }
@@ -153,7 +154,7 @@ TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
   ProblemBench bench({.repeat = 5}, 1);
   bench.open(make_gemm(4, 4, 0));
   const Outcome outcome = bench.coarse(taking_us(backend, {50})[0], 1e-3);
-  EXPECT_EQ(outcome.measured.status, Status::ok) << "no races";
+  EXPECT_EQ(outcome.measured.status, Status::ok) << "no early pruning";
   EXPECT_EQ(outcome.measured.repeats, 5);
 }
 

@@ -110,7 +110,7 @@ TEST(RandomSet, KeepsItsBounds) {
   std::size_t few_rows = 0;
   for (const auto& problem : make_problem_set(request)) {
     EXPECT_LE(flop_count(problem), 1e9);
-    EXPECT_LE(least_bytes(problem), 1e7);
+    EXPECT_LE(min_bytes(problem), 1e7);
     for (const auto size : {problem.m, problem.n, problem.k}) {
       EXPECT_GE(size, 3);
       EXPECT_LE(size, 3000);

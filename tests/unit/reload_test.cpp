@@ -11,7 +11,7 @@
 #include <kscout/error.h>
 #include <kscout/selector.h>
 
-#include "select/published.h"
+#include "select/hazard_ptr.h"
 #include "support/models_folder.h"
 
 namespace kscout {
@@ -119,7 +119,7 @@ TEST_F(Reload, EightThreadsSelectWhileModelsAreSwapped) {
   EXPECT_GT(of_model[1], 0u);
 }
 
-TEST(Published, OldValuesAreFreedWhenNobodyReadsThem) {
+TEST(HazardPtr, OldValuesAreFreedWhenNobodyReadsThem) {
   struct Value {
     explicit Value(int n) : number(n) { ++alive(); }
     ~Value() {
@@ -133,7 +133,7 @@ TEST(Published, OldValuesAreFreedWhenNobodyReadsThem) {
     int number;
   };
   {
-    Published<Value, int> value(std::make_unique<const Value>(0));
+    HazardPtr<Value, int> value(std::make_unique<const Value>(0));
     std::atomic<bool> done = false;
     std::atomic<int> dead = 0;
     std::vector<std::thread> readers;

@@ -176,12 +176,12 @@ TEST(Searcher, RefusesUnknownStrategies) {
   expect_error(Errc::invalid_argument, "search strategy", [] { parse<SearchStrategy>("guided"); });
 }
 
-TEST(ModelObjective, IsTheModelOverConfigsThatServe) {
+TEST(ModelObjective, IsTheModelOverApplicableConfigs) {
   const Model model = toy::model();
   const GemmProblem narrow = make_gemm(64, 4, 32), wide = make_gemm(64, 64, 32);
   const Family family = toy::family();
-  EXPECT_EQ(servable_configs(family, wide).size(), 12u);
-  const SearchSpace space(servable_configs(family, narrow));
+  EXPECT_EQ(applicable_table(family, wide).size(), 12u);
+  const SearchSpace space(applicable_table(family, narrow));
   EXPECT_EQ(space.size(), 8u);  // a rule keeps tiles of 32 columns out
   std::vector<double> scores(2);
   model_objective(model, narrow, space)(std::vector<std::uint32_t>{6, 1}, scores);
@@ -336,7 +336,7 @@ TEST(SearchStart, ByCostBeginsWithTheVendorsSuggestionsInTheirOrder) {
                                    .device = device,
                                    .rules = "default",
                                    .filter = ""});
-  const ConfigTable configs = servable_configs(family, problem);
+  const ConfigTable configs = applicable_table(family, problem);
   const SearchStart start = start_by_cost(problem, configs, device);
   ASSERT_EQ(start.first.size(), 8u);
   for (std::size_t i = 0; i < start.first.size(); ++i) {
@@ -351,7 +351,7 @@ TEST(SearchStart, ByCostBeginsWithTheVendorsSuggestionsInTheirOrder) {
 TEST(SearchStart, ByModelExpectsItsTimesAndKeepsHalfForItsOrder) {
   const Model model = toy::model();
   const GemmProblem problem = make_gemm(64, 64, 32);
-  const ConfigTable configs = servable_configs(toy::family(), problem);
+  const ConfigTable configs = applicable_table(toy::family(), problem);
   const SearchStart start = start_by_model(model, problem, configs);
   const std::vector<double> tflops = model.predicted_tflops(problem, model.score_configs(problem, configs));
   ASSERT_EQ(start.expected_us.size(), configs.size());

@@ -71,7 +71,7 @@ TEST_F(SelectorTest, OrdersByWhatTheModelKnows) {
   }
 }
 
-TEST_F(SelectorTest, ServeRulesKeepConfigsOut) {
+TEST_F(SelectorTest, ApplicabilityRulesKeepConfigsOut) {
   const Selector selector = Selector::load(folder_ / "model");
   for (const Choice& choice : selector.rank(make_gemm(64, 4, 64), 100)) EXPECT_LE(choice.config["nr"], 16);
 }
@@ -87,20 +87,21 @@ TEST_F(SelectorTest, AnalyticAnswersWhereTheModelDoesNot) {
   const Family* const family = &entry.family;
   std::vector<double> time_us(family->configs.size());
   analytic_schema().evaluate(other_layout, family->device, family->configs, family->traits, time_us);
-  const ServeRules rules(family->serves, family->configs, family->traits, family->device);
-  ServeRules::Scratch scratch;
-  std::vector<std::uint8_t> serves(family->configs.size());
-  rules.ask(other_layout, serves, scratch);
-  double least_us = std::numeric_limits<double>::infinity();
-  for (std::size_t i = 0; i < serves.size(); ++i) {
-    if (serves[i] != 0) least_us = std::min(least_us, time_us[i]);
+  const ApplicabilityRules rules(family->applicability, family->configs, family->traits, family->device);
+  ApplicabilityRules::Scratch scratch;
+  std::vector<std::uint8_t> applicable(family->configs.size());
+  rules.evaluate(other_layout, applicable, scratch);
+  double min_us = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i] != 0) min_us = std::min(min_us, time_us[i]);
   }
-  EXPECT_EQ(ranked[0].time_us, least_us);
+  EXPECT_EQ(ranked[0].time_us, min_us);
   EXPECT_EQ(&analytic.entry(signature_of(other_layout)), &entry) << "enumerated once";
 
   // A model none of whose configs can take the problem leaves it to the next link.
   ModelData data = toy::model().data();
-  for (Family& of : data.families) of.serves = {{"never", RuleKind::serves, "0", "a toy's rule"}};
+  for (Family& of : data.families)
+    of.applicability = {{"never", RuleKind::applicability, "0", "a toy's rule"}};
   install(folder_ / "narrow", Model(std::move(data)));
   EXPECT_EQ(Selector::load(folder_ / "narrow").select(make_gemm(64, 64, 64)).source, ChoiceSource::analytic);
 }

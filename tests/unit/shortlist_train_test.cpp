@@ -5,7 +5,7 @@
 
 #include <kscout/provider.h>
 
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 #include "train/shortlist.h"
 
 namespace kscout {
@@ -19,7 +19,7 @@ Family family_of_120() {
                                 .rules = "full",
                                 .filter = {}});
   Family family = all;
-  family.serves.clear();
+  family.applicability.clear();
   family.configs = ConfigTable(all.configs.space());
   family.traits.clear();
   family.default_config = 0;
@@ -81,7 +81,7 @@ TEST(ShortlistTraining, FindsWhichConfigsAProblemNeeds) {
       fit_shortlist(set, std::span(&family, 1), four_folds(set), true_scores(set), false, 1);
   EXPECT_EQ(fit.problems, 400u);
   EXPECT_EQ(fit.mean_all, 1);
-  EXPECT_LT(fit.mean_loss(), ShortlistFit::most_loss);
+  EXPECT_LT(fit.mean_loss(), ShortlistFit::max_loss);
   ASSERT_TRUE(fit.shortlist);
   check(*fit.shortlist);
   EXPECT_EQ(fit.shortlist->configs.size(), 120u);
@@ -97,8 +97,8 @@ TEST(ShortlistTraining, FindsWhichConfigsAProblemNeeds) {
   ShortlistScratch scratch;
   double sum = 0;
   for (std::size_t p = 0; p < fresh.problems.size(); ++p) {
-    cut(rate(*fit.shortlist, outputs, fresh.problems[p], family.device.cores, scratch), all, none,
-        kShortlisted, kept);
+    keep_top(rate(*fit.shortlist, outputs, fresh.problems[p], family.device.cores, scratch), all, none,
+             kShortlisted, kept);
     double best = 0;
     for (std::size_t c = 0; c < 120; ++c)
       best = std::max(best, kept[c] * fresh.rows[fresh.first_row[p] + c].tflops);
@@ -115,7 +115,7 @@ TEST(ShortlistTraining, OneThatCostsTooMuchIsLeftOut) {
   });
   const ShortlistFit fit =
       fit_shortlist(set, std::span(&family, 1), four_folds(set), true_scores(set), false, 1);
-  EXPECT_GT(fit.mean_loss(), ShortlistFit::most_loss);
+  EXPECT_GT(fit.mean_loss(), ShortlistFit::max_loss);
   EXPECT_FALSE(fit.shortlist);
 }
 
@@ -123,9 +123,9 @@ TEST(ShortlistTraining, SmallFamiliesHaveNone) {
   Family family = family_of_120();
   const TrainingSet set = measured(family, 50, of_octaves);
   ConfigTable few(family.configs.space());
-  for (std::size_t i = 0; i < kUnlistedFamily; ++i) few.push_back(family.configs[i]);
+  for (std::size_t i = 0; i < kNoShortlistFamily; ++i) few.push_back(family.configs[i]);
   family.configs = few;
-  family.traits.resize(kUnlistedFamily);
+  family.traits.resize(kNoShortlistFamily);
   const ShortlistFit fit =
       fit_shortlist(set, std::span(&family, 1), four_folds(set), true_scores(set), false, 1);
   EXPECT_EQ(fit.problems, 0u);

@@ -94,22 +94,22 @@ TEST(ThreadLimit, SelectorsChooseAmongConfigsOfFewerThreads) {
   device.name = "elsewhere";
   device.cores = 2;
   const GemmProblem problem = make_gemm(2048, 2048, 2048);
-  const auto most_threads = [&](const Selector& selector) {
+  const auto max_threads = [&](const Selector& selector) {
     int most = 0;
     for (const Choice& choice : selector.rank(problem, 100000))
       most = std::max(most, host_threads(choice.config));
     return most;
   };
-  EXPECT_EQ(most_threads(Selector::analytic({.device = device})), 2);
-  EXPECT_EQ(most_threads(Selector::analytic({.device = device, .threads = 2})), 2);
-  EXPECT_EQ(most_threads(Selector::analytic({.device = device, .threads = 1})), 1);
+  EXPECT_EQ(max_threads(Selector::analytic({.device = device})), 2);
+  EXPECT_EQ(max_threads(Selector::analytic({.device = device, .threads = 2})), 2);
+  EXPECT_EQ(max_threads(Selector::analytic({.device = device, .threads = 1})), 1);
   const Variable own("KSCOUT_THREADS", "1");
   Selector selector = Selector::analytic({.device = device});
-  EXPECT_EQ(most_threads(selector), 1);
+  EXPECT_EQ(max_threads(selector), 1);
   {
     const Variable more("KSCOUT_THREADS", "2");
     selector.refresh();
-    EXPECT_EQ(most_threads(selector), 2) << "refresh() reads the environment again";
+    EXPECT_EQ(max_threads(selector), 2) << "refresh() reads the environment again";
   }
   const Variable forced("KSCOUT_FORCE", "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b72x256x512_n_s1_t1x2");
   expect_error(Errc::invalid_argument, "KSCOUT_FORCE: native_gemm_fp32_rcr__avx2_tiled_6x16_packab",

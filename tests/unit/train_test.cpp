@@ -232,7 +232,7 @@ TEST(Train, DefaultTargetChoosesBestOutOfFold) {
   }
 }
 
-TEST(Train, PredictedTimesAreNearTheTruth) {
+TEST(Train, PredictedTimesAreNearTheMeasuredOnes) {
   const Model& model = trained().model;
   for (const Target target : {Target::tflops, Target::relative}) {
     double off = 0;
@@ -249,7 +249,7 @@ TEST(Train, PredictedTimesAreNearTheTruth) {
   }
 }
 
-TEST(Train, ServeRulesHold) {
+TEST(Train, ApplicabilityRulesHold) {
   const Model& model = trained().model;
   const GemmProblem narrow = make_gemm(64, 4, 64);
   std::vector<double> scores(12);

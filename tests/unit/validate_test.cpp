@@ -28,7 +28,7 @@ TEST(Criteria, AreThoseOfTheOperation) {
   EXPECT_FALSE(all_met(target_criteria(Op::conv_bwd_weight, s)));  // above, not at least
 }
 
-const std::vector<JudgedPick> kOld = {
+const std::vector<EvaluatedPick> kOld = {
     {"a", "x", 0.90}, {"b", "x", 0.95}, {"c", "y", 1.00}, {"gone", "y", 0.1}};
 
 TEST(ComparePicks, CountsChangesAndStatesItsUnits) {
@@ -48,7 +48,7 @@ TEST(ComparePicks, CountsChangesAndStatesItsUnits) {
   // The median moved by a point: a gain, and a difference where those are limited, too.
   EXPECT_TRUE(c.criteria[1].met);
   EXPECT_EQ(c.criteria[1].limit, ">= - 0.5 points");
-  const std::vector<JudgedPick> better = {{"a", "x", 0.93}, {"b", "z", 0.98}};
+  const std::vector<EvaluatedPick> better = {{"a", "x", 0.93}, {"b", "z", 0.98}};
   EXPECT_TRUE(all_met(compare_picks(kOld, better, {}).criteria));
   const auto both_ways = compare_picks(kOld, better, {.both_ways = true});
   EXPECT_FALSE(both_ways.criteria[0].met);
@@ -56,7 +56,7 @@ TEST(ComparePicks, CountsChangesAndStatesItsUnits) {
 }
 
 TEST(ComparePicks, RefusesALossOnOneProblem) {
-  std::vector<JudgedPick> before, after;
+  std::vector<EvaluatedPick> before, after;
   for (int i = 0; i < 100; ++i) before.push_back({std::to_string(i), "x", 0.9});
   after = before;
   after[7].efficiency = 0.81;
@@ -107,10 +107,10 @@ TEST(ReadPicks, ReadsOursAndTheirs) {
 }
 
 TEST(CkSummary, UsesTheirPercentiles) {
-  std::vector<CkJudged> judged;
-  for (int i = 1; i <= 20; ++i) judged.push_back({i / 20.0, i == 20, i > 10});
+  std::vector<CkPick> picks;
+  for (int i = 1; i <= 20; ++i) picks.push_back({i / 20.0, i == 20, i > 10});
   EXPECT_EQ(
-      ck_summary_csv(judged),
+      ck_summary_csv(picks),
       "metric,value\ntotal_problems,20\nmean_efficiency,52.50\np10_efficiency,15.00\np50_efficiency,55.00\n"
       "min_efficiency,5.00\nmax_efficiency,100.00\ntop1_accuracy,5.0\ntop5_hit_rate,50.0\n");
 }
@@ -128,14 +128,14 @@ TEST(CkTables, JoinByProblemAndCountMissingPicks) {
       "1,b,20,1\n"
       "3,unmeasured,1,1\n";
   const CkComparison c = compare_ck_tables(oracle, "o.csv", predictions, "p.csv");
-  ASSERT_EQ(c.judged.size(), 3u);
+  ASSERT_EQ(c.picks.size(), 3u);
   EXPECT_EQ(c.without_oracle, 1u);
   EXPECT_EQ(c.without_pick, 0u);
-  EXPECT_DOUBLE_EQ(c.judged[0].efficiency, 0.22);
-  EXPECT_FALSE(c.judged[0].among_five);  // the sixth of six
-  EXPECT_TRUE(c.judged[1].best && c.judged[1].among_five);
-  EXPECT_EQ(c.judged[2].efficiency, 0);
-  EXPECT_FALSE(c.judged[2].among_five);
+  EXPECT_DOUBLE_EQ(c.picks[0].efficiency, 0.22);
+  EXPECT_FALSE(c.picks[0].among_five);  // the sixth of six
+  EXPECT_TRUE(c.picks[1].best && c.picks[1].among_five);
+  EXPECT_EQ(c.picks[2].efficiency, 0);
+  EXPECT_FALSE(c.picks[2].among_five);
   EXPECT_NE(c.problems_csv.find("1,b,20.0000,b,20.0000,100.0000,True\n"), std::string::npos);
   expect_error(Errc::corrupt_data, "p.csv: there is no column 'rank'",
                [&] { compare_ck_tables(oracle, "o.csv", "problem_idx,kernel_name\n0,a\n", "p.csv"); });

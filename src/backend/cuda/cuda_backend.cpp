@@ -184,8 +184,8 @@ class CudaBackend final : public MeasuredBackend {
     if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
     const CublasLtConfig c = CublasLtConfig::from(config);
     if (!cublaslt_sums_in_accumulator(signature, c.reduction))
-      return fmt::format("parts of K would be summed in {}, the problem asks for {}", word(problem.dtype_c),
-                         word(problem.dtype_acc));
+      return fmt::format("split-K slices would be summed in {}, the problem asks for {}",
+                         word(problem.dtype_c), word(problem.dtype_acc));
     if (problem.split_k == 1 && c.split_k > 1)
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
     if (problem.k == 0) return "k = 0: cuBLASLt takes products only";
@@ -234,9 +234,9 @@ Module& open_module() {
   return module;
 }
 
-void check(Module& module, Answer answer) {
-  if (answer == Answer::done) return;
-  fail(answer == Answer::unsupported ? Errc::unsupported : Errc::device_failure, "{}", module.error());
+void check(Module& module, CallStatus answer) {
+  if (answer == CallStatus::done) return;
+  fail(answer == CallStatus::unsupported ? Errc::unsupported : Errc::device_failure, "{}", module.error());
 }
 
 CublasLtConfig config_of(const Algorithm& a, std::int32_t version) {

@@ -44,7 +44,7 @@ Module& load_module();
 /// The same with the device open. Throws device_failure as well.
 Module& open_module();
 /// Throws unsupported or device_failure with the module's reason.
-void check(Module& module, Answer answer);
+void check(Module& module, CallStatus answer);
 
 /// The problem as the module takes it.
 MatmulShape shape_of(const GemmProblem& problem);

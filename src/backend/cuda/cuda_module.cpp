@@ -270,7 +270,7 @@ class GpuInstruments final : public Instruments {
       asked_ns_ = now_ns();
       State state;
       Module& module = open_module();
-      slowed_ = module.state(&state) == Answer::done && (state.slowdowns & kSlowed) != 0;
+      slowed_ = module.state(&state) == CallStatus::done && (state.slowdowns & kSlowed) != 0;
     }
     return slowed_;
   }
@@ -278,7 +278,7 @@ class GpuInstruments final : public Instruments {
   double clock_mhz() override {
     State state;
     Module& module = open_module();
-    const bool told = module.state(&state) == Answer::done && state.sm_clock_mhz > 0;
+    const bool told = module.state(&state) == CallStatus::done && state.sm_clock_mhz > 0;
     return told ? state.sm_clock_mhz : std::numeric_limits<double>::quiet_NaN();
   }
   bool usable() override { return load_module().healthy(); }

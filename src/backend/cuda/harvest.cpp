@@ -41,9 +41,9 @@ class Harvester {
     std::vector<Algorithm> list(static_cast<std::size_t>(options_.suggestions));
     for (const MatmulShape& shape : shapes_) {
       std::int32_t count = 0;
-      const Answer answer =
+      const CallStatus answer =
           module_.suggest(shape, kCublasLtWorkspace, list.data(), options_.suggestions, &count);
-      if (answer == Answer::unsupported) continue;
+      if (answer == CallStatus::unsupported) continue;
       cuda::check(module_, answer);
       for (const Algorithm& one : std::span(list).first(static_cast<std::size_t>(count))) {
         if (!add(one)) continue;
@@ -64,7 +64,7 @@ class Harvester {
     cuda::check(module_, module_.algorithm_ids(shapes_.front(), ids, 256, &count));
     for (const std::int32_t id : std::span(ids, static_cast<std::size_t>(count))) {
       AlgorithmRanges ranges;
-      if (module_.ranges(shapes_.front(), id, &ranges) != Answer::done) continue;
+      if (module_.ranges(shapes_.front(), id, &ranges) != CallStatus::done) continue;
       bool suggested = false;
       for (const Algorithm& seed : seeds_) {
         if (seed.id != id) continue;
@@ -99,9 +99,9 @@ class Harvester {
       with([&](Algorithm& a) { a.tile_k = stage.first, a.stages = stage.second; });
     for (const auto& cluster : std::span(ranges.clusters, static_cast<std::size_t>(ranges.cluster_count)))
       with([&](Algorithm& a) { a.cluster_m = cluster.first, a.cluster_n = cluster.second; });
-    for (std::int32_t custom = 0; custom <= ranges.most_custom; ++custom)
+    for (std::int32_t custom = 0; custom <= ranges.max_custom; ++custom)
       with([&](Algorithm& a) { a.custom = custom; });
-    for (std::int32_t swizzle = 0; swizzle <= ranges.most_swizzle; ++swizzle)
+    for (std::int32_t swizzle = 0; swizzle <= ranges.max_swizzle; ++swizzle)
       with([&](Algorithm& a) { a.swizzle = swizzle; });
     if (!ranges.split_k) return;
     for (const std::int32_t split : kSplits) {
@@ -132,7 +132,7 @@ class Harvester {
   bool accepted(const Algorithm& one) {
     return std::ranges::any_of(shown_, [&](std::size_t shape) {
       Matmul* made = nullptr;
-      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != Answer::done) return false;
+      if (module_.matmul(shapes_[shape], one, kCublasLtWorkspace, &made) != CallStatus::done) return false;
       made->destroy();
       return true;
     });
@@ -179,9 +179,9 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
 
 std::string rule_set_text(const std::vector<Harvest>& harvests) {
   const auto blocks = [&](std::vector<CublasLtConfig> Harvest::*found) {
-    std::vector<ListedBlock> out;
+    std::vector<ExplicitBlock> out;
     for (const Harvest& one : harvests) {
-      ListedBlock& block = out.emplace_back(ListedBlock{one.signature, {}});
+      ExplicitBlock& block = out.emplace_back(ExplicitBlock{one.signature, {}});
       for (const CublasLtConfig& config : one.*found) block.configs.push_back(config.kernel_config());
     }
     return out;

@@ -23,7 +23,7 @@ namespace kscout::cuda {
 inline constexpr std::uint32_t kModuleAbi = 1;
 inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
-enum class Answer : std::int32_t {
+enum class CallStatus : std::int32_t {
   done,
   unsupported,  ///< the library or the device does not do that; another config may
   failed,       ///< the driver, a library or a kernel reported an error
@@ -45,7 +45,7 @@ struct Facts {
   double l2_bytes;
   double shared_bytes_per_core;
   double shared_bytes_per_block;  ///< largest, when a kernel opts in
-  std::int32_t driver_version;    ///< CUDA version that the driver serves, e.g. 13000
+  std::int32_t driver_version;    ///< CUDA version that the driver applicable, e.g. 13000
   std::int32_t runtime_version;   ///< CUDA runtime in the module
   std::int32_t cublaslt_version;  ///< e.g. 130100
   char driver_release[32];        ///< e.g. 580.95.05
@@ -93,7 +93,7 @@ struct AlgorithmRanges {
   std::int32_t cluster_count;
   std::int32_t reductions;  ///< bits: 1 in place, 2 in the accumulator's type, 4 in C's type
   bool split_k;
-  std::int32_t most_swizzle, most_custom;
+  std::int32_t max_swizzle, max_custom;
 };
 
 struct MatmulCall {
@@ -113,7 +113,7 @@ class Matmul {
   virtual std::uint64_t workspace_bytes() const noexcept = 0;
   /// What it is, also where the library suggested it.
   virtual Algorithm algorithm() const noexcept = 0;
-  virtual Answer run(const MatmulCall& call, void* stream) noexcept = 0;
+  virtual CallStatus run(const MatmulCall& call, void* stream) noexcept = 0;
   virtual void destroy() noexcept = 0;
 
  protected:
@@ -126,51 +126,51 @@ class Module {
   virtual const char* error() const noexcept = 0;
 
   /// Needs no open device, but the driver: call it in a process that may use a GPU.
-  virtual Answer facts(std::int32_t device, Facts* facts) noexcept = 0;
-  virtual Answer state(State* state) noexcept = 0;
+  virtual CallStatus facts(std::int32_t device, Facts* facts) noexcept = 0;
+  virtual CallStatus state(State* state) noexcept = 0;
   /// All that follows needs it, in each thread.
-  virtual Answer open(std::int32_t device) noexcept = 0;
+  virtual CallStatus open(std::int32_t device) noexcept = 0;
   /// False when a kernel destroyed the device's context: nothing in this process can use the GPU any more.
   virtual bool healthy() noexcept = 0;
 
-  virtual Answer allocate(std::uint64_t bytes, void** memory) noexcept = 0;
+  virtual CallStatus allocate(std::uint64_t bytes, void** memory) noexcept = 0;
   virtual void release(void* memory) noexcept = 0;
-  virtual Answer copy(const MatrixCopy& copy, void* stream) noexcept = 0;
-  virtual Answer set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept = 0;
+  virtual CallStatus copy(const MatrixCopy& copy, void* stream) noexcept = 0;
+  virtual CallStatus set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept = 0;
   /// Both wait.
-  virtual Answer read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept = 0;
-  virtual Answer write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept = 0;
+  virtual CallStatus read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept = 0;
+  virtual CallStatus write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept = 0;
 
   /// Instruments::fill; flips of each block of kFillBlock elements.
-  virtual Answer fill(DType dtype, void* data, std::int64_t count, Operand operand,
-                      const std::uint32_t* flips) noexcept = 0;
+  virtual CallStatus fill(DType dtype, void* data, std::int64_t count, Operand operand,
+                          const std::uint32_t* flips) noexcept = 0;
   /// Instruments::gather and multiply; they wait. `squares` may be null when none are asked for.
-  virtual Answer gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
-                        double* out) noexcept = 0;
-  virtual Answer multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
-                          bool x_of_each_item, Squares what, double* value, double* squares) noexcept = 0;
+  virtual CallStatus gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                            double* out) noexcept = 0;
+  virtual CallStatus multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
+                              bool x_of_each_item, Squares what, double* value, double* squares) noexcept = 0;
   /// Reads more memory than the level-2 cache holds, so that nothing else is left in it.
-  virtual Answer evict() noexcept = 0;
+  virtual CallStatus evict() noexcept = 0;
   /// A stamp of the device's clock, at the place in the queue where it is put: 0 = begin, 1 = end.
-  virtual Answer stamp(int which) noexcept = 0;
+  virtual CallStatus stamp(int which) noexcept = 0;
   /// Between the stamps; waits for the second.
-  virtual Answer elapsed(double* us) noexcept = 0;
+  virtual CallStatus elapsed(double* us) noexcept = 0;
   /// What is put into the stream between these two is kept instead of run; replay() puts it into the queue.
-  virtual Answer capture(void** stream) noexcept = 0;
-  virtual Answer end_capture() noexcept = 0;
-  virtual Answer replay() noexcept = 0;
+  virtual CallStatus capture(void** stream) noexcept = 0;
+  virtual CallStatus end_capture() noexcept = 0;
+  virtual CallStatus replay() noexcept = 0;
 
   /// The algorithm for the shape, checked by the library: unsupported when it refuses it, also for its need
   /// of workspace.
-  virtual Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                        Matmul** matmul) noexcept = 0;
+  virtual CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm,
+                            std::uint64_t workspace_limit, Matmul** matmul) noexcept = 0;
   /// Up to `capacity` algorithms that the library's heuristic names for the shape, best first.
-  virtual Answer suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
-                         std::int32_t capacity, std::int32_t* count) noexcept = 0;
+  virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                             std::int32_t capacity, std::int32_t* count) noexcept = 0;
   /// Identities of all algorithms for the shape's types.
-  virtual Answer algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
-                               std::int32_t* count) noexcept = 0;
-  virtual Answer ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept = 0;
+  virtual CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
+                                   std::int32_t* count) noexcept = 0;
+  virtual CallStatus ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept = 0;
 
  protected:
   ~Module() = default;

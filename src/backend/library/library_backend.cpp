@@ -24,12 +24,12 @@ constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
 
 /// How long a library may take to load.
 double limit_seconds() {
-  constexpr double kDefault = 30, kMost = 86400;
+  constexpr double kDefault = 30, kMax = 86400;
   const std::string text = environment(kLimitVariable);
   if (text.empty()) return kDefault;
   const auto seconds = parse_field<double>(kLimitVariable, text);
-  if (!(seconds > 0 && seconds <= kMost)) {
-    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMost);
+  if (!(seconds > 0 && seconds <= kMax)) {
+    fail(Errc::invalid_argument, "{}='{}': seconds, more than 0 and at most {}", kLimitVariable, text, kMax);
   }
   return seconds;
 }
@@ -241,7 +241,7 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
                 .rules = index_.name,
                 .configs = ConfigTable(*first->config.space),
                 .traits = {},
-                .serves = index_.serves,
+                .applicability = index_.applicability,
                 .default_config = 0};
   for (const NamedConfig& named : index_.configs) {
     if (named.signature != signature) continue;
@@ -273,7 +273,7 @@ std::string LibraryBackend::absence(const Signature& signature, const KernelConf
 
 std::string LibraryBackend::refusal(ProblemRef problem, const KernelConfig& config) {
   if (std::string why = absence(signature_of(problem), config); !why.empty()) return why;
-  const auto rule = refusing_rule(index_.serves, problem, config, device_);
+  const auto rule = refusing_rule(index_.applicability, problem, config, device_);
   return rule ? fmt::format("rule '{}' of library {}: {}", rule->name, index_.name, rule->because) : "";
 }
 

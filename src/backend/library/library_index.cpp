@@ -126,10 +126,10 @@ void read_configs(Members& members, LibraryIndex& index) {
 
 void read_rules(Members& members, LibraryIndex& index) {
   for (Members& entry : members.list("serves")) {
-    index.serves.push_back(
-        {entry.text("name"), RuleKind::serves, entry.text("admits"), entry.text("because")});
+    index.applicability.push_back(
+        {entry.text("name"), RuleKind::applicability, entry.text("admits"), entry.text("because")});
     entry.end();
-    const Rule& rule = index.serves.back();
+    const Rule& rule = index.applicability.back();
     try {
       expr::Program::compile({{"rule " + rule.name, rule.admits}},
                              family_scope(*index.configs.front().config.space, {}, true));

@@ -16,13 +16,13 @@ namespace kscout {
 
 struct LibraryIndex {
   std::string name;
-  std::filesystem::path file;     ///< the index itself, for messages
-  std::filesystem::path library;  ///< the shared object
-  std::uint64_t checksum = 0;     ///< text_hash of its bytes
-  std::string backend;            ///< whose memory its kernels take
-  std::string device;             ///< a preset's name, or "auto" for this machine
-  const Provider* provider;       ///< who describes the configs
-  std::vector<Rule> serves;       ///< asked of each problem, for every kernel
+  std::filesystem::path file;       ///< the index itself, for messages
+  std::filesystem::path library;    ///< the shared object
+  std::uint64_t checksum = 0;       ///< text_hash of its bytes
+  std::string backend;              ///< whose memory its kernels take
+  std::string device;               ///< a preset's name, or "auto" for this machine
+  const Provider* provider;         ///< who describes the configs
+  std::vector<Rule> applicability;  ///< asked of each problem, for every kernel
   std::vector<NamedConfig> configs;
   std::vector<std::string> kernels;  ///< by config: the kernel's name inside the library
 };

@@ -81,7 +81,7 @@ struct BackwardWeight {
   static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
     return HostArgs(conv_param(s), b, c, {}, a, parts);
   }
-  /// Parts of K are added to what is there.
+  /// Split-K slices are added to what is there.
   static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t parts) {
     return parts > 1 ? filter_elements(s) * sizeof(C) : 0;
   }

@@ -37,13 +37,13 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Where the axis that says so wants K to be parted; in the order of the words of axis `decomposition`.
-enum class Parts : std::int32_t { none, split_k, stream_k };
+/// Where the axis that says so splits K; in the order of the words of axis `decomposition`.
+enum class Decomposition : std::int32_t { none, split_k, stream_k };
 
 /// Sizes that CUTLASS counts in int.
 inline bool fits_int(const kscout_kernel_shape& s) {
-  constexpr std::int64_t kMost = INT32_MAX;
-  return s.m <= kMost && s.n <= kMost && s.k <= kMost && s.batch <= kMost;
+  constexpr std::int64_t kMax = INT32_MAX;
+  return s.m <= kMax && s.n <= kMax && s.k <= kMax && s.batch <= kMax;
 }
 
 /// What a kernel of this kind asks of every shape before CUTLASS is asked.

@@ -45,9 +45,9 @@ struct Mma80 {
                                   s.ldc,
                                   s.ldc};
     if constexpr (Config::stream_k) {
-      const Parts parts = static_cast<Parts>(s.axes[Config::decomposition_axis]);
-      if (parts == Parts::split_k) args.batch_count = s.axes[Config::split_k_axis];
-      if (parts == Parts::none) args.avail_sms = 1;  // how CUTLASS says: nobody shares a tile
+      const Decomposition decomposition = static_cast<Decomposition>(s.axes[Config::decomposition_axis]);
+      if (decomposition == Decomposition::split_k) args.batch_count = s.axes[Config::split_k_axis];
+      if (decomposition == Decomposition::none) args.avail_sms = 1;  // how CUTLASS says: nobody shares a tile
     }
     return args;
   }
@@ -64,7 +64,7 @@ struct Mma80 {
     *bytes = 0;
     if (const std::int32_t status = check_shape(*shape, message); status != KSCOUT_KERNEL_OK) return status;
     if (Config::stream_k && shape->batch > 1)
-      return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "K is parted for one product at a time");
+      return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "K is split for one product at a time");
     if (!aligned(*shape))
       return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "rows do not start at multiples of the kernel's loads");
     const auto args = arguments(*shape, kscout_kernel_call{});

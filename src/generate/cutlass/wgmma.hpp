@@ -86,11 +86,11 @@ struct Wgmma {
     to.max_swizzle_size = s.axes[Config::swizzle_axis];
     if constexpr (Config::stream_k) {
       using Mode = decltype(to.decomposition_mode);
-      const Parts parts = static_cast<Parts>(s.axes[Config::decomposition_axis]);
-      to.decomposition_mode = parts == Parts::none      ? Mode::DataParallel
-                              : parts == Parts::split_k ? Mode::SplitK
+      const Decomposition decomposition = static_cast<Decomposition>(s.axes[Config::decomposition_axis]);
+      to.decomposition_mode = decomposition == Decomposition::none      ? Mode::DataParallel
+                              : decomposition == Decomposition::split_k ? Mode::SplitK
                                                         : Mode::StreamK;
-      to.splits = parts == Parts::split_k ? s.axes[Config::split_k_axis] : 1;
+      to.splits = decomposition == Decomposition::split_k ? s.axes[Config::split_k_axis] : 1;
     }
   }
 

@@ -31,7 +31,7 @@ constexpr Axis kCkGemmAxes[] = {
     {"vec_a", "elements", "fixed vector width of loads of A; 0 = native"},
     {"vec_b", "elements", "fixed vector width of loads of B; 0 = native"},
     {"vec_c", "elements", "fixed vector width of stores of C; 0 = native"},
-    {"split_k", "1", "parts of K summed at the end; 1 = none"},
+    {"split_k", "1", "split-K slices, summed at the end; 1 = none"},
     {"preshuffle", "1", "1 when B is stored in the order of the instructions"},
     {"stream_k", "1", "work split by K steps, and how parts are reduced", kCkGemmStreamK},
 };
@@ -74,7 +74,7 @@ class CkTile final : public Provider {
                                     : ck_tile_conv_traits(signature, config, device);
   }
 
-  KernelConfig as_it_runs(const KernelConfig& config) const override {
+  KernelConfig canonical(const KernelConfig& config) const override {
     const ConfigSpace& space = *config.space;
     const std::size_t pipeline = space.axis_index("pipeline");
     KernelConfig runs = config;

@@ -43,7 +43,7 @@ constexpr Axis kAxes[] = {
     {"split_image", "1", "1 when tensors are cut so that offsets fit 31 bits"},
     {"specialization", "1", "what the kernel knows of the filter when compiled", kSpecializations},
     {"stream_k", "1", "work split by K steps, and how parts are reduced", kStreamK},
-    {"split_k", "1", "parts of K summed at the end; 1 = none", {}, true},
+    {"split_k", "1", "split-K slices, summed at the end; 1 = none", {}, true},
     {"filter", "elements", "edge of the filter of a depthwise kernel; else 0"},
     {"stride_h", "elements", "vertical stride of a depthwise kernel; else 0"},
     {"stride_w", "elements", "horizontal stride of a depthwise kernel; else 0"},

@@ -18,7 +18,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "core/one_line.h"
+#include "core/problem_text.h"
 
 namespace kscout {
 

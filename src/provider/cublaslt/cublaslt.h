@@ -44,7 +44,7 @@ const Provider& cublaslt_provider();
 /// that every algorithm is chosen under the same limit.
 inline constexpr std::uint64_t kCublasLtWorkspace = std::uint64_t{32} << 20;
 
-/// Whether parts of K are summed in the accumulator's type under this value of axis `reduction`. In a
+/// Whether split-K slices are summed in the accumulator's type under this value of axis `reduction`. In a
 /// narrower C (in place, or as partial results) they are not, and the result is not what the signature says.
 bool cublaslt_sums_in_accumulator(const Signature& signature, std::int32_t reduction) noexcept;
 

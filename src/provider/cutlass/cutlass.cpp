@@ -13,7 +13,7 @@ constexpr std::string_view kPipelines[] = {"wgmma_coop", "wgmma_pingpong", "mma8
 constexpr std::string_view kSchedulers[] = {"persistent", "stream_k", "grid"};
 constexpr std::string_view kEpilogues[] = {"tma", "nosmem", "smem"};
 constexpr std::string_view kRasters[] = {"along_m", "along_n"};
-constexpr std::string_view kParts[] = {"data_parallel", "split_k", "stream_k"};
+constexpr std::string_view kDecompositions[] = {"data_parallel", "split_k", "stream_k"};
 
 constexpr Axis kCutlassAxes[] = {
     {"pipeline", "1",
@@ -42,9 +42,9 @@ constexpr Axis kCutlassAxes[] = {
     {"raster", "1", "along which way of C blocks take tiles one after the other", kRasters, true},
     {"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true},
     {"decomposition", "1",
-     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks", kParts,
+     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks", kDecompositions,
      true},
-    {"split_k", "1", "parts of K summed at the end", {}, true},
+    {"split_k", "1", "split-K slices, summed at the end", {}, true},
 };
 
 constexpr std::tuple kCutlassFields{
@@ -58,7 +58,7 @@ static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassA
 
 /// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
 constexpr std::int32_t kFirstAlgorithm = 1000;
-/// More than the words of one axis in trait `variant`: how K is parted, how C is stored, whether it is
+/// More than the words of one axis in trait `variant`: how K is split, how C is stored, whether it is
 /// transposed.
 constexpr std::int32_t kWays = 4;
 
@@ -102,7 +102,7 @@ class CutlassProvider final : public Provider {
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     const CutlassConfig c = CutlassConfig::from(config);
     return fmt::format("{}__{}_z{}_{}_k{}", cutlass_kernel_name(signature, config), kRasters[c.raster],
-                       c.swizzle, kParts[c.decomposition], c.split_k);
+                       c.swizzle, kDecompositions[c.decomposition], c.split_k);
   }
 
   NamedConfig parse(std::string_view name) const override {
@@ -118,7 +118,7 @@ class CutlassProvider final : public Provider {
     in.literal("_z");
     c.swizzle = in.number("swizzle");
     in.literal("_");
-    c.decomposition = in.word("decomposition", kParts);
+    c.decomposition = in.word("decomposition", kDecompositions);
     in.literal("_k");
     c.split_k = in.number("split_k");
     if (!in.rest.empty()) in.bad("the end");

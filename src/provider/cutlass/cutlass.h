@@ -26,7 +26,7 @@ enum class CutlassPipeline : std::int32_t { wgmma_coop, wgmma_pingpong, mma80 };
 enum class CutlassScheduler : std::int32_t { persistent, stream_k, grid };
 enum class CutlassEpilogue : std::int32_t { tma, nosmem, smem };
 enum class CutlassRaster : std::int32_t { along_m, along_n };
-enum class CutlassParts : std::int32_t { data_parallel, split_k, stream_k };
+enum class CutlassDecomposition : std::int32_t { data_parallel, split_k, stream_k };
 
 /// One point of the space with typed fields, in the order of the axes; their help is in cutlass.cpp.
 struct CutlassConfig {

@@ -30,7 +30,7 @@ constexpr Axis kAxes[] = {
     {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
     {"order", "1", "outermost loop over cache blocks; the operand without it is packed again", kOrderWords,
      true},
-    {"split_k", "1", "parts of K computed by threads of their own and summed at the end", {}, true},
+    {"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true},
     {"threads_m", "1", "threads that share the rows of C", {}, true},
     {"threads_n", "1", "threads that share the columns of C", {}, true},
 };

@@ -229,7 +229,7 @@ void fill_dot_row(KernelSet& set) {
 template <int Rows, int Most>
 void fill_stream_rows(KernelSet& set) {
   if constexpr (Rows >= 1) {
-    fill_dot_row<Rows, kMostDot, Most>(set);
+    fill_dot_row<Rows, kMaxDot, Most>(set);
     const auto fill = [&](int lines, UpdateKernel plain, UpdateKernel prefetching) {
       set.update[0][Rows][lines] = plain;
       set.update[1][Rows][lines] = prefetching;

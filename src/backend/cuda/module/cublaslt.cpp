@@ -12,15 +12,15 @@ namespace kscout::cuda {
 
 namespace {
 
-constexpr int kMostSuggestions = 128;
+constexpr int kMaxSuggestions = 128;
 constexpr std::int32_t kOwnDivision =
-    -1;  // number of parts of K with which the library says that it divides K its own way
+    -1;  // number of split-K slices by which the library says that it divides K its own way
 
-Answer check_lt(cublasStatus_t status, const char* what) {
-  if (status == CUBLAS_STATUS_SUCCESS) return Answer::done;
+CallStatus check_lt(cublasStatus_t status, const char* what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return CallStatus::done;
   const bool refused = status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE ||
                        status == CUBLAS_STATUS_ARCH_MISMATCH;
-  return answer(refused ? Answer::unsupported : Answer::failed, "%s: %s", what,
+  return answer(refused ? CallStatus::unsupported : CallStatus::failed, "%s: %s", what,
                 cublaslt()->GetStatusString(status));
 }
 
@@ -29,7 +29,7 @@ cublasLtHandle_t handle() {
   static const cublasLtHandle_t made = [] {
     cublasLtHandle_t one = nullptr;
     const CublasLt* const lt = cublaslt();
-    if (lt && check_lt(lt->Create(&one), "opening cuBLASLt") != Answer::done) one = nullptr;
+    if (lt && check_lt(lt->Create(&one), "opening cuBLASLt") != CallStatus::done) one = nullptr;
     return one;
   }();
   return made;
@@ -78,65 +78,65 @@ class Description {
     }
   }
 
-  Answer make(const MatmulShape& s) {
-    if (!handle()) return Answer::failed;
+  CallStatus make(const MatmulShape& s) {
+    if (!handle()) return CallStatus::failed;
     const bool known = data_type(s.dtype_b, type_first) && data_type(s.dtype_a, type_second) &&
                        data_type(s.dtype_c, type_result);
     const bool sums_fp32 = s.dtype_acc == DType::fp32;
     if (!known || !sums_fp32)
-      return answer(Answer::unsupported, "cuBLASLt: no such combination of element types here");
+      return answer(CallStatus::unsupported, "cuBLASLt: no such combination of element types here");
     if (type_result != CUDA_R_32F) reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     compute = s.dtype_a == DType::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
     const CublasLt* const lt = cublaslt();
-    if (const Answer got = check_lt(lt->MatmulDescCreate(&operation, compute, CUDA_R_32F), "describing");
-        got != Answer::done)
+    if (const CallStatus got = check_lt(lt->MatmulDescCreate(&operation, compute, CUDA_R_32F), "describing");
+        got != CallStatus::done)
       return got;
     const auto op = [](bool transposed) -> std::int32_t { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
     const bool row_a = row_major_a(s.layout), row_b = row_major_b(s.layout);
     const auto epilogue = static_cast<std::uint32_t>(epilogue_of(s.epilogue));
-    Answer got = set(CUBLASLT_MATMUL_DESC_TRANSA, op(!row_b));
-    if (got == Answer::done) got = set(CUBLASLT_MATMUL_DESC_TRANSB, op(!row_a));
-    if (got == Answer::done) got = set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (got == Answer::done && has_bias(s.epilogue)) {
+    CallStatus got = set(CUBLASLT_MATMUL_DESC_TRANSA, op(!row_b));
+    if (got == CallStatus::done) got = set(CUBLASLT_MATMUL_DESC_TRANSB, op(!row_a));
+    if (got == CallStatus::done) got = set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (got == CallStatus::done && has_bias(s.epilogue)) {
       got = set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<std::int32_t>(type_result));
     }
-    if (got == Answer::done) {
+    if (got == CallStatus::done) {
       got = make_layout(first, type_first, row_b ? s.n : s.k, row_b ? s.k : s.n, s.ldb, s, s.stride_b);
     }
-    if (got == Answer::done) {
+    if (got == CallStatus::done) {
       got = make_layout(second, type_second, row_a ? s.k : s.m, row_a ? s.m : s.k, s.lda, s, s.stride_a);
     }
-    if (got == Answer::done) got = make_layout(result, type_result, s.n, s.m, s.ldc, s, s.stride_c);
+    if (got == CallStatus::done) got = make_layout(result, type_result, s.n, s.m, s.ldc, s, s.stride_c);
     return got;
   }
 
   template <class V>
-  Answer set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
+  CallStatus set(cublasLtMatmulDescAttributes_t attribute, const V& value) {
     return check_lt(cublaslt()->MatmulDescSetAttribute(operation, attribute, &value, sizeof value),
                     "an attribute of the product");
   }
 
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  /// Where parts of K may be summed: not in a C that is narrower than the accumulator.
+  /// Where split-K slices may be summed: not in a C that is narrower than the accumulator.
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   cudaDataType_t type_first{}, type_second{}, type_result{};
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
 
  private:
-  static Answer make_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows,
-                            std::int64_t columns, std::int64_t leading, const MatmulShape& s,
-                            std::int64_t stride) {
+  static CallStatus make_layout(cublasLtMatrixLayout_t& layout, cudaDataType_t type, std::int64_t rows,
+                                std::int64_t columns, std::int64_t leading, const MatmulShape& s,
+                                std::int64_t stride) {
     const CublasLt* const lt = cublaslt();
-    Answer got = check_lt(lt->MatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows),
-                                                 static_cast<std::uint64_t>(columns), leading),
-                          "describing a matrix");
-    if (got != Answer::done || s.batch == 1) return got;
+    CallStatus got = check_lt(lt->MatrixLayoutCreate(&layout, type, static_cast<std::uint64_t>(rows),
+                                                     static_cast<std::uint64_t>(columns), leading),
+                              "describing a matrix");
+    if (got != CallStatus::done || s.batch == 1) return got;
     const auto count = static_cast<std::int32_t>(s.batch);
     got = check_lt(
         lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count),
         "the batch");
-    if (got != Answer::done) return got;
+    if (got != CallStatus::done) return got;
     return check_lt(lt->MatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride,
                                                  sizeof stride),
                     "the batch");
@@ -159,8 +159,8 @@ V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t
   return value;
 }
 
-/// False when it uses a tile, stages or a cluster that the header has no name for, or parts of K that it does
-/// not explain.
+/// False when it uses a tile, stages or a cluster that the header has no name for, or split-K slices that it
+/// does not explain.
 bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
   const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
     return static_cast<std::int32_t>(config_value<std::uint32_t>(algo, attribute));
@@ -192,21 +192,22 @@ bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
   return true;
 }
 
-Answer init(const Description& d, std::int32_t id, cublasLtMatmulAlgo_t& algo) {
+CallStatus init(const Description& d, std::int32_t id, cublasLtMatmulAlgo_t& algo) {
   return check_lt(cublaslt()->MatmulAlgoInit(handle(), d.compute, CUDA_R_32F, d.type_first, d.type_second,
                                              d.type_result, d.type_result, id, &algo),
                   "cuBLASLt has no such algorithm");
 }
 
-Answer configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t& algo) {
+CallStatus configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t& algo) {
   const auto* const tile = find_sizes(tile_names(), a.tile_n, a.tile_m);
   const auto* const stages = find_sizes(stage_names(), a.tile_k, a.stages);
   const auto* const cluster = find_sizes(cluster_names(), a.cluster_n, a.cluster_m);
   if (!tile || !stages || !cluster)
-    return answer(Answer::unsupported, "this cuBLASLt has no name for the tile, the stages or the cluster");
-  Answer got = init(d, a.id, algo);
+    return answer(CallStatus::unsupported,
+                  "this cuBLASLt has no name for the tile, the stages or the cluster");
+  CallStatus got = init(d, a.id, algo);
   const auto set = [&](cublasLtMatmulAlgoConfigAttributes_t attribute, auto value) {
-    if (got == Answer::done)
+    if (got == CallStatus::done)
       got = check_lt(cublaslt()->MatmulAlgoConfigSetAttribute(&algo, attribute, &value, sizeof value),
                      "cuBLASLt refuses a value of the algorithm");
   };
@@ -221,23 +222,23 @@ Answer configure(const Description& d, const Algorithm& a, cublasLtMatmulAlgo_t&
   return got;
 }
 
-Answer ask_heuristic(const Description& d, std::uint64_t workspace_limit, int wanted,
-                     std::vector<cublasLtMatmulHeuristicResult_t>& found) {
+CallStatus ask_heuristic(const Description& d, std::uint64_t workspace_limit, int wanted,
+                         std::vector<cublasLtMatmulHeuristicResult_t>& found) {
   const CublasLt* const lt = cublaslt();
   cublasLtMatmulPreference_t preference = nullptr;
-  Answer got = check_lt(lt->MatmulPreferenceCreate(&preference), "asking the heuristic");
-  if (got != Answer::done) return got;
+  CallStatus got = check_lt(lt->MatmulPreferenceCreate(&preference), "asking the heuristic");
+  if (got != CallStatus::done) return got;
   got = check_lt(lt->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                   &workspace_limit, sizeof workspace_limit),
                  "asking the heuristic");
-  if (got == Answer::done) {
+  if (got == CallStatus::done) {
     got = check_lt(lt->MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                     &d.reductions, sizeof d.reductions),
                    "asking the heuristic");
   }
   int count = 0;
   found.resize(static_cast<std::size_t>(wanted));
-  if (got == Answer::done) {
+  if (got == CallStatus::done) {
     got = check_lt(lt->MatmulAlgoGetHeuristic(handle(), d.operation, d.first, d.second, d.result, d.result,
                                               preference, wanted, found.data(), &count),
                    "cuBLASLt suggests nothing");
@@ -250,23 +251,23 @@ Answer ask_heuristic(const Description& d, std::uint64_t workspace_limit, int wa
 
 class LtMatmul final : public Matmul {
  public:
-  Answer make(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit) {
-    Answer got = description_.make(shape);
-    if (got != Answer::done) return got;
+  CallStatus make(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit) {
+    CallStatus got = description_.make(shape);
+    if (got != CallStatus::done) return got;
     bias_ = has_bias(shape.epilogue);
     if (bias_) {
       // The check wants to see an address of the alignment that will be used.
       const void* const somewhere = reinterpret_cast<const void*>(std::uintptr_t{256});
       got = description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
-      if (got != Answer::done) return got;
+      if (got != CallStatus::done) return got;
     }
     cublasLtMatmulHeuristicResult_t checked{};
     if (algorithm.suggestion > 0) {
       std::vector<cublasLtMatmulHeuristicResult_t> found;
       got = ask_heuristic(description_, workspace_limit, algorithm.suggestion, found);
-      if (got != Answer::done) return got;
+      if (got != CallStatus::done) return got;
       if (found.size() < static_cast<std::size_t>(algorithm.suggestion)) {
-        return answer(Answer::unsupported, "cuBLASLt suggests only %d algorithms",
+        return answer(CallStatus::unsupported, "cuBLASLt suggests only %d algorithms",
                       static_cast<int>(found.size()));
       }
       checked = found[static_cast<std::size_t>(algorithm.suggestion) - 1];
@@ -274,18 +275,18 @@ class LtMatmul final : public Matmul {
       if (!read_algorithm(algo_, algorithm_)) algorithm_ = algorithm;
     } else {
       got = configure(description_, algorithm, algo_);
-      if (got != Answer::done) return got;
+      if (got != CallStatus::done) return got;
       got = check_lt(cublaslt()->MatmulAlgoCheck(handle(), description_.operation, description_.first,
                                                  description_.second, description_.result,
                                                  description_.result, &algo_, &checked),
                      "cuBLASLt refuses the algorithm for this problem");
-      if (got != Answer::done) return got;
+      if (got != CallStatus::done) return got;
       algorithm_ = algorithm;
     }
     workspace_bytes_ = checked.workspaceSize;
-    if (workspace_bytes_ <= workspace_limit) return Answer::done;
+    if (workspace_bytes_ <= workspace_limit) return CallStatus::done;
     // How much more is left out, so that equal refusals are equal texts.
-    return answer(Answer::unsupported,
+    return answer(CallStatus::unsupported,
                   "it wants more than the %llu MiB of workspace that an algorithm may use",
                   static_cast<unsigned long long>(workspace_limit >> 20));
   }
@@ -293,8 +294,8 @@ class LtMatmul final : public Matmul {
   std::uint64_t workspace_bytes() const noexcept override { return workspace_bytes_; }
   Algorithm algorithm() const noexcept override { return algorithm_; }
 
-  Answer run(const MatmulCall& call, void* stream) noexcept override {
-    if (const Answer got = point_to(call); got != Answer::done) return got;
+  CallStatus run(const MatmulCall& call, void* stream) noexcept override {
+    if (const CallStatus got = point_to(call); got != CallStatus::done) return got;
     const float alpha = static_cast<float>(call.alpha), beta = static_cast<float>(call.beta);
     return check_lt(cublaslt()->Matmul(handle(), description_.operation, &alpha, call.b, description_.first,
                                        call.a, description_.second, &beta, call.c, description_.result,
@@ -307,10 +308,10 @@ class LtMatmul final : public Matmul {
 
  private:
   /// What a call brings besides A, B and C stands in the descriptor; it is written when it changed.
-  Answer point_to(const MatmulCall& call) {
-    Answer got = Answer::done;
+  CallStatus point_to(const MatmulCall& call) {
+    CallStatus got = CallStatus::done;
     const auto point = [&](cublasLtMatmulDescAttributes_t attribute, const void* to, const void*& last) {
-      if (got != Answer::done || to == last) return;
+      if (got != CallStatus::done || to == last) return;
       got = description_.set(attribute, to);
       last = to;
     };
@@ -341,32 +342,32 @@ std::vector<V> capability_list(const cublasLtMatmulAlgo_t& algo,
 
 }  // namespace
 
-Answer make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                   Matmul** matmul) {
+CallStatus make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
+                       Matmul** matmul) {
   auto made = std::make_unique<LtMatmul>();
-  const Answer got = made->make(shape, algorithm, workspace_limit);
-  if (got == Answer::done) *matmul = made.release();
+  const CallStatus got = made->make(shape, algorithm, workspace_limit);
+  if (got == CallStatus::done) *matmul = made.release();
   return got;
 }
 
-Answer suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
-                 std::int32_t capacity, std::int32_t* count) {
+CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                     std::int32_t capacity, std::int32_t* count) {
   *count = 0;
   Description description;
-  Answer got = description.make(shape);
-  if (got != Answer::done) return got;
+  CallStatus got = description.make(shape);
+  if (got != CallStatus::done) return got;
   std::vector<cublasLtMatmulHeuristicResult_t> found;
-  got = ask_heuristic(description, workspace_limit, std::min(capacity, kMostSuggestions), found);
-  if (got != Answer::done) return got;
+  got = ask_heuristic(description, workspace_limit, std::min(capacity, kMaxSuggestions), found);
+  if (got != CallStatus::done) return got;
   for (const auto& one : found) {
     if (read_algorithm(one.algo, out[*count])) ++*count;
   }
-  return Answer::done;
+  return CallStatus::done;
 }
 
-Answer ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count) {
+CallStatus ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count) {
   Description description;
-  if (const Answer got = description.make(shape); got != Answer::done) return got;
+  if (const CallStatus got = description.make(shape); got != CallStatus::done) return got;
   return check_lt(
       cublaslt()->MatmulAlgoGetIds(handle(), description.compute, CUDA_R_32F, description.type_first,
                                    description.type_second, description.type_result, description.type_result,
@@ -374,13 +375,13 @@ Answer ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity
       "listing algorithms");
 }
 
-Answer ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) {
+CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) {
   using Pair = AlgorithmRanges::Pair;
   static thread_local std::vector<Pair> tiles, stages, clusters;
   Description description;
-  if (const Answer got = description.make(shape); got != Answer::done) return got;
+  if (const CallStatus got = description.make(shape); got != CallStatus::done) return got;
   cublasLtMatmulAlgo_t algo;
-  if (const Answer got = init(description, id, algo); got != Answer::done) return got;
+  if (const CallStatus got = init(description, id, algo); got != CallStatus::done) return got;
   const auto named = [&](cublasLtMatmulAlgoCapAttributes_t attribute, std::span<const NamedSizes> names,
                          bool swapped, std::vector<Pair>& list) {
     list.clear();
@@ -404,10 +405,10 @@ Answer ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ran
       .reductions =
           static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_REDUCTION_SCHEME_MASK)),
       .split_k = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_SPLITK_SUPPORT) != 0,
-      .most_swizzle =
+      .max_swizzle =
           static_cast<std::int32_t>(capability<std::uint32_t>(algo, CUBLASLT_ALGO_CAP_CTA_SWIZZLING_SUPPORT)),
-      .most_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
-  return Answer::done;
+      .max_custom = capability<std::int32_t>(algo, CUBLASLT_ALGO_CAP_CUSTOM_OPTION_MAX)};
+  return CallStatus::done;
 }
 
 }  // namespace kscout::cuda

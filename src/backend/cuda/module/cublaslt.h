@@ -56,11 +56,11 @@ const NamedSizes* find_value(std::span<const NamedSizes> names, std::uint32_t va
 const NamedSizes* find_sizes(std::span<const NamedSizes> names, std::int32_t first,
                              std::int32_t second) noexcept;
 
-Answer make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                   Matmul** matmul);
-Answer suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
-                 std::int32_t capacity, std::int32_t* count);
-Answer ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count);
-Answer ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges);
+CallStatus make_matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
+                       Matmul** matmul);
+CallStatus suggested(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                     std::int32_t capacity, std::int32_t* count);
+CallStatus ids_of(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity, std::int32_t* count);
+CallStatus ranges_of(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges);
 
 }  // namespace kscout::cuda

@@ -45,7 +45,7 @@ const CublasLt* cublaslt() {
   static std::string why;
   static const CublasLt* const functions = load(why);
   if (!functions)
-    answer(Answer::failed, "cuBLASLt cannot be loaded: %s (KSCOUT_CUBLASLT names a file)", why.c_str());
+    answer(CallStatus::failed, "cuBLASLt cannot be loaded: %s (KSCOUT_CUBLASLT names a file)", why.c_str());
   return functions;
 }
 

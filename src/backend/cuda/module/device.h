@@ -22,7 +22,7 @@ inline char* error_text() {
 
 /// `format` and what follows are printf's.
 template <class... Args>
-Answer answer(Answer what, const char* format, Args... args) {
+CallStatus answer(CallStatus what, const char* format, Args... args) {
   if constexpr (sizeof...(args) == 0) {
     std::snprintf(error_text(), 512, "%s", format);
   } else {
@@ -31,15 +31,15 @@ Answer answer(Answer what, const char* format, Args... args) {
   return what;
 }
 
-inline Answer check_cuda(cudaError_t status, const char* what) {
-  if (status == cudaSuccess) return Answer::done;
-  return answer(Answer::failed, "%s: %s", what, cudaGetErrorString(status));
+inline CallStatus check_cuda(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return CallStatus::done;
+  return answer(CallStatus::failed, "%s: %s", what, cudaGetErrorString(status));
 }
 
 // ---- What the driver says of a GPU, at rest and at work.
 
-Answer read_facts(std::int32_t device, Facts& facts);
+CallStatus read_facts(std::int32_t device, Facts& facts);
 /// Of the open device, through NVML; unsupported where that library is not.
-Answer read_state(std::int32_t device, State& state);
+CallStatus read_state(std::int32_t device, State& state);
 
 }  // namespace kscout::cuda

@@ -77,10 +77,10 @@ bool with_element(DType dtype, F&& fn) {
 }
 
 constexpr int kThreads = 256;
-constexpr std::int64_t kMostBlocks = 1 << 16;
+constexpr std::int64_t kMaxBlocks = 1 << 16;
 
 unsigned blocks_for(std::int64_t work) {
-  return static_cast<unsigned>(std::clamp<std::int64_t>((work + kThreads - 1) / kThreads, 1, kMostBlocks));
+  return static_cast<unsigned>(std::clamp<std::int64_t>((work + kThreads - 1) / kThreads, 1, kMaxBlocks));
 }
 
 __device__ std::uint32_t scattered(std::uint32_t x) {
@@ -224,11 +224,11 @@ bool launch_multiply(const MatrixView& view, const void* data, std::int64_t item
     const auto* const elements = static_cast<const typename E::stored*>(data);
     if (view.row_major) {
       const std::int64_t lines = items * view.rows;
-      multiply_rows<E><<<static_cast<unsigned>(std::min(lines, kMostBlocks)), kThreads>>>(
+      multiply_rows<E><<<static_cast<unsigned>(std::min(lines, kMaxBlocks)), kThreads>>>(
           view, elements, lines, x, x_step, what, value, squares);
     } else {
       const std::int64_t of_item = (view.rows + kRows - 1) / kRows;
-      multiply_columns<E><<<static_cast<unsigned>(std::min(items * of_item, kMostBlocks)), kThreads>>>(
+      multiply_columns<E><<<static_cast<unsigned>(std::min(items * of_item, kMaxBlocks)), kThreads>>>(
           view, elements, items * of_item, of_item, x, x_step, what, value, squares);
     }
   });

@@ -58,16 +58,17 @@ double attribute(cudaDeviceAttr what, std::int32_t device) {
 
 }  // namespace
 
-Answer read_facts(std::int32_t device, Facts& facts) {
+CallStatus read_facts(std::int32_t device, Facts& facts) {
   facts = {};
   int devices = 0;
-  if (const Answer got = check_cuda(cudaGetDeviceCount(&devices), "counting GPUs"); got != Answer::done)
+  if (const CallStatus got = check_cuda(cudaGetDeviceCount(&devices), "counting GPUs");
+      got != CallStatus::done)
     return got;
-  if (device >= devices) return answer(Answer::unsupported, "GPU %d of %d", device, devices);
+  if (device >= devices) return answer(CallStatus::unsupported, "GPU %d of %d", device, devices);
   facts.devices = devices;
   cudaDeviceProp properties;
-  if (const Answer got = check_cuda(cudaGetDeviceProperties(&properties, device), "facts of the GPU");
-      got != Answer::done)
+  if (const CallStatus got = check_cuda(cudaGetDeviceProperties(&properties, device), "facts of the GPU");
+      got != CallStatus::done)
     return got;
   std::string(properties.name).copy(facts.model, sizeof facts.model - 1);
   cudaDeviceGetPCIBusId(facts.pci_bus, sizeof facts.pci_bus, device);
@@ -88,16 +89,16 @@ Answer read_facts(std::int32_t device, Facts& facts) {
   if (const CublasLt* const library = cublaslt())
     facts.cublaslt_version = static_cast<std::int32_t>(library->GetVersion());
   if (const Nvml* const nv = nvml()) nv->driver_version(facts.driver_release, sizeof facts.driver_release);
-  return Answer::done;
+  return CallStatus::done;
 }
 
-Answer read_state(std::int32_t device, State& state) {
+CallStatus read_state(std::int32_t device, State& state) {
   state = {};
   const Nvml* const nv = nvml();
   char bus[32] = "";
   Nvml::Device handle = nullptr;
   if (!nv || cudaDeviceGetPCIBusId(bus, sizeof bus, device) != cudaSuccess || nv->device(bus, &handle) != 0)
-    return answer(Answer::unsupported, "NVML does not know this GPU");
+    return answer(CallStatus::unsupported, "NVML does not know this GPU");
   unsigned value = 0;
   if (nv->clock(handle, Nvml::kSmClock, &value) == 0) state.sm_clock_mhz = value;
   if (nv->clock(handle, Nvml::kMemoryClock, &value) == 0) state.memory_clock_mhz = value;
@@ -105,7 +106,7 @@ Answer read_state(std::int32_t device, State& state) {
   if (nv->temperature(handle, 0, &value) == 0) state.temperature_c = value;
   unsigned long long reasons = 0;
   if (nv->slowdowns(handle, &reasons) == 0) state.slowdowns = reasons;
-  return Answer::done;
+  return CallStatus::done;
 }
 
 namespace {
@@ -113,18 +114,18 @@ namespace {
 /// Device memory that grows and is kept.
 class Scratch {
  public:
-  Answer reserve(std::uint64_t bytes) {
-    if (bytes <= bytes_) return Answer::done;
+  CallStatus reserve(std::uint64_t bytes) {
+    if (bytes <= bytes_) return CallStatus::done;
     if (memory_) cudaFree(memory_);
     memory_ = nullptr;
     bytes_ = 0;
     const std::uint64_t wanted = std::max<std::uint64_t>(2 * bytes, 1 << 16);
-    const Answer got = check_cuda(cudaMalloc(&memory_, wanted), "scratch memory");
-    if (got == Answer::done) bytes_ = wanted;
+    const CallStatus got = check_cuda(cudaMalloc(&memory_, wanted), "scratch memory");
+    if (got == CallStatus::done) bytes_ = wanted;
     return got;
   }
-  Answer upload(const void* from, std::uint64_t bytes) {
-    if (const Answer got = reserve(bytes); got != Answer::done) return got;
+  CallStatus upload(const void* from, std::uint64_t bytes) {
+    if (const CallStatus got = reserve(bytes); got != CallStatus::done) return got;
     return check_cuda(cudaMemcpyAsync(memory_, from, bytes, cudaMemcpyHostToDevice, nullptr), "an upload");
   }
   template <class T>
@@ -141,26 +142,26 @@ class CudaModule final : public Module {
  public:
   const char* error() const noexcept override { return error_text(); }
 
-  Answer facts(std::int32_t device, Facts* facts) noexcept override { return read_facts(device, *facts); }
-  Answer state(State* state) noexcept override { return read_state(device_, *state); }
+  CallStatus facts(std::int32_t device, Facts* facts) noexcept override { return read_facts(device, *facts); }
+  CallStatus state(State* state) noexcept override { return read_state(device_, *state); }
 
-  Answer open(std::int32_t device) noexcept override {
+  CallStatus open(std::int32_t device) noexcept override {
     const std::scoped_lock lock(mutex_);
-    Answer got = check_cuda(cudaSetDevice(device), "choosing the GPU");
+    CallStatus got = check_cuda(cudaSetDevice(device), "choosing the GPU");
     if (open_) return got;
     device_ = device;
     int l2 = 0;
-    if (got == Answer::done)
+    if (got == CallStatus::done)
       got = check_cuda(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device), "the size of the cache");
     for (cudaEvent_t& event : stamps_) {
-      if (got == Answer::done) got = check_cuda(cudaEventCreate(&event), "an event");
+      if (got == CallStatus::done) got = check_cuda(cudaEventCreate(&event), "an event");
     }
-    if (got == Answer::done)
+    if (got == CallStatus::done)
       got = check_cuda(cudaStreamCreateWithFlags(&captured_, cudaStreamNonBlocking), "a stream");
     flush_bytes_ = 2 * static_cast<std::uint64_t>(std::max(l2, 1 << 20));
-    if (got == Answer::done) got = check_cuda(cudaMalloc(&flush_, flush_bytes_), "memory for flushes");
-    if (got == Answer::done) got = check_cuda(cudaMemset(flush_, 1, flush_bytes_), "memory for flushes");
-    open_ = got == Answer::done;
+    if (got == CallStatus::done) got = check_cuda(cudaMalloc(&flush_, flush_bytes_), "memory for flushes");
+    if (got == CallStatus::done) got = check_cuda(cudaMemset(flush_, 1, flush_bytes_), "memory for flushes");
+    open_ = got == CallStatus::done;
     return got;
   }
 
@@ -170,18 +171,18 @@ class CudaModule final : public Module {
     return status == cudaSuccess || status == cudaErrorNotReady;
   }
 
-  Answer allocate(std::uint64_t bytes, void** memory) noexcept override {
+  CallStatus allocate(std::uint64_t bytes, void** memory) noexcept override {
     return check_cuda(cudaMalloc(memory, std::max<std::uint64_t>(bytes, 1)), "memory of the GPU");
   }
   void release(void* memory) noexcept override { cudaFree(memory); }
 
-  Answer copy(const MatrixCopy& copy, void* stream) noexcept override {
+  CallStatus copy(const MatrixCopy& copy, void* stream) noexcept override {
     const auto in = static_cast<cudaStream_t>(stream);
     const auto size = [](std::int64_t value) { return static_cast<std::size_t>(value); };
     for (std::int64_t item = 0; item < copy.items; ++item) {
       const auto* const from = static_cast<const std::byte*>(copy.from) + item * copy.from_item;
       auto* const to = static_cast<std::byte*>(copy.to) + item * copy.to_item;
-      Answer got = Answer::done;
+      CallStatus got = CallStatus::done;
       if (copy.lines > 0 && copy.line_bytes > 0) {
         // Of a single line the pitch does not matter, and 0 is none.
         const bool single = copy.lines == 1;
@@ -192,135 +193,138 @@ class CudaModule final : public Module {
             "a copy");
       }
       const std::int64_t wider = copy.to_line_bytes - copy.line_bytes, more = copy.to_lines - copy.lines;
-      if (got == Answer::done && wider > 0 && copy.lines > 0) {
+      if (got == CallStatus::done && wider > 0 && copy.lines > 0) {
         got = check_cuda(cudaMemset2DAsync(to + copy.line_bytes, size(copy.to_pitch), 0, size(wider),
                                            size(copy.lines), in),
                          "zeros behind lines");
       }
-      if (got == Answer::done && more > 0) {
+      if (got == CallStatus::done && more > 0) {
         got = check_cuda(cudaMemset2DAsync(to + copy.lines * copy.to_pitch, size(copy.to_pitch), 0,
                                            size(copy.to_line_bytes), size(more), in),
                          "zeros below lines");
       }
-      if (got != Answer::done) return got;
+      if (got != CallStatus::done) return got;
     }
-    return Answer::done;
+    return CallStatus::done;
   }
 
-  Answer set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept override {
+  CallStatus set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept override {
     return check_cuda(cudaMemsetAsync(to, value, bytes, static_cast<cudaStream_t>(stream)), "filling memory");
   }
-  Answer read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept override {
+  CallStatus read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept override {
     return copy_and_wait(to_host, from, bytes, cudaMemcpyDeviceToHost, stream);
   }
-  Answer write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept override {
+  CallStatus write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept override {
     return copy_and_wait(to, from_host, bytes, cudaMemcpyHostToDevice, stream);
   }
 
-  Answer fill(DType dtype, void* data, std::int64_t count, Operand operand,
-              const std::uint32_t* flips) noexcept override {
+  CallStatus fill(DType dtype, void* data, std::int64_t count, Operand operand,
+                  const std::uint32_t* flips) noexcept override {
     const auto blocks = static_cast<std::uint64_t>((count + kFillBlock - 1) / kFillBlock);
-    if (const Answer got = inputs_.upload(flips, blocks * sizeof *flips); got != Answer::done) return got;
+    if (const CallStatus got = inputs_.upload(flips, blocks * sizeof *flips); got != CallStatus::done)
+      return got;
     return launched(
         launch_fill(dtype, data, count, static_cast<std::uint32_t>(operand), inputs_.as<std::uint32_t>()));
   }
 
-  Answer gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
-                double* out) noexcept override {
+  CallStatus gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
+                    double* out) noexcept override {
     const auto bytes = static_cast<std::uint64_t>(count) * sizeof(double);
-    Answer got = inputs_.upload(indices, bytes);
-    if (got == Answer::done) got = outputs_.reserve(bytes);
-    if (got == Answer::done)
+    CallStatus got = inputs_.upload(indices, bytes);
+    if (got == CallStatus::done) got = outputs_.reserve(bytes);
+    if (got == CallStatus::done)
       got = launched(launch_gather(dtype, data, inputs_.as<std::int64_t>(), count, outputs_.as<double>()));
-    return got == Answer::done ? read(out, outputs_.as<double>(), bytes, nullptr) : got;
+    return got == CallStatus::done ? read(out, outputs_.as<double>(), bytes, nullptr) : got;
   }
 
-  Answer multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
-                  bool x_of_each_item, Squares what, double* value, double* squares) noexcept override {
+  CallStatus multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
+                      bool x_of_each_item, Squares what, double* value, double* squares) noexcept override {
     const auto rows = static_cast<std::uint64_t>(items * view.rows);
     const auto columns = static_cast<std::uint64_t>((x_of_each_item ? items : 1) * view.columns);
-    Answer got = upload_vector(x, columns);
-    if (got == Answer::done) got = outputs_.reserve(2 * rows * sizeof *value);
-    if (got != Answer::done) return got;
+    CallStatus got = upload_vector(x, columns);
+    if (got == CallStatus::done) got = outputs_.reserve(2 * rows * sizeof *value);
+    if (got != CallStatus::done) return got;
     auto* const values = outputs_.as<double>();
     got = launched(launch_multiply(view, data, items, vector_.as<double>(), x_of_each_item, what, values,
                                    values + rows));
-    if (got == Answer::done) got = read(value, values, rows * sizeof *value, nullptr);
-    if (got == Answer::done && what != Squares::none)
+    if (got == CallStatus::done) got = read(value, values, rows * sizeof *value, nullptr);
+    if (got == CallStatus::done && what != Squares::none)
       got = read(squares, values + rows, rows * sizeof *squares, nullptr);
     return got;
   }
 
-  Answer evict() noexcept override {
-    if (const Answer got = outputs_.reserve(sizeof(std::uint32_t)); got != Answer::done) return got;
+  CallStatus evict() noexcept override {
+    if (const CallStatus got = outputs_.reserve(sizeof(std::uint32_t)); got != CallStatus::done) return got;
     launch_read(flush_, flush_bytes_, outputs_.as<std::uint32_t>());
     return launched(true);
   }
 
-  Answer stamp(int which) noexcept override {
+  CallStatus stamp(int which) noexcept override {
     return check_cuda(cudaEventRecord(stamps_[which], nullptr), "a time stamp");
   }
-  Answer elapsed(double* us) noexcept override {
-    Answer got = check_cuda(cudaEventSynchronize(stamps_[1]), "the timed work");
+  CallStatus elapsed(double* us) noexcept override {
+    CallStatus got = check_cuda(cudaEventSynchronize(stamps_[1]), "the timed work");
     float ms = 0;
-    if (got == Answer::done) got = check_cuda(cudaEventElapsedTime(&ms, stamps_[0], stamps_[1]), "the time");
+    if (got == CallStatus::done)
+      got = check_cuda(cudaEventElapsedTime(&ms, stamps_[0], stamps_[1]), "the time");
     *us = 1e3 * static_cast<double>(ms);
     return got;
   }
 
-  Answer capture(void** stream) noexcept override {
+  CallStatus capture(void** stream) noexcept override {
     *stream = captured_;
     return check_cuda(cudaStreamBeginCapture(captured_, cudaStreamCaptureModeThreadLocal), "a capture");
   }
-  Answer end_capture() noexcept override {
+  CallStatus end_capture() noexcept override {
     cudaGraph_t graph = nullptr;
-    Answer got = check_cuda(cudaStreamEndCapture(captured_, &graph), "the captured work");
+    CallStatus got = check_cuda(cudaStreamEndCapture(captured_, &graph), "the captured work");
     if (graph_) cudaGraphExecDestroy(graph_);
     graph_ = nullptr;
-    if (got == Answer::done) got = check_cuda(cudaGraphInstantiate(&graph_, graph, 0), "a graph");
+    if (got == CallStatus::done) got = check_cuda(cudaGraphInstantiate(&graph_, graph, 0), "a graph");
     if (graph) cudaGraphDestroy(graph);
     return got;
   }
-  Answer replay() noexcept override {
-    if (!graph_) return answer(Answer::failed, "nothing was captured");
+  CallStatus replay() noexcept override {
+    if (!graph_) return answer(CallStatus::failed, "nothing was captured");
     return check_cuda(cudaGraphLaunch(graph_, nullptr), "the captured work");
   }
 
-  Answer matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
-                Matmul** matmul) noexcept override {
+  CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm, std::uint64_t workspace_limit,
+                    Matmul** matmul) noexcept override {
     return make_matmul(shape, algorithm, workspace_limit, matmul);
   }
-  Answer suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
-                 std::int32_t capacity, std::int32_t* count) noexcept override {
+  CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
+                     std::int32_t capacity, std::int32_t* count) noexcept override {
     return suggested(shape, workspace_limit, out, capacity, count);
   }
-  Answer algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
-                       std::int32_t* count) noexcept override {
+  CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
+                           std::int32_t* count) noexcept override {
     return ids_of(shape, out, capacity, count);
   }
-  Answer ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
+  CallStatus ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept override {
     return ranges_of(shape, id, ranges);
   }
 
  private:
-  static Answer copy_and_wait(void* to, const void* from, std::uint64_t bytes, cudaMemcpyKind kind,
-                              void* stream) {
+  static CallStatus copy_and_wait(void* to, const void* from, std::uint64_t bytes, cudaMemcpyKind kind,
+                                  void* stream) {
     const auto in = static_cast<cudaStream_t>(stream);
-    const Answer got = check_cuda(cudaMemcpyAsync(to, from, bytes, kind, in), "a copy");
-    return got == Answer::done ? check_cuda(cudaStreamSynchronize(in), "the work before a copy") : got;
+    const CallStatus got = check_cuda(cudaMemcpyAsync(to, from, bytes, kind, in), "a copy");
+    return got == CallStatus::done ? check_cuda(cudaStreamSynchronize(in), "the work before a copy") : got;
   }
 
   /// Every config of a problem is checked with the same vector: it stays where it is.
-  Answer upload_vector(const double* x, std::uint64_t count) {
-    if (kept_.size() == count && std::memcmp(kept_.data(), x, count * sizeof *x) == 0) return Answer::done;
+  CallStatus upload_vector(const double* x, std::uint64_t count) {
+    if (kept_.size() == count && std::memcmp(kept_.data(), x, count * sizeof *x) == 0)
+      return CallStatus::done;
     kept_.assign(x, x + count);
-    const Answer got = vector_.upload(x, count * sizeof *x);
-    if (got != Answer::done) kept_.clear();
+    const CallStatus got = vector_.upload(x, count * sizeof *x);
+    if (got != CallStatus::done) kept_.clear();
     return got;
   }
 
-  static Answer launched(bool known) {
-    if (!known) return answer(Answer::unsupported, "the GPU's operands have no such element type");
+  static CallStatus launched(bool known) {
+    if (!known) return answer(CallStatus::unsupported, "the GPU's operands have no such element type");
     return check_cuda(cudaGetLastError(), "a kernel");
   }
 

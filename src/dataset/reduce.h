@@ -2,8 +2,8 @@
 /// \file
 /// What of a table is kept for training: files of a tenth of the size that teach a model as much.
 ///
-///     RuleSetRows cut = rows_of_rule_set(merge(sweeps, Keep::mean), "pruned");
-///     write_dataset("train.parquet", with_time_digits(thin_raced(timed_rows(std::move(cut.table)), 10), 4));
+///     RuleSetRows reduced = rows_of_rule_set(merge(sweeps, Keep::mean), "pruned");
+///     write_dataset("train.parquet", with_time_digits(sample_pruned_early(timed_rows(std::move(reduced.table)), 10), 4));
 ///
 /// Problems and configs that no row is left of are left out, too.
 #include <cstdint>
@@ -27,9 +27,9 @@ MeasurementTable timed_rows(const MeasurementTable& table);
 
 /// All rows but those with status raced, of which one in `one_in` stays: where the CRC-32 (zlib's) of the
 /// sizes that a problem needs, its layout and the kernel's name, "256,512,64,rcr,native_gemm_...", is a
-/// multiple of it. Neither other rows nor their order matter: cut again, or before and after merging, the
+/// multiple of it. Neither other rows nor their order matter: reduced again, or before and after merging, the
 /// same rows stay. Throws invalid_argument for 0.
-MeasurementTable thin_raced(const MeasurementTable& table, std::uint32_t one_in);
+MeasurementTable sample_pruned_early(const MeasurementTable& table, std::uint32_t one_in);
 
 /// Times with so many significant digits, those of rows with status raced, which are coarse, with one less;
 /// spreads and errors with the two that mean something.
@@ -38,7 +38,7 @@ MeasurementTable with_time_digits(const MeasurementTable& table, int digits);
 /// Rows with status raced keep status, pass, repeats and the time with so many significant digits: what
 /// evaluation, replays and further merging read of them. Spread, error and the mark `noisy` of a config that
 /// cannot win are dropped. Throws invalid_argument for less than one digit.
-MeasurementTable coarse_raced(const MeasurementTable& table, int digits);
+MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits);
 
 /// with_time_digits of one row.
 void shorten(Measurement& measured, int time_digits);

@@ -37,11 +37,11 @@ void each_line(const std::filesystem::path& file,
   if (held > 0) give(buffer.data(), buffer.data() + held);
 }
 
-Gatherer::Gatherer(const ImportRequest& request) : request_(request) {
+ImportTable::ImportTable(const ImportRequest& request) : request_(request) {
   imported_.table.device = request.device;
 }
 
-const Gatherer::Kernel& Gatherer::kernel(std::string_view name) {
+const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
   if (last_kernel_ && last_name_ == name) return *last_kernel_;
   last_name_ = name;
   const auto [at, is_new] = kernels_.try_emplace(last_name_);
@@ -54,7 +54,7 @@ const Gatherer::Kernel& Gatherer::kernel(std::string_view name) {
     }
     at->second.signature = named.signature;
     const auto [config, first] =
-        configs_.try_emplace(ck_tile_provider().as_it_runs(named.config),
+        configs_.try_emplace(ck_tile_provider().canonical(named.config),
                              static_cast<std::uint32_t>(imported_.table.configs.size()));
     if (first) imported_.table.configs.push_back(config->first);
     at->second.config = config->second;
@@ -64,12 +64,12 @@ const Gatherer::Kernel& Gatherer::kernel(std::string_view name) {
   return *last_kernel_;
 }
 
-void Gatherer::skip(std::size_t line, std::string reason) {
-  if (imported_.skipped_count++ < Imported::kMostSkipped)
+void ImportTable::skip(std::size_t line, std::string reason) {
+  if (imported_.skipped_count++ < Imported::kMaxSkipped)
     imported_.skipped.push_back({line, std::move(reason)});
 }
 
-void Gatherer::add(const ForeignRow& row) {
+void ImportTable::add(const ForeignRow& row) {
   const Kernel& of = kernel(row.kernel);
   if (!of.refusal.empty()) return skip(row.line, of.refusal);
   if (row.valid && !(row.time_us > 0)) return skip(row.line, "a valid row without a time above 0");
@@ -104,7 +104,7 @@ void Gatherer::add(const ForeignRow& row) {
   if (better) before = measured;
 }
 
-void Gatherer::fact(double Device::*fact, double value) {
+void ImportTable::fact(double Device::*fact, double value) {
   const auto known = std::ranges::find(facts_, fact, &std::pair<double Device::*, double>::first);
   if (!(value > 0)) fail(Errc::corrupt_data, "a hardware column holds {}", value);
   if (known == facts_.end()) {
@@ -116,7 +116,7 @@ void Gatherer::fact(double Device::*fact, double value) {
   }
 }
 
-Imported Gatherer::finish(const std::filesystem::path& file) {
+Imported ImportTable::finish(const std::filesystem::path& file) {
   if (imported_.table.rows.empty()) {
     const std::string first =
         imported_.skipped.empty()
@@ -137,7 +137,7 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: is a folder; name the file that the tool wrote", file.string());
-  Gatherer to(request);
+  ImportTable to(request);
   switch (request.from) {
     case ImportFormat::ck_csv:
       read_ck_csv(file, request, to);

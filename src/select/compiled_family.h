@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// A family made ready to be asked by many threads: serve rules compiled.
+/// A family whose applicability rules are compiled, for use by many threads.
 ///
-///     const ReadyFamily ready(family);
-///     AskScratch scratch;                                    // one per thread
-///     const auto serves = ready.serving(problem, scratch);   // 1 = can take the problem
-///     const auto able = ready.able(problem, {}, scratch);    // positions of those configs
+///     const CompiledFamily compiled(family);
+///     SelectScratch scratch;                                    // one per thread
+///     const auto applicable = compiled.applicable(problem, {}, scratch);   // 1 = can take the problem
+///     const auto able = compiled.able(problem, {}, scratch);    // positions of those configs
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -21,7 +21,7 @@
 
 namespace kscout {
 
-/// One config of a family and what a link of the chain says about it.
+/// One config of a family and what a source of the chain says about it.
 struct Ranked {
   std::uint32_t config = 0;  ///< position in the family
   double score = 0;          ///< higher is better
@@ -41,10 +41,10 @@ struct FastForest {
 };
 
 /// Memory of one thread that asks families: grows on first use, then is reused for any of them.
-struct AskScratch {
-  ServeRules::Scratch rules;
+struct SelectScratch {
+  ApplicabilityRules::Scratch rules;
   Schema::Rows::Scratch rows;
-  std::vector<std::uint8_t> serves, kept, answers;
+  std::vector<std::uint8_t> applicable, kept, answers;
   ShortlistScratch shortlist;
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
@@ -55,18 +55,18 @@ struct AskScratch {
 
  private:
   static constexpr std::size_t kForests = 16;
-  struct OfForest {
+  struct ForestScratch {
     std::uint64_t id;
     FamilyForest::Scratch scratch;
   };
-  std::vector<OfForest> forests_;
+  std::vector<ForestScratch> forests_;
   std::size_t oldest_ = 0;
 };
 
-class ReadyFamily {
+class CompiledFamily {
  public:
   /// The family must outlive it. Throws invalid_argument when a rule does not compile.
-  explicit ReadyFamily(const Family& family);
+  explicit CompiledFamily(const Family& family);
 
   const Family& family() const noexcept { return *family_; }
   std::size_t size() const noexcept { return rules_.configs(); }
@@ -74,20 +74,21 @@ class ReadyFamily {
   /// 1 per config that is on every shortlist: the default config, and a library's own suggestions.
   std::span<const std::uint8_t> always() const noexcept { return always_; }
 
-  /// 1 per config that every serve rule admits for the problem, and that `allowed` (empty: all) does not
-  /// exclude; in memory of `scratch`.
-  std::span<const std::uint8_t> serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                        AskScratch& scratch) const;
-  /// Asks the rules of the configs `asked` only: scratch.serves marks those that can take the problem, and no
-  /// others. How many.
-  std::size_t serving_of(ProblemRef problem, std::span<const std::uint32_t> asked, AskScratch& scratch) const;
-  /// The positions of serving(), ascending; in memory of `scratch`.
+  /// 1 per config that every applicability rule admits for the problem, and that `allowed` (empty: all) does
+  /// not exclude; in memory of `scratch`.
+  std::span<const std::uint8_t> applicable(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                           SelectScratch& scratch) const;
+  /// Asks the rules of the configs `asked` only: scratch.applicable marks those that can take the problem,
+  /// and no others. How many.
+  std::size_t applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
+                               SelectScratch& scratch) const;
+  /// The positions of applicable(), ascending; in memory of `scratch`.
   std::span<const std::uint32_t> able(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                      AskScratch& scratch) const;
+                                      SelectScratch& scratch) const;
 
  private:
   const Family* family_;
-  ServeRules rules_;
+  ApplicabilityRules rules_;
   std::vector<std::uint8_t> always_;
 };
 

@@ -1,4 +1,4 @@
-#include "watched_sweep.h"
+#include "sweep_with_progress.h"
 
 #include <atomic>
 #include <csignal>
@@ -49,7 +49,7 @@ void watch_signals() {
 
 bool signal_came() { return stop_asked; }
 
-SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
+SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
   watch_signals();
   std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), not a signal
   ProgressLine line(verb);

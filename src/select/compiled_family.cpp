@@ -1,4 +1,4 @@
-#include "select/ready_family.h"
+#include "select/compiled_family.h"
 
 #include <algorithm>
 #include <atomic>
@@ -10,44 +10,45 @@ std::uint64_t FastForest::next_id() noexcept {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
-FamilyForest::Scratch& AskScratch::of(const FastForest& forest) {
-  for (OfForest& known : forests_) {
+FamilyForest::Scratch& SelectScratch::of(const FastForest& forest) {
+  for (ForestScratch& known : forests_) {
     if (known.id == forest.id) return known.scratch;
   }
-  OfForest made{forest.id, FamilyForest::Scratch(forest.forest)};
+  ForestScratch made{forest.id, FamilyForest::Scratch(forest.forest)};
   if (forests_.size() < kForests) return forests_.emplace_back(std::move(made)).scratch;
-  OfForest& given_up = forests_[oldest_++ % kForests];
+  ForestScratch& given_up = forests_[oldest_++ % kForests];
   given_up = std::move(made);
   return given_up.scratch;
 }
 
-ReadyFamily::ReadyFamily(const Family& family)
-    : family_(&family), rules_(family.serves, family.configs, family.traits, family.device) {
+CompiledFamily::CompiledFamily(const Family& family)
+    : family_(&family), rules_(family.applicability, family.configs, family.traits, family.device) {
   for (const Traits& traits : family.traits) always_.push_back(traits.suggestion > 0 ? 1 : 0);
   always_[family.default_config] = 1;
 }
 
-std::span<const std::uint8_t> ReadyFamily::serving(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                                   AskScratch& scratch) const {
-  scratch.serves.resize(size());
-  rules_.ask(problem, scratch.serves, scratch.rules);
-  for (std::size_t i = 0; i < allowed.size(); ++i) scratch.serves[i] &= allowed[i];
-  return scratch.serves;
+std::span<const std::uint8_t> CompiledFamily::applicable(ProblemRef problem,
+                                                         std::span<const std::uint8_t> allowed,
+                                                         SelectScratch& scratch) const {
+  scratch.applicable.resize(size());
+  rules_.evaluate(problem, scratch.applicable, scratch.rules);
+  for (std::size_t i = 0; i < allowed.size(); ++i) scratch.applicable[i] &= allowed[i];
+  return scratch.applicable;
 }
 
-std::size_t ReadyFamily::serving_of(ProblemRef problem, std::span<const std::uint32_t> asked,
-                                    AskScratch& scratch) const {
+std::size_t CompiledFamily::applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
+                                             SelectScratch& scratch) const {
   scratch.answers.resize(asked.size());
-  rules_.ask(problem, asked, scratch.answers, scratch.rules);
-  scratch.serves.assign(size(), 0);
+  rules_.evaluate(problem, asked, scratch.answers, scratch.rules);
+  scratch.applicable.assign(size(), 0);
   std::size_t count = 0;
-  for (std::size_t i = 0; i < asked.size(); ++i) count += scratch.serves[asked[i]] = scratch.answers[i];
+  for (std::size_t i = 0; i < asked.size(); ++i) count += scratch.applicable[asked[i]] = scratch.answers[i];
   return count;
 }
 
-std::span<const std::uint32_t> ReadyFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
-                                                 AskScratch& scratch) const {
-  return marked(serving(problem, allowed, scratch), scratch.able);
+std::span<const std::uint32_t> CompiledFamily::able(ProblemRef problem, std::span<const std::uint8_t> allowed,
+                                                    SelectScratch& scratch) const {
+  return marked(applicable(problem, allowed, scratch), scratch.able);
 }
 
 std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,

@@ -13,14 +13,14 @@
 
 namespace kscout::cli {
 
-Truth read_truth(const std::string& file, const Problem& problem) {
+MeasuredRows read_measured_rows(const std::string& file, const Problem& problem) {
   const MeasurementTable one =
       table_of_problems(read_dataset(file), [&](const Problem& measured) { return measured == problem; });
-  Truth truth;
-  for (const auto& rows : counted_rows(one)) {
-    for (const CountedRow& row : rows) truth.rows.emplace_back(one.configs[row.config], row.measured);
+  MeasuredRows measured_rows;
+  for (const auto& rows : final_rows(one)) {
+    for (const FinalRow& row : rows) measured_rows.rows.emplace_back(one.configs[row.config], row.measured);
   }
-  return truth;
+  return measured_rows;
 }
 
 MeasuredBests read_bests(const std::string& path) {
@@ -29,7 +29,7 @@ MeasuredBests read_bests(const std::string& path) {
          path);
   const MeasurementTable table = std::filesystem::is_directory(path) ? read_sweep(path) : read_dataset(path);
   MeasuredBests bests{.device = table.device, .metadata = table.metadata, .best = {}};
-  const auto rows = counted_rows(table);
+  const auto rows = final_rows(table);
   for (std::size_t p = 0; p < rows.size(); ++p) {
     const auto oracle = oracle_of(rows[p]);
     if (!oracle) continue;
@@ -38,7 +38,7 @@ MeasuredBests read_bests(const std::string& path) {
                       .time_us = oracle->measured.time_us,
                       .next_us = Measurement::unknown,
                       .timed = 0};
-    for (const CountedRow& row : rows[p]) {
+    for (const FinalRow& row : rows[p]) {
       best.timed += was_timed(row.measured);
       if (row.config != oracle->config && row.measured.status == Status::ok)
         best.next_us = std::fmin(best.next_us, row.measured.time_us);

@@ -2,7 +2,7 @@
 /// \file
 /// A sweep that a person watches: progress on stderr, Ctrl-C ends it in order.
 ///
-///     const SweepReport report = watched_sweep(plan, {.folder = out, .worker = default_worker()}, "sweep");
+///     const SweepReport report = sweep_with_progress(plan, {.folder = out, .worker = default_worker()}, "sweep");
 ///     if (report.ended == "interrupted") end_by_signal();
 #include <string_view>
 
@@ -13,7 +13,7 @@ namespace kscout::cli {
 /// run_sweep with a progress bar on a terminal and a plain line every ten seconds elsewhere. SIGINT and
 /// SIGTERM end it in order (SweepReport::ended tells); a file size limit becomes an error of write() instead
 /// of a signal. `verb` names the caller in messages.
-SweepReport watched_sweep(const SweepPlan& plan, SweepOptions options, std::string_view verb);
+SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb);
 
 /// From now on SIGINT and SIGTERM are noted for signal_came(); the second one ends the program at once.
 void watch_signals();

@@ -1,4 +1,4 @@
-#include "select/chain.h"
+#include "select/fallback_chain.h"
 
 #include <algorithm>
 #include <array>
@@ -19,8 +19,8 @@ NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedMod
   return {std::string(model->model.provider()), request.device, model->model.data().families, request.rules};
 }
 
-/// A family of one config. Serve rules are those of the model's family, else of whoever makes families.
-Family family_of_one(const ChainBase& base, const Model* model, const NamedConfig& named) {
+/// A family of one config. Applicability rules are those of the model's family, else of whoever makes families.
+Family family_of_one(const FallbackInputs& base, const Model* model, const NamedConfig& named) {
   const Family* const known = model ? model->family(named.signature) : nullptr;
   Family family = known ? *known : base.families(named.signature);
   if (&family.configs.space() != named.config.space) {
@@ -41,7 +41,7 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   choice.score = ranked.score;
   choice.tflops = ranked.tflops;
   choice.time_us = ranked.time_us;
-  choice.gb_s = least_bytes(problem) / ranked.time_us * 1e-3;
+  choice.gb_s = min_bytes(problem) / ranked.time_us * 1e-3;
   choice.source = choice.decided_by = source;
   return choice;
 }
@@ -62,8 +62,8 @@ std::optional<Target> target_of(By by) noexcept {
   return std::nullopt;
 }
 
-Chain::Chain(const ChainBase& base, std::optional<LoadedModel> model,
-             std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
+FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
+                             std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
     : model_(std::move(model)),
       switches_(Switches::from_environment(names_of(base.request, model_))),
       limit_(thread_limit(base.request.threads, base.request.device)),
@@ -77,10 +77,10 @@ Chain::Chain(const ChainBase& base, std::optional<LoadedModel> model,
     }
     if (base.request.absence) leave_out_absent(base);
   }
-  for (const NamedConfig& named : switches_.forced) make_forced_ready(base, named);
+  for (const NamedConfig& named : switches_.forced) compile_forced(base, named);
 }
 
-void Chain::leave_out_absent(const ChainBase& base) {
+void FallbackChain::leave_out_absent(const FallbackInputs& base) {
   std::size_t all = 0, absent = 0;
   std::string first;
   for (std::size_t f = 0; f < allowed_.size(); ++f) {
@@ -98,7 +98,7 @@ void Chain::leave_out_absent(const ChainBase& base) {
   left_out_ = fmt::format("left_out: {} of the model's {} configs cannot run here: {}", absent, all, first);
 }
 
-void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
+void FallbackChain::compile_forced(const FallbackInputs& base, const NamedConfig& named) {
   if (const int threads = host_threads(named.config); !limit_.admits(threads)) {
     fail(Errc::invalid_argument, "KSCOUT_FORCE: {}: {}", config_name(named.signature, named.config),
          limit_.refusal(threads));
@@ -110,79 +110,80 @@ void Chain::make_forced_ready(const ChainBase& base, const NamedConfig& named) {
     if (error.code() != Errc::unsupported) throw;
     return;
   }
-  forced->ready.emplace(forced->family);
+  forced->compiled.emplace(forced->family);
   if (log_) log_->line("KSCOUT_FORCE: " + config_name(named.signature, named.config));
   forced_.push_back(std::move(forced));
 }
 
-const ReadyFamily* Chain::forced(ProblemRef problem, AskScratch& scratch) const {
+const CompiledFamily* FallbackChain::forced(ProblemRef problem, SelectScratch& scratch) const {
   for (const auto& forced : forced_) {
     if (!same_but_accumulate(forced->family.signature, signature_of(problem))) continue;
-    if (forced->ready->serving(problem, {}, scratch)[0] != 0) return &*forced->ready;
+    if (forced->compiled->applicable(problem, {}, scratch)[0] != 0) return &*forced->compiled;
   }
   return nullptr;
 }
 
-std::optional<Chain::Opinion> Chain::ask_model(ProblemRef problem, By by, std::size_t count,
-                                               AskScratch& scratch) const {
+std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef problem, By by, std::size_t count,
+                                                                SelectScratch& scratch) const {
   if (!model_ || switches_.off(ChoiceSource::model)) return std::nullopt;
   const Model& model = model_->model;
-  const ReadyFamily* const family = model.ready(signature_of(problem));
+  const CompiledFamily* const family = model.compiled(signature_of(problem));
   if (!family) return std::nullopt;
   const Target target = target_of(by).value_or(model.default_target());
   const std::size_t looked_at = model.data().confidence ? std::max(count, Confidence::top) : count;
-  Opinion opinion{.family = family, .ranked = {}, .source = ChoiceSource::model};
+  Vote vote{.family = family, .ranked = {}, .source = ChoiceSource::model};
   scratch.ranked.resize(std::min(looked_at, family->size()));
   const auto& allowed = allowed_[model.position(family->family())];
   const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch);
   if (found == 0) return std::nullopt;
-  opinion.ranked = std::span(scratch.ranked).first(found);
-  opinion.confidence = confidence_in(opinion, problem, target);
-  return opinion;
+  vote.ranked = std::span(scratch.ranked).first(found);
+  vote.confidence = confidence_in(vote, problem, target);
+  return vote;
 }
 
-double Chain::confidence_in(const Opinion& opinion, ProblemRef problem, Target target) const {
+double FallbackChain::confidence_in(const Vote& vote, ProblemRef problem, Target target) const {
   std::array<double, Confidence::top> tflops{};
-  const std::size_t count = std::min(tflops.size(), opinion.ranked.size());
-  for (std::size_t i = 0; i < count; ++i) tflops[i] = opinion.ranked[i].tflops;
-  return model_->model.confidence(opinion.family->family(), problem, target, std::span(tflops).first(count));
+  const std::size_t count = std::min(tflops.size(), vote.ranked.size());
+  for (std::size_t i = 0; i < count; ++i) tflops[i] = vote.ranked[i].tflops;
+  return model_->model.confidence(vote.family->family(), problem, target, std::span(tflops).first(count));
 }
 
-std::optional<Chain::Opinion> Chain::ask_analytic(ProblemRef problem, std::size_t count,
-                                                  AskScratch& scratch) const {
+std::optional<FallbackChain::Vote> FallbackChain::rank_by_cost(ProblemRef problem, std::size_t count,
+                                                               SelectScratch& scratch) const {
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
-  if (!entry.ready) return std::nullopt;
-  scratch.ranked.resize(std::min(count, entry.ready->size()));
-  Opinion opinion{.family = &*entry.ready, .ranked = {}};
-  const std::size_t found = analytic_.rank(entry, problem, scratch.ranked, scratch, opinion.source);
+  if (!entry.compiled) return std::nullopt;
+  scratch.ranked.resize(std::min(count, entry.compiled->size()));
+  Vote vote{.family = &*entry.compiled, .ranked = {}};
+  const std::size_t found = analytic_.rank(entry, problem, scratch.ranked, scratch, vote.source);
   if (found == 0) return std::nullopt;
-  opinion.ranked = std::span(scratch.ranked).first(found);
-  return opinion;
+  vote.ranked = std::span(scratch.ranked).first(found);
+  return vote;
 }
 
-SelectStatus Chain::try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
-                             AskScratch& scratch) const {
+SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
+                                     SelectScratch& scratch) const {
   const auto target = target_of(by);
   if (target && model_ && !switches_.off(ChoiceSource::model) && !model_->model.has(*target)) {
     return SelectStatus::bad_order;
   }
-  const std::size_t heads = fill_heads(problem, best, scratch);
-  if (heads > 0 && heads == best.size()) {
-    count = heads;
+  const std::size_t preferred = fill_candidates(problem, best, scratch);
+  if (preferred > 0 && preferred == best.size()) {
+    count = preferred;
     return SelectStatus::ok;
   }
-  // One more than there is room for: the last one's margin needs its follower. Heads take room, and are
-  // passed over when the ranking comes to them.
-  auto opinion = ask_model(problem, by, best.size() + 1, scratch);
-  if (!opinion) opinion = ask_analytic(problem, best.size() + 1, scratch);
-  if (!opinion && heads == 0) return SelectStatus::unserved;
-  const auto ranked = opinion ? opinion->ranked : std::span<Ranked>();
-  std::size_t filled = heads;
+  // One more than there is room for: the last one's margin needs its follower. Candidates from
+  // fill_candidates take room, and the ranking skips them.
+  auto vote = rank_by_model(problem, by, best.size() + 1, scratch);
+  if (!vote) vote = rank_by_cost(problem, best.size() + 1, scratch);
+  if (!vote && preferred == 0) return SelectStatus::no_config;
+  const auto ranked = vote ? vote->ranked : std::span<Ranked>();
+  std::size_t filled = preferred;
   for (std::size_t i = 0; i < ranked.size() && filled < best.size(); ++i) {
-    const KernelConfig config = opinion->family->config(ranked[i].config);
-    if (std::ranges::find(best.first(heads), config, &Choice::config) != best.begin() + heads) continue;
-    best[filled] = choice_of(problem, config, ranked[i], opinion->source);
-    if (i == 0) best[filled].confidence = opinion->confidence;
+    const KernelConfig config = vote->family->config(ranked[i].config);
+    if (std::ranges::find(best.first(preferred), config, &Choice::config) != best.begin() + preferred)
+      continue;
+    best[filled] = choice_of(problem, config, ranked[i], vote->source);
+    if (i == 0) best[filled].confidence = vote->confidence;
     if (i + 1 < ranked.size()) best[filled].margin = ranked[i + 1].time_us / ranked[i].time_us - 1;
     ++filled;
   }
@@ -190,32 +191,34 @@ SelectStatus Chain::try_rank(ProblemRef problem, By by, std::span<Choice> best, 
   return SelectStatus::ok;
 }
 
-std::size_t Chain::fill_heads(ProblemRef problem, std::span<Choice> best, AskScratch& scratch) const {
+std::size_t FallbackChain::fill_candidates(ProblemRef problem, std::span<Choice> best,
+                                           SelectScratch& scratch) const {
   if (best.empty()) return 0;
-  std::size_t heads = 0;
-  if (const ReadyFamily* const first = forced(problem, scratch)) {
+  std::size_t preferred = 0;
+  if (const CompiledFamily* const first = forced(problem, scratch)) {
     constexpr double kUnknown = Choice::unknown;
-    best[heads++] =
+    best[preferred++] =
         choice_of(problem, first->config(0), {0, kUnknown, kUnknown, kUnknown}, ChoiceSource::forced);
   }
   const Choice* const timed = decisions_.find(problem);
-  if (timed && heads < best.size() && (heads == 0 || timed->config != best[0].config)) best[heads++] = *timed;
-  return heads;
+  if (timed && preferred < best.size() && (preferred == 0 || timed->config != best[0].config))
+    best[preferred++] = *timed;
+  return preferred;
 }
 
-SelectStatus Chain::rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
-                         AskScratch& scratch) const noexcept {
+SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
+                                 SelectScratch& scratch) const noexcept {
   if (!problem.visit([](const auto& of) { return is_valid(of); })) return SelectStatus::bad_problem;
   try {
     const SelectStatus status = try_rank(problem, by, best, count, scratch);
-    if (log_ && status == SelectStatus::ok && count > 0) tell(problem, best[0]);
+    if (log_ && status == SelectStatus::ok && count > 0) log_choice(problem, best[0]);
     return status;
-  } catch (...) {  // memory, when something is made ready
+  } catch (...) {  // memory, when something is compiled
     return SelectStatus::failed;
   }
 }
 
-void Chain::tell(ProblemRef problem, const Choice& choice) const noexcept {
+void FallbackChain::log_choice(ProblemRef problem, const Choice& choice) const noexcept {
   try {
     log_->line(fmt::format("{} -> {} ({}, {:.4g} us)", print(problem),
                            config_name(signature_of(problem), choice.config), word(choice.decided_by),
@@ -224,7 +227,7 @@ void Chain::tell(ProblemRef problem, const Choice& choice) const noexcept {
   }
 }
 
-void Chain::explain(SelectStatus status, ProblemRef problem, By by) const {
+void FallbackChain::explain(SelectStatus status, ProblemRef problem, By by) const {
   check(problem);
   if (status == SelectStatus::bad_order) {
     std::string names;
@@ -237,7 +240,7 @@ void Chain::explain(SelectStatus status, ProblemRef problem, By by) const {
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
   if (entry.error) throw Error(*entry.error);
   fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}{}", print(problem),
-       entry.ready->size(), entry.family.provider,
+       entry.compiled->size(), entry.family.provider,
        switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)",
        limit_.because.empty() ? ""
                               : fmt::format(" (those of more than {} threads are not asked: {})",

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
-/// The links that may answer, in their order, over one model and one environment: what a selector shows to
-/// its threads, and replaces as a whole.
+/// Tries the sources of a choice in their order, over one model and one environment. A selector shows one
+/// chain to its threads and replaces it as a whole.
 ///
-///     const Chain chain({request, families_by_rules(request)}, std::move(model), stored_decisions(request), log);
+///     const FallbackChain chain({request, families_by_rules(request)}, std::move(model), stored_decisions(request), log);
 ///     Choice best[3];
 ///     std::size_t count = 0;
 ///     if (chain.rank(problem, By::best, best, count, scratch) == SelectStatus::ok) ...
@@ -33,21 +33,21 @@ struct LoadedModel {
 };
 
 /// What a selector answers for without a model.
-struct ChainBase {
+struct FallbackInputs {
   SelectorRequest request;  ///< provider and rules are empty when `families` is a kernel library
   FamilySource families;
 };
 
-class Chain {
+class FallbackChain {
  public:
   /// Reads the environment. Throws what Switches::from_environment throws.
-  Chain(const ChainBase& base, std::optional<LoadedModel> model, std::span<const StoredDecision> decisions,
-        std::shared_ptr<Log> log);
+  FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
+                std::span<const StoredDecision> decisions, std::shared_ptr<Log> log);
 
   /// Fills `best`, best first; ties keep family order. `count` is written when it returns ok. Allocates only
   /// when a signature is new or `scratch` is smaller than needed.
   SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
-                    AskScratch& scratch) const noexcept;
+                    SelectScratch& scratch) const noexcept;
 
   /// Throws the error behind a status that is not ok.
   [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
@@ -64,30 +64,31 @@ class Chain {
   /// A forced config as a family of its own.
   struct Forced {
     Family family;
-    std::optional<ReadyFamily> ready;
+    std::optional<CompiledFamily> compiled;
   };
 
-  /// What a link says, best first; in memory of the scratch.
-  struct Opinion {
-    const ReadyFamily* family = nullptr;
+  /// The ranking of one source, best first; in memory of the scratch.
+  struct Vote {
+    const CompiledFamily* family = nullptr;
     std::span<Ranked> ranked;
     double confidence = Choice::unknown;  ///< in the first
     ChoiceSource source = ChoiceSource::fallback;
   };
 
   /// Configs that cannot run here are not allowed.
-  void leave_out_absent(const ChainBase& base);
-  void make_forced_ready(const ChainBase& base, const NamedConfig& named);
-  const ReadyFamily* forced(ProblemRef problem, AskScratch& scratch) const;
-  /// Fills `best` with what answers whatever the links say; how many.
-  std::size_t fill_heads(ProblemRef problem, std::span<Choice> best, AskScratch& scratch) const;
+  void leave_out_absent(const FallbackInputs& base);
+  void compile_forced(const FallbackInputs& base, const NamedConfig& named);
+  const CompiledFamily* forced(ProblemRef problem, SelectScratch& scratch) const;
+  /// Fills `best` with the candidates that precede every ranking (forced, stored); how many.
+  std::size_t fill_candidates(ProblemRef problem, std::span<Choice> best, SelectScratch& scratch) const;
   SelectStatus try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
-                        AskScratch& scratch) const;
-  std::optional<Opinion> ask_model(ProblemRef problem, By by, std::size_t count, AskScratch& scratch) const;
+                        SelectScratch& scratch) const;
+  std::optional<Vote> rank_by_model(ProblemRef problem, By by, std::size_t count,
+                                    SelectScratch& scratch) const;
   /// How sure the model is of the first.
-  double confidence_in(const Opinion& opinion, ProblemRef problem, Target target) const;
-  std::optional<Opinion> ask_analytic(ProblemRef problem, std::size_t count, AskScratch& scratch) const;
-  void tell(ProblemRef problem, const Choice& choice) const noexcept;
+  double confidence_in(const Vote& vote, ProblemRef problem, Target target) const;
+  std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
+  void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;
   Switches switches_;

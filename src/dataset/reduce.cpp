@@ -1,4 +1,4 @@
-#include "dataset/cut.h"
+#include "dataset/reduce.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -95,31 +95,31 @@ class ConfigsOfRules {
 RuleSetRows rows_of_rule_set(const MeasurementTable& table, const std::string& rules) {
   if (table.rows.empty()) fail(Errc::invalid_argument, "no rows to keep configs of rule set '{}' of", rules);
   const ConfigsOfRules wanted(table, rules);
-  RuleSetRows cut{kept_rows(table, [&](std::size_t r) {
+  RuleSetRows reduced{kept_rows(table, [&](std::size_t r) {
     const auto& row = table.rows[r];
     return wanted.hold(row.problem, table.configs[row.config]);
   })};
-  if (cut.table.rows.empty())
+  if (reduced.table.rows.empty())
     fail(Errc::invalid_argument, "no config of rule set '{}' was measured; give the set of the sweep", rules);
-  cut.table.metadata["rules"] = rules_name(rules);
+  reduced.table.metadata["rules"] = rules_name(rules);
   const Provider& own = provider(table.configs.front().space->provider);
-  cut.unmeasured = wanted.size() - kernel_names(cut.table, own).words.size();
-  return cut;
+  reduced.unmeasured = wanted.size() - kernel_names(reduced.table, own).words.size();
+  return reduced;
 }
 
 MeasurementTable timed_rows(const MeasurementTable& table) {
   return kept_rows(table, [&](std::size_t r) { return was_timed(table.rows[r].measured); });
 }
 
-MeasurementTable thin_raced(const MeasurementTable& table, std::uint32_t one_in) {
-  if (one_in == 0) fail(Errc::invalid_argument, "one raced row in 0: give at least 1");
+MeasurementTable sample_pruned_early(const MeasurementTable& table, std::uint32_t one_in) {
+  if (one_in == 0) fail(Errc::invalid_argument, "one row pruned early in 0: give at least 1");
   if (table.rows.empty()) return table;
   std::vector<std::uint32_t> before_name;
   for (const Problem& problem : table.problems) before_name.push_back(crc32_of(needed_text(problem) + ","));
   const ColumnValues names = kernel_names(table, provider(table.configs.front().space->provider));
   return kept_rows(table, [&](std::size_t r) {
     const auto& row = table.rows[r];
-    if (row.measured.status != Status::raced) return true;
+    if (row.measured.status != Status::pruned_early) return true;
     const std::string& name = names.words[static_cast<std::size_t>(names.index[r])];
     return crc32_of(name, before_name[row.problem]) % one_in == 0;
   });
@@ -128,16 +128,17 @@ MeasurementTable thin_raced(const MeasurementTable& table, std::uint32_t one_in)
 MeasurementTable with_time_digits(const MeasurementTable& table, int digits) {
   MeasurementTable out = table;
   for (auto& row : out.rows)
-    shorten(row.measured, row.measured.status == Status::raced ? digits - 1 : digits);
+    shorten(row.measured, row.measured.status == Status::pruned_early ? digits - 1 : digits);
   return out;
 }
 
-MeasurementTable coarse_raced(const MeasurementTable& table, int digits) {
-  if (digits < 1) fail(Errc::invalid_argument, "raced times with {} digits: give at least 1", digits);
+MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits) {
+  if (digits < 1)
+    fail(Errc::invalid_argument, "times of rows pruned early with {} digits: give at least 1", digits);
   MeasurementTable out = table;
   for (auto& row : out.rows) {
     Measurement& m = row.measured;
-    if (m.status != Status::raced) continue;
+    if (m.status != Status::pruned_early) continue;
     m.time_us = with_digits(m.time_us, digits);
     m.spread = m.error = Measurement::unknown;
     m.noisy = false;

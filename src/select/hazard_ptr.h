@@ -1,0 +1,98 @@
+#pragma once
+/// \file
+/// A value that may be replaced while threads read it: readers take no lock, wait for nobody, and allocate
+/// only when more of them read at once than ever before.
+///
+///     HazardPtr<FallbackChain, SelectScratch> chain(std::make_unique<FallbackChain>(...));
+///     {
+///       const auto reader = chain.read();        // the value stays until the reader goes
+///       use(*reader, reader.scratch());          // memory that no other reader has meanwhile
+///     }
+///     chain.replace(std::make_unique<FallbackChain>(...));  // returns when nobody reads the old one; frees it
+///
+/// Method: hazard pointers (M. Michael, IEEE TPDS 2004). Each reader holds a hazard slot in which it writes
+/// which value it reads; who replaces the value waits until no slot names the old one. In a forked child the
+/// slots of the parent's other threads stay taken, and nobody waits for them.
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/fork_mutex.h"
+
+namespace kscout {
+
+template <class T, class Scratch>
+class HazardPtr {
+  struct alignas(64) Slot {
+    std::atomic<const T*> reads;               ///< null: the slot is free
+    std::atomic<std::uint32_t> generation{0};  ///< fork_generation() of its last reader
+    Scratch scratch = {};
+    Slot* next = nullptr;
+  };
+
+ public:
+  class Reader {
+   public:
+    explicit Reader(const HazardPtr& from) : value_(from.value_.load()), slot_(from.take_slot(value_)) {
+      // Nobody frees a value that was still current when a slot named it.
+      for (const T* now = nullptr; (now = from.value_.load()) != value_; value_ = now) slot_->reads = now;
+    }
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    ~Reader() { slot_->reads.store(nullptr, std::memory_order_release); }
+    const T& operator*() const noexcept { return *value_; }
+    const T* operator->() const noexcept { return value_; }
+    Scratch& scratch() const noexcept { return slot_->scratch; }
+
+   private:
+    const T* value_;
+    Slot* slot_;
+  };
+
+  explicit HazardPtr(std::unique_ptr<const T> value) : value_(value.release()) {}
+  HazardPtr(const HazardPtr&) = delete;
+  HazardPtr& operator=(const HazardPtr&) = delete;
+  ~HazardPtr() {
+    delete value_.load();
+    for (Slot* slot = first_.load(); slot;) delete std::exchange(slot, slot->next);
+  }
+
+  /// Throws bad_alloc when there is no slot free and no memory for another.
+  Reader read() const { return Reader(*this); }
+
+  /// Returns when the old value is freed: a thread must not call it while it reads.
+  void replace(std::unique_ptr<const T> value) {
+    const std::lock_guard lock(replacing_);
+    const std::unique_ptr<const T> old(value_.exchange(value.release()));
+    const std::uint32_t generation = fork_generation();
+    for (const Slot* slot = first_.load(); slot; slot = slot->next) {
+      while (slot->reads.load() == old.get() && slot->generation.load() == generation)
+        std::this_thread::yield();
+    }
+  }
+
+ private:
+  Slot* take_slot(const T* to_read) const {
+    const std::uint32_t generation = fork_generation();
+    for (Slot* slot = first_.load(); slot; slot = slot->next) {
+      const T* nothing = nullptr;
+      if (slot->reads.load(std::memory_order_relaxed)) continue;
+      slot->generation.store(generation);  // before the slot is taken: who takes it meanwhile writes the same
+      if (slot->reads.compare_exchange_strong(nothing, to_read)) return slot;
+    }
+    auto* const slot = new Slot{.reads = to_read, .generation = generation};  // lives as long as this
+    slot->next = first_.load();
+    while (!first_.compare_exchange_weak(slot->next, slot)) {
+    }
+    return slot;
+  }
+
+  std::atomic<const T*> value_;
+  mutable std::atomic<Slot*> first_ = nullptr;  ///< a list that only grows in front
+  std::mutex replacing_;
+};
+
+}  // namespace kscout

@@ -1,0 +1,61 @@
+"""The checks of words and of pages notice what they are for: style_test.py (ctest: docs.style_checks)."""
+
+import pathlib
+import tempfile
+import sys
+import unittest
+
+sys.dont_write_bytecode = True
+
+import pages
+import words
+
+TABLE = """| private word | use | forms that fail |
+|---|---|---|
+| doomed, serve rule | crashed twice, applicability rule | `\\w*doomed`, `serve rules?`, `kLeast[A-Z]\\w*`, `--again` |
+"""
+
+
+class Style(unittest.TestCase):
+    def found(self, check, **files):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for path, text in files.items():
+                file = folder / path.replace("__", "/").replace("_md", ".md").replace("_cpp", ".cpp")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
+            return check(folder)
+
+    def test_words_are_found_in_text_names_and_over_line_breaks(self):
+        found = self.found(words.complaints, CONTRIBUTING_md=TABLE, README_md="Fine.\nA Serve\nrule.\n", src__doomed_cpp="int x;\n",
+                           src__a_cpp="// a serve\n// rule\nint record_doomed = kLeastBytes;\n", docs__p_md="`sweep --again`\n")
+        self.assertEqual([f.split(" (")[0] for f in found],
+                         ["src/a.cpp:1: 'serve // rule'", "src/a.cpp:3: 'record_doomed'", "src/a.cpp:3: 'kLeastBytes'",
+                          "src/doomed.cpp: the file's name has 'doomed'", "docs/p.md:1: '--again'", "README.md:2: 'Serve rule'"])
+
+    def test_other_words_pass(self):
+        text = "again, a server ruled; undoomedly; kLeast; served rules\n"
+        self.assertEqual(self.found(words.complaints, CONTRIBUTING_md=TABLE, README_md=text, src__a_cpp=text), [])
+
+    def test_a_row_without_forms_and_a_missing_table_are_errors(self):
+        self.assertIn("no form", self.found(words.complaints, CONTRIBUTING_md="| merit | score | |\n")[0])
+        self.assertIn("missing", self.found(words.complaints, CONTRIBUTING_md="none\n")[0])
+
+    def test_long_pages(self):
+        found = self.found(pages.complaints, README_md="a\n" * 151, docs__guide_md="one two three " * 20 + "\n" + "w " * 1201,
+                           docs__bench__b_md="b\n" * 121, docs__design__d_md="d\n" * 121, docs__formats__f_md="f\n" * 400)
+        self.assertEqual([f for f in found if "characters" not in f],
+                         ["README.md: 151 lines, at most 150", "docs/bench/b.md: 121 lines, at most 120",
+                          "docs/design/d.md: 121 lines, at most 120", "docs/guide.md: 1261 words, at most 1200"])
+
+    def test_wide_lines_of_text_only(self):
+        wide = "x" * 121
+        right = f"| {wide} |\n\n```\n{wide}\n```\n\n    {wide}\n\n[a]({wide})\nhttps://{wide}\n{'y' * 120}\n"
+        self.assertEqual(self.found(pages.complaints, README_md=right), [])
+        wrong = f"{wide}\n* item\n    {wide}\n"
+        self.assertEqual(self.found(pages.complaints, README_md=wrong),
+                         ["README.md:1: 121 characters, at most 120", "README.md:3: 125 characters, at most 120"])
+
+
+if __name__ == "__main__":
+    unittest.main()
