@@ -2,7 +2,7 @@
 """Puts benchmark results into the README: ./dev readme.
 
 Reads docs/bench/results.txt: any output that holds lines `RESULT <name> <value> <unit>`, and comment lines that start with `#`, of
-which `# machine: ...` and `# commit: ...` are shown. Rewrites what stands between the two marks in README.md, and nothing else.
+which `# machine: ...` and `# commit: ...` are shown. Rewrites the text between the two marks in README.md, and nothing else.
 `--check` changes nothing and fails when the README is out of date.
 """
 import pathlib
@@ -12,25 +12,43 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- results: ./dev readme -->", "<!-- end of results -->"
 
-# What each result means, in the order of the table. A result that has no line here is an error: say what it means.
+# The results that the README shows, at most 15, in the order of the table. Those that results.txt lacks are left out.
+SHOWN = (
+    "gemm_cpu.geomean_vs_best_peer",
+    "gemm_cpu.min_vs_best_peer",
+    "evaluate.mean",
+    "evaluate.p10",
+    "evaluate.static_mean",
+    "gemm_cuda.geomean_vs_cublaslt",
+    "gemm_cuda.p10_vs_cublaslt",
+    "gemm_cuda.min_vs_cublaslt",
+    "gemm_cuda.geomean_vs_cublaslt_best_of_8",
+    "gemm_cuda.geomean_vs_nvmmh_top1",
+    "gemm_cuda.cold_us",
+    "gemm_cuda.cublaslt_cold_us",
+    "select.cached_ns",
+    "search.measured_with_model_share",
+)
+
+# What each result means. A result that has no line here is an error: say what it means.
 MEANING = {
-    "gemm_cpu.geomean_vs_best_peer": "best config over the faster of OpenBLAS and oneDNN, geometric mean over 82 problems",
-    "gemm_cpu.min_vs_best_peer": "the same, worst problem",
+    "gemm_cpu.geomean_vs_best_peer": "CPU: speed of the best config, relative to the faster of OpenBLAS and oneDNN; geometric mean of 82 problems",
+    "gemm_cpu.min_vs_best_peer": "CPU: the same ratio, worst problem",
     "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of the 982 training problems",
     "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
-    "sweep.per_second": "measurements a second in a sweep",
+    "sweep.per_second": "measurements per second in a sweep on a CPU",
     "sweep.overhead": "share of a sweep's time outside kernels, flushes and verification",
-    "evaluate.mean": "efficiency of the model's picks on sizes it never saw, mean",
-    "evaluate.p10": "the same, tenth percentile",
+    "evaluate.mean": "CPU: efficiency of the model's picks on held-out sizes, mean",
+    "evaluate.p10": "CPU: efficiency of the model's picks, tenth percentile",
     "evaluate.worst_shape_family_mean": "the same mean in the worst of the four families by M",
     "evaluate.top3": "the same, best of the model's first three, mean",
-    "evaluate.static_mean": "efficiency of the best fixed config on the same problems, mean",
+    "evaluate.static_mean": "CPU: efficiency of the best fixed config on the same problems, mean",
     "select.exact_vs_lightgbm": "LightGBM's time to score 32 configs over ours, features included, caches emptied",
     "select.cold_us_1000": "choice for a new problem among 1,008 configs, caches emptied, median",
     "select.cold_us_2404": "the same among 2,404 configs of CK Tile's convolution",
     "select.cold_us_4608": "the same among 4,608 configs of CK Tile's GEMM",
     "select.cold_us_bf16_h200": "the same among the 433 configs of the model of bf16 GEMMs on an H200",
-    "select.cached_ns": "choice for a problem that was asked before, 64 problems in use, median, a GPU's host",
+    "select.cached_ns": "time to choose for a problem seen before, 64 problems in use, median, a GPU's host",
     "select.cached_ns_4096": "the same with 4,096 problems in use, in random order",
     "select.cached_scaling_16": "hits a second of 16 threads over 16 times those of one, 4,096 problems in use",
     "forest.start_to_first_choice_ms": "start of a program to its first choice, model of 500 x 31 and 1,014 configs",
@@ -39,21 +57,21 @@ MEANING = {
     "forest.text_vs_lightgbm": "the same for LightGBM's text",
     "forest.heap_per_file": "memory of a selector over that model, after a choice, over the file",
     "forest.peak_bytes": "most memory while it loads and first chooses",
-    "gemm_cuda.geomean_vs_cublaslt": "H200, bf16: the model's choice over cuBLASLt's first suggestion, geometric mean over held-out problems",
-    "gemm_cuda.p10_vs_cublaslt": "the same, tenth percentile",
-    "gemm_cuda.min_vs_cublaslt": "the same, worst problem",
-    "gemm_cuda.geomean_vs_cublaslt_best_of_8": "the same over the fastest of cuBLASLt's eight suggestions, found by timing them",
-    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the model's choice over nvMatmulHeuristics' first CUTLASS kernel, geometric mean over the same problems",
+    "gemm_cuda.geomean_vs_cublaslt": "H200, bf16: speed of the pick, relative to cuBLASLt's first suggestion; geometric mean of held-out problems",
+    "gemm_cuda.p10_vs_cublaslt": "H200, bf16: the same ratio, tenth percentile",
+    "gemm_cuda.min_vs_cublaslt": "H200, bf16: the same ratio, worst problem",
+    "gemm_cuda.geomean_vs_cublaslt_best_of_8": "H200, bf16: the same, relative to the fastest of cuBLASLt's eight suggestions",
+    "gemm_cuda.geomean_vs_nvmmh_top1": "H200, bf16: the same, relative to nvMatmulHeuristics' first CUTLASS kernel",
     "gemm_cuda.geomean_vs_nvmmh_top8": "the same over the fastest of its eight, found by timing them",
-    "gemm_cuda.cold_us": "choice for a new problem among 433 configs, median, the GPU's host",
+    "gemm_cuda.cold_us": "time to choose for a new problem among 433 configs, median, the H200's host",
     "gemm_cuda.cached_ns": "choice for a problem that was asked before, the GPU's host",
-    "gemm_cuda.cublaslt_cold_us": "cuBLASLt's heuristic for a new problem, one suggestion, median, the same host",
+    "gemm_cuda.cublaslt_cold_us": "cuBLASLt's time to name one suggestion for a new problem, median, the same host",
     "gemm_cuda.cublaslt_again_us": "the same again",
     "import.mb_per_second": "a benchmark log of 1 GB read into rows, one core",
     "import.peak_mb": "most memory while it is read",
     "family.full_first_ms": "listing CK Tile's 14,048 convolution configs of rule set `full`, family files read on the way",
     "family.full_ms": "the same again in that process",
-    "search.measured_with_model_share": "what `kscout search --measure` finds of the oracle's speed with a model to start from, timing 5 % of the configs but at least 16; replay over held-out tables, mean of the worst of five",
+    "search.measured_with_model_share": "share of the best measured speed that `kscout search --measure` finds by timing 5 % of the configs",
     "search.measured_without_model_share": "the same without a model for the device, at least 24",
 }
 
@@ -83,7 +101,7 @@ def table(results, notes):
     if unknown:
         raise SystemExit(f"docs/bench/update_readme.py: say in MEANING what {', '.join(unknown)} is")
     lines = ["| result | value | what it is |", "|---|---|---|"]
-    lines += [f"| `{name}` | {shown(*results[name])} | {text} |" for name, text in MEANING.items() if name in results]
+    lines += [f"| `{name}` | {shown(*results[name])} | {MEANING[name]} |" for name in SHOWN if name in results]
     origin = ", ".join(f"{key} {text}" for key, text in notes.items())
     return "\n".join(lines) + (f"\n\nMeasured on: {origin}." if origin else "")
 

@@ -1,4 +1,4 @@
-// Picks a kernel for a product, says which and why, and runs it.
+// Selects a kernel for a product, prints the choice and who made it, and runs it.
 #include <cstdio>
 #include <vector>
 

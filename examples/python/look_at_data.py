@@ -1,4 +1,4 @@
-"""Which configs win most often in a dataset, by its Parquet file. Usage: look_at_data.py FILE.parquet"""
+"""Prints the configs that are fastest most often in a dataset. Usage: look_at_data.py FILE.parquet"""
 
 import sys
 
