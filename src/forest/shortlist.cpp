@@ -166,7 +166,7 @@ RunLayer* best_run_layer() noexcept {
 }
 
 constexpr auto kInOrder = [] {
-  std::array<std::uint32_t, Shortlist::most_inputs> order{};
+  std::array<std::uint32_t, Shortlist::max_inputs> order{};
   for (std::uint32_t i = 0; i < order.size(); ++i) order[i] = i;
   return order;
 }();
