@@ -17,7 +17,7 @@ namespace kscout {
 
 namespace {
 
-/// Where a container hides /sys, the C library still knows cpuid's cache sizes.
+/// A container may hide /sys; the C library still reads cache sizes from cpuid.
 void fill_cache_bytes(double& fact, int name) {
   if (std::isfinite(fact)) return;
   const long bytes = sysconf(name);
@@ -67,7 +67,7 @@ const std::vector<Device>& presets() {
 
 }  // namespace
 
-// The mask grows until the kernel accepts it (more than 1,024 CPUs).
+// The mask grows until the kernel accepts it: machines may have more than 1,024 CPUs.
 std::vector<int> usable_cpus() {
   std::vector<int> cpus;
   for (std::size_t bits = CPU_SETSIZE; bits <= (1U << 20); bits *= 2) {
