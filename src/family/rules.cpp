@@ -19,7 +19,7 @@ expr::Program compile_rules(std::span<const Rule> rules, const ConfigSpace& spac
   return expr::Program::compile(admits, family_scope(space, {}, true));
 }
 
-/// What the rules read of configs and device.
+/// The inputs that the rules read from configs and device.
 expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& configs,
                           std::span<const Traits> traits, const Device& device) {
   if (traits.size() != configs.size()) {

@@ -9,9 +9,9 @@ namespace kscout {
 
 namespace {
 
-// The library's bits: sums of split K in place, in a workspace of the accumulator's type, or of C's type.
+// The library's bits: sums split-K slices in place, in a workspace of the accumulator's type, or in C's type.
 constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_acc", "out"};
-// Bits of CUBLASLT_MATMUL_INNER_SHAPE: instruction that the inner loop is made of.
+// Bits of CUBLASLT_MATMUL_INNER_SHAPE: the instruction of the inner loop.
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
 constexpr Axis kCublasLtAxes[] = {
@@ -99,7 +99,7 @@ class CublasLtProvider final : public Provider {
     t.packs_a = t.packs_b = 0;
     t.kind = 0;
     t.suggestion = c.suggestion;
-    if (c.suggestion > 0) return t;  // another algorithm for every problem
+    if (c.suggestion > 0) return t;  // the library may suggest a different algorithm for each problem
     const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };
     t.tile_m = said(c.tile_m);
     t.tile_n = said(c.tile_n);
