@@ -41,7 +41,7 @@ struct Block {
     std::size_t line;
   };
   std::unordered_map<std::string_view, Value> values;
-  std::size_t line = 0;  ///< where the block starts
+  std::size_t line = 0;  ///< first line of the block
 
   bool has(std::string_view key) const { return values.contains(key); }
   const Value& at(std::string_view key) const {
@@ -102,12 +102,12 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Objectives by what they do with a score. reg_sqrt is said by a further word of the regression ones.
+/// Objectives grouped by their link. An additional word of the regression objectives states reg_sqrt.
 constexpr std::string_view kPlainObjectives[] = {"regression", "regression_l1", "huber",      "fair",
                                                  "quantile",   "mape",          "lambdarank", "rank_xendcg"};
 constexpr std::string_view kExponentialObjectives[] = {"poisson", "gamma", "tweedie"};
 
-/// First word of the objective and its link; throws unsupported for those with another.
+/// Reads the first word of the objective and its link; throws unsupported for other objectives.
 void read_objective(std::string_view text, LightgbmModel& model) {
   const auto words = words_of(text);
   if (words.empty() || words[0] == "none" || words[0] == "custom") return;
@@ -228,7 +228,7 @@ LightgbmModel parse_lightgbm(std::string_view text) {
   Block block;
   block.line = 1;
   std::size_t announced = 0;
-  std::optional<std::size_t> tree;  // number of the tree whose block is open; none while in the header
+  std::optional<std::size_t> tree;  // number of the tree whose block is open; none in the header
   const auto close_block = [&] {
     if (tree) return add_tree(block, model.forest);
     read_header(block, model);
