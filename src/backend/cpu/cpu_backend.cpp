@@ -36,7 +36,7 @@ class CpuLaunch final : public Launch {
       cpu::run_part(plan_, buffers, floats, 0);
       return;
     }
-    // Split K needs its partial sums of one batch before the next may overwrite them.
+    // The partial sums of split-K must be added up before the next batch item may overwrite them.
     if (plan_.config.split_k > 1 && plan_.batches > 1) {
       run_batches(buffers, floats);
     } else {

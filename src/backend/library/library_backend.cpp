@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
 
-/// How long a library may take to load.
+/// Time limit for loading a library.
 double limit_seconds() {
   constexpr double kDefault = 30, kMax = 86400;
   const std::string text = environment(kLimitVariable);
@@ -48,7 +48,8 @@ kscout_kernel_library_get_function entry_of(void* handle) {
   return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
 }
 
-/// Everything that could crash before a kernel is called. What fails in order is told by the same steps here.
+/// Runs every step that could crash before a kernel is called. Errors without a crash are reported when the
+/// same steps run in the parent.
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
   const ChildResult loaded = in_child(limit_seconds(), [&] {
@@ -104,7 +105,7 @@ const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
 
 namespace {
 
-/// Text that a function of a library may write.
+/// A text buffer that functions of a library may write.
 struct Message {
   char text[512] = "";
   kscout_kernel_message target() { return {text, sizeof text}; }
@@ -220,7 +221,7 @@ MemorySpace LibraryBackend::space() {
   try {
     gpu_memory_ = &kscout::backend(index_.backend).memory();
     return gpu_memory_.load()->space();
-  } catch (const Error&) {  // not on this machine, as absence() says
+  } catch (const Error&) {  // the backend is missing on this machine; absence() reports it
     return {parse<MemoryKind>(index_.backend), 0};
   }
 }
