@@ -228,7 +228,7 @@ bool is_pointwise(const ConvProblem& p) noexcept { return filter_elements(p) == 
 void check(const ConvProblem& p) {
   if (!is_conv(p.op)) fail(Errc::invalid_argument, "op '{}' is no direction of a convolution", word(p.op));
   if (is_gemm_layout(p.layout)) {
-    refuse(p, "layout={}: is of GEMMs; take one of {}", word(p.layout),
+    refuse(p, "layout={}: is a layout of GEMMs; use one of {}", word(p.layout),
            fmt::join(std::span(EnumWords<Layout>::words).subspan(kGemmLayouts), ", "));
   }
   check_sizes(p);

@@ -53,7 +53,8 @@ Device read_preset(std::string_view name, const toml::table& facts, std::string_
       fail(Errc::corrupt_data, "{}: {}", where, unknown_name_message("fact", fact, field_names<Device>()));
     }
   }
-  if (!facts.contains("kind")) fail(Errc::corrupt_data, "{}: device '{}' does not say its kind", file, name);
+  if (!facts.contains("kind"))
+    fail(Errc::corrupt_data, "{}: device '{}' does not state its kind", file, name);
   device.name = name;
   if (device.kind == DeviceKind::cpu) derive_vector_facts(device, cpu_arch(device.arch, device.model));
   return device;
@@ -126,8 +127,7 @@ Device find_device(std::string_view name_or_auto) {
   if (name_or_auto != "gpu") return device_preset(name_or_auto);
   auto gpus = detect_amd_gpus();
   if (gpus.empty())
-    fail(Errc::not_found,
-         "device 'gpu': this machine has no GPU that the driver of AMD shows; name a preset");
+    fail(Errc::not_found, "device 'gpu': AMD's driver shows no GPU on this machine; name a preset");
   return std::move(gpus.front());
 }
 

@@ -130,8 +130,8 @@ std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
     case Fault::Kind::weight:
       fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
     case Fault::Kind::layout:
-      fail(Errc::invalid_argument, "gemm layout={}: is of convolutions; take one of {}", word(p.layout),
-           fmt::join(kGemmLayoutWords, ", "));
+      fail(Errc::invalid_argument, "gemm layout={}: is a layout of convolutions; use one of {}",
+           word(p.layout), fmt::join(kGemmLayoutWords, ", "));
     case Fault::Kind::elements:
       break;
   }
@@ -230,17 +230,17 @@ GemmProblem parse_problem(std::string_view text) {
 
 const GemmProblem& Problem::gemm() const {
   if (const auto* gemm = std::get_if<GemmProblem>(&of_)) return *gemm;
-  fail(Errc::unsupported, "{}: this is done for GEMMs only", print(*this));
+  fail(Errc::unsupported, "{}: supported for GEMMs only", print(*this));
 }
 
 const ConvProblem& Problem::conv() const {
   if (const auto* conv = std::get_if<ConvProblem>(&of_)) return *conv;
-  fail(Errc::unsupported, "{}: this is done for convolutions only", print(*this));
+  fail(Errc::unsupported, "{}: supported for convolutions only", print(*this));
 }
 
 const GemmProblem& ProblemRef::as_gemm() const {
   if (gemm_) return *gemm_;
-  fail(Errc::unsupported, "{}: this is done for GEMMs only", print(*this));
+  fail(Errc::unsupported, "{}: supported for GEMMs only", print(*this));
 }
 
 Signature signature_of(ProblemRef problem) noexcept {

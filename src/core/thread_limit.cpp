@@ -120,7 +120,7 @@ std::string ThreadLimit::refusal(int wanted) const {
 
 ThreadLimit thread_limit(int asked, const Device& device) {
   if (asked < 0)
-    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", asked);
+    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit", asked);
   if (asked > 0) return {asked, "asked for"};
   if (const std::string text = environment("KSCOUT_THREADS"); !text.empty())
     return {parse_threads("KSCOUT_THREADS", text), "KSCOUT_THREADS"};

@@ -4,8 +4,7 @@
 ///     class Reader : private TomlReader { ... };      // or used as it is
 ///     const toml::array& rules = table.array_of(node, "rule");
 ///
-/// Every function throws corrupt_data for a node of another type: "families/x.toml:12: rule is a list"
-/// (meaning: must be a list).
+/// Every function throws corrupt_data for a node of another type: "families/x.toml:12: rule must be a list".
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -43,15 +42,15 @@ class TomlReader {
   /// `what`: the node's description in errors.
   const toml::table& table_of(const toml::node& node, std::string_view what) const {
     if (const auto* table = node.as_table()) return *table;
-    complain(node, fmt::format("{} is a table", what));
+    complain(node, fmt::format("{} must be a table", what));
   }
   const toml::array& array_of(const toml::node& node, std::string_view what) const {
     if (const auto* array = node.as_array()) return *array;
-    complain(node, fmt::format("{} is a list", what));
+    complain(node, fmt::format("{} must be a list", what));
   }
   const std::string& text_of(const toml::node& node, std::string_view what) const {
     if (const auto* text = node.as_string()) return text->get();
-    complain(node, fmt::format("{} is a text", what));
+    complain(node, fmt::format("{} must be a text", what));
   }
   std::vector<std::string> texts_of(const toml::node& node, std::string_view what) const {
     std::vector<std::string> texts;
@@ -62,7 +61,7 @@ class TomlReader {
   std::size_t count_of(const toml::node& node, std::string_view what) const {
     const auto* number = node.as_integer();
     if (number == nullptr || number->get() < 1 || number->get() > 1'000'000)
-      complain(node, fmt::format("{} is a whole number of at least 1", what));
+      complain(node, fmt::format("{} must be a whole number of at least 1", what));
     return static_cast<std::size_t>(number->get());
   }
 

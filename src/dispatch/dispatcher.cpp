@@ -102,7 +102,7 @@ struct Dispatcher::Impl {
       return launch.run(buffers, workspaces.at_least(backend.memory(), wanted), on.stream);
     }
     if (on.workspace_bytes < wanted) {
-      fail(Errc::invalid_argument, "{}: a workspace of {} bytes, {} are needed (ask workspace_bytes)",
+      fail(Errc::invalid_argument, "{}: a workspace of {} bytes, {} are needed (call workspace_bytes)",
            print(problem), on.workspace_bytes, wanted);
     }
     const std::uintptr_t alignment = backend.space().kind == MemoryKind::host ? 64 : 256;

@@ -51,8 +51,8 @@ Registry Registry::here() {
 void Registry::add(std::shared_ptr<Backend> backend) {
   for (const auto& one : backends_) {
     if (one->name() == backend->name()) {
-      fail(Errc::invalid_argument,
-           "a backend named '{}' is there already; give a kernel library another name", backend->name());
+      fail(Errc::invalid_argument, "a backend named '{}' exists already; give a kernel library another name",
+           backend->name());
     }
   }
   backends_.push_back(std::move(backend));

@@ -58,7 +58,8 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
       policy_(std::move(policy)),
       families_(std::make_shared<Families>(policy_.rules)) {
   if (policy_.threads < 0)
-    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", policy_.threads);
+    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit",
+         policy_.threads);
 }
 
 MemorySpace Solver::space_or_first(const std::optional<MemorySpace>& space) const {

@@ -47,7 +47,8 @@ Instruments& instruments_of(std::span<const Candidate> candidates) {
   for (const Candidate& one : candidates) {
     if (&instruments_of(*one.backend) == &shared) continue;
     fail(Errc::unsupported,
-         "backends {} and {}: an exhaustive search measures operands in one device's memory; register one",
+         "backends {} and {}: an exhaustive search measures operands in one device's memory; register only "
+         "one",
          candidates.front().backend->name(), one.backend->name());
   }
   return shared;

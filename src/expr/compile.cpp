@@ -278,8 +278,9 @@ class Compiler {
       inside = inside || index == back_to;
       if (inside) path += units_[index].formula->name + " -> ";
     }
-    fail_at(*user.formula, node.offset,
-            fmt::format("formulas need each other in a circle: {}{}", path, units_[back_to].formula->name));
+    fail_at(
+        *user.formula, node.offset,
+        fmt::format("formulas depend on each other in a cycle: {}{}", path, units_[back_to].formula->name));
   }
 
   // ---- operations
@@ -309,7 +310,7 @@ class Compiler {
 
   [[noreturn]] static void fail_word_alone(const Unit& unit, const Node& node) {
     fail_at(*unit.formula, node.offset,
-            fmt::format("'{}' stands alone; words only compare by ==, !=, in with a name that holds words",
+            fmt::format("'{}' stands alone; compare a word by ==, != or in with a name that holds words",
                         node.text));
   }
 
@@ -356,7 +357,7 @@ class Compiler {
       if (of == nullptr || of->kind == ValueKind::number) continue;
       if (of->kind == ValueKind::text && !equality && node.code != Code::known) {
         fail_at(*unit.formula, node.offset,
-                fmt::format("{} is a text: it only compares by ==, !=, in", of->name));
+                fmt::format("{} is a text: compare it by ==, != or in only", of->name));
       }
       if (equality && first_words &&
           (of->kind != first_words->kind || of->words.data() != first_words->words.data())) {

@@ -134,7 +134,7 @@ std::span<const Column> ProblemInputs::columns(ProblemRef problem, Memory& memor
   if (record_) {
     problem.visit([&]<class P>(const P& of) {
       if (record_ != &Fields<P>::list) {
-        fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(of));
+        fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(of));
       }
       fill(from_problem_, numbers_of(of));
     });

@@ -289,7 +289,7 @@ KernelConfig read_depthwise(const Operation& operation) {
 
 KernelConfig translated(std::string_view line, const Signature& s) {
   if (line.starts_with("DeviceGroupedConvBwdWeight_Explicit_Xdl<")) {
-    if (s.op != Op::conv_bwd_weight) skip("is of another direction than its folder");
+    if (s.op != Op::conv_bwd_weight) skip("has another direction than its folder");
     KernelConfig config = read_explicit(line, s);
     check_widths(config, s);
     return config;
@@ -300,7 +300,7 @@ KernelConfig translated(std::string_view line, const Signature& s) {
     return read_native(operation, s);
   const auto at = std::ranges::find(kOperations, operation.name, &Places::name);
   if (at == std::end(kOperations)) skip(fmt::format("operation '{}' is not known", operation.name));
-  if (at->op != s.op) skip("is of another direction than its folder");
+  if (at->op != s.op) skip("has another direction than its folder");
   KernelConfig config = read_instance(operation, *at, s);
   check_widths(config, s);
   return config;
@@ -365,7 +365,7 @@ BuilderLists read_builder_lists(const fs::path& folder, std::string_view list) {
         while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
         if (line.empty() || line[0] == '#' || line[0] == ';') continue;
         const auto signatures = signatures_of(op, path.stem().string());
-        std::string because = signatures.empty() ? "the file's name tells no layout and type" : "";
+        std::string because = signatures.empty() ? "the file's name does not state layout and type" : "";
         for (const Signature& signature : signatures) {
           const auto config = read_builder_line(line, signature, because);
           if (config && seen.insert(config_name(signature, *config)).second)

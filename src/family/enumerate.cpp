@@ -163,7 +163,7 @@ class Enumerator {
       if (!(bound >> axis & 1))
         names += fmt::format("{}'{}'", names.empty() ? "" : ", ", file_.space->axes[axis].name);
     }
-    fail(Errc::corrupt_data, "{}: the values of axes {} need each other", block.where, names);
+    fail(Errc::corrupt_data, "{}: the values of axes {} depend on each other", block.where, names);
   }
 
   std::uint32_t needs(const std::vector<AxisValue>& values) const {

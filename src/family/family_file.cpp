@@ -193,7 +193,7 @@ class Reader : private TomlReader {
     rule.suggested = flag(table, "suggested");
     if (rule.suggested && rule.kind != RuleKind::applicability) {
       complain(*table.get("suggested"),
-               fmt::format("{} is of kind {}; only applicability rules are asked of what a library names",
+               fmt::format("{} is of kind {}; only applicability rules can check a library's suggestions",
                            what, kind));
     }
     for (const Rule& known : family_.rules) {
@@ -214,7 +214,7 @@ class Reader : private TomlReader {
     for (const auto& [name, node] : as_written(table)) {
       const toml::table& set = table_of(*node, "rule_set." + name);
       if (std::ranges::find(family_.rule_sets, name, &RuleSet::name) != family_.rule_sets.end())
-        complain(set, fmt::format("rule set '{}' is there already", name));
+        complain(set, fmt::format("rule set '{}' exists already", name));
       check_keys(set, "key of a rule set",
                  {"help", "extends", "default_config", "block", "from", "sample", "thin", "without"});
       family_.rule_sets.push_back(read_rule_set(name, set));
@@ -260,7 +260,7 @@ class Reader : private TomlReader {
     const int sources = !set.blocks.empty() + !set.from.empty() + !set.sample.of.empty();
     if (sources == 0 && !base) complain(table, fmt::format("rule set '{}' has no block", name));
     if (sources > 1)
-      complain(table, fmt::format("rule set '{}' is made of block, from or sample, one of them", name));
+      complain(table, fmt::format("rule set '{}' needs exactly one of block, from and sample", name));
     if (base && set.blocks.empty() && sources > 0)
       complain(table,
                fmt::format("'{}' extends '{}' by blocks only, not by from or sample", name, base->name));
@@ -285,7 +285,8 @@ class Reader : private TomlReader {
     for (const std::string& formula : {sample.by, sample.represent, sample.round}) {
       if (!formula.empty()) compile(table, {"sample", formula}, scope_);
     }
-    if (sample.round.empty() != (sample.least == 0)) complain(table, "'round' and 'least' belong together");
+    if (sample.round.empty() != (sample.least == 0))
+      complain(table, "'round' and 'least' must be given together");
     return sample;
   }
 
@@ -342,7 +343,7 @@ class Reader : private TomlReader {
       const auto position = find_word(text_of(one, "axes"), names);
       if (!position) complain(one, unknown_name_message("axis", text_of(one, "axes"), names));
       if (!block.row_axes.empty() && *position <= block.row_axes.back())
-        complain(one, fmt::format("axis '{}' is not behind the one before it in the config space",
+        complain(one, fmt::format("axis '{}' comes before the previous axis in the config space",
                                   space_.axes[*position].name));
       block.row_axes.push_back(*position);
     }
@@ -357,12 +358,12 @@ class Reader : private TomlReader {
         std::vector<AxisValue> one;
         read_value(space_.axes[block.row_axes[i]], values[i], one);
         if (one.size() != 1 || !one.front().formula.empty())
-          complain(values[i], "a config holds one number or word per axis");
+          complain(values[i], "a config must have one number or word per axis");
         row.push_back(one.front().number);
       }
     }
     if (block.rows.empty() || block.row_axes.empty())
-      complain(*configs, "'axes' and 'configs' are not empty");
+      complain(*configs, "'axes' and 'configs' must not be empty");
   }
 
   std::vector<AxisValue> read_values(const Axis& axis, const toml::node& node) {

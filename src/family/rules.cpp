@@ -55,7 +55,7 @@ ApplicabilityRules::ApplicabilityRules(std::span<const Rule> rules, const Config
 
 bool ApplicabilityRules::set_problem(ProblemRef problem, Scratch& scratch) const {
   if (!rows_.set_problem(problem, scratch)) {
-    fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(problem));
+    fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
   }
   return std::ranges::all_of(
       by_problem_, [&](std::uint32_t rule) { return admits(*rows_.program().values(rule, scratch)); });
@@ -86,7 +86,7 @@ void ApplicabilityRules::evaluate(ProblemRef problem, std::span<const std::uint3
 void ApplicabilityRules::evaluate(ProblemRef problem, std::span<std::uint8_t> applicable,
                                   Scratch& scratch) const {
   if (applicable.size() != configs()) {
-    fail(Errc::invalid_argument, "applicability rules: room for {} answers, {} configs", applicable.size(),
+    fail(Errc::invalid_argument, "applicability rules: room for {} results, {} configs", applicable.size(),
          configs());
   }
   if (!set_problem(problem, scratch)) {

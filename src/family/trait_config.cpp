@@ -40,7 +40,7 @@ class TraitLists {
       check_word("trait", key, kKeys);
       if (!list.is_object() || !list.contains("values") || !list["values"].is_array() ||
           list["values"].empty())
-        fail(Errc::corrupt_data, "{}: trait '{}' is an object with a list 'values'", file_, key);
+        fail(Errc::corrupt_data, "{}: trait '{}' must be an object with a list 'values'", file_, key);
     }
   }
 

@@ -146,9 +146,9 @@ WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const Kerne
     add(outside_sentence(file, *nearest.block, nearest.outside, config));
     out.axes_outside = nearest.outside.size();
   } else if (out.refusing.empty() && !set.sample.of.empty()) {
-    add(fmt::format("the sample of '{}' leaves it out, or that does not have it", set.sample.of));
+    add(fmt::format("the sample of '{}' does not contain it", set.sample.of));
   } else if (out.refusing.empty() && set.blocks.empty()) {
-    add(fmt::format("the list '{}' does not have it", set.from));
+    add(fmt::format("the list '{}' does not contain it", set.from));
   } else if (!set.blocks.empty() && of_member.refusing.empty()) {
     add("none of its blocks is for this signature and device");
   }

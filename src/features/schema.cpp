@@ -137,7 +137,7 @@ Schema Schema::only(std::span<const std::uint32_t> features) const {
 Schema Schema::for_op(Op op) const {
   if (op == data_.op) return *this;
   if (!is_conv(op) || !is_conv(data_.op)) {
-    fail(Errc::invalid_argument, "schema '{}' is of {}, not of {}: choose another with --schema", name(),
+    fail(Errc::invalid_argument, "schema '{}' is for {}, not for {}: choose another with --schema", name(),
          word(data_.op), word(op));
   }
   SchemaData data = data_;

@@ -36,7 +36,7 @@ void check_offsets(std::span<const std::uint32_t> offsets, std::size_t end, std:
 
 void check_node(const Forest& forest, std::size_t tree, std::size_t at) {
   if (forest.feature[at] >= forest.feature_count) {
-    fail(Errc::corrupt_data, "forest: tree {} asks feature {} of {}", tree, forest.feature[at],
+    fail(Errc::corrupt_data, "forest: tree {} refers to feature {} of {}", tree, forest.feature[at],
          forest.feature_count);
   }
   const std::uint8_t decision = forest.decision[at];
@@ -50,7 +50,7 @@ void check_node(const Forest& forest, std::size_t tree, std::size_t at) {
   if ((decision & Decision::categorical) == 0) return;
   const auto sets = static_cast<double>(forest.set_count());
   if (!(threshold >= 0 && threshold < sets) || threshold != std::floor(threshold)) {
-    fail(Errc::corrupt_data, "forest: tree {} asks category set {} of {}", tree, threshold, sets);
+    fail(Errc::corrupt_data, "forest: tree {} refers to category set {} of {}", tree, threshold, sets);
   }
 }
 

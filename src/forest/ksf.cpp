@@ -112,8 +112,7 @@ void seal_ksf(std::string& file) {
 }
 
 std::vector<KsfView> unpack_ksf(std::string_view file) {
-  if (!file.starts_with(kMagic))
-    fail(Errc::corrupt_data, "not a .ksf file: its first 8 bytes are not the mark");
+  if (!file.starts_with(kMagic)) fail(Errc::corrupt_data, "not a .ksf file: its first 8 bytes are wrong");
   if (file.size() < kHeaderBytes)
     fail(Errc::corrupt_data, ".ksf: {} bytes are too few for a header", file.size());
   const auto version = get<std::uint32_t>(file, 8);

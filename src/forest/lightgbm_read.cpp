@@ -242,8 +242,8 @@ LightgbmModel parse_lightgbm(std::string_view text) {
       close_block();
       const std::size_t expected = tree ? *tree + 1 : 0;
       if (!ended && parse_number<std::size_t>("Tree", line.substr(5), lines.number()) != expected) {
-        fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' where tree {} was due", lines.number(), line,
-             expected);
+        fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' where tree {} was expected", lines.number(),
+             line, expected);
       }
       tree = expected;
       block = {};
@@ -253,14 +253,14 @@ LightgbmModel parse_lightgbm(std::string_view text) {
     const std::size_t equals = line.find('=');
     const auto value = equals == std::string_view::npos ? std::string_view{} : line.substr(equals + 1);
     if (!block.values.emplace(line.substr(0, equals), Block::Value{value, lines.number()}).second) {
-      fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' stands twice", lines.number(),
+      fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' occurs twice", lines.number(),
            line.substr(0, std::min<std::size_t>(equals, 40)));
     }
   }
   if (!ended)
     fail(Errc::corrupt_data, "LightGBM model ends at line {} without 'end of trees'", lines.number());
   if (announced != model.forest.tree_count()) {
-    fail(Errc::corrupt_data, "LightGBM model announces {} trees and holds {}", announced,
+    fail(Errc::corrupt_data, "LightGBM model announces {} trees but contains {}", announced,
          model.forest.tree_count());
   }
   check(model.forest);

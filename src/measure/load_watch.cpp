@@ -86,7 +86,8 @@ std::string likely_cause(const Load& load, int threads) {
   if (load.others > kBusy)
     return fmt::format("other processes kept {:.2g} of {:.0f} CPUs busy; time it on an idle machine",
                        load.others, load.cpus);
-  return "nothing else ran: the prediction is of another machine, clock or cache state; kscout tune measures "
+  return "nothing else ran: the prediction is for another machine, clock or cache state; kscout tune "
+         "measures "
          "this one";
 }
 

@@ -170,7 +170,7 @@ std::vector<P> miopen_problems(std::string_view text, const MiopenRequest& reque
   for (P& problem : problems) problem.weight = 1;
   if (problems.empty()) {
     fail(Errc::corrupt_data,
-         "no line of MIOpen's driver that can be used: all of {} to {} must stand in it, with channels from "
+         "no usable line of MIOpen's driver: a line must have all of {} to {}, with channels from "
          "64 on",
          kFlags[0].name, kFlags[11].name);
   }
@@ -226,7 +226,8 @@ std::vector<P> stratified(std::span<const P> problems, std::size_t count, std::u
 }
 
 std::vector<P> top_up(std::span<const ShapeEfficiency> measured, const TopUpRequest& request) {
-  if (measured.empty()) fail(Errc::invalid_argument, "no measured problems: nothing tells what is missing");
+  if (measured.empty())
+    fail(Errc::invalid_argument, "no measured problems: nothing shows which kinds are missing");
   std::vector<NamedKind> named;
   for (const auto& text : request.also) named.emplace_back(text);
   struct Sum {

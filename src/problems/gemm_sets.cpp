@@ -47,8 +47,8 @@ std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
   const std::size_t count = request.count ? request.count : 200;
   if (request.min_size < 1 || request.max_size < request.min_size ||
       request.max_size > (std::int64_t{1} << 40)) {
-    fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= least <= most <= 2^40",
-         request.min_size, request.max_size);
+    fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= min <= max <= 2^40", request.min_size,
+         request.max_size);
   }
   Generator random(request.seed);
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
@@ -104,7 +104,7 @@ std::vector<Product> products_of(const toml::table& model, std::string_view name
   std::vector<Product> products;
   for (const auto& node : *list) {
     const toml::table* const product = node.as_table();
-    if (!product) fail(Errc::corrupt_data, "{}: model {}: products are tables", kFile, name);
+    if (!product) fail(Errc::corrupt_data, "{}: model {}: products must be tables", kFile, name);
     products.push_back({number(*product, "n", name), number(*product, "k", name),
                         static_cast<double>(number(*product, "calls", name))});
   }

@@ -115,7 +115,7 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
 enum class SplitBy : std::uint8_t { sizes, weights };
 template <>
 struct EnumWords<SplitBy> {
-  static constexpr std::string_view what = "way to part problems";
+  static constexpr std::string_view what = "way to split problems";
   static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
 };
 /// The values that the problems of one group share; other entries are 0.

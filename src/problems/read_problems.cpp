@@ -123,7 +123,7 @@ class ProblemReader {
       std::string column = in_lower_case(cell);  // M,N,K as well as m,n,k
       index_of_word("column", column, known);
       if (std::ranges::find(columns_, column) != columns_.end()) {
-        fail(Errc::corrupt_data, "column '{}' stands twice", cell);
+        fail(Errc::corrupt_data, "column '{}' is given twice", cell);
       }
       columns_.push_back(std::move(column));
     }

@@ -244,7 +244,7 @@ void FallbackChain::explain(SelectStatus status, ProblemRef problem, By by) cons
        entry.compiled->size(), entry.family.provider,
        switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)",
        limit_.because.empty() ? ""
-                              : fmt::format(" (those of more than {} threads are not asked: {})",
+                              : fmt::format(" (configs of more than {} threads are left out: {})",
                                             limit_.threads, limit_.because));
 }
 

@@ -70,7 +70,7 @@ void check_targets(const ModelData& data) {
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (data.targets[j].target == target.target) {
-        fail(Errc::invalid_argument, "target {} stands twice", word(target.target));
+        fail(Errc::invalid_argument, "target {} is given twice", word(target.target));
       }
     }
   }
@@ -81,7 +81,7 @@ void check_schema(const ModelData& data) {
   const ConfigSpace& space = data.families.front().configs.space();
   const SchemaData& schema = data.schema->data();
   if (schema.op != space.op || (!schema.provider.empty() && schema.provider != space.provider)) {
-    fail(Errc::invalid_argument, "schema '{}' is of {} {}, the configs are of {} {}", schema.name,
+    fail(Errc::invalid_argument, "schema '{}' is for {} {}, the configs are for {} {}", schema.name,
          schema.provider, word(schema.op), space.provider, word(space.op));
   }
 }
@@ -99,7 +99,7 @@ void check_shortlist(const ModelData& data) {
   }
   for (std::size_t i = 0; i < data.shortlist->configs.size(); ++i) {
     if (!known.contains(data.shortlist->configs[i]))
-      fail(Errc::invalid_argument, "output {} of the shortlist is of a config that no family has", i);
+      fail(Errc::invalid_argument, "output {} of the shortlist belongs to a config that no family has", i);
   }
 }
 
@@ -111,10 +111,10 @@ void check_best(const ModelData& data) {
   for (const std::uint32_t feature : data.best_features) {
     if (feature >= data.schema->size() || !data.schema->depends(feature).problem_only()) {
       fail(Errc::invalid_argument,
-           "feature {} cannot tell the best TFLOPS: it does not depend on the problem alone", feature);
+           "feature {} cannot predict the best TFLOPS: it must depend on the problem only", feature);
     }
     if (std::ranges::count(data.best_features, feature) != 1) {
-      fail(Errc::invalid_argument, "feature {} of the best TFLOPS stands twice", feature);
+      fail(Errc::invalid_argument, "feature {} of the best TFLOPS is listed twice", feature);
     }
   }
 }

@@ -40,7 +40,7 @@ class Sections {
     for (const auto& [kind, of_kind] : by_kind_) {
       const auto unread = std::ranges::find(of_kind, false, &Section::read);
       if (unread != of_kind.end()) {
-        fail(Errc::corrupt_data, ".ksf: section {} of kind {} belongs to nothing", unread - of_kind.begin(),
+        fail(Errc::corrupt_data, ".ksf: section {} of kind {} is not referenced", unread - of_kind.begin(),
              static_cast<std::uint32_t>(kind));
       }
     }
@@ -195,7 +195,7 @@ std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
           static_cast<std::int32_t>(parse_word(axis.name, word.get<std::string>(), axis.words)));
     }
     if (map.word.empty() != axis.words.empty() || ((seen >> map.axis) & 1U) != 0) {
-      fail(Errc::corrupt_data, ".ksf: axis {} stands twice or has no words", axis.name);
+      fail(Errc::corrupt_data, ".ksf: axis {} is listed twice or has no words", axis.name);
     }
     seen |= 1U << map.axis;
     maps.push_back(std::move(map));
@@ -284,7 +284,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   std::vector<bool> seen(configs.size());
   for (const std::uint32_t index : members.values) {
     if (index >= configs.size())
-      fail(Errc::corrupt_data, ".ksf: family asks config {} of {}", index, configs.size());
+      fail(Errc::corrupt_data, ".ksf: family refers to config {} of {}", index, configs.size());
     if (seen[index]) fail(Errc::corrupt_data, ".ksf: family lists config {} twice", index);
     seen[index] = true;
     family.configs.push_back(configs[index]);
@@ -363,7 +363,7 @@ std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
       sections.get(KsfKind::members, count_at(json, "configs"), "members"), "members");
   for (const std::uint32_t index : outputs.values) {
     if (index >= configs.size())
-      fail(Errc::corrupt_data, ".ksf: the shortlist asks config {} of {}", index, configs.size());
+      fail(Errc::corrupt_data, ".ksf: the shortlist refers to config {} of {}", index, configs.size());
     shortlist.configs.push_back(configs[index]);
   }
   return shortlist;

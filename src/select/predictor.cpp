@@ -53,7 +53,7 @@ TheirFolder read_theirs(const std::filesystem::path& path, std::string_view name
   for (const auto& feature : folder.feature_names)
     positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
   if (!device && folder.arch.empty()) {
-    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: say for which device", path.string());
+    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: name a device", path.string());
   }
   Device known = device ? *device : device_preset(folder.arch);
   return {std::move(folder), whole.only(positions), std::move(known)};

@@ -79,8 +79,8 @@ std::unique_ptr<const FallbackChain> make_fallback_chain(const FallbackInputs& b
   const auto stored = stored_decisions(base.request);
   auto chain = std::make_unique<const FallbackChain>(base, std::move(model), stored, log);
   if (log && !stored.empty()) {
-    log->line(fmt::format("db: {} decisions, {} passed over", chain->decisions().size(),
-                          chain->decisions().skipped()));
+    log->line(
+        fmt::format("db: {} decisions, {} skipped", chain->decisions().size(), chain->decisions().skipped()));
   }
   if (log) log_model(*log, *chain);
   return chain;

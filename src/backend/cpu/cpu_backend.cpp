@@ -119,7 +119,7 @@ class CpuBackend final : public Backend {
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
     }
     if (c.threads() > 1 && c.threads() > device().cores) {
-      return fmt::format("the config wants {} threads, this machine lends {} cores", c.threads(),
+      return fmt::format("the config needs {} threads, this process may use {} cores", c.threads(),
                          device().cores);
     }
     return {};

@@ -88,7 +88,7 @@ void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named)
   }();
   const KernelConfig config = config_of(named, facts().cublaslt_version).kernel_config();
   if (const auto rule = refusing_rule(rules, problem, config, known_gpu().device)) {
-    fail(Errc::unsupported, "{}: cuBLASLt names {}, which rule {} refuses: {}", print(problem),
+    fail(Errc::unsupported, "{}: cuBLASLt suggests {}, which rule {} refuses: {}", print(problem),
          config_name(signature_of(problem), config), rule->name, rule->because);
   }
 }
@@ -166,7 +166,8 @@ class CudaBackend final : public MeasuredBackend {
     const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
     if (wanted == 0 || wanted == here) return {};
     return fmt::format(
-        "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
+        "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers; find this "
+        "release's "
         "with "
         "kscout harvest",
         wanted, here);

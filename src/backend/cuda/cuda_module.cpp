@@ -62,11 +62,11 @@ std::string cuda_missing() {
   std::error_code error;
   if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) {
     return std::filesystem::exists(named, error) ? ""
-                                                 : fmt::format("KSCOUT_CUDA_MODULE={} is not there", named);
+                                                 : fmt::format("KSCOUT_CUDA_MODULE={} does not exist", named);
   }
   if (cuda::module_file().empty()) {
     return fmt::format(
-        "{} is not beside the program; it is built where nvcc is, or KSCOUT_CUDA_MODULE names it",
+        "{} is not beside the program; build it where nvcc is installed, or name it by KSCOUT_CUDA_MODULE",
         kModuleName);
   }
   const bool driver = std::ranges::any_of(
@@ -100,7 +100,7 @@ Module& load_module() {
     if (!library) fail(Errc::unsupported, "backend cuda: {}", dlerror());
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
     Module* const module = entry ? entry(kModuleAbi) : nullptr;
-    if (!module) fail(Errc::corrupt_data, "{}: of another version than this program; build it again", file);
+    if (!module) fail(Errc::corrupt_data, "{}: has another version than this program; build it again", file);
     return *module;
   }();
   return loaded;

@@ -188,9 +188,9 @@ std::string rule_set_text(const std::vector<Harvest>& harvests) {
   };
   return rule_sets_text(
       "cublaslt", Op::gemm,
-      {{"harvested", "algorithms that the library's heuristic named for some problem", "default",
+      {{"harvested", "algorithms that the library's heuristic suggested for some problem", "default",
         blocks(&Harvest::suggested)},
-       {"widened", "and those around them that the library takes", "harvested", blocks(&Harvest::widened)}});
+       {"widened", "and their neighbours that the library accepts", "harvested", blocks(&Harvest::widened)}});
 }
 
 }  // namespace kscout

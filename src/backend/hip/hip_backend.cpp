@@ -116,7 +116,7 @@ Facts facts_here(int device) {
   hip::check(f.GetDeviceCount(&facts.devices), "counting GPUs");
   if (facts.devices == 0) fail(Errc::unsupported, "backend hip: the runtime sees no AMD GPU");
   if (device >= facts.devices)
-    fail(Errc::unsupported, "backend hip: GPU {} was asked for, the runtime sees {}", device, facts.devices);
+    fail(Errc::unsupported, "backend hip: GPU {} was requested; the runtime sees {}", device, facts.devices);
   Properties p{};
   hip::check(f.GetDevicePropertiesR0600(&p, device), "describing the GPU");
   f.RuntimeGetVersion(&facts.runtime);
@@ -205,7 +205,7 @@ std::string hip_missing() {
   if (const auto named = named_library(); !named.empty()) {
     return std::filesystem::exists(named, error)
                ? ""
-               : fmt::format("KSCOUT_HIP_LIBRARY={} is not there", named.string());
+               : fmt::format("KSCOUT_HIP_LIBRARY={} does not exist", named.string());
   }
   return std::filesystem::exists(kDriverFile, error)
              ? ""

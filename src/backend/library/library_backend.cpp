@@ -36,7 +36,7 @@ double limit_seconds() {
 
 void check_checksum(const LibraryIndex& index) {
   if (is_absent(index.library)) {
-    fail(Errc::not_found, "{}: its library {} is not there", index.file.string(), index.library.string());
+    fail(Errc::not_found, "{}: its library {} does not exist", index.file.string(), index.library.string());
   }
   const std::uint64_t found = text_hash(read_file(index.library));
   if (found == index.checksum) return;
@@ -67,12 +67,12 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
   const std::string file = index.library.string();
   if (!library) fail(Errc::corrupt_data, "{}: {} returned null", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
   if (library->abi != KSCOUT_KERNEL_ABI) {
-    fail(Errc::corrupt_data, "{}: it speaks ABI {}, its index and this program ABI {}: build it again", file,
+    fail(Errc::corrupt_data, "{}: it has ABI {}, its index and this program ABI {}: build it again", file,
          library->abi, KSCOUT_KERNEL_ABI);
   }
   if (library->struct_size < sizeof(kscout_kernel_library) || library->kernel_size < sizeof(kscout_kernel) ||
       (library->kernel_count > 0 && !library->kernels)) {
-    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} says ({} and {} bytes)", file,
+    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} requires ({} and {} bytes)", file,
          KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
   }
   if (!library->backend || index.backend != library->backend) {

@@ -100,7 +100,7 @@ NamedConfig parse_config(const Members& entry, const std::string& name) {
   try {
     return parse_kernel_to_run(name);
   } catch (const Error& error) {
-    entry.bad("names a config that nobody knows: {}", error.what());
+    entry.bad("names an unknown config: {}", error.what());
   }
 }
 

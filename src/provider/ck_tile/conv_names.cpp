@@ -451,7 +451,7 @@ std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& c
     cannot_hold("unknown axes beside mixed types or pipeline depthwise");
   if (known == kShortAxes || known == kOlderAxes) return print_short(signature, config, known);
   if (known == kKeyAxes) return print_key(signature, config);
-  cannot_hold("a config that knows more than the short form and less than the full one");
+  cannot_hold("a config with more axes than the short form and fewer than the full one");
 }
 
 NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling) {

@@ -17,7 +17,7 @@ constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "m
 constexpr Axis kCublasLtAxes[] = {
     {"version", "1", "release of the library that the algorithm's numbers are of; 0 = whichever is there"},
     {"suggestion", "1",
-     "n: what the library's own heuristic names n-th for the problem; 0: the algorithm that follows"},
+     "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
     {"algorithm", "1", "the library's number of the algorithm"},
     {"tile_m", "elements", "rows of C that one block computes; 0 = not said"},
     {"tile_n", "elements", "columns of C that one block computes; 0 = not said"},
@@ -192,7 +192,7 @@ std::string cublaslt_unsupported(const Signature& s) {
   }
   if (small && s.layout != Layout::rcr) {
     return fmt::format(
-        "cublaslt gemm of {} {}: 8-bit floats lie along K in both operands, which is layout rcr",
+        "cublaslt gemm of {} {}: 8-bit floats must be contiguous along K in both operands (layout rcr)",
         word(s.dtype_a), word(s.layout));
   }
   return {};

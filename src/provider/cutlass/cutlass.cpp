@@ -229,9 +229,8 @@ std::string cutlass_unsupported(const Signature& s) {
         word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
   }
   if (eight && s.layout != Layout::rcr) {
-    return fmt::format(
-        "cutlass gemm of fp8 {}: 8-bit operands lie along K in both operands, which is layout rcr",
-        word(s.layout));
+    return fmt::format("cutlass gemm of fp8 {}: 8-bit operands must be contiguous along K (layout rcr)",
+                       word(s.layout));
   }
   if (s.epilogue != Epilogue::none)
     return fmt::format("cutlass gemm with epilogue {}: its kernels have none", word(s.epilogue));

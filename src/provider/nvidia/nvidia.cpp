@@ -91,7 +91,7 @@ KernelConfig nvidia_config(const KernelConfig& member) {
   const std::string_view of = member.space ? member.space->provider : "no space";
   const auto by = find_word(of, kMembers);
   if (!by)
-    fail(Errc::invalid_argument, "a config of {} is none of nvidia's ({})", of, fmt::join(kMembers, ", "));
+    fail(Errc::invalid_argument, "a config of {} is not one of nvidia's ({})", of, fmt::join(kMembers, ", "));
   KernelConfig joint(joint_space());
   for (std::size_t i = 0; i < joint_space().axes.size(); ++i) joint[i] = 0;
   joint[0] = static_cast<std::int32_t>(*by);

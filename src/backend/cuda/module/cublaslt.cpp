@@ -287,7 +287,7 @@ class LtMatmul final : public Matmul {
     if (workspace_bytes_ <= workspace_limit) return CallStatus::done;
     // The message omits the missing bytes, so that equal refusals have equal texts.
     return answer(CallStatus::unsupported,
-                  "it wants more than the %llu MiB of workspace that an algorithm may use",
+                  "it needs more than the %llu MiB of workspace that an algorithm may use",
                   static_cast<unsigned long long>(workspace_limit >> 20));
   }
 
