@@ -50,7 +50,7 @@ struct ConvProblem {
   DType dtype_out = DType::fp32;
   DType dtype_acc = DType::fp32;
   Layout layout = Layout::nhwgc;
-  double weight = 1;  ///< how often a workload calls it; weights reports, not part of the identity
+  double weight = 1;  ///< how often a workload calls it; its weight in reports; not part of the identity
   bool operator==(const ConvProblem& other) const;
 };
 
@@ -142,7 +142,7 @@ KSCOUT_API ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
 /// 2 * n * k * outputs * c / g * filter, for all directions. A double, so it never overflows.
 KSCOUT_API double flop_count(const ConvProblem& problem) noexcept;
 
-/// Minimum of bytes moved: each of the three tensors once.
+/// Minimum number of bytes moved: each of the three tensors once.
 KSCOUT_API double min_bytes(const ConvProblem& problem) noexcept;
 
 /// Whether every channel is its own group: g == c == k.

@@ -70,8 +70,8 @@ struct DispatchPolicy {
   /// File that stores the decisions found by timing (refinement, exhaustive searches); empty: they last as
   /// long as the dispatcher. A selector passed to the constructor reads the file that its own request names.
   std::filesystem::path db = {};
-  /// Maximum of threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS,
-  /// else the minimum of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota
+  /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
+  /// KSCOUT_THREADS, else the minimum of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota
   /// (docs/selecting.md).
   int threads = 0;
 };
@@ -87,7 +87,7 @@ struct RunOn {
 /// inside a call: fork() waits until their calls have ended.
 class KSCOUT_API Dispatcher {
  public:
-  /// Maximum of prepared launches; when it is reached, all are dropped and prepared again on use.
+  /// Maximum number of prepared launches; when it is reached, all are dropped and prepared again on use.
   static constexpr std::size_t kReadyLaunches = 4096;
 
   /// Looks up a model by (op, element type, device) for each backend of the registry, as Selector::find does.

@@ -124,8 +124,8 @@ KSCOUT_API kscout_status kscout_gemm_print(const kscout_gemm* problem, char* tex
 /// values of kscout_conv_init.
 typedef struct kscout_conv {
   int64_t n, c, k, g;  ///< images, input channels, output channels, groups
-  int64_t d, h, w;     ///< of the input
-  int64_t z, y, x;     ///< of the filter
+  int64_t d, h, w;     ///< sizes of the input
+  int64_t z, y, x;     ///< sizes of the filter
   int64_t stride_d, stride_h, stride_w;
   int64_t dilation_d, dilation_h, dilation_w;
   int64_t left_pad_d, left_pad_h, left_pad_w;
@@ -199,7 +199,7 @@ typedef struct kscout_choice {
   kscout_config config;
   double time_us;     ///< predicted time of the whole call
   double tflops;      ///< 10^12 operations per second
-  double gb_s;        ///< minimum of bytes over the time, 10^9 bytes per second
+  double gb_s;        ///< minimum number of bytes divided by the time, 10^9 bytes per second
   double margin;      ///< extra time of the next config, as a fraction of this config's time
   double confidence;  ///< probability that the config is within 3 % of the family's best
   double score;       ///< the ranking's sort key, higher is better; comparable within one problem
@@ -225,10 +225,10 @@ typedef struct kscout_request {
   const char*
       driver;  ///< driver version that these decisions must have been found with; NULL: none, as on the CPU
   int32_t devices;
-  int32_t op;  ///< of the model that kscout_selector_find looks for
-  /// Maximum of threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS,
-  /// else, when the device is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that the process
-  /// may use and its CPU quota.
+  int32_t op;  ///< operation of the model that kscout_selector_find looks for
+  /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
+  /// KSCOUT_THREADS, else, when the device is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs
+  /// that the process may use and its CPU quota.
   int32_t threads;
   int32_t reserved32;
   int64_t reserved[5];

@@ -14,7 +14,7 @@
 
 namespace kscout {
 
-/// The part of a problem that decides types and code; it contains no sizes.
+/// The part of a problem that determines types and code, without sizes.
 struct Signature {
   Op op = Op::gemm;
   DType dtype_a = DType::fp32;
@@ -44,7 +44,7 @@ struct GemmProblem {
   Layout layout = Layout::rcr;
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;  ///< beta != 0: C is read
-  double weight = 1;        ///< how often a workload calls it; weights reports, not part of the identity
+  double weight = 1;  ///< how often a workload calls it; its weight in reports; not part of the identity
   bool operator==(const GemmProblem& other) const;
 };
 
@@ -111,7 +111,7 @@ KSCOUT_API OperandElements operand_elements(const GemmProblem& problem);
 /// 2 m n k batch, as a double: exact up to 2^53, never overflows.
 KSCOUT_API double flop_count(const GemmProblem& problem) noexcept;
 
-/// Minimum of bytes moved: A and B read once, C written once (and read once when accumulating).
+/// Minimum number of bytes moved: A and B read once, C written once (and read once when accumulating).
 KSCOUT_API double min_bytes(const GemmProblem& problem) noexcept;
 
 /// Throws Error(invalid_argument) when a size is negative, batch < 1, a leading dimension is too small, or an

@@ -49,13 +49,13 @@ class KSCOUT_API Provider {
   virtual Traits traits(const Signature& signature, const KernelConfig& config,
                         const Device& device) const = 0;
 
-  /// The config that really runs for this one. Where a kernel ignores an axis (CK Tile's pipeline `mem`
-  /// always pads), that axis gets the value in effect. Measurements, models and choices hold such canonical
-  /// configs only.
+  /// The config that runs when this one is requested. Where a kernel ignores an axis (CK Tile's pipeline
+  /// `mem` always pads), that axis gets the value in effect. Measurements, models and choices hold such
+  /// canonical configs only.
   virtual KernelConfig canonical(const KernelConfig& config) const { return config; }
 
-  /// The config as one of this provider's: unchanged if it is its own, converted if a joint provider's member
-  /// owns it. Nothing for other configs.
+  /// Converts a config to one of this provider. Own configs are returned unchanged; a joint provider converts
+  /// the configs of its members. Returns nothing for all others.
   virtual std::optional<KernelConfig> own(const KernelConfig& config) const {
     return config.space && config.space->provider == name() ? std::optional(config) : std::nullopt;
   }

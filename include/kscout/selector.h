@@ -9,8 +9,8 @@
 ///
 /// A fallback chain of sources answers: ChoiceSource lists the sources, Choice::source names the one that
 /// answered. docs/selecting.md describes when each source answers, the environment variables, and how to
-/// replace a model. The family is that of the model, or, without a model for the problem's signature, the one
-/// that the rules admit.
+/// replace a model. The candidates are the configs of the model's family or, without a model for the
+/// problem's signature, those that the rules admit.
 #include <filesystem>
 #include <functional>
 #include <limits>
@@ -108,9 +108,9 @@ struct SelectorRequest {
   /// (Backend::absence); null: all configs can run. Called once per config when the model is read. Configs
   /// that cannot run are never chosen, and warnings() states their number.
   std::function<std::string(const Signature&, const KernelConfig&)> absence = {};
-  /// Maximum of threads of one kernel on the CPU; configs that need more do not apply. 0: KSCOUT_THREADS,
-  /// else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that the process may
-  /// use and its CPU quota.
+  /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
+  /// KSCOUT_THREADS, else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that
+  /// the process may use and its CPU quota.
   int threads = 0;
 };
 
@@ -128,7 +128,7 @@ class KSCOUT_API Selector {
   /// corrupt_data, unsupported (newer format), and invalid_argument when an environment variable is wrong.
   static Selector load(const std::filesystem::path& model);
   /// Loads a model for another device. Throws unsupported when `request.devices` does not allow the model for
-  /// request.device. Problems that the model does not cover are answered without it, for the request.
+  /// request.device. Problems that the model does not cover are answered as by a selector without a model.
   static Selector load(const std::filesystem::path& model, const SelectorRequest& request);
   /// Makes a selector without a model: analytic costs, then the default config.
   static Selector analytic(const SelectorRequest& request);
@@ -193,8 +193,8 @@ KSCOUT_API std::filesystem::path user_model_folder();
 /// The first model for (op, dtype, device) on the search path.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
 
-/// The same; where there is none, the nearest model that the policy allows. The nearest has the closest
-/// cores, clock and memory bandwidth. Damaged models are skipped.
+/// The first model for the device or, if there is none, the nearest one that the policy allows: the one
+/// trained on the device with the closest cores, clock and memory bandwidth. Damaged models are skipped.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
                                                            DevicePolicy policy);
 

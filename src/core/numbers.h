@@ -18,7 +18,7 @@ double quantile(std::vector<double> values, double fraction);
 //
 //     with_digits(12.3456789, kTimeDigits);  // 12.346
 
-inline constexpr int kTimeDigits = 5;   ///< more than any measurement is accurate to
+inline constexpr int kTimeDigits = 5;   ///< exceeds the accuracy of any measurement
 inline constexpr int kDoubtDigits = 2;  ///< for uncertainties of times and results
 
 /// The nearest number with this many decimal digits, as it reads back from text. NaN stays NaN.

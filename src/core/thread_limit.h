@@ -23,7 +23,7 @@ struct ThreadLimit {
 
 /// `asked` when it is above 0, else KSCOUT_THREADS. When neither is set and `device` is this machine's CPU:
 /// the minimum of OMP_NUM_THREADS, the CPUs that the calling thread may run on and the whole CPUs of the
-/// cgroup's quota. Throws invalid_argument for a thread number that is not a number or below 1.
+/// cgroup's quota. Throws invalid_argument when a variable is not a number or below 1.
 ThreadLimit thread_limit(int asked, const Device& device);
 
 /// CPUs that the quotas of the process's cgroup and its parents allow, cgroup versions 1 and 2; infinite

@@ -93,8 +93,8 @@ class Solver {
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
   /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
-  /// config whose applicability rules admit the problem. Nothing when no config takes the problem; then
-  /// writes the reason to `why` if that is empty.
+  /// config whose applicability rules admit the problem. Nothing when no config takes the problem; `why` then
+  /// receives the reason, unless it has one already.
   std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
                                                    bool applicable_only, std::span<const Refused> refused,
                                                    std::string& why);

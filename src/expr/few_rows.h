@@ -35,7 +35,7 @@ namespace expr {
 
 class FewRowsProgram {
  public:
-  static constexpr std::size_t block = 32;  ///< maximum of rows per set_rows()
+  static constexpr std::size_t block = 32;  ///< maximum number of rows per set_rows()
 
   /// `columns` as for Program::evaluate (stride 0: one value for all rows). changing[i]: each call sets input
   /// i, to one value for all rows. wanted[f]: formula f is needed. The constructor keeps no reference to the
@@ -98,11 +98,12 @@ class FewRowsProgram {
   };
 
   std::vector<double> constants_;        ///< initial content of a scratch
-  std::vector<std::uint32_t> changing_;  ///< place of each changing input
+  std::vector<std::uint32_t> changing_;  ///< position in the scratch of each changing input
   std::vector<CallStep> call_steps_;
   std::vector<RowStep> row_steps_;
-  std::vector<double> table_;            ///< row after row: the values that steps read
-  std::vector<std::uint32_t> table_at_;  ///< by column of the table: place of its `block` values
+  std::vector<double> table_;  ///< row after row: the values that steps read
+  std::vector<std::uint32_t>
+      table_at_;  ///< by column of the table: position in the scratch of its `block` values
   std::vector<Output> outputs_;
   std::size_t size_ = kColumnLanes;  ///< size of a scratch, in doubles
 };

@@ -6,7 +6,8 @@
 ///
 /// A folder contains {forward,backward_data,backward_weight}/LIST/LAYOUT_DTYPE[_streamk].conf and, for
 /// depthwise kernels of every type, forward/LIST/LAYOUT_depthwise.conf. Blank lines and lines that begin with
-/// # or ; are skipped. Our own rules are not applied: the lists state what the classic library builds.
+/// # or ; are skipped. Our own rules are not applied: the lists state what CK's classic library (the one
+/// before CK Tile) builds.
 #include <filesystem>
 #include <optional>
 #include <string>

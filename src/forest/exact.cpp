@@ -51,7 +51,8 @@ std::vector<double> distinct_sets(const Forest& forest) {
 }
 
 constexpr std::uint32_t kMaxThresholds = 255;  // maximum per column: a rank is one byte
-constexpr std::uint32_t kMaxNarrow = 255;      // maximum of nodes of a narrow tree, and of its column numbers
+constexpr std::uint32_t kMaxNarrow =
+    255;  // maximum number of nodes of a narrow tree, and of its column numbers
 
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);

@@ -12,7 +12,7 @@ namespace kscout {
 namespace {
 
 constexpr double kDrawnProducts =
-    1 << 20;  // maximum of products for the elements that are compared one by one
+    1 << 20;  // maximum number of products for the elements that are compared one by one
 constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {

@@ -128,7 +128,7 @@ struct RowSum {
   double value, tolerance;
 };
 
-/// Default maximum of products for the sums of one problem.
+/// Default maximum number of products for the sums of one problem.
 inline constexpr double kMaxRowProducts = 1 << 28;
 
 /// The sums of every row, or of as many random rows as `max_products` allows: at least one row or, for a

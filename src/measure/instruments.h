@@ -39,7 +39,7 @@ class Instruments {
 
   /// The backend's memory.
   virtual Memory& memory() = 0;
-  /// Maximum of bytes for all operands together.
+  /// Maximum number of bytes for all operands together.
   virtual double memory_bytes() = 0;
   /// Maps whole pages for a GuardedBuffer. Throws device_failure.
   virtual std::byte* map(std::size_t bytes) = 0;

@@ -21,7 +21,7 @@ constexpr double kLongUs = 500;  // calls of this length need no warm-up call: t
 /// the sample of pass 1.
 constexpr double kScreeningFactors[] = {std::numeric_limits<double>::infinity(), 6, 4};
 constexpr double kContenderFactor = 2.5;    // configs within this factor of the best may become contenders
-constexpr std::size_t kMinContenders = 12;  // minimum of contenders, whatever their time
+constexpr std::size_t kMinContenders = 12;  // minimum number of contenders, whatever their time
 constexpr std::int32_t kMinRounds = 8;      // fewer rounds are meaningless on a machine with other load
 constexpr double kPatience = 2;             // rounds end at this multiple of their budget
 

@@ -16,7 +16,7 @@ struct Protocol {
       0;  ///< > 0: exactly this many samples of each config, no early pruning, no contenders
   double prune_factor = 6;        ///< pass 1 prunes configs slower than this times the best plus slack_us
   double slack_us = 5000;         ///< cost of a lost time slice; 0 on a GPU's clock
-  std::int32_t contenders = 100;  ///< pass 2: maximum of configs in its rounds; 0 = no pass 2
+  std::int32_t contenders = 100;  ///< pass 2: maximum number of configs in its rounds; 0 = no pass 2
   std::int32_t rounds = 24;       ///< pass 2: samples of each contender
   double rounds_budget_us =
       3e5;                    ///< pass 2: time for the rounds of one problem; limits the number of contenders
@@ -41,7 +41,7 @@ struct Fields<Protocol> {
   };
 };
 
-/// Maximum of a pass 1 sample; slower configs are pruned.
+/// Longest sample of pass 1 that is not pruned; slower configs are pruned.
 inline double prune_limit_us(const Protocol& protocol, double best_us) noexcept {
   return protocol.prune_factor * best_us + protocol.slack_us;
 }

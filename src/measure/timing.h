@@ -72,7 +72,7 @@ void use_only(const std::vector<int>& cpus);
 /// Contiguous parts of nearly equal size. With more workers than CPUs, CPUs are shared.
 std::vector<std::vector<int>> share_cpus(const std::vector<int>& cpus, int workers);
 
-/// Maximum of CPUs in a list: Linux supports at most 8,192 (CONFIG_NR_CPUS on x86).
+/// Maximum number of CPUs in a list: Linux supports at most 8,192 (CONFIG_NR_CPUS on x86).
 inline constexpr int kMaxCpus = 8192;
 
 /// Print and parse "0-3,8". Values must be below `limit`, which bounds the memory that a hostile

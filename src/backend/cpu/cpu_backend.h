@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Backend `cpu`: runs configs of provider `native` on this machine's cores.
+/// \file Runs configs of provider `native` on this machine's cores (backend `cpu`).
 #include <kscout/backend.h>
 
 #include "provider/native/native.h"

@@ -103,7 +103,7 @@ class CudaLibraries {
 
 struct HarvestOptions {
   int suggestions = 64;     ///< number of suggestions to request per problem
-  std::size_t widen = 256;  ///< maximum of additional algorithms per signature
+  std::size_t widen = 256;  ///< maximum number of additional algorithms per signature
   std::uint64_t seed = 1;   ///< selects them when there are more
 };
 

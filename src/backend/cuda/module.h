@@ -6,7 +6,7 @@
 ///
 /// The program is built without CUDA headers or libraries; the module (src/backend/cuda/module) is a separate
 /// shared object, loaded when a GPU is first used. Both come from one source tree. The interface is a class
-/// without data, with plain types, that throws nothing. A function that can fail returns a status; error()
+/// without data. It uses plain types and throws nothing. A function that can fail returns a status; error()
 /// then has the reason. Work goes to the default stream (stream 0) unless a stream is named, and functions do
 /// not wait for it unless their comment says so.
 #include <cstddef>
@@ -112,7 +112,7 @@ struct MatmulCall {
 class Matmul {
  public:
   virtual std::uint64_t workspace_bytes() const noexcept = 0;
-  /// The algorithm, even where the library suggested it.
+  /// The algorithm that runs; for a suggestion, the one that the library chose.
   virtual Algorithm algorithm() const noexcept = 0;
   virtual CallStatus run(const MatmulCall& call, void* stream) noexcept = 0;
   virtual void destroy() noexcept = 0;

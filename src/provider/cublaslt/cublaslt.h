@@ -40,7 +40,7 @@ struct CublasLtConfig {
 extern const ConfigSpace cublaslt_gemm_space;
 const Provider& cublaslt_provider();
 
-/// Maximum of workspace for an algorithm: NVIDIA's recommendation for Hopper. The limit is part of a config's
+/// Maximum workspace of an algorithm: NVIDIA's recommendation for Hopper. The limit is part of a config's
 /// meaning, so that every algorithm is chosen under the same limit.
 inline constexpr std::uint64_t kCublasLtWorkspace = std::uint64_t{32} << 20;
 

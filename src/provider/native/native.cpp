@@ -42,10 +42,10 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
-/// Maximum of rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and one
-/// broadcast of A must fit the registers (16, or 32 with AVX-512).
+/// Maximum number of rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and
+/// one broadcast of A must fit the registers (16, or 32 with AVX-512).
 constexpr std::int32_t kOuterRows[][4] = {{12, 6, 4, 3}, {12, 6, 4, 3}, {16, 14, 9, 6}};
-/// Maximum of accumulators of a dot-product tile.
+/// Maximum number of accumulators of a dot-product tile.
 constexpr std::int32_t kDotTiles[] = {12, 12, 24};
 
 template <class E>

@@ -4,9 +4,9 @@
 /// Three forms (native.h, NativeForm), all in f32 with FMA where the machine has it:
 ///   outer   C tile += column of A times row of B, K steps; B's rows are vectors, A's elements are broadcast
 ///   dot     C tile = dot products along K; both operands are vectors along K
-///   update  rows of C += few elements of A times few rows of B, for a range of columns
+/// update  few rows of C += few elements of A times few rows of B (the wide lines), for a range of columns
 /// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name. The
-/// only exception are panels of packed B, which are padded with zeros to whole vectors.
+/// only exception is panels of packed B, which are padded with zeros to whole vectors.
 #include <cstdint>
 
 #include "provider/native/native.h"
