@@ -32,7 +32,8 @@ class Problem {
   Op op() const noexcept;
   double weight() const noexcept;
   void set_weight(double weight) noexcept;
-  /// The GEMM; throws unsupported when the problem is a convolution. conv() is the reverse.
+  /// The GEMM; throws unsupported when the problem is a convolution. conv() is the counterpart for
+  /// convolutions.
   KSCOUT_API const GemmProblem& gemm() const;
   KSCOUT_API const ConvProblem& conv() const;
   /// The problem as type P: gemm() or conv().
@@ -66,7 +67,7 @@ class ProblemRef {
   }
   /// The GEMM; throws unsupported when the problem is a convolution.
   KSCOUT_API const GemmProblem& as_gemm() const;
-  /// The GEMM, or null when the problem is a convolution; conv() is the reverse.
+  /// The GEMM, or null when the problem is a convolution; conv() is the counterpart for convolutions.
   const GemmProblem* gemm() const noexcept { return gemm_; }
   const ConvProblem* conv() const noexcept { return conv_; }
 
@@ -96,8 +97,8 @@ KSCOUT_API std::string print(ProblemRef problem);
 /// Reads the one-line form of any operation.
 KSCOUT_API Problem parse_any_problem(std::string_view text);
 
-/// The product that computes a problem: the GEMM itself (`groups` is its batch) or the implicit GEMM of a
-/// convolution.
+/// The matrix product that computes a problem: the GEMM itself (`groups` is its batch) or the implicit GEMM
+/// of a convolution.
 KSCOUT_API ImplicitGemm product_of(ProblemRef problem) noexcept;
 
 /// The sizes of a problem, without types and layout: m, n, k, batch of a GEMM; every number of a convolution

@@ -130,9 +130,10 @@ struct ImplicitGemm {
 ///     conv_bwd_weight  m = k / g                n = c / g * filter    k = n * outputs
 ///     conv_bwd_data    m = n * inputs           n = c / g             k = k / g * filter     (stride 1)
 ///
-/// With a stride, input elements whose positions differ modulo the stride meet different filter elements.
-/// conv_bwd_data then consists of one product per set of positions that meets any filter element, each with
-/// its own m and k. Multiply-adds with padding zeros are counted, because kernels execute them.
+/// With a stride, input elements whose positions differ modulo the stride are multiplied with different
+/// filter elements. conv_bwd_data then consists of one product per set of positions that has any filter
+/// element, each with its own m and k. Multiply-adds with padding zeros are counted, because kernels execute
+/// them.
 KSCOUT_API std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& problem);
 
 /// The largest product (by m * k) of implicit_gemms, with `parts` set. Cost: a few operations per element of

@@ -39,8 +39,7 @@ KSCOUT_API int32_t kscout_abi_version(void);
 /// The library's version: "0.1.0".
 KSCOUT_API const char* kscout_version(void);
 
-/* -------------------------------------------------------------------------------------------------------
- * errors */
+/* ------------------------------------------------------------ errors */
 
 typedef int32_t kscout_status;
 enum {
@@ -58,8 +57,7 @@ KSCOUT_API const char* kscout_status_word(kscout_status status);
 /// the thread's next failing call.
 KSCOUT_API const char* kscout_last_error(void);
 
-/* -----------------------------------------------------------------------------------------------------
- * problems */
+/* ------------------------------------------------------------ problems */
 
 enum {
   KSCOUT_DTYPE_FP64 = 0,
@@ -83,7 +81,7 @@ enum {
   KSCOUT_OP_CONV_BWD_DATA = 2,
   KSCOUT_OP_CONV_BWD_WEIGHT = 3
 };
-/// What is applied to C before it is stored.
+/// Operation on the result before it is stored in C.
 enum {
   KSCOUT_EPILOGUE_NONE = 0,
   KSCOUT_EPILOGUE_BIAS = 1,
@@ -145,8 +143,7 @@ KSCOUT_API kscout_status kscout_conv_parse(const char* text, kscout_conv* proble
 KSCOUT_API kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size,
                                            size_t* needed);
 
-/* ------------------------------------------------------------------------------------------------------
- * devices */
+/* ------------------------------------------------------------ devices */
 
 /// Facts of one CPU or GPU.
 typedef struct kscout_device kscout_device;
@@ -159,8 +156,7 @@ KSCOUT_API kscout_status kscout_device_number(const kscout_device* device, const
 /// A text fact, by its name: "name", "arch", "isa", "kind", ... "" when unknown. Valid as long as the device.
 KSCOUT_API kscout_status kscout_device_text(const kscout_device* device, const char* name, const char** text);
 
-/* -----------------------------------------------------------------------------------------------------
- * configs */
+/* ------------------------------------------------------------ configs */
 
 /// How a problem is computed. A plain value, valid in this process only; to store a config, store its name.
 typedef struct kscout_config {
@@ -177,8 +173,7 @@ KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* co
 /// The value of one axis; for an enum axis, the number of its word. INT32_MIN when the name did not state it.
 KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
 
-/* ----------------------------------------------------------------------------------------------------
- * selection */
+/* ------------------------------------------------------------ selection */
 
 /// The goal of a ranking. A model supports the goals that it was trained for.
 enum { KSCOUT_BY_BEST = 0, KSCOUT_BY_TFLOPS = 1, KSCOUT_BY_LATENCY = 2, KSCOUT_BY_BANDWIDTH = 3 };
@@ -284,8 +279,7 @@ KSCOUT_API kscout_status kscout_select_conv(const kscout_selector* selector, con
 KSCOUT_API kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem,
                                           int32_t by, kscout_choice* best, size_t capacity, size_t* count);
 
-/* ----------------------------------------------------------------------------------------------------
- * execution */
+/* ------------------------------------------------------------ execution */
 
 /// The kernels that can run here: those of this machine's backends and of kernel libraries.
 typedef struct kscout_registry kscout_registry;

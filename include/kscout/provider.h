@@ -16,7 +16,7 @@
 
 namespace kscout {
 
-/// What a kernel's name states.
+/// The signature and config that a kernel's name states.
 struct NamedConfig {
   Signature signature;
   KernelConfig config;

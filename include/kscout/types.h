@@ -18,7 +18,7 @@ enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32,
 /// convolution: storage of the image tensors, outermost axis first; it also says whether there are 2 or 3
 /// spatial axes.
 enum class Layout : std::uint8_t { rcr, rrr, crr, ccr, nhwgc, ngchw, ndhwgc, ngcdhw };
-/// What is applied to C before it is stored.
+/// Operation on the result before it is stored in C.
 enum class Epilogue : std::uint8_t { none, bias, relu, gelu, bias_relu, bias_gelu };
 constexpr bool has_bias(Epilogue epilogue) noexcept {
   return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_gelu;

@@ -49,7 +49,7 @@ std::int64_t output_elements(const P& p) noexcept {
   return out.d * out.h * out.w;
 }
 
-/// Positions on one input axis that meet the same filter elements.
+/// Positions on one input axis that are multiplied with the same filter elements.
 struct Meeting {
   std::int64_t places;  ///< elements of the input
   std::int64_t taps;    ///< elements of the filter

@@ -16,8 +16,8 @@ namespace kscout {
 enum class ForkLevel : std::uint8_t { dispatcher, reload, selector, library, thread_pool, model, files };
 inline constexpr std::size_t kForkLevels = 7;
 
-/// Number of forks between the first process and this one. State that a thread of an earlier process left
-/// behind will never be released.
+/// Number of forks between the first process and this one. A lock that a thread of an earlier process held is
+/// never released in this process.
 std::uint32_t fork_generation() noexcept;
 
 class ForkMutex {

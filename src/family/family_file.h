@@ -149,7 +149,7 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
                              const KernelConfig& config);
 
-// ---- Generated lists: rule sets made by a program, where linked tables define the configs and not a product
+// ---- Generates lists of configs by a program, for rule sets that linked tables define instead of a product
 // of axes.
 //
 //     ConfigTable configs = generated_list("curated-conv", file, signature, device);
@@ -162,7 +162,7 @@ ConfigTable generated_list(std::string_view name, const FamilyFile& file, const 
 /// CK Tile's curated grouped convolutions, from families/ck_tile_conv_lists.toml.
 ConfigTable curated_conv(const FamilyFile& file, const Signature& signature, const Device& device);
 
-// ---- why_not_in() with the distance of the config, for callers that compare explanations.
+// ---- Explains like why_not_in() and adds the distance of the config, for callers that compare explanations.
 
 /// Why a rule set does not contain a config.
 struct WhyNot {
@@ -173,8 +173,7 @@ struct WhyNot {
 
 WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config);
 
-// ---- The members of a joint family: configs of their rule sets and their applicability rules, in the joint
-// space.
+// ---- Lists the configs and applicability rules of a joint family's members, in the joint space.
 
 /// A list "members: PROVIDER SET, PROVIDER SET": the configs of each member in turn. A member without configs
 /// for the signature and device adds nothing. Throws corrupt_data for a list of another form.

@@ -110,7 +110,7 @@ class Sums {
          kSlack * (unit * norms + store * size + step(signature_.dtype_c) * weights_norm_) + parts});
   }
 
-  /// For each pixel of `of`, the pixel that it meets under each tap; -1: none.
+  /// For each pixel of `of`, the pixel that each tap combines with it; -1: none.
   std::vector<std::int64_t> met_pixels(const ConvImage& of) const {
     const bool output = &of == &g_.out;
     std::vector<std::int64_t> met;

@@ -6,9 +6,9 @@
 ///     const auto expected = row_sums(problem, operands, rows);
 ///
 /// A convolution is linear in its filter. The weighted sum over a pixel's channels therefore equals the
-/// output of one channel whose filter is the weighted sum of all filters. Its cost is a pass over the image
-/// that is read, times the filter's positions. The gradient of the filter is linear in the input image in the
-/// same way.
+/// output of one channel whose filter is the weighted sum of all filters. Computing it takes one pass over
+/// the read image per filter position. The gradient of the filter is linear in the input image in the same
+/// way.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -21,7 +21,7 @@
 
 namespace kscout {
 
-// ---- Indexes a convolution's tensors: axes as arrays, and which elements meet.
+// ---- Indexes a convolution's tensors: axes as arrays, and which elements are multiplied with each other.
 //
 //     const ConvGeometry g(problem);
 //     const std::int64_t pixel = g.met_input(output_pixel, tap);   // of the input; -1: padding
@@ -72,7 +72,7 @@ struct ConvGeometry {
   std::int64_t weight(std::int64_t k, std::int64_t tap, std::int64_t c) const {
     return (k * taps() + tap) * c_of_group + c;
   }
-  /// The input pixel that an output pixel meets under a tap of the filter; -1 for padding.
+  /// The input pixel that a tap (a position of the filter) combines with an output pixel; -1 for padding.
   std::int64_t met_input(std::int64_t output, std::int64_t tap) const {
     const ConvSizes from = place_of(output, out.sizes), of_tap = place_of(tap, filter);
     ConvSizes at;
@@ -82,7 +82,7 @@ struct ConvGeometry {
     }
     return index_of(at, in.sizes);
   }
-  /// The output pixel that meets an input pixel under a tap; -1 when there is none.
+  /// The output pixel that a tap combines with an input pixel; -1 when there is none.
   std::int64_t met_output(std::int64_t input, std::int64_t tap) const {
     const ConvSizes from = place_of(input, in.sizes), of_tap = place_of(tap, filter);
     ConvSizes at;

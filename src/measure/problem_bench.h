@@ -82,8 +82,8 @@ class ProblemBench {
   /// Takes screening samples of all, spread over time; returns those that may still be the fastest, ordered
   /// by their fastest sample.
   std::vector<std::size_t> screen(std::span<Contender> all);
-  /// Reduces `left` to those for which the budget covers all rounds; uses fewer rounds when even the minimum
-  /// of contenders exceeds the budget.
+  /// Reduces `left` to those for which the budget covers all rounds; uses fewer rounds when even the smallest
+  /// number of contenders exceeds the budget.
   RoundsRule fit_to_budget(std::span<const Contender> all, std::vector<std::size_t>& left) const;
 
   Instruments& device_;
@@ -94,7 +94,7 @@ class ProblemBench {
   std::unique_ptr<Reference> reference_;
   GuardedBuffer workspace_;
   std::uint32_t seed_of_orders_ = 1;
-  bool slowed_ = false;  ///< the device reported it during the samples
+  bool slowed_ = false;  ///< the device reported reduced clocks during the samples
   TimeSpent spent_;
 };
 

@@ -194,8 +194,8 @@ struct TopUpRequest {
   int density = 1;                     ///< 2: a finer grid
 };
 
-/// New problems of the kinds (images; plain, grouped, depthwise; sizes of image, channels and filter) for
-/// which choices were bad, round-robin over kinds. They are not among the measured ones. Groups have
+/// Problems that were not measured yet, of the kinds (images; plain, grouped, depthwise; sizes of image,
+/// channels and filter) for which choices were bad. Takes one problem of each kind in turn. Groups have
 /// multiples of 8 channels, products are at least 32 x 32 x 32. Throws invalid_argument for an unknown kind.
 std::vector<ConvProblem> top_up(std::span<const ShapeEfficiency> measured, const TopUpRequest& request);
 

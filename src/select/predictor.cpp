@@ -67,8 +67,8 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
   return traits;
 }
 
-/// Our trainer predicts latencies in microseconds, CK Tile's in milliseconds. The words for operations tell
-/// the trainers apart.
+/// Our trainer predicts latencies in microseconds, CK Tile's in milliseconds. Their different words for
+/// operations distinguish the trainers.
 double microseconds_per_latency(const LightgbmFolder& folder) {
   return find_word(folder.op, EnumWords<Op>::words) ? 1 : 1e3;
 }
