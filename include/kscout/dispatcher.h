@@ -101,8 +101,8 @@ class KSCOUT_API Dispatcher {
   Dispatcher& operator=(Dispatcher&&) noexcept;
 
   /// What run() will use for operands in `space` (default: the memory of the registry's first backend). That
-  /// is the best config that a backend which reaches `space` accepts, for the problem itself or else for its
-  /// cheapest padded form. A config that this machine cannot run (a model for another device) is skipped.
+  /// is the best config that some backend with access to `space` accepts, for the problem itself or else for
+  /// its cheapest padded form. A config that this machine cannot run (a model for another device) is skipped.
   /// Opens no device, unless the fallback is exhaustive and has to measure. Throws unsupported when no config
   /// can run the problem in any form, invalid_argument for a bad problem.
   Solution get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});

@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 constexpr ProblemSetInfo kGemmSets[] = {
-    {"smoke", "10 small problems of different shapes: a quick look at every stage"},
+    {"smoke", "10 small problems of different shapes, to try every stage quickly"},
     {"ck_benchmark", "25 sizes of the public CK Tile benchmark: squares and language models"},
     {"ck_wide", "706 sizes of the public CK Tile wide coverage set"},
     {"ck_edge", "546 sizes of the public CK Tile edge set: N = 1, K = 1, single lines, tiny extents"},

@@ -59,16 +59,16 @@ template <>
 struct Fields<StoredDecision> {
   using T = StoredDecision;
   static constexpr auto list = std::tuple{
-      Field{"problem", &T::problem, "1", "what was asked"},
+      Field{"problem", &T::problem, "1", "problem, one-line form"},
       Field{"config", &T::config, "1", "name of the fastest config that was timed"},
       Field{"device", &T::device, "1", "name and facts of the device"},
       Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
       Field{"version", &T::version, "1", "version of the library"},
-      Field{"backend", &T::backend, "1", "which backend ran it; empty: not known"},
+      Field{"backend", &T::backend, "1", "backend that ran the config; empty: unknown"},
       Field{"time_us", &T::time_us, "us", "median time of the config"},
       Field{"next_us", &T::next_us, "us", "median time of the second fastest"},
       Field{"timed", &T::timed, "1", "configs that were timed"},
-      Field{"at", &T::at, "s", "when, since 1970-01-01 UTC"},
+      Field{"at", &T::at, "s", "time of the measurement, since 1970-01-01 UTC"},
   };
 };
 

@@ -33,7 +33,8 @@ constexpr Axis kCkGemmAxes[] = {
     {"vec_c", "elements", "fixed vector width of stores of C; 0 = native"},
     {"split_k", "1", "split-K slices, summed at the end; 1 = none"},
     {"preshuffle", "1", "1 when B is stored in the order of the instructions"},
-    {"stream_k", "1", "work split by K steps, and how parts are reduced", kCkGemmStreamK},
+    {"stream_k", "1", "whether work-groups share tiles along K, and how their partial sums are reduced",
+     kCkGemmStreamK},
 };
 static_assert(std::size(kCkGemmAxes) == static_cast<std::size_t>(CkGemmAxis::count));
 

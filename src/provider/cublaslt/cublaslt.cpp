@@ -15,13 +15,13 @@ constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_a
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
 constexpr Axis kCublasLtAxes[] = {
-    {"version", "1", "release of the library that the algorithm's numbers are of; 0 = whichever is there"},
+    {"version", "1", "release of the library that defines the algorithm numbers; 0 = any installed release"},
     {"suggestion", "1",
      "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
     {"algorithm", "1", "the library's number of the algorithm"},
-    {"tile_m", "elements", "rows of C that one block computes; 0 = not said"},
-    {"tile_n", "elements", "columns of C that one block computes; 0 = not said"},
-    {"tile_k", "elements", "K of one stage; 0 = not said"},
+    {"tile_m", "elements", "rows of C that one block computes; 0 = not stated"},
+    {"tile_n", "elements", "columns of C that one block computes; 0 = not stated"},
+    {"tile_k", "elements", "K of one stage; 0 = not stated"},
     {"stages", "1", "stages kept in shared memory; 0 = the library's choice"},
     {"split_k", "1", "split-K slices, summed at the end; 0 = the library divides K its own way", {}, true},
     {"reduction", "1", "where split-K slices are summed", kReductions, true},

@@ -17,7 +17,7 @@ constexpr std::string_view kOrderWords[] = {"m", "n", "k"};
 
 constexpr Axis kAxes[] = {
     {"isa", "1", "instruction set of the inner loop", kIsaWords},
-    {"kind", "1", "how the kernel walks the problem", kKindWords},
+    {"kind", "1", "how the kernel traverses the problem", kKindWords},
     {"mr", "elements",
      "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
     {"nr", "elements",
