@@ -25,8 +25,8 @@ struct Axis {
   std::string_view name;
   std::string_view unit;  ///< "1" without a unit
   std::string_view help;
-  std::span<const std::string_view> words =
-      {};               ///< names of the values 0, 1, ... of an enum; empty for a number
+  /// Names of the values 0, 1, ... of an enum; empty for a number.
+  std::span<const std::string_view> words = {};
   bool launch = false;  ///< passed at launch: configs that differ only in such axes share one compiled kernel
 };
 

@@ -44,8 +44,8 @@ struct FamilyRequest {
   std::string provider = "native";
   Signature signature;
   Device device;
-  std::string rules =
-      "default";       ///< a rule set of the provider and op, or FILE.toml[:SET] with additional rule sets
+  /// A rule set of the provider and op, or FILE.toml[:SET] with additional rule sets.
+  std::string rules = "default";
   std::string filter;  ///< additional formula over c., d., s.; empty admits all
 };
 

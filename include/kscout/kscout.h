@@ -217,8 +217,8 @@ typedef struct kscout_request {
                          ///< convolutions
   const char* rules;     ///< rule set of the configs that are used without a model; NULL: "default"
   const char* db;  ///< file of decisions that were found by timing; NULL: the file of KSCOUT_DB, else none
-  const char*
-      driver;  ///< driver version that these decisions must have been found with; NULL: none, as on the CPU
+  /// Driver version that these decisions must have been found with; NULL: none, as on the CPU.
+  const char* driver;
   int32_t devices;
   int32_t op;  ///< operation of the model that kscout_selector_find looks for
   /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:

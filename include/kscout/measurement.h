@@ -77,8 +77,8 @@ struct MeasurementTable {
   std::vector<Problem> problems;      ///< distinct, of one op
   std::vector<KernelConfig> configs;  ///< distinct, in family order
   std::vector<Row> rows;              ///< at most one per (problem, config, pass)
-  std::map<std::string, std::string>
-      metadata;  ///< provenance: rules, filter, protocol, compiler, version, host facts, ...
+  /// Provenance: rules, filter, protocol, compiler, version, host facts, ...
+  std::map<std::string, std::string> metadata;
 };
 
 }  // namespace kscout

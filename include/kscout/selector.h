@@ -65,8 +65,8 @@ struct Choice {
   double confidence = unknown;
   double score = unknown;  ///< the ranking's sort key, higher is better; comparable within one problem
   ChoiceSource source = ChoiceSource::fallback;  ///< which source answered
-  ChoiceSource decided_by =
-      ChoiceSource::fallback;  ///< like `source`; for `cache`: the source that made the cached decision
+  /// Like `source`; for `cache`: the source that made the cached decision.
+  ChoiceSource decided_by = ChoiceSource::fallback;
 };
 static_assert(std::is_trivially_copyable_v<Choice>);
 
@@ -102,8 +102,8 @@ struct SelectorRequest {
   /// none.
   std::filesystem::path db = {};
   std::string driver = {};  ///< driver version that these decisions must have been found with; empty for cpu
-  std::string backend =
-      {};  ///< backend that they must have been found on; empty: any, the fastest of each problem
+  /// Backend that they must have been found on; empty: any, the fastest of each problem.
+  std::string backend = {};
   /// Returns why this machine cannot run a config of the model for any size, empty when it can
   /// (Backend::absence); null: all configs can run. Called once per config when the model is read. Configs
   /// that cannot run are never chosen, and warnings() states their number.

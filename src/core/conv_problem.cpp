@@ -109,8 +109,8 @@ void check_sizes(const P& p) {
 }
 
 void check_elements(const P& p, std::string_view tensor, std::initializer_list<std::int64_t> sizes) {
-  double elements =
-      1;  // a double suffices: sizes are below 2^31, so an excess over 2^62 is large enough to show
+  // A double suffices: sizes are below 2^31, so an excess over 2^62 is large enough to show.
+  double elements = 1;
   for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
   if (elements > static_cast<double>(kMaxConvElements))
     refuse(p, "{}: {:.3g} elements exceed the limit of 2^62", tensor, elements);

@@ -85,11 +85,10 @@ std::filesystem::path resolve_links(std::filesystem::path file) {
     }
     const auto folder = std::filesystem::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
     if (is_descriptor_folder(folder)) return folder / file.filename();
-    file =
-        file.parent_path() / std::filesystem::read_symlink(
-                                 file, error);  // operator/ keeps only the right side when that is absolute
-    if (!file.has_filename())
-      file = file.parent_path();  // "folder/" might be a link, which the trailing slash would follow
+    // operator/ keeps only the right side when that is absolute.
+    file = file.parent_path() / std::filesystem::read_symlink(file, error);
+    // "folder/" might be a link, which the trailing slash would follow.
+    if (!file.has_filename()) file = file.parent_path();
   }
   return file;
 }
@@ -125,8 +124,8 @@ std::string read_file(const std::filesystem::path& file) {
     const std::size_t filled = bytes.size();
     if (filled > kMaxFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
     if (filled == room) room *= 2;
-    bytes.resize(
-        room);  // always one byte more than the file's size: the read that finds the end needs no new buffer
+    // Always one byte more than the file's size: the read that finds the end needs no new buffer.
+    bytes.resize(room);
     const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
     bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno != EINTR) fail_io("read", file);
@@ -154,8 +153,8 @@ void write_file_atomically(const std::filesystem::path& file, std::string_view b
   const std::filesystem::path target = resolve_links(file);
   // The opener may have written to the descriptor before, and may read or write further.
   if (const auto descriptor = named_descriptor(target)) return write_bytes(*descriptor, bytes, file);
-  if (there && access(file.c_str(), W_OK) != 0)
-    fail_io("write", file);  // a rename needs write access to the folder only
+  // A rename needs write access to the folder only.
+  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);
   const PartFile part(target);
   part.fill(bytes, there ? &old : nullptr);
   if (rename(part.path(), target.c_str()) != 0) fail_io("write", file);

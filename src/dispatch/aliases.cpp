@@ -40,8 +40,8 @@ bool share_elements(const Extent& a, const Extent& b) {
   if (a.bytes == 0 || b.bytes == 0) return false;
   if (a.begin + a.bytes <= b.begin || b.begin + b.bytes <= a.begin) return false;
   if (a.pitch != b.pitch) return true;
-  const std::int64_t apart =
-      ((b.begin - a.begin) % a.pitch + a.pitch) % a.pitch;  // both within the same lines
+  // Both within the same lines.
+  const std::int64_t apart = ((b.begin - a.begin) % a.pitch + a.pitch) % a.pitch;
   return apart < a.line || apart + b.line > a.pitch;
 }
 

@@ -435,8 +435,8 @@ class Compiler {
         slot = free_slots.back();
         free_slots.pop_back();
         give_back_operands(operation, i, last_use, renamed, program, free_slots);
-        if (last_use[i] == i)
-          free_slots.push_back(slot);  // delivered as an output, not used by other operations
+        // Delivered as an output, not used by other operations.
+        if (last_use[i] == i) free_slots.push_back(slot);
         for (std::uint32_t* operand : {&operation.a, &operation.b, &operation.c})
           *operand = renamed[*operand];
       } else if (operation.code == Code::input) {
@@ -469,8 +469,8 @@ class Compiler {
       const std::uint32_t slot = program.slots_[renamed[operand]];
       if (last_use[operand] != position || slot == kNone) return;
       free_slots.push_back(slot);
-      last_use[operand] =
-          static_cast<std::uint32_t>(operand);  // released once, even when it is both operands
+      // Released once, even when it is both operands.
+      last_use[operand] = static_cast<std::uint32_t>(operand);
     });
   }
 

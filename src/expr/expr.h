@@ -248,8 +248,8 @@ class Program {
     std::uint32_t operation, formula;
   };
   std::vector<Operation> operations_;
-  std::vector<std::uint32_t>
-      slots_;  ///< scratch block that an operation writes; none for constants and inputs
+  /// Scratch block that an operation writes; none for constants and inputs.
+  std::vector<std::uint32_t> slots_;
   std::size_t slot_count_ = 0;
   std::vector<std::uint32_t> outputs_;
   std::vector<Delivery> deliveries_;  ///< in the order of operations

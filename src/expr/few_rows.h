@@ -102,8 +102,8 @@ class FewRowsProgram {
   std::vector<CallStep> call_steps_;
   std::vector<RowStep> row_steps_;
   std::vector<double> table_;  ///< row after row: the values that steps read
-  std::vector<std::uint32_t>
-      table_at_;  ///< by column of the table: position in the scratch of its `block` values
+  /// By column of the table: position in the scratch of its `block` values.
+  std::vector<std::uint32_t> table_at_;
   std::vector<Output> outputs_;
   std::size_t size_ = kColumnLanes;  ///< size of a scratch, in doubles
 };
@@ -132,8 +132,8 @@ class ProblemRows {
 
   FewRowsProgram program_;
   const void* record_ = nullptr;  ///< the kind of problem that the formulas read; null = any
-  std::vector<std::uint32_t>
-      fields_;  ///< field of each changing input: of the problem, or kFields + field of the signature
+  /// Field of each changing input: of the problem, or kFields + field of the signature.
+  std::vector<std::uint32_t> fields_;
 };
 
 /// The values of a record's fields, in order.

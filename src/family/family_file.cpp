@@ -42,8 +42,8 @@ class Reader : private TomlReader {
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
     read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
-    problem_scope_ = family_scope(
-        space_, {}, true);  // applicability rules are stored in models, without the formulas of this file
+    // Applicability rules are stored in models, without the formulas of this file.
+    problem_scope_ = family_scope(space_, {}, true);
     check_formulas();
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });

@@ -53,8 +53,8 @@ struct RuleSet {
   std::string name;
   std::string help;
   std::vector<ConfigBlock> blocks;  ///< blocks of the extended set come first, after its list
-  std::vector<std::string>
-      default_config;    ///< formulas in order of preference: the first config that satisfies one
+  /// Formulas in order of preference: the first config that satisfies one.
+  std::vector<std::string> default_config;
   std::string from;      ///< name of a generated list (generated_list), own or of the extended set
   RuleSetSample sample;  ///< used instead of blocks when `of` is not empty
   std::vector<std::string> without;  ///< rules this set skips; the build or the run step checks them

@@ -6,8 +6,8 @@ namespace KSCOUT_EXACT_SET {
 namespace {
 
 using Bytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::uint8_t;
-using SignedBytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] =
-    std::int8_t;  // signed, because a signed comparison is one instruction
+// Signed, because a signed comparison is one instruction.
+using SignedBytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int8_t;
 using Doubles [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = double;
 using Bits [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int64_t;
 

@@ -51,8 +51,8 @@ std::vector<double> distinct_sets(const Forest& forest) {
 }
 
 constexpr std::uint32_t kMaxThresholds = 255;  // maximum per column: a rank is one byte
-constexpr std::uint32_t kMaxNarrow =
-    255;  // maximum number of nodes of a narrow tree, and of its column numbers
+// Maximum number of nodes of a narrow tree, and of its column numbers.
+constexpr std::uint32_t kMaxNarrow = 255;
 
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
@@ -234,8 +234,8 @@ void ExactForest::scores(std::span<const double* const> values, std::span<const 
       for (std::size_t row = 0; row < out.size(); ++row)
         sums[row] += leaf[wide_leaf(wide, count, ranks, row)];
       wide += count;
-    } else if (t + 1 < trees_.size() &&
-               !trees_[t + 1].wide) {  // two trees at once: fewer sums are read and written
+    } else if (t + 1 < trees_.size() && !trees_[t + 1].wide) {
+      // Two trees at once: fewer sums are read and written.
       const double* const second = leaf + count + 1;
       for (std::size_t row = 0; row < out.size(); ++row)
         sums[row] = sums[row] + leaf[reached[t][row]] + second[reached[t + 1][row]];

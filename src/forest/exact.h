@@ -30,8 +30,8 @@ class ExactForest {
  public:
   static constexpr std::size_t block = 32;  ///< maximum number of rows per call
   using Ranks = std::int8_t[block];         ///< ranks of one column, by row: INT8_MIN + rank
-  using Leaves =
-      std::uint8_t[block];  ///< reached leaves of one tree, by row, counted from the tree's first leaf
+  /// Reached leaves of one tree, by row, counted from the tree's first leaf.
+  using Leaves = std::uint8_t[block];
 
   /// How a feature varies, and its fixed values.
   struct Feature {

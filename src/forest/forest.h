@@ -24,8 +24,8 @@ struct Forest {
   bool average = false;  ///< the result is the mean of the trees, not their sum
   std::vector<std::uint32_t> tree_nodes = {0};
   std::vector<std::uint32_t> tree_leaves = {0};
-  std::vector<double>
-      threshold;  ///< left when value <= threshold; for a categorical node: the number of its set
+  /// Left when value <= threshold; for a categorical node: the number of its set.
+  std::vector<double> threshold;
   std::vector<std::uint32_t> feature;
   std::vector<std::int32_t> left, right;
   std::vector<std::uint8_t> decision;

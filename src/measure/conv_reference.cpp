@@ -11,8 +11,8 @@ namespace kscout {
 
 namespace {
 
-constexpr double kDrawnProducts =
-    1 << 20;  // maximum number of products for the elements that are compared one by one
+// Maximum number of products for the elements that are compared one by one.
+constexpr double kDrawnProducts = 1 << 20;
 constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {

@@ -100,8 +100,8 @@ class Sums {
   /// element. verify.h derives the tolerance.
   void add(std::int64_t row, double value, double norms, std::int64_t products) {
     const double store = round_off(signature_.dtype_c);
-    const double unit = sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) +
-                        0x1p-50;  // round-off of our own sums
+    // Includes the round-off of our own sums.
+    const double unit = sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) + 0x1p-50;
     const double root = std::sqrt(std::max(1.0, static_cast<double>(products)));
     const double size = norms * std::min(1.0, 2 / root);  // the signs of products are random
     const double parts = problem_.op == Op::conv_bwd_weight ? kPartsSlack * store * size : 0;

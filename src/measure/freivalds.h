@@ -50,8 +50,8 @@ inline std::vector<double> row_weights(std::int64_t count) {
 
 inline constexpr double kSlack = 8;       ///< allowed unit round-offs of a sum
 inline constexpr double kStoreSlack = 2;  ///< allowed unit round-offs of a stored element
-inline constexpr double kPartsSlack =
-    8;  ///< the same for sums that may be stored in slices of the element's type
+/// The same for sums that may be stored in slices of the element's type.
+inline constexpr double kPartsSlack = 8;
 
 inline double round_off(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off; });

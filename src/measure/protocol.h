@@ -12,14 +12,14 @@ namespace kscout {
 struct Protocol {
   CacheState cache = CacheState::warm;
   std::int32_t warmup = 1;  ///< calls before the first timed one, besides the verified call
-  std::int32_t repeat =
-      0;  ///< > 0: exactly this many samples of each config, no early pruning, no contenders
+  /// > 0: exactly this many samples of each config, no early pruning, no contenders.
+  std::int32_t repeat = 0;
   double prune_factor = 6;        ///< pass 1 prunes configs slower than this times the best plus slack_us
   double slack_us = 5000;         ///< cost of a lost time slice; 0 on a GPU's clock
   std::int32_t contenders = 100;  ///< pass 2: maximum number of configs in its rounds; 0 = no pass 2
   std::int32_t rounds = 24;       ///< pass 2: samples of each contender
-  double rounds_budget_us =
-      3e5;                    ///< pass 2: time for the rounds of one problem; limits the number of contenders
+  /// Pass 2: time for the rounds of one problem; limits the number of contenders.
+  double rounds_budget_us = 3e5;
   double noisy_above = 0.05;  ///< a median whose relative half interval is wider than this is noisy
   bool operator==(const Protocol&) const = default;
 };

@@ -41,8 +41,8 @@ const Flag kFlags[] = {{"--batchsize", {&P::n}},
 std::optional<std::int64_t> number_behind(std::string_view line, std::string_view flag) {
   for (std::size_t at = 0; (at = line.find(flag, at)) != std::string_view::npos; at += flag.size()) {
     std::string_view rest = line.substr(at + flag.size());
-    if (rest.empty() || (rest.front() != ' ' && rest.front() != '='))
-      continue;  // the text is part of a longer flag
+    // The text is part of a longer flag.
+    if (rest.empty() || (rest.front() != ' ' && rest.front() != '=')) continue;
     rest.remove_prefix(std::min(rest.find_first_not_of(" ="), rest.size()));
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);

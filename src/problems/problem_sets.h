@@ -33,16 +33,16 @@ std::span<const ProblemSetInfo> problem_sets() noexcept;
 struct ProblemSetRequest {
   std::string set = "smoke";        ///< a name of problem_sets(), or "file"
   std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
-  std::optional<std::string> text =
-      {};                     ///< content of `file` if it was read before: a pipe can be read only once
+  /// Content of `file` if it was read before: a pipe can be read only once.
+  std::optional<std::string> text = {};
   DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
-  std::vector<Layout> layouts =
-      {};  ///< layouts of each size; empty: rcr, for "file" the layouts that it states
+  /// Layouts of each size; empty: rcr, for "file" the layouts that it states.
+  std::vector<Layout> layouts = {};
   std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();
   double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
-  std::size_t count =
-      0;  ///< number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200)
+  /// Number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200).
+  std::size_t count = 0;
   std::uint64_t seed = 1;
   // Bounds of the sizes of set `random`.
   std::int64_t min_size = 1;
@@ -164,8 +164,8 @@ inline constexpr std::int64_t kSmallM = 256;    ///< below: small_m
 inline constexpr std::int64_t kMediumM = 4096;  ///< below: medium_m; from here large_m
 inline constexpr std::int64_t kShallowK = 512;
 inline constexpr std::int64_t kMediumK = 4096;
-inline constexpr std::int64_t kOutlineRatio =
-    4;  ///< C is tall or wide when one side is at least this many times the other
+/// C is tall or wide when one side is at least this many times the other.
+inline constexpr std::int64_t kOutlineRatio = 4;
 
 template <class P>
 constexpr ShapeFamily shape_family(const P& problem) noexcept {

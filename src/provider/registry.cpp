@@ -17,8 +17,8 @@ namespace {
 struct Entry {
   std::string_view name;
   const Provider& (*get)();
-  bool (*knows)(
-      std::string_view kernel_name) noexcept;  ///< whether a kernel's name looks like one of this provider's
+  /// Whether a kernel's name looks like one of this provider's.
+  bool (*knows)(std::string_view kernel_name) noexcept;
 };
 
 bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }

@@ -36,8 +36,8 @@ class Analytic {
     Family family;
     std::optional<CompiledFamily> compiled;
     std::optional<Schema::Rows> costs;
-    std::vector<std::uint8_t>
-        allowed;  ///< 0 = the environment or the thread limit excludes the config; empty: all are allowed
+    /// 0 = the environment or the thread limit excludes the config; empty: all are allowed.
+    std::vector<std::uint8_t> allowed;
     std::optional<Error> error;  ///< the error of enumerate()
     const Entry* next = nullptr;
   };

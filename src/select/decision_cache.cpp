@@ -25,10 +25,10 @@ void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   const KernelConfig* const config = key.generation() == 0 ? nullptr : keep(choice.config);
   if (!config) return;
   const std::uint64_t hash = words_hash(key.word);
-  const auto usable =
-      [&key](const Place& at) {  // never written, of an earlier generation, or holding this key
-        return at.key.back().load(std::memory_order_relaxed) != key.generation() || holds(at, key);
-      };
+  // Never written, of an earlier generation, or holding this key.
+  const auto usable = [&key](const Place& at) {
+    return at.key.back().load(std::memory_order_relaxed) != key.generation() || holds(at, key);
+  };
   std::size_t probe = 0;
   while (probe < kProbes && !usable(place(hash, probe))) ++probe;
   if (probe == kProbes) probe = evictions_.fetch_add(1, std::memory_order_relaxed) % kProbes;

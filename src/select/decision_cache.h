@@ -63,8 +63,8 @@ class DecisionCache {
     Word version;  ///< odd while a thread writes; 0: never written
     std::array<Word, std::tuple_size_v<decltype(DecisionKey::word)>> key;
     std::atomic<const KernelConfig*> config;  ///< points into kept_
-    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)>
-        rest;  ///< the rest of the Choice
+    /// The rest of the Choice.
+    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)> rest;
   };
   static_assert(sizeof(Place) == 128);
 
@@ -100,8 +100,8 @@ class DecisionCache {
   Place* const places_;
   Kept* const kept_;
   Word generation_ = 1;
-  std::array<Hits, kThreadNumbers + 1>
-      hits_;                         ///< by thread; the last element is shared by threads without a number
+  /// By thread; the last element is shared by threads without a number.
+  std::array<Hits, kThreadNumbers + 1> hits_;
   Word misses_ = 0, evictions_ = 0;  ///< in a cache line that no hit reads
 };
 

@@ -116,8 +116,8 @@ Connection open_to_write(const std::filesystem::path& file) {
   std::error_code ignored;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
   Connection db(file, Access::write);
-  db.run(
-      "BEGIN IMMEDIATE");  // before the first read: two writers then wait for each other instead of failing
+  // Before the first read: two writers then wait for each other instead of failing.
+  db.run("BEGIN IMMEDIATE");
   const std::int64_t version = checked_version(db, file);
   if (version < kVersion) bring_up_to_date(db, version);
   return db;

@@ -42,10 +42,10 @@ struct StoredDecision {
   std::string device, driver, version;
   std::string backend = {};
   double time_us = std::numeric_limits<double>::quiet_NaN();
-  double next_us =
-      std::numeric_limits<double>::quiet_NaN();  ///< time of the second fastest; NaN: only one was timed
-  std::int64_t timed = 0;                        ///< number of timed configs
-  std::int64_t at = 0;                           ///< seconds since 1970
+  /// Time of the second fastest; NaN: only one was timed.
+  double next_us = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t timed = 0;  ///< number of timed configs
+  std::int64_t at = 0;     ///< seconds since 1970
 
   DecisionOrigin origin() const { return {device, driver, version, backend}; }
   /// Whether the decision is valid for `origin`. A decision without a backend (old files) is valid for all

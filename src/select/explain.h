@@ -25,11 +25,11 @@ struct ExplainedConfig {
 struct Explanation {
   const Family* family = nullptr;
   std::size_t candidates = 0;  ///< configs that can take the problem
-  std::size_t shortlisted =
-      0;                ///< number of these that are on the shortlist; `candidates` without a shortlist
+  /// Number of these that are on the shortlist; `candidates` without a shortlist.
+  std::size_t shortlisted = 0;
   double expected = 0;  ///< mean score of the candidates
-  std::vector<ExplainedConfig>
-      configs;  ///< the best ones first, then the requested ones that are not among the best
+  /// The best ones first, then the requested ones that are not among the best.
+  std::vector<ExplainedConfig> configs;
 };
 
 /// Explains the best `top` configs and those of `also` (positions in the family; configs that cannot take the

@@ -294,8 +294,8 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   append(scratch.kept);
   if (count == kept && count < best.size()) {
     family.applicable(problem, allowed, scratch);
-    for (std::size_t i = 0; i < scratch.kept.size(); ++i)
-      scratch.kept[i] ^= scratch.applicable[i];  // marks the other applicable configs
+    // Marks the other applicable configs.
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.applicable[i];
     append(scratch.kept);
     put_behind(best.first(count), kept);
   }

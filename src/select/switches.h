@@ -25,8 +25,8 @@ namespace kscout {
 struct NameSpace {
   std::string provider;  ///< empty: any provider of a kernel library
   Device device;
-  std::span<const Family>
-      families;       ///< families whose configs may be named even if today's rules exclude them
+  /// Families whose configs may be named even if today's rules exclude them.
+  std::span<const Family> families;
   std::string rules;  ///< rule set of the names in suggestions, when there are no families
 };
 

@@ -32,8 +32,8 @@ struct Plan {
   std::int64_t b_size;     ///< packed B, at a_size
   std::int64_t c_size;     ///< partial C of a row update across rows of C, after b
   std::int64_t part_size;  ///< multiple of 16 elements
-  std::int64_t
-      split_size;  ///< one partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size
+  /// One partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size.
+  std::int64_t split_size;
   std::int64_t workspace_floats;
 };
 

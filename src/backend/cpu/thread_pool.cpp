@@ -29,17 +29,17 @@ thread_local bool inside_part = false;
 
 #if defined(__linux__)
 std::vector<int> allowed_cores() {
-  static const std::vector<int> cores =
-      [] {  // read at process start, because pinning changes the calling thread's own mask
-        std::vector<int> found;
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        if (sched_getaffinity(0, sizeof set, &set) != 0) return found;
-        for (int core = 0; core < CPU_SETSIZE; ++core) {
-          if (CPU_ISSET(core, &set)) found.push_back(core);
-        }
-        return found;
-      }();
+  // Read at process start, because pinning changes the calling thread's own mask.
+  static const std::vector<int> cores = [] {
+    std::vector<int> found;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return found;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) found.push_back(core);
+    }
+    return found;
+  }();
   return cores;
 }
 

@@ -112,9 +112,9 @@ struct Harvest {
   Signature signature;
   std::size_t problems = 0;
   std::vector<CublasLtConfig> suggested;  ///< suggested by the heuristic for some problem
-  std::vector<CublasLtConfig>
-      widened;  ///< differs from a suggested one in one attribute, or has an algorithm id that was never
-                ///< suggested; accepted by the library for some problem
+  /// Differs from a suggested one in one attribute, or has an algorithm id that was never suggested; accepted
+  /// by the library for some problem.
+  std::vector<CublasLtConfig> widened;
   std::size_t refused = 0;  ///< neighbours that the library refused for all tested problems
 };
 

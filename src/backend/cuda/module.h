@@ -72,8 +72,8 @@ struct MatmulShape {
 /// An algorithm of cuBLASLt: the axes of provider `cublaslt` without the version, in their order. Rows and
 /// columns are those of our C; the library's own matrices are transposed.
 struct Algorithm {
-  std::int32_t
-      suggestion;  ///< n: the n-th suggestion of the library's heuristic; all other members are then 0
+  /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
+  std::int32_t suggestion;
   /// split_k 0: the library divides K in its own way.
   std::int32_t id, tile_m, tile_n, tile_k, stages, split_k, reduction, swizzle, custom, inner, cluster_m,
       cluster_n;

@@ -329,8 +329,8 @@ class HipInstruments final : public CopyingInstruments {
   double loading_us() const noexcept override { return 200'000; }
 
   bool usable() override {
-    const Status status =
-        api().StreamQuery(nullptr);  // every later call reports the error of a broken kernel
+    // Every later call reports the error of a broken kernel.
+    const Status status = api().StreamQuery(nullptr);
     return status == kSuccess || status == kNotReady;
   }
 

@@ -111,8 +111,8 @@ class CkTile final : public Provider {
     traits.stages = stages;
     traits.split_k = at(CkGemmAxis::split_k);
     traits.shared_bytes = stages * tile_k * (tile_m * bytes_a + tile_n * bytes_b);
-    traits.register_elements =
-        tile_m * tile_n / (at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n));  // elements of one wave
+    // Elements of one wave.
+    traits.register_elements = tile_m * tile_n / (at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n));
     traits.vector_elements = fixed_vector > 0 ? fixed_vector : native_vector;
     traits.alignment = traits.vector_elements;
     traits.packs_a = 0;

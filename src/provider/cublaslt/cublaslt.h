@@ -27,8 +27,8 @@ namespace kscout {
 /// A config with typed members, in the order of the axes; cublaslt.cpp contains their help.
 struct CublasLtConfig {
   std::int32_t version = 0;  ///< cublasLtGetVersion(); 0 = any installed release
-  std::int32_t suggestion =
-      0;  ///< n: the n-th suggestion of the library's heuristic; all other members are then 0
+  /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
+  std::int32_t suggestion = 0;
   std::int32_t algorithm = 0, tile_m = 0, tile_n = 0, tile_k = 0, stages = 0, split_k = 0, reduction = 0,
                swizzle = 0, custom = 0, inner = 0, cluster_m = 0, cluster_n = 0;
 

@@ -13,8 +13,8 @@ namespace kscout::cuda {
 namespace {
 
 constexpr int kMaxSuggestions = 128;
-constexpr std::int32_t kOwnDivision =
-    -1;  // the library's number of split-K slices for "divides K in its own way"
+// The library's number of split-K slices for "divides K in its own way".
+constexpr std::int32_t kOwnDivision = -1;
 
 CallStatus check_lt(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return CallStatus::done;

@@ -167,8 +167,8 @@ class CudaModule final : public Module {
 
   bool healthy() noexcept override {
     if (!open_) return true;
-    const cudaError_t status =
-        cudaStreamQuery(nullptr);  // every later call reports the error of a broken kernel
+    // Every later call reports the error of a broken kernel.
+    const cudaError_t status = cudaStreamQuery(nullptr);
     return status == cudaSuccess || status == cudaErrorNotReady;
   }
 
