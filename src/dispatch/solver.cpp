@@ -292,7 +292,7 @@ void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fa
     DecisionDb(policy_.db).put(decision_of(problem, solution.choice.config, fastest, *solution.backend));
   } catch (const Error& error) {
     // The choice is still valid; other processes will have to time the problem again.
-    const std::string warning = fmt::format("what was found by timing is lost: {}", error.what());
+    const std::string warning = fmt::format("decisions found by timing are lost: {}", error.what());
     if (const auto log = Log::from_environment()) log->line("warning: " + warning);
     if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
   }

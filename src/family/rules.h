@@ -57,8 +57,8 @@ class ApplicabilityRules {
   expr::Program program_;
   expr::ProblemRows rows_;
   std::vector<std::uint8_t> admitted_;  ///< by config: 0 = a rule refuses it for every problem
-  std::vector<std::uint32_t> by_problem_,
-      by_config_;  ///< rules that read only the problem, and rules that read problem and config
+  /// Rules that read only the problem, and rules that read problem and config.
+  std::vector<std::uint32_t> by_problem_, by_config_;
 };
 
 // ---- Finds the applicability rule that refuses a config for a problem.

@@ -169,8 +169,8 @@ Model::Model(ModelData data) {
   check_shortlist(data);
   check_confidence(data);
   for (const Family& family : data.families) {
-    Schema::Rows(*data.schema, family.device, family.configs,
-                 family.traits);  // checks that the schema can describe these configs
+    // Checks that the schema can describe these configs.
+    Schema::Rows(*data.schema, family.device, family.configs, family.traits);
   }
   compiled_ = std::make_shared<Compiled>(std::move(data));
 }
@@ -286,8 +286,8 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
     const auto configs = marked(from, scratch.able);
-    if (score_some(family, problem, forest, configs,
-                   scratch))  // otherwise the schema cannot describe the problem
+    // False when the schema cannot describe the problem.
+    if (score_some(family, problem, forest, configs, scratch))
       count += keep_best(configs, scratch.scores, best.subspan(count));
   };
   const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
