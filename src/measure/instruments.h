@@ -1,7 +1,7 @@
 #pragma once
 /// \file Defines what measuring needs of a kind of device besides running kernels: guarded memory, filled
-/// operands, sums for references, empty caches and a clock. Each backend implements it; protocols, tolerances
-/// and stopping rules exist once, above it.
+/// operands, sums for references, cache flushes and a clock. Each backend implements it; protocols,
+/// tolerances and stopping rules exist once, above it.
 ///
 ///     Instruments& tools = instruments_of(backend("cuda"));
 ///     GemmOperands operands(tools);
@@ -107,8 +107,8 @@ constexpr std::uint32_t scatter(std::uint32_t x) noexcept {
   x *= 0xC2B2AE35u;
   return x ^ (x >> 16);
 }
-/// Element i of an operand is computed from scatter of (operand, i mod kFillBlock), with the bits of its
-/// block's flips inverted, so that no two blocks are equal.
+/// Element i of an operand is computed from scatter of (operand, i mod kFillBlock), with those bits inverted
+/// that fill_flips() returns for its block, so that no two blocks are equal.
 inline constexpr std::int64_t kFillBlock = 1 << 16;
 std::uint32_t fill_flips(Operand operand, std::uint64_t seed, std::int64_t block);
 

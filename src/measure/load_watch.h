@@ -14,8 +14,8 @@ namespace kscout {
 
 /// The load since a LoadWatch was created.
 struct Load {
-  double cpus = 0;         ///< CPUs that this process may use
-  double others = 0;       ///< how many of these other processes kept busy on average; NaN = time too short
+  double cpus = 0;    ///< CPUs that this process may use
+  double others = 0;  ///< average number of these CPUs that other processes kept busy; NaN = time too short
   bool throttled = false;  ///< the cgroup's CPU quota stopped its processes
 };
 

@@ -75,7 +75,7 @@ std::vector<SampleSummary> without_drift(std::span<const ContenderSample> sample
 
 struct RoundsRule {
   std::size_t rounds = 24;  ///< samples of each candidate; more samples separate drift and speed better
-  std::size_t least = 0;    ///< rounds that run whatever they take
+  std::size_t least = 0;    ///< minimum number of rounds, even beyond the budget
   /// Further rounds start only while the longest round so far fits in the remaining budget.
   double budget_us = std::numeric_limits<double>::infinity();
   std::uint32_t seed = 1;  ///< seed of the orders
