@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// A problem of any operation: what tables of measurements hold, and what code takes that serves all of them.
+/// \file Holds a problem of any operation, GEMM or convolution: for tables of measurements and code that
+/// handles both.
 ///
 ///     const Problem problem = parse_any_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
 ///     void rank(ProblemRef problem);       // takes a GemmProblem, a ConvProblem or a Problem
@@ -24,7 +24,7 @@ class Problem {
   Problem(const GemmProblem& gemm) : of_(gemm) {}  // NOLINT: a GEMM is a problem
   Problem(const ConvProblem& conv) : of_(conv) {}  // NOLINT: so is a convolution
 
-  /// `use(problem)` with the GemmProblem or ConvProblem.
+  /// Calls `use(problem)` with the GemmProblem or ConvProblem.
   template <class F>
   decltype(auto) visit(F&& use) const {
     return std::visit(std::forward<F>(use), of_);
@@ -32,10 +32,11 @@ class Problem {
   Op op() const noexcept;
   double weight() const noexcept;
   void set_weight(double weight) noexcept;
-  /// Throws unsupported when it is something else.
+  /// The GEMM; throws unsupported when the problem is a convolution. conv() is the counterpart for
+  /// convolutions.
   KSCOUT_API const GemmProblem& gemm() const;
   KSCOUT_API const ConvProblem& conv() const;
-  /// As the kind named: gemm() or conv().
+  /// The problem as type P: gemm() or conv().
   template <class P>
   const P& as() const {
     if constexpr (std::is_same_v<P, GemmProblem>) {
@@ -50,7 +51,8 @@ class Problem {
   std::variant<GemmProblem, ConvProblem> of_;
 };
 
-/// Looks at a problem of any operation; as cheap as a pointer. The problem must outlive it.
+/// Refers to a problem of any operation; as cheap to copy as a pointer. The problem must outlive the
+/// reference.
 class ProblemRef {
  public:
   ProblemRef(const GemmProblem& gemm) noexcept : gemm_(&gemm) {}  // NOLINT: converts at calls
@@ -63,9 +65,9 @@ class ProblemRef {
   decltype(auto) visit(F&& use) const {
     return gemm_ ? std::forward<F>(use)(*gemm_) : std::forward<F>(use)(*conv_);
   }
-  /// Throws unsupported when it is something else.
+  /// The GEMM; throws unsupported when the problem is a convolution.
   KSCOUT_API const GemmProblem& as_gemm() const;
-  /// Null when it is something else.
+  /// The GEMM, or null when the problem is a convolution; conv() is the counterpart for convolutions.
   const GemmProblem* gemm() const noexcept { return gemm_; }
   const ConvProblem* conv() const noexcept { return conv_; }
 
@@ -85,7 +87,7 @@ inline void Problem::set_weight(double weight) noexcept {
   std::visit([weight](auto& of) { of.weight = weight; }, of_);
 }
 
-// What the kinds of problems have in common: see problem.h and conv_problem.h.
+// Functions that exist for both kinds of problems: see problem.h and conv_problem.h.
 KSCOUT_API Signature signature_of(ProblemRef problem) noexcept;
 KSCOUT_API double flop_count(ProblemRef problem) noexcept;
 KSCOUT_API double min_bytes(ProblemRef problem) noexcept;
@@ -95,11 +97,13 @@ KSCOUT_API std::string print(ProblemRef problem);
 /// Reads the one-line form of any operation.
 KSCOUT_API Problem parse_any_problem(std::string_view text);
 
-/// The product that a problem is, or is computed as: `groups` is a GEMM's batch.
+/// The matrix product that computes a problem: the GEMM itself (`groups` is its batch) or the implicit GEMM
+/// of a convolution.
 KSCOUT_API ImplicitGemm product_of(ProblemRef problem) noexcept;
 
-/// What makes two problems the same in all but types and layout: m, n, k, batch of a GEMM; every number of a
-/// convolution but split_k. Problems of equal sizes stay in one part when data are split.
+/// The sizes of a problem, without types and layout: m, n, k, batch of a GEMM; every number of a convolution
+/// except split_k. When data are split into training and test parts, problems of equal sizes stay in one
+/// part.
 using ProblemSizes = std::vector<std::int64_t>;
 KSCOUT_API ProblemSizes sizes_of(ProblemRef problem);
 

@@ -1,14 +1,13 @@
 #pragma once
-/// \file
-/// How a problem is computed: one value per axis of a named config space.
+/// \file Describes how a problem is computed: one value per axis of a named config space.
 ///
 ///     const kscout::ConfigSpace& space = kscout::provider("native").space(kscout::Op::gemm);
 ///     kscout::KernelConfig config(space);
 ///     config.set("mr", 6);
 ///     std::int32_t nr = config["nr"];           // KernelConfig::unknown until set
 ///
-/// A config is a flat record so that generic code (families, Parquet, features, selection) sees columns and
-/// indices; typed structs live inside a provider.
+/// A config is a flat record, so that generic code (families, Parquet, features, selection) works with
+/// columns and indices. Only providers use typed structs.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -21,15 +20,14 @@
 
 namespace kscout {
 
-/// One way in which configs differ.
+/// One parameter of a config.
 struct Axis {
   std::string_view name;
-  std::string_view unit;  ///< "1" when it has none
+  std::string_view unit;  ///< "1" without a unit
   std::string_view help;
-  std::span<const std::string_view> words =
-      {};  ///< names of the values 0, 1, ... of an enum; empty for a number
-  bool launch =
-      false;  ///< set when the kernel is called: configs that differ only here share one compiled kernel
+  /// Names of the values 0, 1, ... of an enum; empty for a number.
+  std::span<const std::string_view> words = {};
+  bool launch = false;  ///< passed at launch: configs that differ only in such axes share one compiled kernel
 };
 
 /// The axes of one provider and operation. Spaces are constants of the program and compared by address.
@@ -38,7 +36,7 @@ struct ConfigSpace {
   Op op;
   std::span<const Axis> axes;
 
-  /// Position of an axis; throws invalid_argument naming the nearest one.
+  /// Position of an axis; throws invalid_argument naming the nearest axis.
   KSCOUT_API std::size_t axis_index(std::string_view name) const;
 };
 
@@ -51,24 +49,24 @@ struct KernelConfig {
   std::array<std::int32_t, kMaxAxes> value{};  ///< by axis index; entries past the last axis are 0
 
   KernelConfig() = default;
-  /// Every axis unknown.
+  /// Sets every axis to unknown.
   KSCOUT_API explicit KernelConfig(const ConfigSpace& of);
 
   std::int32_t operator[](std::size_t axis) const noexcept { return value[axis]; }
   std::int32_t& operator[](std::size_t axis) noexcept { return value[axis]; }
-  /// By name; throws invalid_argument for an unknown axis.
+  /// The value of the axis with this name; throws invalid_argument for an unknown axis.
   std::int32_t operator[](std::string_view axis) const { return value[space->axis_index(axis)]; }
   void set(std::string_view axis, std::int32_t to) { value[space->axis_index(axis)] = to; }
 
   bool operator==(const KernelConfig&) const = default;
 };
 
-/// The word of an enum axis ("avx2"), the number otherwise ("6"), "?" when unknown.
+/// The word of an enum axis ("avx2"), the number of another axis ("6"), "?" when unknown.
 KSCOUT_API std::string axis_value_text(const Axis& axis, std::int32_t value);
-/// Reverse of axis_value_text; throws invalid_argument naming the axis, the value and the nearest word.
+/// Inverse of axis_value_text; throws invalid_argument naming the axis, the value and the nearest word.
 KSCOUT_API std::int32_t parse_axis_value(const Axis& axis, std::string_view text);
 
-/// Configs of one space, held as columns.
+/// Stores configs of one space by column.
 class KSCOUT_API ConfigTable {
  public:
   ConfigTable() = default;

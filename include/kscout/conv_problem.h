@@ -1,14 +1,13 @@
 #pragma once
-/// \file
-/// What is asked of a grouped convolution: direction, sizes, filter, signature.
+/// \file Describes a grouped convolution: direction, sizes, filter, signature.
 ///
 ///     auto p = kscout::parse_conv_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
 ///     p.stride_h = p.stride_w = 2;
 ///     kscout::check(p);                          // throws when the sizes make no sense
 ///     auto gemm = kscout::implicit_gemm(p);      // m, n, k of the product that it is computed as
 ///
-/// The same sizes describe all directions: `h`, `w`, `c` are of the input image and `k` counts the output
-/// channels, also where the input image (conv_bwd_data) or the filter (conv_bwd_weight) is what is computed.
+/// The sizes mean the same in all directions: `h`, `w`, `c` belong to the input image and `k` counts the
+/// output channels, even where the input image (conv_bwd_data) or the filter (conv_bwd_weight) is the result.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,7 +19,7 @@
 
 namespace kscout {
 
-/// A 2-D or 3-D convolution; the layout says which. 2-D: everything of axis d keeps its default.
+/// A 2-D or 3-D convolution; the layout says which. In 2-D, every field of axis d keeps its default.
 struct ConvProblem {
   Op op = Op::conv_fwd;  ///< the direction: conv_fwd, conv_bwd_data or conv_bwd_weight
   std::int64_t n = 1;    ///< images
@@ -36,13 +35,13 @@ struct ConvProblem {
   std::int64_t stride_d = 1;
   std::int64_t stride_h = 1;
   std::int64_t stride_w = 1;
-  std::int64_t dilation_d = 1;  ///< distance of two elements of the filter; 1 = dense
+  std::int64_t dilation_d = 1;  ///< distance between neighbouring elements of the filter; 1 = dense
   std::int64_t dilation_h = 1;
   std::int64_t dilation_w = 1;
-  std::int64_t left_pad_d = 0;  ///< zeros before the first element; both sides may differ
+  std::int64_t left_pad_d = 0;  ///< zeros before the first element; left and right may differ
   std::int64_t left_pad_h = 0;
   std::int64_t left_pad_w = 0;
-  std::int64_t right_pad_d = 0;  ///< zeros behind the last element
+  std::int64_t right_pad_d = 0;  ///< zeros after the last element
   std::int64_t right_pad_h = 0;
   std::int64_t right_pad_w = 0;
   std::int64_t split_k = 0;  ///< requested split of the product's K; 0 = the selector chooses, 1 = none
@@ -51,7 +50,7 @@ struct ConvProblem {
   DType dtype_out = DType::fp32;
   DType dtype_acc = DType::fp32;
   Layout layout = Layout::nhwgc;
-  double weight = 1;  ///< how often a workload calls it; weighs reports, no part of the identity
+  double weight = 1;  ///< how often a workload calls it; its weight in reports; not part of the identity
   bool operator==(const ConvProblem& other) const;
 };
 
@@ -97,12 +96,11 @@ inline bool ConvProblem::operator==(const ConvProblem& other) const { return fie
 /// True for the three directions of a convolution.
 constexpr bool is_conv(Op op) noexcept { return op != Op::gemm; }
 
-/// A convolution of one element type, with the accumulator and output that make_gemm gives it; sizes are
-/// still 1.
+/// A convolution of one element type, with the accumulator and output types of make_gemm; all sizes are 1.
 KSCOUT_API ConvProblem make_conv(Op op, DType dtype = DType::fp32, Layout layout = Layout::nhwgc);
 
-/// The types as those of the product's operands: A, B, C are input, filter, output for conv_fwd; output,
-/// filter, input for conv_bwd_data; output, input, filter for conv_bwd_weight.
+/// Element types of the operands of the implicit GEMM: A, B, C are input, filter, output for conv_fwd;
+/// output, filter, input for conv_bwd_data; output, input, filter for conv_bwd_weight.
 KSCOUT_API Signature signature_of(const ConvProblem& problem) noexcept;
 
 /// Elements of the output image along each spatial axis.
@@ -112,80 +110,81 @@ struct ConvOutput {
 /// floor((in + both pads - ((filter - 1) * dilation + 1)) / stride) + 1 per axis.
 KSCOUT_API ConvOutput output_sizes(const ConvProblem& problem) noexcept;
 
-/// Elements of the three tensors, all groups.
+/// Elements of the three tensors, over all groups.
 struct ConvElements {
   std::int64_t in, wei, out;
 };
 KSCOUT_API ConvElements operand_elements(const ConvProblem& problem) noexcept;
 
-/// A product that a convolution is computed as, once per group.
+/// The product that computes a convolution (implicit GEMM), once per group.
 struct ImplicitGemm {
   std::int64_t m = 0, n = 0, k = 0;
   std::int64_t groups = 1;  ///< independent products of these sizes
-  std::int64_t parts = 1;   ///< products that conv_bwd_data falls into (implicit_gemms); else 1
+  std::int64_t parts = 1;   ///< products that conv_bwd_data consists of (implicit_gemms); else 1
   bool operator==(const ImplicitGemm&) const = default;
 };
 
-/// Every product of the problem, per group:
+/// Lists every product of the problem, per group:
 ///
 ///     conv_fwd         m = n * outputs          n = k / g             k = c / g * filter
 ///     conv_bwd_weight  m = k / g                n = c / g * filter    k = n * outputs
 ///     conv_bwd_data    m = n * inputs           n = c / g             k = k / g * filter     (stride 1)
 ///
-/// With a stride, elements of the input image whose places differ modulo the stride meet different elements
-/// of the filter: conv_bwd_data is one product per set of places that meets any, with its own m and k.
-/// Multiply-adds with padding zeros are counted, as kernels execute them.
+/// With a stride, input elements whose positions differ modulo the stride are multiplied with different
+/// filter elements. conv_bwd_data then consists of one product per set of positions that has any filter
+/// element, each with its own m and k. Multiply-adds with padding zeros are counted, because kernels execute
+/// them.
 KSCOUT_API std::vector<ImplicitGemm> implicit_gemms(const ConvProblem& problem);
 
-/// The largest (by m * k) of implicit_gemms, `parts` filled in. Cost: a few operations per element of the
-/// filter's edges; allocates nothing.
+/// The largest product (by m * k) of implicit_gemms, with `parts` set. Cost: a few operations per element of
+/// the filter's edges; allocates nothing.
 KSCOUT_API ImplicitGemm implicit_gemm(const ConvProblem& problem) noexcept;
 
-/// 2 * n * k * outputs * c / g * filter: the same for all directions. A double, never overflows.
+/// 2 * n * k * outputs * c / g * filter, for all directions. A double, so it never overflows.
 KSCOUT_API double flop_count(const ConvProblem& problem) noexcept;
 
-/// Least bytes moved: each of the three tensors once.
+/// Minimum number of bytes moved: each of the three tensors once.
 KSCOUT_API double min_bytes(const ConvProblem& problem) noexcept;
 
-/// Every channel is a group of its own: g == c == k.
+/// Whether every channel is its own group: g == c == k.
 KSCOUT_API bool is_depthwise(const ConvProblem& problem) noexcept;
-/// The filter has one element.
+/// Whether the filter has one element.
 KSCOUT_API bool is_pointwise(const ConvProblem& problem) noexcept;
 
-/// Throws invalid_argument when a size is below 1 or above 2^31 - 1, a pad below 0, g does not divide c and
-/// k, the filter is larger than the padded input, a 2-D problem uses axis d, or a tensor would exceed 2^62
-/// elements.
+/// Throws invalid_argument when a size is below 1 or above 2^31 - 1, a pad is below 0, g does not divide c
+/// and k, the filter is larger than the padded input, a 2-D problem uses axis d, or a tensor would exceed
+/// 2^62 elements.
 KSCOUT_API void check(const ConvProblem& problem);
 KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
 
-/// The one-line form, input and filter with 2 or 3 spatial sizes:
+/// Prints the one-line form, with 2 or 3 spatial sizes of input and filter:
 ///
 ///     OP:NxCx[D x]HxW:Kx[Zx]YxX:dtype:layout{:name=value}
 ///
-/// for every field off its default. `stride`, `dilation`, `pad` stand for all axes, `pad_d`, `pad_h`,
-/// `pad_w` for both sides, where these are equal. parse_conv_problem(print(p)) == p.
+/// `name=value` follows for every field that differs from its default. Where the values are equal, `stride`,
+/// `dilation`, `pad` stand for all axes and `pad_d`, `pad_h`, `pad_w` for both sides.
+/// parse_conv_problem(print(p)) == p.
 KSCOUT_API std::string print(const ConvProblem& problem);
 
-/// Reads the one-line form; `dtype` and `layout` may be left out (fp32, nhwgc or ndhwgc by the number of
+/// Reads the one-line form. `dtype` and `layout` are optional (default fp32; nhwgc or ndhwgc by the number of
 /// sizes). Throws invalid_argument with the offending part.
 KSCOUT_API ConvProblem parse_conv_problem(std::string_view text);
 
-/// True when a line begins like the one-line form of a convolution.
+/// Whether a line begins like the one-line form of a convolution.
 KSCOUT_API bool is_conv_line(std::string_view line) noexcept;
 
-// ---- Which tensor of a convolution is which operand of the product that it is computed as (see
-// signature_of).
+// ---- Maps the tensors of a convolution to the operands of its implicit GEMM and back (see signature_of).
 //
 //     const auto [a, b, c] = by_operand(Op::conv_bwd_data, in, wei, out);   // out, wei, in
 //     const auto [in, wei, out] = by_tensor(Op::conv_bwd_data, a, b, c);    // back again
 
-/// Something of each operand: A and B are read, C is computed.
+/// One value per operand: A and B are read, C is computed.
 template <class T>
 struct OfOperands {
   T a, b, c;
 };
 
-/// The same of each tensor: input image, filter, output image.
+/// One value per tensor: input image, filter, output image.
 template <class T>
 struct OfTensors {
   T in, wei, out;

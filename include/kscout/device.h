@@ -1,12 +1,11 @@
 #pragma once
-/// \file
-/// Where a problem runs: static facts of one CPU or GPU, each known or unknown.
+/// \file Describes one CPU or GPU by static facts, each known or unknown.
 ///
 ///     const kscout::Device here = kscout::detect_cpu();
 ///     const kscout::Device mi355 = kscout::device_preset("gfx950");
 ///
-/// NaN (numbers) and "" (texts) mean unknown. What changes between two runs on one device (clocks under load,
-/// driver and library versions) belongs to a measurement, not here.
+/// NaN (numbers) and "" (texts) mean unknown. Facts that change between two runs on one device (clocks under
+/// load, driver and library versions) belong to a measurement, not here.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -24,17 +23,16 @@ struct EnumWords<DeviceKind> {
   static constexpr std::array<std::string_view, 2> words = {"cpu", "gpu"};
 };
 
-/// "Core" is a CPU core, a streaming multiprocessor or a compute unit.
+/// A "core" is a CPU core, a streaming multiprocessor or a compute unit.
 struct Device {
   static constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
-  std::string name;  ///< short, fit for a folder name: "zen3-2c", "h200", "gfx950"
+  std::string name;  ///< short, usable as a folder name: "zen3-2c", "h200", "gfx950"
   DeviceKind kind = DeviceKind::cpu;
   std::string vendor;
   std::string arch;   ///< "zen3", "sm_90", "gfx950"
   std::string model;  ///< as the vendor prints it
-  std::string
-      isa;  ///< best instruction set that our CPU kernels have: "avx512", "avx2", "scalar"; "" on a GPU
+  std::string isa;    ///< best instruction set with CPU kernels here: "avx512", "avx2", "scalar"; "" on a GPU
   double cores = unknown;
   double threads_per_core = unknown;
   double simds_per_core = unknown;
@@ -45,10 +43,10 @@ struct Device {
   double shared_bytes_per_core = unknown;  ///< shared memory or LDS
   double l1_bytes = unknown;               ///< data cache of one core
   double l2_bytes = unknown;               ///< per core on a CPU, whole device on a GPU
-  double l3_bytes = unknown;               ///< what one core can use on a CPU
-  double dies = unknown;                   ///< chiplets that work apart (XCD)
+  double l3_bytes = unknown;               ///< CPU: the part that one core can use
+  double dies = unknown;                   ///< independent chiplets (XCD)
   double vector_bytes = unknown;           ///< SIMD register of a CPU core
-  double fma_per_cycle = unknown;          ///< vector FMA instructions a CPU core starts per cycle
+  double fma_per_cycle = unknown;          ///< vector FMA instructions that a CPU core starts per cycle
   double memory_gb_s = unknown;            ///< peak bandwidth, 10^9 bytes per second
 
   bool operator==(const Device& other) const;
@@ -84,19 +82,19 @@ struct Fields<Device> {
 
 inline bool Device::operator==(const Device& other) const { return fields_equal(*this, other); }
 
-/// Facts of this machine's CPU, from cpuid, /proc and /sys; what they do not tell stays unknown. The
-/// name is "<arch>-<cores>c". Sees the cores this process may run on (affinity), not those
-/// of the host.
+/// Facts of this machine's CPU, from cpuid, /proc and /sys; facts that these lack stay unknown. The name is
+/// "<arch>-<cores>c". Counts the cores that this process may run on (affinity), not those of the host.
 KSCOUT_API Device detect_cpu();
 
-/// A device from families/devices.toml; throws not_found naming the nearest one.
+/// A device from families/devices.toml; throws not_found naming the nearest device.
 KSCOUT_API Device device_preset(std::string_view name);
 KSCOUT_API std::vector<std::string> device_preset_names();
 
 /// "auto" (this machine's CPU) or a preset's name.
 KSCOUT_API Device find_device(std::string_view name_or_auto);
 
-/// Peak fp32 GFLOPS of `cores` CPU cores: 2 * lanes * fma_per_cycle * clock; unknown when a fact is.
+/// Peak fp32 GFLOPS of `cores` CPU cores: 2 * lanes * fma_per_cycle * clock; unknown when one of these facts
+/// is unknown.
 KSCOUT_API double peak_fp32_gflops(const Device& device) noexcept;
 
 }  // namespace kscout

@@ -1,4 +1,3 @@
 #pragma once
-/// \file
-/// Marks what libkscout.so lets a program see; everything else stays hidden.
+/// \file Marks the symbols that libkscout.so exports; all other symbols are hidden.
 #define KSCOUT_API __attribute__((visibility("default")))

@@ -1,12 +1,12 @@
 #pragma once
-/// \file
-/// Which configs exist for a signature on a device: the product of the axes' values that the rules admit.
+/// \file Enumerates the configs of a signature on a device: the product of the axes' values that the rules
+/// admit.
 ///
 ///     const auto family = kscout::enumerate(
 ///         {.provider = "native", .signature = signature_of(problem), .device = detect_cpu()});
 ///     for (std::size_t i = 0; i < family.configs.size(); ++i) std::puts(family.name(i).c_str());
 ///
-/// Axes' values, rules and rule sets are data in families/<provider>_<op>.toml; each rule carries its reason.
+/// Axes' values, rules and rule sets are data in families/<provider>_<op>.toml; each rule states its reason.
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -20,8 +20,8 @@
 
 namespace kscout {
 
-/// legal: cannot work, cites a manual. worth: not useful, cites a measurement. applicability: cannot take
-/// this problem.
+/// legal: the config cannot work; the reason cites a manual. worth: the config is not useful; the reason
+/// cites a measurement. applicability: the config cannot take this problem.
 enum class RuleKind : std::uint8_t { legal, worth, applicability };
 template <>
 struct EnumWords<RuleKind> {
@@ -29,26 +29,27 @@ struct EnumWords<RuleKind> {
   static constexpr std::array<std::string_view, 3> words = {"legal", "worth", "applicability"};
 };
 
-/// A named reason to leave a config out. It stays when `admits` is not 0.
+/// A named reason to leave a config out. The config stays when `admits` is not 0.
 struct Rule {
   std::string name;
   RuleKind kind = RuleKind::legal;
   std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `applicability` rules
                         ///< also p.<problem field> and t.<trait>
-  std::string because;  ///< the fact, and where it is written down or measured
-  bool suggested = false;  ///< an applicability rule that is also asked of what a library's own heuristic
-                           ///< names: about wrong results, not about what the library refuses
+  std::string because;  ///< the reason, and where it is documented or measured
+  bool suggested = false;  ///< an applicability rule that also checks what a library's own heuristic
+                           ///< suggests: it is about wrong results, not about what the library refuses
 };
 
 struct FamilyRequest {
   std::string provider = "native";
   Signature signature;
   Device device;
-  std::string rules = "default";  ///< a rule set of the provider and op, or FILE.toml[:SET] with further ones
-  std::string filter;             ///< further formula over c., d., s.; empty admits all
+  /// A rule set of the provider and op, or FILE.toml[:SET] with additional rule sets.
+  std::string rules = "default";
+  std::string filter;  ///< additional formula over c., d., s.; empty admits all
 };
 
-/// The configs that the rules admit, with what selection needs to know of each.
+/// The configs that the rules admit, with the facts that selection needs.
 struct Family {
   std::string provider;
   Signature signature;
@@ -56,13 +57,13 @@ struct Family {
   std::string rules;
   ConfigTable configs;
   std::vector<Traits> traits;       ///< one per config
-  std::vector<Rule> applicability;  ///< rules to ask of each problem
-  std::size_t default_config = 0;   ///< what runs when nothing better is known
+  std::vector<Rule> applicability;  ///< rules to check for each problem
+  std::size_t default_config = 0;   ///< runs when nothing better is known
 
   KSCOUT_API std::string name(std::size_t config) const;
 };
 
-/// How many configs each rule was the first to refuse.
+/// Counts, per rule, the configs that the rule was the first to refuse.
 struct EnumerationReport {
   struct Refusal {
     std::string rule;
@@ -74,17 +75,19 @@ struct EnumerationReport {
 
 /// Throws invalid_argument (unknown provider, rule set or filter name), not_found (a file of rules),
 /// unsupported (no family file for the signature, or the rules admit no config). Order: blocks of the rule
-/// set as written, axes in space order, first varies slowest.
+/// set as written, then axes in space order; the first axis varies slowest.
 KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* report = nullptr);
 
-/// The rule sets of a provider and op, smallest first.
+/// The rule sets of a provider and op, in order of size, smallest first.
 KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op op);
 
-/// The rules (legal, worth and the rule set's own value lists) that keep a config out; empty when it is in. A
-/// joint family is asked about its members' configs too. Throws invalid_argument for others' configs.
+/// The rules (legal, worth and the rule set's own value lists) that leave a config out; empty when the config
+/// is in. A joint family also accepts its members' configs. Throws invalid_argument for configs of other
+/// providers.
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
-/// Writes 1 to `applicable[i]` when config i can take the problem, else 0. Sizes must match.
+/// Writes 1 to `applicable[i]` when config i can take the problem, else 0. `applicable` must have one element
+/// per config.
 KSCOUT_API void applicable_configs(const Family& family, ProblemRef problem,
                                    std::vector<std::uint8_t>& applicable);
 

@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// One list of fields per record type, from which equality, hash, printing, columns, JSON, CSV and flags
-/// come.
+/// \file Defines one list of fields per record type; equality, hash, printing, columns, JSON, CSV and flags
+/// follow from it.
 ///
 ///     for_each_field<GemmProblem>(
 ///         [&](const auto& field) { table.add_column(field.name, problem.*field.member); });
@@ -24,7 +23,7 @@ namespace kscout {
 /// Whether a field takes part in equality and hash, or only describes the record.
 enum class FieldRole : std::uint8_t { identity, note };
 
-/// One field of record T: its column name, unit ("1" when it has none) and meaning.
+/// One field of record T: its column name, unit ("1" without a unit) and meaning.
 template <class T, class V>
 struct Field {
   using record = T;
@@ -57,7 +56,7 @@ constexpr void for_each_field(F&& fn) {
 template <Record T>
 inline constexpr std::size_t field_count = std::tuple_size_v<std::remove_cvref_t<decltype(Fields<T>::list)>>;
 
-/// Equal values; NaN (unknown) equals NaN.
+/// Whether two values are equal; NaN (unknown) equals NaN.
 template <class V>
 constexpr bool same_value(const V& a, const V& b) noexcept {
   if constexpr (std::is_floating_point_v<V>) {
@@ -84,7 +83,7 @@ constexpr std::uint64_t mix_hash(std::uint64_t seed, std::uint64_t value) noexce
   return x ^ (x >> 31);
 }
 
-/// Hash over the identity fields. Equal records have equal hashes; stable within one build, not across
+/// Hash over the identity fields. Equal records have equal hashes. Stable within one build, not across
 /// versions.
 template <Record T>
 std::uint64_t fields_hash(const T& record) {

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// What one config did on one problem, and tables of such rows.
+/// \file Stores the result of one config on one problem, and tables of such rows.
 #include <cstdint>
 #include <limits>
 #include <map>
@@ -14,8 +13,8 @@
 
 namespace kscout {
 
-/// How a run ended. Only `ok` rows may win; `pruned_early` (stored as `raced`) keeps a coarse time of a
-/// config that could not win any more.
+/// How a run ended. Only an `ok` row can be the best; `pruned_early` (stored as `raced`) keeps a coarse time
+/// of a config that could no longer be the best.
 enum class Status : std::uint8_t { ok, pruned_early, wrong, crashed, timeout, unsupported };
 template <>
 struct EnumWords<Status> {
@@ -24,7 +23,7 @@ struct EnumWords<Status> {
       "ok", "raced" /* pruned_early */, "wrong", "crashed", "timeout", "unsupported"};
 };
 
-/// State of the caches before each run. cold = flushed; warm = left as the previous run left them.
+/// State of the caches before each run. cold = flushed; warm = as the previous run left them.
 enum class CacheState : std::uint8_t { warm, cold };
 template <>
 struct EnumWords<CacheState> {
@@ -41,9 +40,9 @@ struct Measurement {
   std::int32_t pass = 1;     ///< 1 = coarse, over all configs; 2 = contenders, interleaved
   double time_us = unknown;  ///< median
   double spread = unknown;   ///< median absolute deviation / median
-  std::int32_t repeats = 0;  ///< timed runs behind the median
-  bool noisy = false;        ///< the confidence interval stayed wider than asked when the budget ended
-  double error = unknown;    ///< largest error over tolerance of the verified elements; <= 1 passes
+  std::int32_t repeats = 0;  ///< timed runs that the median is computed from
+  bool noisy = false;        ///< the confidence interval was still wider than requested when the budget ended
+  double error = unknown;    ///< largest ratio of error to tolerance of the verified elements; <= 1 passes
   bool operator==(const Measurement& other) const;
 };
 
@@ -64,8 +63,8 @@ struct Fields<Measurement> {
 
 inline bool Measurement::operator==(const Measurement& other) const { return fields_equal(*this, other); }
 
-/// Measurements of one op by configs of one provider (which may be a joint one) on one device, each problem
-/// and config stored once. Journals and datasets are read into it; training and evaluation take it.
+/// Measurements of one op by configs of one provider (possibly a joint one) on one device. Each problem and
+/// config is stored once. Journals and datasets are read into this table; training and evaluation use it.
 struct MeasurementTable {
   struct Row {
     std::uint32_t problem;  ///< index into problems
@@ -78,8 +77,8 @@ struct MeasurementTable {
   std::vector<Problem> problems;      ///< distinct, of one op
   std::vector<KernelConfig> configs;  ///< distinct, in family order
   std::vector<Row> rows;              ///< at most one per (problem, config, pass)
-  std::map<std::string, std::string>
-      metadata;  ///< provenance: rules, filter, protocol, compiler, version, host facts, ...
+  /// Provenance: rules, filter, protocol, compiler, version, host facts, ...
+  std::map<std::string, std::string> metadata;
 };
 
 }  // namespace kscout

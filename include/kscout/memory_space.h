@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Says where memory is: in the host's or in that of one GPU.
+/// \file Identifies a memory: that of the host or of one GPU.
 ///
 ///     dispatcher.run(problem, {.a = a, .b = b, .c = c, .space = {MemoryKind::cuda, 0}});
 ///     std::string where = print(backend.space());   // "hip:0"
@@ -24,15 +23,15 @@ struct EnumWords<MemoryKind> {
 /// Memory that one kind of kernel reaches. Pinned host memory is host memory.
 struct MemorySpace {
   MemoryKind kind = MemoryKind::host;
-  std::int32_t ordinal =
-      0;  ///< of the GPU, as its runtime counts those that the process sees; 0 for the host
+  /// Number of the GPU, as its runtime counts those that the process sees; 0 for the host.
+  std::int32_t ordinal = 0;
 
   constexpr bool operator==(const MemorySpace&) const = default;
 };
 
 /// "host", "cuda:0", "hip:1".
 KSCOUT_API std::string print(const MemorySpace& space);
-/// Reverse of print; "cuda" and "hip" are those of GPU 0. Throws invalid_argument.
+/// Inverse of print; "cuda" and "hip" mean GPU 0. Throws invalid_argument.
 KSCOUT_API MemorySpace parse_memory_space(std::string_view text);
 
 }  // namespace kscout

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// What is asked: the sizes of a GEMM and its signature.
+/// \file Describes a GEMM: its sizes and its signature.
 ///
 ///     auto p = kscout::parse_problem("gemm:4096x4096x512:fp32:rcr");
 ///     p.batch = 2;
@@ -15,7 +14,7 @@
 
 namespace kscout {
 
-/// The part of a problem that decides types and code, never sizes.
+/// The part of a problem that determines types and code, without sizes.
 struct Signature {
   Op op = Op::gemm;
   DType dtype_a = DType::fp32;
@@ -32,7 +31,7 @@ struct Signature {
 struct GemmProblem {
   std::int64_t m = 0;        ///< rows of A and C, in elements; 0 is an empty C
   std::int64_t n = 0;        ///< columns of B and C
-  std::int64_t k = 0;        ///< columns of A, rows of B; 0 leaves beta * C
+  std::int64_t k = 0;        ///< columns of A, rows of B; 0 computes beta * C
   std::int64_t batch = 1;    ///< independent products; operands of one batch follow each other
   std::int64_t split_k = 0;  ///< requested split of K; 0 = the selector chooses, 1 = none
   std::int64_t lda = 0;      ///< elements between rows (row-major) or columns; 0 = packed
@@ -45,7 +44,7 @@ struct GemmProblem {
   Layout layout = Layout::rcr;
   Epilogue epilogue = Epilogue::none;
   bool accumulate = false;  ///< beta != 0: C is read
-  double weight = 1;        ///< how often a workload calls it; weighs reports, no part of the identity
+  double weight = 1;  ///< how often a workload calls it; its weight in reports; not part of the identity
   bool operator==(const GemmProblem& other) const;
 };
 
@@ -89,21 +88,21 @@ struct Fields<GemmProblem> {
 
 inline bool GemmProblem::operator==(const GemmProblem& other) const { return fields_equal(*this, other); }
 
-/// A GEMM of one element type: A, B, C alike, with the accumulator and output that the type usually gets
-/// (fp32 accumulator; int8 accumulates and stores int32; fp8 and bf8 store fp16).
+/// A GEMM of one element type for A, B and C, with the usual accumulator and output types of that type (fp32
+/// accumulator; int8 accumulates and stores int32; fp8 and bf8 store fp16).
 KSCOUT_API GemmProblem make_gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::fp32,
                                  Layout layout = Layout::rcr);
 
 KSCOUT_API Signature signature_of(const GemmProblem& problem) noexcept;
 
-/// The problem's leading dimensions with 0 replaced by the packed value. Elements.
+/// The problem's leading dimensions, in elements, with 0 replaced by the packed value.
 struct LeadingDimensions {
   std::int64_t a, b, c;
 };
 KSCOUT_API LeadingDimensions leading_dimensions(const GemmProblem& problem) noexcept;
 
-/// Elements that the buffers of A, B, C span, all batches, leading dimensions counted.
-/// Throws invalid_argument when a size exceeds 2^62 elements.
+/// Elements that the buffers of A, B, C span, over all batch items and including leading dimensions. Throws
+/// invalid_argument when a size exceeds 2^62 elements.
 struct OperandElements {
   std::int64_t a, b, c;
 };
@@ -112,21 +111,21 @@ KSCOUT_API OperandElements operand_elements(const GemmProblem& problem);
 /// 2 m n k batch, as a double: exact up to 2^53, never overflows.
 KSCOUT_API double flop_count(const GemmProblem& problem) noexcept;
 
-/// Least bytes moved: A and B read once, C written once (read too when accumulating).
+/// Minimum number of bytes moved: A and B read once, C written once (and read once when accumulating).
 KSCOUT_API double min_bytes(const GemmProblem& problem) noexcept;
 
 /// Throws Error(invalid_argument) when a size is negative, batch < 1, a leading dimension is too small, or an
 /// operand would exceed 2^62 elements. m, n, k of 0 are legal.
 KSCOUT_API void check(const GemmProblem& problem);
-/// Whether check() would return.
+/// Whether check() accepts the problem.
 KSCOUT_API bool is_valid(const GemmProblem& problem) noexcept;
 
-/// The one-line form: `gemm:MxNxK:dtype:layout` then `:name=value` for every field off its default (weight
-/// included). Mixed types print as `dtype_b=...`. parse_problem(print(p)) == p.
+/// Prints the one-line form: `gemm:MxNxK:dtype:layout`, then `:name=value` for every field that differs from
+/// its default (weight included). Mixed types print as `dtype_b=...`. parse_problem(print(p)) == p.
 KSCOUT_API std::string print(const GemmProblem& problem);
 
-/// Reads the one-line form; `dtype` and `layout` may be left out (fp32, rcr). Throws invalid_argument with
-/// the offending part.
+/// Reads the one-line form; `dtype` and `layout` are optional (default fp32, rcr). Throws invalid_argument
+/// with the offending part.
 KSCOUT_API GemmProblem parse_problem(std::string_view text);
 
 }  // namespace kscout

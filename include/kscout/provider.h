@@ -1,7 +1,5 @@
 #pragma once
-/// \file
-/// Who describes kernels: axes, names, traits. Describing is pure: it touches no device and works on any
-/// machine.
+/// \file Describes kernels: axes, names, traits. Needs no device and works on any machine.
 ///
 ///     const auto& native = kscout::provider("native");
 ///     std::string name = native.print(signature, config);
@@ -18,7 +16,7 @@
 
 namespace kscout {
 
-/// A kernel's name read back.
+/// The signature and config that a kernel's name states.
 struct NamedConfig {
   Signature signature;
   KernelConfig config;
@@ -31,31 +29,33 @@ class KSCOUT_API Provider {
 
   virtual std::string_view name() const noexcept = 0;
   virtual std::string_view help() const noexcept = 0;
-  /// The operations it has config spaces for.
+  /// The operations for which the provider has config spaces.
   virtual std::span<const Op> ops() const noexcept = 0;
-  /// Whether kernels of its configs can run on such a device: its kind and vendor.
+  /// Whether kernels of this provider can run on a device of this kind and vendor.
   virtual bool runs_on(const Device& device) const noexcept = 0;
-  /// Threads of the host that a kernel of this config computes with; 0 = not known, or it runs on a GPU.
+  /// Host threads that a kernel of this config uses; 0 = unknown, or it runs on a GPU.
   virtual int host_threads(const KernelConfig& /*config*/) const noexcept { return 0; }
   /// Throws unsupported when the provider has no kernels for `op`.
   virtual const ConfigSpace& space(Op op) const = 0;
 
-  /// The name of a config under a signature: unique per (signature, config), stable over versions. Its
-  /// grammar stands in the provider's source and in docs/formats/names.md.
+  /// The name of a config for a signature: unique per (signature, config), stable over versions. The
+  /// provider's source and docs/formats/names.md define its grammar.
   virtual std::string print(const Signature& signature, const KernelConfig& config) const = 0;
-  /// Reverse of print. Throws invalid_argument naming the part that does not fit. Axes that a name leaves out
-  /// become KernelConfig::unknown, or the value that leaving them out means.
+  /// Inverse of print. Throws invalid_argument naming the part that does not fit. An axis that the name omits
+  /// becomes KernelConfig::unknown, or the value that its omission stands for.
   virtual NamedConfig parse(std::string_view name) const = 0;
 
-  /// What the config does, in words common to all providers.
+  /// Describes the config in terms that all providers share.
   virtual Traits traits(const Signature& signature, const KernelConfig& config,
                         const Device& device) const = 0;
 
-  /// The config that runs when this one is asked for: where a kernel does something whatever an axis says (CK
-  /// Tile's pipeline `mem` pads), that axis says so. Measurements, models and choices hold such configs only.
+  /// The config that runs when this one is requested. Where a kernel ignores an axis (CK Tile's pipeline
+  /// `mem` always pads), that axis gets the value in effect. Measurements, models and choices hold such
+  /// canonical configs only.
   virtual KernelConfig canonical(const KernelConfig& config) const { return config; }
 
-  /// A config as one of this provider's: its own, or a member's where it is a joint one. Nothing for others.
+  /// Converts a config to one of this provider. Own configs are returned unchanged; a joint provider converts
+  /// the configs of its members. Returns nothing for all others.
   virtual std::optional<KernelConfig> own(const KernelConfig& config) const {
     return config.space && config.space->provider == name() ? std::optional(config) : std::nullopt;
   }
@@ -65,8 +65,8 @@ class KSCOUT_API Provider {
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
 
-/// Who describes kernels for a device when nobody says: native, cublaslt or ck_tile by its kind and vendor;
-/// convolutions are ck_tile's.
+/// The provider that is used when none is named: native, cublaslt or ck_tile by the device's kind and vendor;
+/// ck_tile for convolutions.
 KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
 /// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
 KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);
@@ -74,15 +74,15 @@ KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& dev
 /// Provider::host_threads of a config of any provider.
 KSCOUT_API int host_threads(const KernelConfig& config);
 
-/// The name of a config under a signature, as its provider prints it.
+/// The name of a config for a signature, as its provider prints it.
 KSCOUT_API std::string config_name(const Signature& signature, const KernelConfig& config);
 
-/// Reads a kernel's name of any provider: each is asked in turn. Throws invalid_argument with the answer of
-/// the provider whose prefix fits.
+/// Reads a kernel name of any provider; tries each provider in turn. Throws invalid_argument with the error
+/// of the provider whose prefix fits.
 KSCOUT_API NamedConfig parse_config_name(std::string_view name);
 
-/// The same for names of kernels that were or will be run (imported measurements, kernel libraries, --config,
-/// KSCOUT_FORCE): Provider::canonical of what the name says.
+/// Like parse_config_name, for kernels that were run or will be run (imported measurements, kernel libraries,
+/// --config, KSCOUT_FORCE): applies Provider::canonical to the config.
 KSCOUT_API NamedConfig parse_kernel_to_run(std::string_view name);
 
 }  // namespace kscout

@@ -1,9 +1,9 @@
 #pragma once
-/// \file
-/// Numbers that say how a config behaves, comparable over providers: what our own features read.
+/// \file Describes a config's behaviour in numbers that are comparable over providers; our own features read
+/// them.
 ///
-/// Computed once per family by the provider. NaN = unknown or without meaning there. Fields<Traits> below
-/// says what each number is.
+/// The provider computes them once per family. NaN = unknown or meaningless for the config. Fields<Traits>
+/// below defines each number.
 #include <cstddef>
 #include <limits>
 #include <string_view>

@@ -1,9 +1,8 @@
 #pragma once
-/// \file
-/// The words of a signature: operations, element types, layouts, epilogues.
+/// \file Defines the words of a signature: operations, element types, layouts, epilogues.
 ///
-/// Each enum has one table of words; parsing and printing both read it. An unknown word is an error, never a
-/// default.
+/// Each enum has one table of words, which both parsing and printing read. An unknown word is an error, never
+/// a default.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -15,16 +14,17 @@ namespace kscout {
 
 enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
 enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32, int8, int4 };
-/// Of a GEMM: storage of A (m x k), B (k x n), C (m x n), r = row-major, c = column-major. Of a convolution:
-/// storage of the image tensors, outermost first; it also says whether there are 2 or 3 spatial axes.
+/// For a GEMM: storage of A (m x k), B (k x n), C (m x n), r = row-major, c = column-major. For a
+/// convolution: storage of the image tensors, outermost axis first; it also says whether there are 2 or 3
+/// spatial axes.
 enum class Layout : std::uint8_t { rcr, rrr, crr, ccr, nhwgc, ngchw, ndhwgc, ngcdhw };
-/// What is applied to C before it is stored.
+/// Operation on the result before it is stored in C.
 enum class Epilogue : std::uint8_t { none, bias, relu, gelu, bias_relu, bias_gelu };
 constexpr bool has_bias(Epilogue epilogue) noexcept {
   return epilogue == Epilogue::bias || epilogue == Epilogue::bias_relu || epilogue == Epilogue::bias_gelu;
 }
 
-/// The words of an enum in the order of its values, and what the enum is called in messages.
+/// The words of an enum in the order of its values, and the enum's name in messages.
 template <class E>
 struct EnumWords;
 
@@ -82,13 +82,13 @@ inline constexpr std::span<const std::string_view> kGemmLayoutWords{EnumWords<La
 constexpr bool is_gemm_layout(Layout layout) noexcept {
   return static_cast<std::size_t>(layout) < kGemmLayouts;
 }
-/// Spatial axes of a convolution's layout, 2 or 3; 0 for a layout of GEMMs.
+/// Number of spatial axes of a convolution's layout, 2 or 3; 0 for a GEMM layout.
 constexpr int spatial_rank(Layout layout) noexcept {
   if (is_gemm_layout(layout)) return 0;
   return layout == Layout::ndhwgc || layout == Layout::ngcdhw ? 3 : 2;
 }
 
-/// True when the operand is stored row-major.
+/// Whether the operand is stored row-major.
 constexpr bool row_major_a(Layout layout) noexcept { return layout == Layout::rcr || layout == Layout::rrr; }
 constexpr bool row_major_b(Layout layout) noexcept { return layout == Layout::rrr || layout == Layout::crr; }
 

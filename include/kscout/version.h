@@ -1,4 +1,3 @@
 #pragma once
-/// \file
-/// The library's version; CMake reads it from here.
+/// \file Defines the library's version; CMake reads it from here.
 #define KSCOUT_VERSION "0.1.0"

@@ -22,7 +22,7 @@ namespace {
 struct Entry {
   std::string_view name;
   Backend& (*get)();
-  /// Why it is not on this machine; empty when it is.
+  /// Why the backend is missing on this machine; empty when it is present.
   std::string (*missing)();
 };
 

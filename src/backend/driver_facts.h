@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// What a GPU's driver says, asked in a forked child: this process stays without a GPU context.
+/// \file Queries a GPU's driver in a forked child, so that this process has no GPU context.
 ///
 ///     const Facts facts = ask_driver<Facts>(60, "the GPU's driver", [] { return facts_of(device); });
 #include <cstring>
@@ -15,8 +14,8 @@
 
 namespace kscout {
 
-/// Plain bytes come back. An Error of the child becomes `unsupported` with its text; a crash or a hang
-/// device_failure.
+/// The child returns plain bytes. An Error in the child becomes `unsupported` with its text; a crash or a
+/// hang becomes device_failure.
 template <class Plain, class Ask>
 Plain ask_driver(double seconds, std::string_view whom, const Ask& ask) {
   static_assert(std::is_trivially_copyable_v<Plain>);

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Which build this is: written into the metadata of measurements and models, printed by `kscout --version`.
+/// \file Describes this build: for the metadata of measurements and models, and for `kscout --version`.
 ///
 ///     metadata["git_version"] = build_info().git;
 #include <string>
@@ -9,8 +8,8 @@
 namespace kscout {
 
 struct BuildInfo {
-  std::string_view version;  ///< "0.1.0"
-  std::string_view git;  ///< "v0.1.0-12-g5c038b4", "-dirty" after it for uncommitted changes; or "unknown"
+  std::string_view version;   ///< "0.1.0"
+  std::string_view git;       ///< "v0.1.0-12-g5c038b4", with "-dirty" for uncommitted changes; or "unknown"
   std::string_view compiler;  ///< "GNU 12.2.0"
   std::string_view flags;     ///< "-O3 -DNDEBUG", with the sanitizers if any
 };

@@ -49,15 +49,15 @@ std::int64_t output_elements(const P& p) noexcept {
   return out.d * out.h * out.w;
 }
 
-/// Places of one axis of the input that meet the same elements of the filter.
+/// Positions on one input axis that are multiplied with the same filter elements.
 struct Meeting {
   std::int64_t places;  ///< elements of the input
   std::int64_t taps;    ///< elements of the filter
 };
 
-/// Calls use(Meeting) for each set of places that meets an element of the filter. Element t of the filter
-/// meets the places with (place + left_pad) % stride == t * dilation % stride; elements `period` apart meet
-/// the same.
+/// Calls use(Meeting) for each set of positions that meets a filter element. Element t of the filter meets
+/// the positions with (place + left_pad) % stride == t * dilation % stride; elements `period` apart meet the
+/// same positions.
 template <class F>
 void for_each_meeting(const P& p, const AxisFields& axis, F&& use) {
   const std::int64_t stride = p.*axis.stride, dilation = p.*axis.dilation, taps = p.*axis.filter;
@@ -70,7 +70,7 @@ void for_each_meeting(const P& p, const AxisFields& axis, F&& use) {
   }
 }
 
-/// How many sets there are, and the largest.
+/// The number of sets, and the largest set.
 struct Meetings {
   std::int64_t count = 0;
   Meeting largest{0, 0};
@@ -109,7 +109,8 @@ void check_sizes(const P& p) {
 }
 
 void check_elements(const P& p, std::string_view tensor, std::initializer_list<std::int64_t> sizes) {
-  double elements = 1;  // sizes are below 2^31, so a double tells 2^62 from what exceeds it by far enough
+  // A double suffices: sizes are below 2^31, so an excess over 2^62 is large enough to show.
+  double elements = 1;
   for (const std::int64_t size : sizes) elements *= static_cast<double>(size);
   if (elements > static_cast<double>(kMaxConvElements))
     refuse(p, "{}: {:.3g} elements exceed the limit of 2^62", tensor, elements);
@@ -121,10 +122,10 @@ void check_elements(const P& p, std::string_view tensor, std::initializer_list<s
 struct Shorthand {
   std::string name;
   std::vector<std::int64_t P::*> fields;
-  std::int64_t usual;  ///< value of the fields when nothing is said
+  std::int64_t usual;  ///< the fields' default value
 };
 
-/// In the order of printing: a word for more fields stands before those for fewer.
+/// In printing order: a word for more fields comes before words for fewer.
 std::vector<Shorthand> shorthands(Layout layout) {
   Shorthand stride{"stride", {}, 1}, dilation{"dilation", {}, 1}, pad{"pad", {}, 0};
   std::vector<Shorthand> sides;
@@ -149,7 +150,7 @@ bool set_shorthand(P& p, std::string_view name, std::string_view value) {
   return false;
 }
 
-/// `text`, then a size of each axis.
+/// `text`, then one size per axis.
 std::string joined(const P& p, std::string text, std::int64_t P::*AxisFields::*field) {
   for (const AxisFields& axis : axes_of(p.layout)) text += fmt::format("x{}", p.*(axis.*field));
   return text;
@@ -227,7 +228,7 @@ bool is_pointwise(const ConvProblem& p) noexcept { return filter_elements(p) == 
 void check(const ConvProblem& p) {
   if (!is_conv(p.op)) fail(Errc::invalid_argument, "op '{}' is no direction of a convolution", word(p.op));
   if (is_gemm_layout(p.layout)) {
-    refuse(p, "layout={}: is of GEMMs; take one of {}", word(p.layout),
+    refuse(p, "layout={}: is a layout of GEMMs; use one of {}", word(p.layout),
            fmt::join(std::span(EnumWords<Layout>::words).subspan(kGemmLayouts), ", "));
   }
   check_sizes(p);
@@ -260,7 +261,7 @@ bool is_valid(const ConvProblem& p) noexcept {
   try {
     check(p);
     return true;
-  } catch (...) {  // also for want of memory for the message
+  } catch (...) {  // also when there is no memory for the message
     return false;
   }
 }

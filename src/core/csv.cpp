@@ -8,11 +8,11 @@ namespace kscout {
 
 namespace {
 
-/// Cells of CSV text, record by record.
+/// Reads the cells of CSV text, record by record.
 class CsvReader {
  public:
   CsvReader(std::string_view text, const std::string& source) : rest_(text), source_(source) {
-    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark of spreadsheets
+    if (rest_.starts_with("\xEF\xBB\xBF")) rest_.remove_prefix(3);  // byte order mark that spreadsheets write
   }
 
   /// False at the end of the text. Blank lines are skipped.

@@ -17,7 +17,7 @@ namespace kscout {
 
 namespace {
 
-/// Where a container hides /sys, the C library still knows cpuid's cache sizes.
+/// A container may hide /sys; the C library still reads cache sizes from cpuid.
 void fill_cache_bytes(double& fact, int name) {
   if (std::isfinite(fact)) return;
   const long bytes = sysconf(name);
@@ -53,7 +53,8 @@ Device read_preset(std::string_view name, const toml::table& facts, std::string_
       fail(Errc::corrupt_data, "{}: {}", where, unknown_name_message("fact", fact, field_names<Device>()));
     }
   }
-  if (!facts.contains("kind")) fail(Errc::corrupt_data, "{}: device '{}' does not say its kind", file, name);
+  if (!facts.contains("kind"))
+    fail(Errc::corrupt_data, "{}: device '{}' does not state its kind", file, name);
   device.name = name;
   if (device.kind == DeviceKind::cpu) derive_vector_facts(device, cpu_arch(device.arch, device.model));
   return device;
@@ -67,7 +68,7 @@ const std::vector<Device>& presets() {
 
 }  // namespace
 
-// The mask grows until the kernel accepts it (more than 1,024 CPUs).
+// The mask grows until the kernel accepts it: machines may have more than 1,024 CPUs.
 std::vector<int> usable_cpus() {
   std::vector<int> cpus;
   for (std::size_t bits = CPU_SETSIZE; bits <= (1U << 20); bits *= 2) {
@@ -126,8 +127,7 @@ Device find_device(std::string_view name_or_auto) {
   if (name_or_auto != "gpu") return device_preset(name_or_auto);
   auto gpus = detect_amd_gpus();
   if (gpus.empty())
-    fail(Errc::not_found,
-         "device 'gpu': this machine has no GPU that the driver of AMD shows; name a preset");
+    fail(Errc::not_found, "device 'gpu': AMD's driver shows no GPU on this machine; name a preset");
   return std::move(gpus.front());
 }
 

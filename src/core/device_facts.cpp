@@ -33,7 +33,7 @@ double leading_number(std::string_view text) {
   return value;
 }
 
-/// "512K" or "2M" as /sys prints cache sizes, in bytes.
+/// Bytes of a cache size as /sys prints it: "512K" or "2M".
 double parse_cache_bytes(std::string_view text) {
   const double value = leading_number(text);
   const std::string_view trimmed = trim(text);
@@ -41,7 +41,7 @@ double parse_cache_bytes(std::string_view text) {
   return value * (unit == 'K' ? 1024.0 : unit == 'M' ? 1048576.0 : 1.0);
 }
 
-/// Keys and values of the first processor in /proc/cpuinfo, and the highest "cpu MHz" of all.
+/// Keys and values of the first processor in /proc/cpuinfo, and the highest "cpu MHz" of all processors.
 struct CpuInfo {
   std::map<std::string, std::string, std::less<>> first;
   double highest_mhz = Device::unknown;
@@ -77,7 +77,8 @@ std::string_view vendor_word(std::string_view vendor_id) {
   return vendor_id;
 }
 
-/// The best of the instruction sets that our kernels are built for; each list is what that build may use.
+/// The best instruction set that our kernels are compiled for; each list holds the CPU flags that the build
+/// needs.
 std::string best_isa(std::string_view flags_text) {
   std::set<std::string, std::less<>> flags;
   std::istringstream words{std::string(flags_text)};
@@ -91,7 +92,7 @@ std::string best_isa(std::string_view flags_text) {
 
 std::string cpu_folder(int cpu) { return fmt::format("/sys/devices/system/cpu/cpu{}/", cpu); }
 
-/// Cores and threads per core: CPUs with the same list of hardware threads are one core.
+/// Derives cores and threads per core: CPUs with the same list of hardware threads are one core.
 void describe_topology(const ReadText& read, std::span<const int> allowed, Device& device) {
   std::set<std::string> cores;
   for (const int cpu : allowed) {
@@ -152,7 +153,7 @@ bool describes(const toml::table& arch, std::string_view vendor, int family, int
 CpuArch read_arch(std::string_view name, const toml::table& arch, std::string_view model_name) {
   CpuArch facts{std::string(name), arch["fma_avx2"].value_or(Device::unknown),
                 arch["fma_avx512"].value_or(Device::unknown)};
-  // "Intel(R) Xeon(R) Silver 4110": the words of the list stand alone.
+  // Matches the list's words as whole words: "Intel(R) Xeon(R) Silver 4110".
   if (const auto* words = arch["single_fma_512"].as_array()) {
     for (const auto& word : *words) {
       if (model_name.find(word.value_or(std::string_view("?"))) != std::string_view::npos)
@@ -239,19 +240,19 @@ std::map<std::string, double, std::less<>> read_properties(const fs::path& file)
   return properties;
 }
 
-/// The fact's number, unknown when it is missing or 0, which is how the driver says "does not apply".
+/// The fact's number; unknown when it is missing or 0, the driver's "does not apply".
 double fact(const std::map<std::string, double, std::less<>>& properties, std::string_view name) {
   const auto found = properties.find(name);
   return found == properties.end() || found->second == 0 ? Device::unknown : found->second;
 }
 
-/// 90402 is gfx942, 90010 gfx90a: major, minor, and the step as a hexadecimal digit.
+/// Decodes 90402 as gfx942 and 90010 as gfx90a: major, minor, and the step as a hexadecimal digit.
 std::string arch_of(double version) {
   const auto number = static_cast<int>(version);
   return fmt::format("gfx{}{}{:x}", number / 10000, number / 100 % 100, number % 100);
 }
 
-/// Folders 0, 1, ... in the order of their numbers.
+/// Folders 0, 1, ... in numeric order.
 std::vector<fs::path> numbered(const fs::path& folder) {
   std::vector<std::pair<long, fs::path>> found;
   std::error_code ignored;
@@ -266,7 +267,8 @@ std::vector<fs::path> numbered(const fs::path& folder) {
   return paths;
 }
 
-/// The largest data cache of a level, in bytes. Type has bit 0 for data; levels above the first are for both.
+/// The largest data cache of a level, in bytes. Bit 0 of the type means data; caches above level 1 hold data
+/// and instructions.
 double cache_bytes(const fs::path& node, double level) {
   double bytes = Device::unknown;
   for (const fs::path& cache : numbered(node / "caches")) {
@@ -303,7 +305,7 @@ std::optional<Device> gpu_of_node(const fs::path& node) {
 
 // ---- rocminfo
 
-/// The number in front of "(0x..)" or a unit.
+/// The number before "(0x..)" or a unit.
 double leading_number(std::string_view name, std::string_view text) {
   const std::string_view digits = text.substr(0, text.find_first_not_of("0123456789"));
   return digits.empty() ? Device::unknown : parse_field<double>(name, digits);
@@ -326,7 +328,7 @@ constexpr RocmFact kRocmFacts[] = {
     {"L3", &Device::l3_bytes, 1024},
 };
 
-/// One agent's lines, until its "ISA Info", where names mean something else.
+/// Reads one agent's lines up to its "ISA Info", where the same names have other meanings.
 class RocmAgent {
  public:
   void take(std::string_view line) {

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Values of record fields as text and back: what flags, CSV, names and one-line forms share.
+/// \file Converts values of record fields to text and back, for flags, CSV, names and one-line forms.
 ///
 ///     set_field(problem, "lda", "4096");
 ///     std::string text = field_text(problem.lda);
@@ -17,7 +16,7 @@
 
 namespace kscout {
 
-/// Shortest text that reads back as the same value. Unknown numbers print as "nan", flags as 0 or 1.
+/// The shortest text that reads back as the same value. Unknown numbers print as "nan", flags as 0 or 1.
 template <class V>
 std::string field_text(const V& value) {
   if constexpr (std::is_same_v<V, std::string>) {
@@ -31,7 +30,7 @@ std::string field_text(const V& value) {
   }
 }
 
-/// Reads field_text back. Throws invalid_argument naming the field and the text.
+/// Inverse of field_text. Throws invalid_argument naming the field and the text.
 template <class V>
 V parse_field(std::string_view name, std::string_view text) {
   if constexpr (std::is_same_v<V, std::string>) {
@@ -64,8 +63,8 @@ std::vector<std::string_view> field_names() {
   return names;
 }
 
-/// Sets the field called `name` from text; throws invalid_argument naming the nearest field when there is
-/// none.
+/// Sets the field called `name` from text; throws invalid_argument naming the nearest field when no field has
+/// this name.
 template <Record T>
 void set_field(T& record, std::string_view name, std::string_view text) {
   bool found = false;

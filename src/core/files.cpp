@@ -36,19 +36,20 @@ struct Descriptor {
        std::strerror(code));
 }
 
-/// What the system says that a file holds: 0 for pipes and for files that are made while they are read.
+/// The file's size as the system reports it: 0 for pipes and for files that are generated while they are
+/// read.
 std::size_t known_bytes(int fd) {
   struct stat about {};
   if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
   return std::min(static_cast<std::size_t>(about.st_size), kMaxFileBytes);
 }
 
-/// /proc/PID/fd and /proc/PID/task/TID/fd hold a link for each open descriptor.
+/// /proc/PID/fd and /proc/PID/task/TID/fd contain a link for each open descriptor.
 bool is_descriptor_folder(const std::filesystem::path& folder) {
   return folder.filename() == "fd" && folder.string().starts_with("/proc/");
 }
 
-/// A file of this process beside its target, gone when this object goes unless it was renamed.
+/// A temporary file of this process beside its target; the destructor removes it unless it was renamed.
 class PartFile {
  public:
   explicit PartFile(const std::filesystem::path& target)
@@ -57,7 +58,7 @@ class PartFile {
   PartFile& operator=(const PartFile&) = delete;
   ~PartFile() { unlink(path_.c_str()); }
 
-  /// `like`: the file whose permissions the new one gets.
+  /// `like`: the file whose permissions the new file gets.
   void fill(std::string_view bytes, const struct stat* like = nullptr) const {
     const Descriptor out{open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
     if (out.fd < 0) fail_io("create", target_);
@@ -75,7 +76,7 @@ class PartFile {
 }  // namespace
 
 std::filesystem::path resolve_links(std::filesystem::path file) {
-  constexpr int kMaxLinks = 40;  // as the system follows
+  constexpr int kMaxLinks = 40;  // the limit of the operating system
   std::error_code error;
   for (int links = 0; std::filesystem::is_symlink(std::filesystem::symlink_status(file, error)); ++links) {
     if (links == kMaxLinks) {
@@ -84,9 +85,10 @@ std::filesystem::path resolve_links(std::filesystem::path file) {
     }
     const auto folder = std::filesystem::canonical(file.has_parent_path() ? file.parent_path() : ".", error);
     if (is_descriptor_folder(folder)) return folder / file.filename();
-    file = file.parent_path() / std::filesystem::read_symlink(file, error);  // of an absolute one only that
-    if (!file.has_filename())
-      file = file.parent_path();  // "folder/" might be a link, which the slash follows
+    // operator/ keeps only the right side when that is absolute.
+    file = file.parent_path() / std::filesystem::read_symlink(file, error);
+    // "folder/" might be a link, which the trailing slash would follow.
+    if (!file.has_filename()) file = file.parent_path();
   }
   return file;
 }
@@ -122,7 +124,8 @@ std::string read_file(const std::filesystem::path& file) {
     const std::size_t filled = bytes.size();
     if (filled > kMaxFileBytes) fail(Errc::corrupt_data, "{}: larger than 1 GiB", file.string());
     if (filled == room) room *= 2;
-    bytes.resize(room);  // always a byte more than is there: the read that finds the end needs no new buffer
+    // Always one byte more than the file's size: the read that finds the end needs no new buffer.
+    bytes.resize(room);
     const ssize_t got = read(in.fd, bytes.data() + filled, bytes.size() - filled);
     bytes.resize(filled + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got < 0 && errno != EINTR) fail_io("read", file);
@@ -142,15 +145,16 @@ void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::
 void write_file_atomically(const std::filesystem::path& file, std::string_view bytes) {
   struct stat old {};
   const bool there = stat(file.c_str(), &old) == 0;
-  if (there && !S_ISREG(old.st_mode)) {  // a rename would put a file in the place of a device
+  if (there && !S_ISREG(old.st_mode)) {  // a rename would replace a device with a file
     const Descriptor out{open(file.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY)};
     if (out.fd < 0) fail_io("open", file);
     return write_bytes(out.fd, bytes, file);
   }
   const std::filesystem::path target = resolve_links(file);
-  // Whoever opened it may have put text in it before, and may read or write on.
+  // The opener may have written to the descriptor before, and may read or write further.
   if (const auto descriptor = named_descriptor(target)) return write_bytes(*descriptor, bytes, file);
-  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);  // a rename needs the folder only
+  // A rename needs write access to the folder only.
+  if (there && access(file.c_str(), W_OK) != 0) fail_io("write", file);
   const PartFile part(target);
   part.fill(bytes, there ? &old : nullptr);
   if (rename(part.path(), target.c_str()) != 0) fail_io("write", file);
@@ -214,7 +218,7 @@ std::string gunzip(std::string_view bytes, std::string_view source) {
     stream.avail_out = static_cast<uInt>(out.size() - filled);
     status = inflate(&stream, Z_NO_FLUSH);
     out.resize(out.size() - stream.avail_out);
-    if (status == Z_BUF_ERROR) break;  // the input ended early
+    if (status == Z_BUF_ERROR) break;  // the input was truncated
   }
   if (status != Z_STREAM_END || stream.avail_in != 0) {
     fail(Errc::corrupt_data, "{}: damaged or cut gzip data", source);

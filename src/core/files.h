@@ -1,7 +1,5 @@
 #pragma once
-/// \file
-/// Reads whole files, writes them so that a reader sees all or nothing, and finds those that this code runs
-/// from.
+/// \file Reads whole files, writes files atomically, and finds the files of this installation.
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -13,27 +11,27 @@ namespace kscout {
 /// Larger files are refused.
 inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
-/// Nothing of that name is there (a file that is there but may not be seen is not absent).
+/// Whether no file of that name exists (a file that exists but may not be read is not absent).
 bool is_absent(const std::filesystem::path& file) noexcept;
 
 /// The bytes of a file. Throws not_found when it is absent, device_failure when it cannot be read,
 /// corrupt_data above kMaxFileBytes.
 std::string read_file(const std::filesystem::path& file);
 
-/// Writes a regular file beside the target, flushes, then renames: readers see the old file or the new one,
-/// and the new one keeps the permissions of the old. A symbolic link stays: the file that it names is
-/// replaced. A device, a pipe or a socket is opened and written. Throws device_failure, not_found when the
-/// folder is absent.
+/// Writes a regular file beside the target, flushes it, then renames it: readers see the old or the new file,
+/// and the new file keeps the permissions of the old one. A symbolic link stays; its target is replaced. A
+/// device, a pipe or a socket is opened and written. Throws device_failure, not_found when the folder is
+/// absent.
 void write_file_atomically(const std::filesystem::path& file, std::string_view bytes);
 
 /// Writes all bytes to an open descriptor; `file` names it in errors. Throws device_failure.
 void write_bytes(int descriptor, std::string_view bytes, const std::filesystem::path& file);
 
-/// Creates a regular file the same way, but keeps one that is there already: of several that create it at
+/// Creates a regular file in the same way, but keeps an existing one: when several processes create it at
 /// once, one wins.
 void create_file_atomically(const std::filesystem::path& file, std::string_view bytes);
 
-// ---- Files of the repository (families/*.toml and others) that travel inside the library.
+// ---- Reads the repository's files (families/*.toml and others) that are embedded in the library.
 //
 //     std::string_view text = embedded_file("families/native_gemm.toml");
 
@@ -42,27 +40,26 @@ struct EmbeddedFile {
   std::string_view bytes;
 };
 
-/// The bytes of a file that was embedded; throws not_found naming the nearest one. No copy, no parsing.
+/// The bytes of an embedded file; throws not_found naming the nearest file. Neither copies nor parses.
 std::string_view embedded_file(std::string_view name);
 /// Names of all embedded files that start with `prefix`.
 std::vector<std::string_view> embedded_file_names(std::string_view prefix);
 
-// ---- Finds the files that this code runs from, so that other files of the installation can be looked up
-// beside them.
+// ---- Finds the files of the running code, so that other files of the installation can be found beside them.
 //
 //     const std::filesystem::path worker = program_file().parent_path() / "kscout-worker";
 
-/// The running program; empty when the system does not tell.
+/// The running program; empty when the system does not report it.
 std::filesystem::path program_file();
 
-/// The file that holds this code: a shared library (libkscout.so, the Python extension), else the program.
-/// Links are resolved; empty when the file is gone.
+/// The file that contains this code: a shared library (libkscout.so, the Python extension), else the program.
+/// Links are resolved; empty when the file was deleted.
 std::filesystem::path library_file();
 
 // ---- Compresses and decompresses gzip.
 
-/// read_file, then gunzip when the bytes start with the gzip mark. Throws corrupt_data for damaged gzip and
-/// for more than kMaxFileBytes of output.
+/// Like read_file, but decompresses files that start with the gzip mark. Throws corrupt_data for damaged gzip
+/// and for more than kMaxFileBytes of output.
 std::string read_maybe_gzip(const std::filesystem::path& file);
 
 /// Decompresses gzip; `source` names it in errors. Throws corrupt_data for damaged data and for more than

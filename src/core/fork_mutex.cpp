@@ -10,7 +10,7 @@
 
 namespace kscout {
 
-/// What fork() calls.
+/// The handlers that fork() calls.
 struct ForkHandlers {
   struct Level {
     std::mutex adding;
@@ -18,16 +18,16 @@ struct ForkHandlers {
   };
   std::array<Level, kForkLevels> levels;
   std::atomic<std::uint32_t> generation{0};
-  std::atomic<int> forks{0};  ///< threads that wait for a fork: new holders let them go first
+  std::atomic<int> forks{0};  ///< threads that wait to fork: new holders let them go first
 
-  /// Never destroyed: a fork may come after the destructors of statics.
+  /// Never destroyed: a fork may happen after the destructors of statics.
   static ForkHandlers& instance() {
     static ForkHandlers& one = *new ForkHandlers;
     return one;
   }
   static Level& level(ForkLevel of) { return instance().levels[static_cast<std::size_t>(of)]; }
 
-  /// 0, or the error of the system.
+  /// 0, or the system's error number.
   static int registered() noexcept {
     static const int error = pthread_atfork(before, in_parent, in_child);
     return error;
@@ -40,9 +40,9 @@ struct ForkHandlers {
 
 namespace {
 
-/// Mutexes that this thread holds.
+/// Number of mutexes that this thread holds.
 thread_local int held = 0;
-/// Whether the fork that this thread is in took all mutexes.
+/// Whether this thread's current fork took all mutexes.
 thread_local bool took_all = false;
 
 }  // namespace
@@ -76,7 +76,7 @@ void ForkHandlers::in_parent() noexcept {
 void ForkHandlers::in_child() noexcept {
   instance().generation.fetch_add(1);
   if (!took_all) return;
-  instance().forks.store(0);  // other threads that forked are not here
+  instance().forks.store(0);  // the child does not have the other threads that were about to fork
   for (Level& level : instance().levels) {
     for (ForkMutex* one : level.all) {
       if (one->in_child_) one->in_child_(one->of_);
@@ -104,8 +104,8 @@ ForkMutex::~ForkMutex() {
 }
 
 void ForkMutex::lock() {
-  // A thread in a loop of runs would otherwise take the mutex again before the forking thread wakes up. One
-  // that holds another of them goes on: the forking thread waits for it.
+  // Without this wait, a thread that locks in a loop would retake the mutex before the forking thread wakes
+  // up. A thread that already holds another ForkMutex continues, because the forking thread waits for it.
   auto& forks = ForkHandlers::instance().forks;
   for (int waiting = 0; held == 0 && (waiting = forks.load()) != 0;) forks.wait(waiting);
   mutex_.lock();

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Numbers things that repeat: 0, 1, ... in the order in which they first occur.
+/// \file Numbers repeated things: 0, 1, ... in the order of first occurrence.
 ///
 ///     Interner numbers(values.size());
 ///     for (const double value : values) {
@@ -21,18 +20,19 @@
 
 namespace kscout {
 
-/// A table by hash, the next place when one is taken. At least half of its places stay empty.
+/// A hash table with linear probing; at least half of its places stay empty.
 class Interner {
  public:
   /// For at most `most` different things.
   explicit Interner(std::size_t most = 0) { reset(most); }
-  /// Forgets all.
+  /// Removes all entries.
   void reset(std::size_t most) {
     number_at_.assign(std::bit_ceil(2 * most + 1), kEmpty);
     count_ = 0;
   }
 
-  /// The number of a thing: that of the known one for which same(number) holds, else the next.
+  /// The number of a thing: that of the known thing for which same(number) is true, else the next free
+  /// number.
   template <class Same>
   std::uint32_t of(std::uint64_t hash, const Same& same) {
     const std::size_t last = number_at_.size() - 1;
@@ -49,12 +49,12 @@ class Interner {
   std::uint32_t count_ = 0;
 };
 
-// ---- Values of classes copied to what they are the classes of.
+// ---- Gathers per-class values into per-row output.
 //
 //     const IndexMap rows(class_of_row);      // 0, 2, 2, 1
 //     rows.copy(values.data(), out.data(), rows.size());
 
-/// Two bytes an index where that is enough: who copies reads them all.
+/// Stores two bytes per index where that suffices, because each copy reads all indices.
 class IndexMap {
  public:
   IndexMap() = default;
@@ -66,11 +66,11 @@ class IndexMap {
 
   bool empty() const noexcept { return size() == 0; }
   std::size_t size() const noexcept { return narrow_.size() + wide_.size(); }
-  /// The indices where they have two bytes each, else nothing.
+  /// The indices if they have two bytes each, else empty.
   std::span<const std::uint16_t> narrow() const noexcept { return narrow_; }
   std::uint32_t operator[](std::size_t i) const noexcept { return wide_.empty() ? narrow_[i] : wide_[i]; }
 
-  /// to[i] = from[(*this)[first + i]] for `count` of them.
+  /// Sets to[i] = from[(*this)[first + i]] for `count` values.
   template <class T>
   void copy(const T* from, T* to, std::size_t count, std::size_t first = 0) const noexcept {
     wide_.empty() ? copy_by(narrow_.data() + first, from, to, count)
@@ -78,8 +78,8 @@ class IndexMap {
   }
 
  private:
-  /// Indices are read 64 bits at once: little more than a load and a store for each value. (Left to itself,
-  /// the compiler takes vectors of them apart again.)
+  /// Reads indices 64 bits at a time, so that each value costs little more than a load and a store. (The
+  /// compiler's own vector code would unpack the indices again.)
   template <class Index, class T>
   static void copy_by(const Index* index, const T* __restrict from, T* __restrict to,
                       std::size_t count) noexcept {
@@ -102,7 +102,7 @@ class IndexMap {
 //
 //     for (const Signature& signature : signatures_of(table.problems)) use(enumerate({... signature ...}));
 
-/// Each signature once, in the order in which it first occurs. Takes a range of any kind of problem.
+/// Each signature once, in the order of first occurrence. Takes a range of any kind of problem.
 template <std::ranges::input_range Problems>
 std::vector<Signature> signatures_of(Problems&& problems) {
   std::vector<Signature> out;

@@ -1,7 +1,7 @@
 #pragma once
-// Sets Highway to one instruction set, that of the source which includes this: KSCOUT_HWY_TARGET, or plain
-// code of one lane. Highway's own mechanism compiles one source for every target and picks the best at run
-// time; here the config says which target runs, and one source per target keeps compile times short.
+// Sets Highway to one instruction set, chosen by the including source: KSCOUT_HWY_TARGET, or scalar code.
+// Highway itself would compile one source for every target and pick the best at run time. Here the config
+// names the target, and one source per target keeps compile times short.
 #ifdef KSCOUT_HWY_TARGET
 #define HWY_COMPILE_ONLY_STATIC
 #define HWY_BASELINE_TARGETS KSCOUT_HWY_TARGET

@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// JSON, records as JSON objects and back from their field lists. Include in .cpp files only: the JSON header
-/// is heavy.
+/// \file Converts records to JSON objects and back, by their field lists. Include it in .cpp files only: the
+/// JSON header is slow to compile.
 ///
 ///     Json json = record_json(device);
 ///     const auto again = record_from_json<Device>(json, "device");
@@ -21,17 +20,17 @@
 
 namespace kscout {
 
-/// The one JSON type: members keep their order. A second one would be compiled as often again.
+/// The one JSON type: members keep their order. A second type would double the compile time.
 using Json = nlohmann::ordered_json;
 
-/// JSON has no NaN and no infinity: an unknown number is null, an infinite one the text "inf" or "-inf".
+/// JSON has no NaN and no infinity: an unknown number becomes null, an infinite one the text "inf" or "-inf".
 inline Json json_from_number(double value) {
   if (std::isnan(value)) return nullptr;
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return value;
 }
 
-/// Reads json_from_number back; throws corrupt_data for anything else.
+/// Inverse of json_from_number; throws corrupt_data for anything else.
 inline double number_from_json(const Json& json, std::string_view what, std::string_view name) {
   if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();
   if (json.is_number()) return json.get<double>();
@@ -39,7 +38,7 @@ inline double number_from_json(const Json& json, std::string_view what, std::str
   fail(Errc::corrupt_data, "{}: '{}' is {}, of the wrong type", what, name, json.dump().substr(0, 40));
 }
 
-/// Numbers as json_from_number writes them, words and texts as strings, flags as true and false.
+/// Writes numbers as json_from_number does, words and texts as strings, flags as true and false.
 template <Record T>
 Json record_json(const T& record) {
   auto json = Json::object();
@@ -100,13 +99,13 @@ T record_from_json(const Json& json, std::string_view what) {
   return record;
 }
 
-// ---- JSON for people who read files and their differences: a member a line, but a list of numbers or words
-// in one.
+// ---- Prints JSON for people who read files and diffs: one member per line, but a list of numbers or words
+// on one line.
 //
 //     write_file_atomically(path, readable_json(manifest));     // "sizes": [\n  [1,2,3],\n  [4,5,6]\n ]
 
-/// Appends `json`; what its members begin on lines of their own is indented by `level` blanks and one more.
-/// Bytes that are no UTF-8 are replaced.
+/// Appends `json`. Lines that its members start are indented by `level` + 1 blanks. Replaces bytes that are
+/// not UTF-8.
 template <class Json>
 void append_readable_json(const Json& json, std::size_t level, std::string& to) {
   const auto is_structured = [](const Json& member) { return member.is_structured(); };
@@ -131,7 +130,7 @@ void append_readable_json(const Json& json, std::size_t level, std::string& to) 
   to += line + (json.is_array() ? ']' : '}');
 }
 
-/// The text of a file: ends with a line's end.
+/// The text of a file, with a final newline.
 template <class Json>
 std::string readable_json(const Json& json) {
   std::string text;

@@ -38,7 +38,7 @@ void Log::line(std::string_view text) noexcept {
   try {
     const std::string line = fmt::format("kscout: {}\n", text);
     [[maybe_unused]] const auto written = write(file_, line.data(), line.size());
-  } catch (...) {  // no memory for a line: it is lost
+  } catch (...) {  // no memory for the line: it is lost
   }
 }
 

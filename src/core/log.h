@@ -1,11 +1,11 @@
 #pragma once
-/// \file
-/// What a running application is told about decisions when it asks: the environment variable KSCOUT_LOG.
+/// \file Logs a running application's decisions to the target that the environment variable KSCOUT_LOG names.
 ///
-///     const std::shared_ptr<Log> log = Log::from_environment();   // null: nobody asks
+///     const std::shared_ptr<Log> log = Log::from_environment();   // null: logging is off
 ///     if (log) log->line(fmt::format("model {}", path));
 ///
-/// KSCOUT_LOG=stderr, or the name of a file to which lines are added; several processes may share it.
+/// KSCOUT_LOG is "stderr" or the name of a file to which lines are appended; several processes may share the
+/// file.
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,7 +16,7 @@ class Log {
  public:
   /// Null when KSCOUT_LOG is not set or empty. Throws device_failure when the file cannot be opened.
   static std::shared_ptr<Log> from_environment();
-  /// `target`: "stderr" or a file.
+  /// `target`: "stderr" or a file name.
   explicit Log(const std::string& target);
   ~Log();
   Log(const Log&) = delete;

@@ -24,8 +24,7 @@ std::string_view word(Errc code) noexcept {
 
 namespace {
 
-/// Optimal string alignment distance: insertions, deletions, substitutions and swaps of neighbours cost 1
-/// each.
+/// Optimal string alignment distance: an insertion, deletion, substitution or swap of neighbours costs 1.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::size_t width = b.size() + 1;
   std::vector<std::size_t> cost((a.size() + 1) * width);

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Looks names up in lists of words; an unknown one gets the nearest valid one in its error.
+/// \file Looks names up in lists of words; the error for an unknown name suggests the nearest valid one.
 ///
 ///     // throws: unknown rule set 'defualt'; did you mean 'default'?
 ///     const std::size_t i = index_of_word("rule set", "defualt", names);
@@ -13,11 +12,11 @@
 
 namespace kscout {
 
-/// The word closest to `name` by edit distance, or nothing when none is near (distance over a third of the
-/// length).
+/// The word closest to `name` by edit distance, or nothing when the distance exceeds a third of the length.
 std::optional<std::string_view> nearest_word(std::string_view name, std::span<const std::string_view> words);
 
-/// "unknown rule set 'defualt'; did you mean 'default'? (one of: tiny, default, full)"; long lists are cut.
+/// "unknown rule set 'defualt'; did you mean 'default'? (one of: tiny, default, full)"; long lists are
+/// shortened.
 std::string unknown_name_message(std::string_view what, std::string_view name,
                                  std::span<const std::string_view> words);
 
@@ -28,7 +27,7 @@ std::optional<std::size_t> find_word(std::string_view name, std::span<const std:
 std::size_t index_of_word(std::string_view what, std::string_view name,
                           std::span<const std::string_view> words);
 
-/// Views of strings, for the functions above.
+/// Views of the strings, for the functions above.
 std::vector<std::string_view> views(std::span<const std::string> words);
 
 }  // namespace kscout

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Computes quantiles, and rounds measured numbers to the digits that mean something.
+/// \file Computes quantiles, and rounds measured numbers to their significant digits.
 ///
 ///     const double median = quantile(values, 0.5);
 #include <charconv>
@@ -11,18 +10,18 @@
 
 namespace kscout {
 
-/// Value at a fraction of the sorted values, linear between neighbours (position (n - 1) * fraction); NaN
-/// when there are none. Cost: a sort.
+/// The value at a fraction of the sorted values, linearly interpolated (position (n - 1) * fraction); NaN for
+/// no values. Cost: a sort.
 double quantile(std::vector<double> values, double fraction);
 
-// ---- Measured numbers as files keep them: no more decimal digits than mean something.
+// ---- Rounds measured numbers for files to their significant decimal digits.
 //
 //     with_digits(12.3456789, kTimeDigits);  // 12.346
 
-inline constexpr int kTimeDigits = 5;   ///< more than any measurement has
-inline constexpr int kDoubtDigits = 2;  ///< of what tells how far a time or a result may be off
+inline constexpr int kTimeDigits = 5;   ///< exceeds the accuracy of any measurement
+inline constexpr int kDoubtDigits = 2;  ///< for uncertainties of times and results
 
-/// The nearest number of so many decimal digits, as it reads back from text. Not a number stays one.
+/// The nearest number with this many decimal digits, as it reads back from text. NaN stays NaN.
 inline double with_digits(double value, int digits) {
   if (value != value) return value;
   const std::string text = fmt::format("{:.{}g}", value, digits);

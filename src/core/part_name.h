@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Which file a process was writing when it was killed.
+/// \file Finds the file that a killed process was writing.
 ///
 ///     finished_name("manifest.json.4711.part");  // "manifest.json"
 #include <algorithm>
@@ -8,8 +7,8 @@
 
 namespace kscout {
 
-/// The name that write_file_atomically would have given to a file or folder ".<process>.part"; any other name
-/// as it is.
+/// The target's name for a temporary file or folder "NAME.<process>.part" of write_file_atomically; any other
+/// name unchanged.
 inline std::string_view finished_name(std::string_view name) {
   constexpr std::string_view kEnding = ".part";
   if (!name.ends_with(kEnding)) return name;

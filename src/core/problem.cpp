@@ -56,20 +56,20 @@ Shape shape_a(const GemmProblem& p) { return row_major_a(p.layout) ? Shape{p.m, 
 Shape shape_b(const GemmProblem& p) { return row_major_b(p.layout) ? Shape{p.k, p.n} : Shape{p.n, p.k}; }
 Shape shape_c(const GemmProblem& p) { return {p.m, p.n}; }
 
-/// The first thing that is wrong with a problem.
+/// The first error of a problem.
 struct Fault {
   enum class Kind : std::uint8_t { size, leading, weight, layout, elements } kind;
-  std::string_view field;             ///< or the operand
-  std::int64_t value = 0, least = 0;  ///< or the two factors of too many elements
+  std::string_view field;             ///< or an operand
+  std::int64_t value = 0, least = 0;  ///< or the two factors of the element count that is too large
 };
 
-/// a * b within the limit of one operand; factors are at least 0.
+/// a * b if within the limit of one operand; factors are at least 0.
 std::optional<std::int64_t> product(std::int64_t a, std::int64_t b) noexcept {
   if (a != 0 && b > kMaxElements / a) return std::nullopt;
   return a * b;
 }
 
-/// Elements of an operand, or the factors whose product is too large.
+/// The number of elements of an operand, or the factors whose product is too large.
 std::variant<std::int64_t, Fault> elements(std::string_view operand, Shape shape, std::int64_t leading,
                                            std::int64_t batch) noexcept {
   const auto one = product(shape.lines, leading);
@@ -130,8 +130,8 @@ std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
     case Fault::Kind::weight:
       fail(Errc::invalid_argument, "gemm weight={}: must be a finite number of calls, at least 0", p.weight);
     case Fault::Kind::layout:
-      fail(Errc::invalid_argument, "gemm layout={}: is of convolutions; take one of {}", word(p.layout),
-           fmt::join(kGemmLayoutWords, ", "));
+      fail(Errc::invalid_argument, "gemm layout={}: is a layout of convolutions; use one of {}",
+           word(p.layout), fmt::join(kGemmLayoutWords, ", "));
     case Fault::Kind::elements:
       break;
   }
@@ -230,17 +230,17 @@ GemmProblem parse_problem(std::string_view text) {
 
 const GemmProblem& Problem::gemm() const {
   if (const auto* gemm = std::get_if<GemmProblem>(&of_)) return *gemm;
-  fail(Errc::unsupported, "{}: this is done for GEMMs only", print(*this));
+  fail(Errc::unsupported, "{}: supported for GEMMs only", print(*this));
 }
 
 const ConvProblem& Problem::conv() const {
   if (const auto* conv = std::get_if<ConvProblem>(&of_)) return *conv;
-  fail(Errc::unsupported, "{}: this is done for convolutions only", print(*this));
+  fail(Errc::unsupported, "{}: supported for convolutions only", print(*this));
 }
 
 const GemmProblem& ProblemRef::as_gemm() const {
   if (gemm_) return *gemm_;
-  fail(Errc::unsupported, "{}: this is done for GEMMs only", print(*this));
+  fail(Errc::unsupported, "{}: supported for GEMMs only", print(*this));
 }
 
 Signature signature_of(ProblemRef problem) noexcept {

@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// What the one-line forms of problems share: parts between colons, sizes between crosses, `name=value`.
+/// \file Parses and prints the parts that one-line forms of problems share: colons between parts, `x` between
+/// sizes, `name=value`.
 ///
 ///     const auto parts = split("gemm:4x5x6:fp16:batch=2", ':');
 ///     const auto sizes = read_sizes(parts[1]);           // 4, 5, 6
@@ -20,7 +20,7 @@
 
 namespace kscout {
 
-/// The parts between separators; always at least one.
+/// The parts between separators; at least one.
 inline std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -38,11 +38,11 @@ inline std::vector<std::int64_t> read_sizes(std::string_view text) {
   return sizes;
 }
 
-/// The element type and the layout, which may both be left out.
+/// The element type and the layout, both optional.
 struct TypeWords {
   DType dtype = DType::fp32;
   std::optional<Layout> layout = {};
-  std::size_t next = 0;  ///< the part behind them
+  std::size_t next = 0;  ///< the part after them
 };
 inline TypeWords read_type_words(std::span<const std::string_view> parts, std::size_t next) {
   TypeWords types{.next = next};

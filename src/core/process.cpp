@@ -21,11 +21,11 @@ namespace kscout {
 
 namespace {
 
-constexpr char kWhole = '\n';  // written last: the output before it is complete
+constexpr char kWhole = '\n';  // written last: it proves that the output before it is complete
 
 [[noreturn]] void work_and_leave(double seconds, const std::function<std::string()>& work, int out) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGALRM}) {
-    std::signal(signal, SIG_DFL);  // the program's own handlers are none of the child's business
+    std::signal(signal, SIG_DFL);  // the child must not run the program's own handlers
   }
   end_child_after(seconds);
   const std::string text = work() + kWhole;
@@ -37,12 +37,12 @@ constexpr char kWhole = '\n';  // written last: the output before it is complete
   _exit(0);
 }
 
-/// How the child ended, in words.
+/// Records how the child ended, in words.
 void record_ending(pid_t child, double seconds, ChildResult& result) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno == EINTR) continue;
-    result.failure = "lost its process";  // SIGCHLD ignored: somebody else reaped it
+    result.failure = "lost its process";  // SIGCHLD is ignored, so the system reaped the child
     return;
   }
   result.timed_out = WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM;
@@ -106,7 +106,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Where a program's input and output go.
+/// Holds the targets of a program's input and output.
 class Redirections {
  public:
   Redirections() {
@@ -127,7 +127,7 @@ class Redirections {
   posix_spawn_file_actions_t actions_;
 };
 
-/// `flags`: of posix_spawnattr_setflags. Throws not_found.
+/// `flags`: for posix_spawnattr_setflags. Throws not_found.
 pid_t start(const std::vector<std::string>& command, const Redirections& redirections, short flags) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -155,7 +155,7 @@ void record_end(int status, ProgramResult& result) {
   result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
 }
 
-/// Reads until the other end is closed; false when the time was up before.
+/// Reads until the other end is closed; false when the deadline passes first.
 bool read_until(Clock::time_point deadline, int from, std::string& output) {
   char chunk[4096];
   for (;;) {
@@ -192,7 +192,7 @@ ProgramResult run_program(const std::vector<std::string>& command, double second
   redirections.to_file(2, "/dev/null");
   pid_t child = 0;
   try {
-    // Leader of a process group of its own, so that its children end with it.
+    // The child leads its own process group, so that killing the group ends its children too.
     child = start(command, redirections, POSIX_SPAWN_SETPGROUP);
   } catch (...) {
     close(ends[0]);
@@ -203,7 +203,7 @@ ProgramResult run_program(const std::vector<std::string>& command, double second
   ProgramResult result;
   result.timed_out = !read_until(deadline, ends[0], result.output);
   close(ends[0]);
-  // A program may close its output and go on: then it gets the rest of its time.
+  // A program may close its output and continue: it then has the rest of its time to end.
   int status = 0;
   while (!result.timed_out && waitpid(child, &status, WNOHANG) == 0) {
     result.timed_out = Clock::now() >= deadline;

@@ -17,14 +17,14 @@ namespace {
 
 constexpr double kNoQuota = std::numeric_limits<double>::infinity();
 
-/// The number at the start of a text; NaN when there is none.
+/// The number at the start of a text; NaN without one.
 double number_at_start(std::string_view text) {
   double value = std::numeric_limits<double>::quiet_NaN();
   std::from_chars(text.data(), text.data() + text.size(), value);
   return value;
 }
 
-/// A file "quota period" of version 2 ("max 100000": none).
+/// Reads a cgroup version 2 file "quota period" ("max 100000": no quota).
 double quota_of_v2(const std::string& text) {
   const std::size_t space = text.find(' ');
   if (space == std::string::npos) return kNoQuota;
@@ -34,11 +34,11 @@ double quota_of_v2(const std::string& text) {
 
 double quota_of_v1(const std::string& quota_us, const std::string& period_us) {
   const double cpus = number_at_start(quota_us) / number_at_start(period_us);
-  return cpus > 0 ? cpus : kNoQuota;  // a quota of -1: none
+  return cpus > 0 ? cpus : kNoQuota;  // a quota of -1 means none
 }
 
 /// Folders of the process's cgroup with its quota, innermost first, up to the root of the hierarchy. In a
-/// container the path may be that of the host, and only the root is there.
+/// container the path may be that of the host, and only the root exists.
 struct CgroupFolders {
   std::vector<std::string> v2, v1;
 };
@@ -120,14 +120,14 @@ std::string ThreadLimit::refusal(int wanted) const {
 
 ThreadLimit thread_limit(int asked, const Device& device) {
   if (asked < 0)
-    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", asked);
+    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit", asked);
   if (asked > 0) return {asked, "asked for"};
   if (const std::string text = environment("KSCOUT_THREADS"); !text.empty())
     return {parse_threads("KSCOUT_THREADS", text), "KSCOUT_THREADS"};
   if (device.kind != DeviceKind::cpu) return {};
   ThreadLimit limit;
-  // "4,2" of nested regions: the first number is that of the outermost one. What OpenMP ignores is ignored
-  // here.
+  // "4,2" is for nested regions: the first number belongs to the outermost region. Values that OpenMP ignores
+  // are ignored here.
   const double openmp = number_at_start(environment("OMP_NUM_THREADS"));
   if (openmp >= 1) lower(limit, std::floor(openmp), "OMP_NUM_THREADS");
   lower(limit, static_cast<double>(std::max<std::size_t>(usable_cpus().size(), 1)),

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// How many threads a kernel on the CPU may compute with.
+/// \file Determines how many threads a kernel on the CPU may use.
 ///
 ///     const ThreadLimit limit = thread_limit(/*asked=*/0, device);
 ///     if (!limit.admits(threads)) refuse(limit.refusal(threads));
@@ -15,22 +14,22 @@ namespace kscout {
 
 struct ThreadLimit {
   int threads = std::numeric_limits<int>::max();
-  std::string because;  ///< who says so: "KSCOUT_THREADS"; empty: nobody limits
+  std::string because;  ///< source of the limit: "KSCOUT_THREADS"; empty: no limit
 
   bool admits(int wanted) const noexcept { return wanted <= threads; }
   /// "the config computes with 2 threads, 1 is allowed (OMP_NUM_THREADS)".
   std::string refusal(int wanted) const;
 };
 
-/// `asked` when it is above 0, else KSCOUT_THREADS. Where neither is set and `device` is this machine's CPU:
-/// the fewest of OMP_NUM_THREADS, the CPUs that the calling thread may run on and the whole CPUs of the
-/// cgroup's quota. Throws invalid_argument for a number of threads that is none or below 1.
+/// `asked` when it is above 0, else KSCOUT_THREADS. When neither is set and `device` is this machine's CPU:
+/// the minimum of OMP_NUM_THREADS, the CPUs that the calling thread may run on and the whole CPUs of the
+/// cgroup's quota. Throws invalid_argument when a variable is not a number or below 1.
 ThreadLimit thread_limit(int asked, const Device& device);
 
-/// CPUs that the quotas of the process's cgroup and of those above it grant, versions 1 and 2; infinite
+/// CPUs that the quotas of the process's cgroup and its parents allow, cgroup versions 1 and 2; infinite
 /// without a quota.
 double cpu_quota(const ReadText& read);
-/// How often the quota has stopped the process's cgroup so far; 0 when nobody counts.
+/// How often the quota has stopped the process's cgroup so far; 0 when the system does not count.
 double throttled_periods(const ReadText& read);
 /// The content of a file, "" when there is none.
 std::string read_text_file(const std::string& path);

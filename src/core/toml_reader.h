@@ -1,11 +1,10 @@
 #pragma once
-/// \file
-/// Typed access to a parsed TOML file; every complaint names file and line.
+/// \file Gives typed access to a parsed TOML file; every error names file and line.
 ///
 ///     class Reader : private TomlReader { ... };      // or used as it is
 ///     const toml::array& rules = table.array_of(node, "rule");
 ///
-/// Everything here throws corrupt_data for what is not as asked: "families/x.toml:12: rule is a list".
+/// Every function throws corrupt_data for a node of another type: "families/x.toml:12: rule must be a list".
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -32,7 +31,7 @@ class TomlReader {
   [[noreturn]] void complain(const toml::node& at, std::string_view message) const {
     fail(Errc::corrupt_data, "{}: {}", where(at), message);
   }
-  /// Runs `read` with complaints that name another file.
+  /// Runs `read`; errors in it name `file` instead.
   template <class F>
   void within(const std::string& file, F&& read) {
     const std::string outer = std::exchange(file_, file);
@@ -40,18 +39,18 @@ class TomlReader {
     file_ = outer;
   }
 
-  /// `what`: the node in words.
+  /// `what`: the node's description in errors.
   const toml::table& table_of(const toml::node& node, std::string_view what) const {
     if (const auto* table = node.as_table()) return *table;
-    complain(node, fmt::format("{} is a table", what));
+    complain(node, fmt::format("{} must be a table", what));
   }
   const toml::array& array_of(const toml::node& node, std::string_view what) const {
     if (const auto* array = node.as_array()) return *array;
-    complain(node, fmt::format("{} is a list", what));
+    complain(node, fmt::format("{} must be a list", what));
   }
   const std::string& text_of(const toml::node& node, std::string_view what) const {
     if (const auto* text = node.as_string()) return text->get();
-    complain(node, fmt::format("{} is a text", what));
+    complain(node, fmt::format("{} must be a text", what));
   }
   std::vector<std::string> texts_of(const toml::node& node, std::string_view what) const {
     std::vector<std::string> texts;
@@ -62,7 +61,7 @@ class TomlReader {
   std::size_t count_of(const toml::node& node, std::string_view what) const {
     const auto* number = node.as_integer();
     if (number == nullptr || number->get() < 1 || number->get() > 1'000'000)
-      complain(node, fmt::format("{} is a whole number of at least 1", what));
+      complain(node, fmt::format("{} must be a whole number of at least 1", what));
     return static_cast<std::size_t>(number->get());
   }
 
@@ -74,7 +73,7 @@ class TomlReader {
     if (!value) complain(*node, fmt::format("'{}' must be true or false", key));
     return value->get();
   }
-  /// A text that is there and not empty; `what` has the key.
+  /// The text of a required key, which must not be empty; `what` describes the table.
   const std::string& required_text(const toml::table& table, std::string_view key,
                                    std::string_view what) const {
     const toml::node* node = table.get(key);
@@ -83,7 +82,7 @@ class TomlReader {
     if (text.empty()) complain(*node, fmt::format("'{}' of {} is empty", key, what));
     return text;
   }
-  /// A list of words of an enum.
+  /// A list of an enum's words.
   template <WordEnum E>
   std::vector<E> words_of(const toml::table& table, std::string_view key) const {
     const toml::node* node = table.get(key);
@@ -96,14 +95,14 @@ class TomlReader {
     }
     return words;
   }
-  /// Refuses keys that are not known, naming the nearest; `what`: a key in words.
+  /// Refuses unknown keys, naming the nearest known one; `what`: description of a key.
   void check_keys(const toml::table& table, std::string_view what,
                   const std::vector<std::string_view>& known) const {
     for (const auto& [key, node] : table) {
       if (!find_word(key.str(), known)) complain(node, unknown_name_message(what, key.str(), known));
     }
   }
-  /// toml++ keeps keys sorted by name; the order in the file is the order of the lines.
+  /// toml++ sorts keys by name; line numbers restore the order of the file.
   static std::vector<std::pair<std::string, const toml::node*>> as_written(const toml::table& table) {
     std::vector<std::pair<std::string, const toml::node*>> entries;
     for (const auto& [key, node] : table) entries.emplace_back(key.str(), &node);

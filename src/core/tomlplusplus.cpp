@@ -1,6 +1,7 @@
-// toml++, compiled into the library, with two of its traps for broken files closed. It asserts what it then
-// tells by an error, and lets clang take for granted what it asserts. And toml++ 3.3 calls the default of a
-// switch over white space unreachable that other letters, such as those of U+00A1 to U+0499, do reach.
+// Compiles toml++ into the library, with workarounds for two of its defects on invalid files. toml++ asserts
+// some conditions that it then reports as errors, and lets clang assume them. And toml++ 3.3 marks the
+// default of a switch over white space as unreachable, although other letters (such as U+00A1 to U+0499)
+// reach it.
 #include <cstdint>
 
 #define TOML_IMPLEMENTATION

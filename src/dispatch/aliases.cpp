@@ -14,7 +14,7 @@ namespace {
 /// Lines of bytes at equal distances.
 struct Extent {
   std::int64_t begin = 0;  ///< address
-  std::int64_t bytes = 0;  ///< from the first to the last, gaps included; 0: nothing is there
+  std::int64_t bytes = 0;  ///< from the first to the last byte, gaps included; 0: empty
   std::int64_t line = 0, pitch = 0;
 };
 
@@ -40,7 +40,8 @@ bool share_elements(const Extent& a, const Extent& b) {
   if (a.bytes == 0 || b.bytes == 0) return false;
   if (a.begin + a.bytes <= b.begin || b.begin + b.bytes <= a.begin) return false;
   if (a.pitch != b.pitch) return true;
-  const std::int64_t apart = ((b.begin - a.begin) % a.pitch + a.pitch) % a.pitch;  // in the same lines
+  // Both within the same lines.
+  const std::int64_t apart = ((b.begin - a.begin) % a.pitch + a.pitch) % a.pitch;
   return apart < a.line || apart + b.line > a.pitch;
 }
 

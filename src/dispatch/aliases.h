@@ -1,14 +1,13 @@
 #pragma once
-/// \file
-/// Refuses operands that share memory with the result: a kernel reads A and B while it writes C.
+/// \file Refuses operands that share memory with the result: a kernel reads A and B while it writes C.
 ///
 ///     refuse_aliases(problem, buffers);   // throws invalid_argument naming the two operands
 #include <kscout/backend.h>
 
 namespace kscout {
 
-/// The problem is valid, and its result has elements. Views whose lines interleave without a common element
-/// (column blocks of one matrix) are fine, and so are A and B in the same memory.
+/// The problem must be valid and its result not empty. Views whose lines interleave without a common element
+/// (column blocks of one matrix) are allowed, and so are A and B in the same memory.
 void refuse_aliases(const GemmProblem& problem, const GemmBuffers& buffers);
 /// `buffers`: the tensors as operands (operands_of).
 void refuse_aliases(const ConvProblem& problem, const GemmBuffers& buffers);

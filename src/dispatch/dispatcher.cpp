@@ -20,7 +20,7 @@ void refuse_null(ProblemRef problem, const char* operand, const void* memory) {
   if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
 }
 
-/// What no kernel of the problem would read, or would miss.
+/// Refuses arguments that the problem's kernels would ignore, and missing ones that they need.
 void check_extras(const GemmProblem& problem, const GemmBuffers& buffers) {
   if (has_bias(problem.epilogue) && !is_empty(problem)) refuse_null(problem, "bias", buffers.bias);
   if (!has_bias(problem.epilogue) && buffers.bias) {
@@ -35,7 +35,7 @@ void check_extras(const GemmProblem& problem, const GemmBuffers& buffers) {
   }
 }
 
-/// Of a problem that was checked.
+/// The problem must have passed check().
 void check_buffers(const GemmProblem& problem, const GemmBuffers& buffers) {
   if (!is_empty(problem)) {
     refuse_null(problem, "c", buffers.c);
@@ -63,7 +63,7 @@ void check_tensors(const ConvProblem& problem, const ConvTensors& tensors) {
   refuse_aliases(problem, operands_of(problem.op, tensors));
 }
 
-/// Problems of one kind: what was decided about each, and the launches that are ready.
+/// The decisions and prepared launches for problems of one kind.
 template <class P, class S>
 class Decided {
  public:
@@ -102,7 +102,7 @@ struct Dispatcher::Impl {
       return launch.run(buffers, workspaces.at_least(backend.memory(), wanted), on.stream);
     }
     if (on.workspace_bytes < wanted) {
-      fail(Errc::invalid_argument, "{}: a workspace of {} bytes, {} are needed (ask workspace_bytes)",
+      fail(Errc::invalid_argument, "{}: a workspace of {} bytes, {} are needed (call workspace_bytes)",
            print(problem), on.workspace_bytes, wanted);
     }
     const std::uintptr_t alignment = backend.space().kind == MemoryKind::host ? 64 : 256;
@@ -112,7 +112,7 @@ struct Dispatcher::Impl {
     launch.run(buffers, on.workspace, on.stream);
   }
 
-  /// Throws with the rule and its reason when nobody that reaches the memory can run it.
+  /// Throws with the rule and its reason when no backend that reaches the memory can run the config.
   Backend& backend_of(ProblemRef problem, const KernelConfig& config, const MemorySpace& space) {
     const Registry::Support support = solver.registry().supports(problem, config, space);
     if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
@@ -129,7 +129,7 @@ struct Dispatcher::Impl {
   }
 
   Solver solver;
-  /// Guards everything, makes launches run one after the other and keeps fork() away.
+  /// Guards all members, serialises launches, and makes fork() wait.
   ForkMutex mutex{ForkLevel::dispatcher};
   Decided<GemmProblem, Solution> gemms;
   Decided<ConvProblem, ConvSolution> convs;
@@ -162,7 +162,7 @@ Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers,
   const std::scoped_lock lock(impl_->mutex);
   Solver& solver = impl_->solver;
   auto& first = impl_->gemms.entry(solver, problem, buffers.space);
-  if (is_empty(problem)) return first.solution;  // no element of C: nothing to compute
+  if (is_empty(problem)) return first.solution;  // C has no elements: nothing to compute
   if (!first.launch && solver.wants_refinement(first.solution)) {
     solver.refine(problem, buffers, first.solution);
   }

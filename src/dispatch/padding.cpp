@@ -24,7 +24,7 @@ double view_bytes(const MatrixView& view) {
   return static_cast<double>(view.rows) * static_cast<double>(view.columns) * bytes_per_element(view.dtype);
 }
 
-/// What the copies of one run read and write.
+/// Bytes that the copies of one run read and write.
 double copy_bytes(const GemmProblem& problem, const ExecutionForm& form) {
   double bytes = 0;
   const auto moves = [&](const MatrixView& from, const MatrixView& to) {
@@ -32,12 +32,12 @@ double copy_bytes(const GemmProblem& problem, const ExecutionForm& form) {
   };
   if (form.copies_a) moves(view_a(problem), view_a(form.problem));
   if (form.copies_b) moves(view_b(problem), view_b(form.problem));
-  if (form.copies_c) bytes += 2 * view_bytes(view_c(problem));  // out: the part that is asked for
+  if (form.copies_c) bytes += 2 * view_bytes(view_c(problem));  // copied back: only the requested part
   if (form.copies_c && problem.accumulate) moves(view_c(problem), view_c(form.problem));
   return bytes * static_cast<double>(problem.batch);
 }
 
-/// The problem with sizes rounded up; operands of changed shape (or all) are copied and packed.
+/// The problem with sizes rounded up; operands with a changed shape (or all) are copied and packed.
 ExecutionForm make_form(const GemmProblem& problem, std::int64_t m, std::int64_t n, std::int64_t k,
                         bool pack_all, bool single_items) {
   ExecutionForm form = direct_form(problem);
@@ -76,7 +76,7 @@ MatrixCopy copy_of(const MatrixView& from, const MatrixView& to, std::int64_t it
           .to_item = to.batch_stride * bytes};
 }
 
-/// From the padded matrix to the one that was asked for.
+/// The copy from the padded matrix to the caller's.
 MatrixCopy copy_back(const MatrixCopy& in) {
   MatrixCopy out = in;
   out.to_lines = in.lines;
@@ -142,7 +142,7 @@ PaddedLaunch::PaddedLaunch(const GemmProblem& problem, const ExecutionForm& form
   const auto bias_view = [](const GemmProblem& p) { return MatrixView{p.dtype_c, 1, p.n, p.n, p.n, true}; };
   if (has_bias(problem.epilogue) && form.problem.n != problem.n) {
     place(bias_, true, bias_view(problem), bias_view(form.problem));
-    bias_.in.items = 1;  // one line serves all items
+    bias_.in.items = 1;  // all items share one line
   }
 }
 

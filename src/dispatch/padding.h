@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// Problems in forms that other kernels take: larger sizes, packed operands, one batch item at a time.
+/// \file Converts problems to forms that more kernels take: larger sizes, packed operands, one batch item at
+/// a time.
 ///
 ///     for (const ExecutionForm& form : padded_forms(problem)) ...          // cheapest first
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
@@ -14,17 +14,17 @@
 
 namespace kscout {
 
-/// The problem as it is.
+/// The unchanged problem.
 ExecutionForm direct_form(const GemmProblem& problem);
 
-/// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of
-/// m, n, k rounded up to multiples of 2 to 256, the copied operands packed; the same with every operand
-/// packed; the same for one batch item at a time. None for element types of less than a byte, whose lines do
-/// not begin at bytes.
+/// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of m,
+/// n, k rounded up to multiples of 2 to 256, with the copied operands packed; the same with every operand
+/// packed; the same for one batch item at a time. Empty for element types of less than a byte, because their
+/// lines may begin inside a byte.
 std::vector<ExecutionForm> padded_forms(const GemmProblem& problem);
 
-/// Runs `inner`, which computes form.problem, for `problem`: zero-padded copies of the operands that the form
-/// copies lie before the inner launch's workspace.
+/// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of
+/// the operands that the form copies; the inner launch's workspace follows.
 class PaddedLaunch final : public Launch {
  public:
   PaddedLaunch(const GemmProblem& problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
@@ -32,16 +32,16 @@ class PaddedLaunch final : public Launch {
 
   std::size_t workspace_bytes() const noexcept override;
   void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
-  /// Only the copies of a run: what padding costs.
+  /// Runs only the copies, to measure the cost of padding.
   void run_copies(const GemmBuffers& buffers, void* workspace, Stream stream = {});
 
  private:
-  /// An operand that is copied: from where it is to its place in the workspace.
+  /// A copied operand: the copy from the caller's memory, and its position in the workspace.
   struct Part {
     bool copied = false;
     MatrixCopy in = {};
     std::size_t offset = 0;
-    std::int64_t item_bytes = 0;  ///< from one call's operand to the next one's
+    std::int64_t item_bytes = 0;  ///< distance between the operands of two calls
   };
   void run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute);
 
@@ -52,13 +52,13 @@ class PaddedLaunch final : public Launch {
   Memory& memory_;
 };
 
-/// inner itself for a direct form.
+/// Returns `inner` itself for a direct form.
 std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const ExecutionForm& form,
                                       std::unique_ptr<Launch> inner, Memory& memory);
 
-// ---- Workspaces that the dispatcher owns: grown and reused, never shrunk.
+// ---- Holds the dispatcher's own workspaces: grown and reused, never shrunk.
 
-/// Bytes of one kind of memory, given back when they go.
+/// Memory of one kind, released by the destructor.
 class Workspace {
  public:
   Workspace() = default;
@@ -66,7 +66,8 @@ class Workspace {
   Workspace& operator=(const Workspace&) = delete;
   ~Workspace() { grow(nullptr, 0); }
 
-  /// At least `bytes` of unspecified contents; earlier pointers may become invalid. Throws device_failure.
+  /// Memory of at least `bytes` with unspecified contents; earlier pointers may become invalid. Throws
+  /// device_failure.
   void* at_least(Memory& memory, std::size_t bytes) {
     if (bytes > size_) grow(&memory, bytes);
     return bytes_;

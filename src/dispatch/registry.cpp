@@ -42,7 +42,7 @@ Registry Registry::here() {
   try {
     registry.add(kscout::backend("cuda"));
   } catch (const Error& error) {
-    if (error.code() != Errc::unsupported) throw;  // no GPU here
+    if (error.code() != Errc::unsupported) throw;  // the machine has no such GPU
   }
   for (const auto& index : library_search_path()) registry.add_library(index);
   return registry;
@@ -51,8 +51,8 @@ Registry Registry::here() {
 void Registry::add(std::shared_ptr<Backend> backend) {
   for (const auto& one : backends_) {
     if (one->name() == backend->name()) {
-      fail(Errc::invalid_argument,
-           "a backend named '{}' is there already; give a kernel library another name", backend->name());
+      fail(Errc::invalid_argument, "a backend named '{}' exists already; give a kernel library another name",
+           backend->name());
     }
   }
   backends_.push_back(std::move(backend));
@@ -74,7 +74,7 @@ Backend& Registry::backend(std::string_view name) const {
 std::vector<Registry::Kernels> Registry::kernels(const Signature& signature, std::string_view rules) const {
   std::vector<Kernels> found;
   std::string reasons;
-  std::optional<Error> wrong;  // a rule set may be one of another backend's
+  std::optional<Error> wrong;  // the rule set may belong to another backend
   for (const auto& one : backends_) {
     try {
       found.push_back({one.get(), one->family(signature, rules)});
@@ -132,7 +132,7 @@ std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelCo
     const auto refusing = refusing_rule(applicability, problem, config, backend.device());
     return refusing ? rule_text(*refusing, text) : text;
   } catch (const Error&) {
-    return text;  // a provider without a family file: the backend's own words have to do
+    return text;  // the provider has no family file: use the backend's own reason
   }
 }
 

@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-/// Somebody knows this kind of problem: a model, or a timing of this one.
+/// Whether a source has information about the problem: a model of its kind, or a timing of it.
 bool is_known(const Choice& choice) {
   return choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db;
 }
 
-/// Which of two backends' offers is taken.
+/// Whether the choice of one backend is preferred to that of another.
 bool is_better(const Choice& a, const Choice& b) {
   const auto key = [](const Choice& choice) {
     const bool timed = !std::isnan(choice.time_us);
@@ -31,7 +31,7 @@ bool is_better(const Choice& a, const Choice& b) {
   return key(a) < key(b);
 }
 
-/// Configs of other providers are timed apart when one is chosen.
+/// Configs of other providers are checked when one of them is chosen.
 std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
   if (!backend.executes(config.space->provider)) return {};
   return backend.absence(signature, config);
@@ -58,7 +58,8 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
       policy_(std::move(policy)),
       families_(std::make_shared<Families>(policy_.rules)) {
   if (policy_.threads < 0)
-    fail(Errc::invalid_argument, "threads={}: at least 1, or 0 for no limit of one's own", policy_.threads);
+    fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit",
+         policy_.threads);
 }
 
 MemorySpace Solver::space_or_first(const std::optional<MemorySpace>& space) const {
@@ -289,8 +290,9 @@ void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fa
   if (policy_.db.empty()) return;
   try {
     DecisionDb(policy_.db).put(decision_of(problem, solution.choice.config, fastest, *solution.backend));
-  } catch (const Error& error) {  // the choice stands; others have to find it out themselves
-    const std::string warning = fmt::format("what was found by timing is lost: {}", error.what());
+  } catch (const Error& error) {
+    // The choice is still valid; other processes will have to time the problem again.
+    const std::string warning = fmt::format("decisions found by timing are lost: {}", error.what());
     if (const auto log = Log::from_environment()) log->line("warning: " + warning);
     if (std::ranges::find(warnings_, warning) == warnings_.end()) warnings_.push_back(warning);
   }

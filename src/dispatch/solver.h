@@ -1,10 +1,9 @@
 #pragma once
-/// \file
-/// Which config of which backend computes a problem, in which form. No buffers and no locks in here.
+/// \file Chooses the backend, config and form that compute a problem. Uses neither buffers nor locks.
 ///
 ///     Solver solver(Registry::here(), {});
 ///     Solution solution = solver.solve(problem);
-///     auto launch = solver.make_ready(problem, solution);   // may pass over a kernel that refuses only now
+///     auto launch = solver.make_ready(problem, solution);   // skips a kernel that refuses only now
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +22,7 @@
 
 namespace kscout {
 
-/// A problem whose operands are in one memory.
+/// A problem and the memory of its operands.
 template <class P>
 struct PlacedProblem {
   P problem;
@@ -41,32 +40,34 @@ struct PlacedProblemHash {
 
 class Solver {
  public:
-  /// Selectors are found per backend, op and element type.
+  /// Looks up selectors per backend, op and element type.
   Solver(Registry registry, DispatchPolicy policy);
-  /// One selector for all.
+  /// Uses one selector for all problems.
   Solver(Selector selector, Registry registry, DispatchPolicy policy);
 
-  /// The memory that is meant when nobody says: that of the registry's first backend.
+  /// The given memory, or that of the registry's first backend.
   MemorySpace space_or_first(const std::optional<MemorySpace>& space) const;
   /// See Dispatcher::get_solution.
   Solution solve(const GemmProblem& problem, const std::optional<MemorySpace>& space = {}) {
     return solve(problem, space_or_first(space), {});
   }
-  /// The launch of a solution; when its kernel refuses, that of the next one, which becomes the solution.
+  /// Prepares the launch of a solution. When its kernel refuses, prepares the next one, which becomes the
+  /// solution.
   std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
-  // The same for a convolution, which has one form.
+  // The same for a convolution, which has only one form.
   ConvSolution solve(const ConvProblem& problem, const std::optional<MemorySpace>& space = {}) {
     return solve(problem, space_or_first(space), {});
   }
   std::unique_ptr<Launch> make_ready(const ConvProblem& problem, ConvSolution& solution);
 
-  /// Whether a solution is to be refined when it first runs: the policy wants it, nobody has timed the
-  /// problem yet, and nothing is padded.
+  /// Whether to refine a solution at its first run: the policy requests it, there is no timing of the
+  /// problem, and the form is not padded.
   bool wants_refinement(const Solution& solution) const noexcept;
-  /// Times the best configs on the caller's operands; the fastest becomes the solution's and is kept.
+  /// Times the best configs on the caller's operands; the fastest becomes the solution's config and is
+  /// stored.
   void refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution);
 
-  /// Why a config's threads are too many for kernels of a backend; empty when they are not.
+  /// Why a config uses too many threads for kernels of a backend; empty when it does not.
   std::string thread_refusal(Backend& backend, const KernelConfig& config);
 
   const Registry& registry() const noexcept { return registry_; }
@@ -74,7 +75,7 @@ class Solver {
   const std::vector<std::string>& warnings() const noexcept { return warnings_; }
 
  private:
-  /// A config that refused when it was made ready.
+  /// A config that refused a problem when it was prepared.
   struct Refused {
     Backend* backend;
     Problem problem;
@@ -91,23 +92,24 @@ class Solver {
   ConvSolution solve(const ConvProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
-  /// The best over all backends that reach the memory, or over `applicable_only` ones: whose rules let any
-  /// config take the problem. Nothing when no config takes it; writes to `why` when that is empty.
+  /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
+  /// config whose applicability rules admit the problem. Nothing when no config takes the problem; `why` then
+  /// receives the reason, unless it has one already.
   std::optional<BackendChoice> best_backend_choice(ProblemRef problem, const MemorySpace& space,
                                                    bool applicable_only, std::span<const Refused> refused,
                                                    std::string& why);
   std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                  std::string& why);
-  /// The solution's config and the next best that its backend accepts.
+  /// The solution's config and the next best configs that its backend accepts.
   std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
-  /// Those of one backend for a signature, in the order in which they are asked.
+  /// The selectors of one backend for a signature, in the order of use.
   Selectors& selectors(Backend& backend, const Signature& signature);
-  /// Whether any config of a backend's family applies to the problem: far cheaper than selecting.
+  /// Whether any config of a backend's family applies to the problem: much cheaper than selecting.
   bool has_applicable(Backend& backend, ProblemRef problem);
-  /// The answer of an exhaustive search over one form, remembered and kept; nothing when it finds none.
+  /// The result of an exhaustive search over one form, cached and stored; nothing when the search finds no
+  /// config.
   std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);
-  /// Writes a timed solution to the policy's file of decisions, where there is one; a warning when that
-  /// fails.
+  /// Writes a timed solution to the policy's decision file, if any; adds a warning when that fails.
   void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest);
 
   /// The applicability rules of one backend's family for one signature.
@@ -117,11 +119,11 @@ class Solver {
     std::unique_ptr<ApplicabilityRules> rules;  ///< null when the backend has no configs for the signature
   };
 
-  /// Families of backends, each enumerated once. Selectors hold it, too.
+  /// Families of backends, each enumerated once. Selectors share it.
   class Families {
    public:
     explicit Families(std::string rules) : rules_(std::move(rules)) {}
-    /// As Backend::family. Thread-safe.
+    /// Like Backend::family. Thread-safe.
     std::shared_ptr<const Family> of(Backend& backend, const Signature& signature);
 
    private:

@@ -38,7 +38,7 @@ StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& confi
 
 namespace {
 
-/// A sweep's protocol for somebody who waits for the answer.
+/// A sweep's protocol with smaller budgets, because a caller waits for the result.
 constexpr Protocol kSearch{.prune_factor = 3, .contenders = 16, .rounds = 12, .rounds_budget_us = 8e4};
 
 /// The instruments that all candidates share.
@@ -47,7 +47,8 @@ Instruments& instruments_of(std::span<const Candidate> candidates) {
   for (const Candidate& one : candidates) {
     if (&instruments_of(*one.backend) == &shared) continue;
     fail(Errc::unsupported,
-         "backends {} and {}: an exhaustive search measures operands in one device's memory; register one",
+         "backends {} and {}: an exhaustive search measures operands in one device's memory; register only "
+         "one",
          candidates.front().backend->name(), one.backend->name());
   }
   return shared;
@@ -55,11 +56,11 @@ Instruments& instruments_of(std::span<const Candidate> candidates) {
 
 Protocol protocol_for(const Instruments& device) {
   Protocol protocol = kSearch;
-  if (&device != &host_instruments()) protocol.slack_us = 0;  // a GPU's clock loses no time slices
+  if (&device != &host_instruments()) protocol.slack_us = 0;  // a GPU's clock does not count lost time slices
   return protocol;
 }
 
-/// Whether its results can be verified here.
+/// Whether results of the problem can be verified here.
 bool can_open(ProblemBench& bench, const GemmProblem& problem) {
   try {
     bench.open(problem);
@@ -70,7 +71,7 @@ bool can_open(ProblemBench& bench, const GemmProblem& problem) {
   }
 }
 
-/// First pass: positions of the right candidates that may be the fastest.
+/// First pass: positions of the verified candidates that may be the fastest.
 std::vector<std::size_t> promising(ProblemBench& bench, const Protocol& protocol,
                                    std::span<const Candidate> candidates) {
   std::vector<double> times_us;
@@ -106,7 +107,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
     const double time_us = outcome.measured.time_us;
     if (status != Status::ok && status != Status::pruned_early) return;
     ++fastest.timed;
-    if (status == Status::ok && !(time_us >= fastest.time_us)) {  // also the first one
+    if (status == Status::ok && !(time_us >= fastest.time_us)) {  // true for the first one, too
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
       fastest.time_us = time_us;
       fastest.index = left[i];
@@ -120,11 +121,11 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
 
 namespace {
 
-/// A config whose untimed runs, two of them, take so many times the first contender's is hopeless.
+/// A config is left out when each of its two untimed runs takes this many times the first contender's.
 constexpr double kPruneFactor = 3;
 constexpr std::size_t kMinRounds = 3, kMaxRounds = 101;
 
-/// Memory of a backend.
+/// Memory of a backend, released by the destructor.
 class DeviceBytes {
  public:
   DeviceBytes(Memory& memory, std::size_t bytes)
@@ -151,7 +152,7 @@ std::vector<Contender> made_ready(Backend& backend, const GemmProblem& problem,
   for (std::size_t i = 0; i < choices.size(); ++i) {
     try {
       ready.push_back({i, backend.prepare(problem, choices[i].config)});
-    } catch (const Error& error) {  // a kernel that itself refuses the problem
+    } catch (const Error& error) {  // the kernel itself refuses the problem
       if (error.code() != Errc::unsupported) throw;
     }
   }
@@ -163,7 +164,8 @@ std::size_t bytes_of_c(const GemmProblem& problem) {
       std::ceil(static_cast<double>(operand_elements(problem).c) * bytes_per_element(problem.dtype_c)));
 }
 
-/// The one whose median is taken: the smallest that is surely below that of the first, else the first.
+/// The contender with the smallest median whose interval ends below that of the first contender; else the
+/// first.
 Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSummary> timed) {
   const auto surely_faster = [&](const SampleSummary& one) { return one.high < timed[0].low; };
   std::size_t best = 0;
@@ -201,7 +203,7 @@ std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
     if (clock.loading_us() > 0) time_us(one, 1);
     one.expected_us = time_us(one, 1);
   }
-  // The machine may have done something else during one run.
+  // Runs once more, because other load may have slowed one run down.
   const auto again = [&](Contender& one) { one.expected_us = std::min(one.expected_us, time_us(one, 1)); };
   again(contenders.front());
   const double limit_us = kPruneFactor * contenders.front().expected_us;

@@ -1,4 +1,4 @@
-// Operations over columns for one instruction set.
+// Implements operations over columns for one instruction set.
 #include <utility>
 
 #include "core/isa-inl.h"
@@ -44,8 +44,8 @@ HWY_INLINE Values apply(Values a, [[maybe_unused]] Values b, [[maybe_unused]] Va
   return a;
 }
 
-/// Whole numbers below 2^53. Their remainder is exact: the quotient is wrong by at most 1, and its product
-/// with the divisor has no more digits than the dividend.
+/// Whole numbers below 2^53. Their remainder is exact: the quotient is off by at most 1, and its product with
+/// the divisor has no more digits than the dividend.
 HWY_INLINE hn::Mask<Doubles> is_whole(Values x) {
   return hn::And(hn::Eq(hn::Trunc(x), x), hn::Lt(hn::Abs(x), hn::Set(doubles, 9007199254740992.0)));
 }
@@ -66,7 +66,7 @@ HWY_INLINE Values apply<Code::remainder>(Values a, Values b, Values) {
   return hn::Load(doubles, out);
 }
 
-/// Columns where `shape` has a bit: 4 for a, 2 for b, 1 for c.
+/// Bits of `shape` mark the operands that are columns: 4 for a, 2 for b, 1 for c.
 template <Code code, std::size_t shape>
 void column(const double* HWY_RESTRICT a, const double* HWY_RESTRICT b, const double* HWY_RESTRICT c,
             double* out, std::size_t rows) noexcept {
@@ -90,7 +90,7 @@ HWY_AFTER_NAMESPACE();
 
 namespace kscout::expr {
 
-/// Constants and inputs have no operation; logarithms go value by value.
+/// Constants and inputs have no operation; logarithms are computed value by value.
 template <std::size_t... codes>
 constexpr ColumnOperations vector_columns(std::index_sequence<codes...>) {
   return {(static_cast<Code>(codes) == Code::constant || static_cast<Code>(codes) == Code::input ||

@@ -1,4 +1,4 @@
-// Operations over columns, avx2.
+// Compiles the operations over columns for avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
 #include "expr/columns-inl.h"
 

@@ -1,4 +1,4 @@
-// Operations over columns, avx512.
+// Compiles the operations over columns for avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
 #include "expr/columns-inl.h"
 

@@ -1,4 +1,4 @@
-// Operations over columns value by value; and which instruction set to take.
+// Evaluates operations over columns value by value, and chooses the instruction set.
 #include <utility>
 
 #include "core/device_facts.h"
@@ -26,7 +26,7 @@ constexpr ColumnOperations scalar_columns(std::index_sequence<codes...>) {
   return {shapes<static_cast<Code>(codes)>()...};
 }
 
-/// Where a table has no operation of its own, the scalar one.
+/// Fills missing operations of a table with the scalar ones.
 [[maybe_unused]] ColumnOperations completed(ColumnOperations operations) noexcept {
   for (std::size_t code = 0; code < kCodes; ++code) {
     if (!operations[code][0]) operations[code] = kScalarColumns[code];

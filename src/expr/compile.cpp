@@ -54,7 +54,7 @@ void Scope::add_value(std::string_view name, Source source, std::span<const std:
   for (const Input& input : inputs_) {
     if (input.name == name) fail(Errc::invalid_argument, "scope: name '{}' is taken", name);
   }
-  // A group of its own, without prefix: the name is complete.
+  // A group without a prefix: its names are already qualified.
   groups_.push_back({});
   add(groups_.size() - 1, name, source, 0, words.empty() ? ValueKind::number : ValueKind::words, words);
 }
@@ -155,7 +155,7 @@ class Compiler {
  private:
   static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
 
-  /// What a name stands for.
+  /// What a name refers to.
   struct Target {
     bool is_formula = false;
     std::size_t index = 0;
@@ -165,8 +165,8 @@ class Compiler {
     const Formula* formula = nullptr;
     enum class State : std::uint8_t { untouched, waiting, done } state = State::untouched;
     std::vector<Node> nodes;
-    std::vector<Target> targets;  ///< by node; only names have one
-    std::size_t next_node = 0;    ///< while waiting: first node whose references are not done
+    std::vector<Target> targets;  ///< by node; only names have a target
+    std::size_t next_node = 0;    ///< first node whose references are not compiled yet
     std::uint32_t operation = kNone;
   };
 
@@ -184,7 +184,7 @@ class Compiler {
   std::optional<Target> find_formula(std::string_view name, const Unit& user) const {
     const std::string& own = user.formula->name;
     const std::size_t dot = own.rfind('.');
-    if (dot != std::string::npos) {  // `tiles` in `gemm.waves` is first of all `gemm.tiles`
+    if (dot != std::string::npos) {  // `tiles` in `gemm.waves` refers to `gemm.tiles` first
       const auto sibling = formula_by_name_.find(own.substr(0, dot + 1) + std::string(name));
       if (sibling != formula_by_name_.end()) return Target{true, sibling->second};
     }
@@ -245,7 +245,7 @@ class Compiler {
     open_.push_back(index);
   }
 
-  /// Depth first over references, with a stack of our own: a chain of formulas may be as long as it likes.
+  /// Depth-first search over references with an explicit stack: chains of formulas may have any length.
   void compile_with_references(std::size_t wanted) {
     if (units_[wanted].state == Unit::State::done) return;
     open(wanted);
@@ -278,8 +278,9 @@ class Compiler {
       inside = inside || index == back_to;
       if (inside) path += units_[index].formula->name + " -> ";
     }
-    fail_at(*user.formula, node.offset,
-            fmt::format("formulas need each other in a circle: {}{}", path, units_[back_to].formula->name));
+    fail_at(
+        *user.formula, node.offset,
+        fmt::format("formulas depend on each other in a cycle: {}{}", path, units_[back_to].formula->name));
   }
 
   // ---- operations
@@ -293,7 +294,7 @@ class Compiler {
           value[i] = constant(unit, node, node.number);
           break;
         case Node::Kind::word:
-          break;  // the comparison that it belongs to knows its list of words
+          break;  // the enclosing comparison knows the list of words
         case Node::Kind::name:
           value[i] = unit.targets[i].is_formula ? units_[unit.targets[i].index].operation
                                                 : input(unit, node, unit.targets[i].index);
@@ -309,7 +310,7 @@ class Compiler {
 
   [[noreturn]] static void fail_word_alone(const Unit& unit, const Node& node) {
     fail_at(*unit.formula, node.offset,
-            fmt::format("'{}' stands alone; words only compare by ==, !=, in with a name that holds words",
+            fmt::format("'{}' stands alone; compare a word by ==, != or in with a name that holds words",
                         node.text));
   }
 
@@ -334,7 +335,7 @@ class Compiler {
     return emit_operation(unit, node, at);
   }
 
-  /// The number of a word in the list of the value that it is compared with.
+  /// The number of a word in the word list of the value that it is compared with.
   std::uint32_t word_constant(const Unit& unit, const Node& word, std::uint32_t other) {
     const Input* of = input_of(other);
     if (of == nullptr || of->kind == ValueKind::number) fail_word_alone(unit, word);
@@ -347,7 +348,7 @@ class Compiler {
     return constant(unit, word, static_cast<double>(*position));
   }
 
-  /// Free texts have no order and no arithmetic; two lists of words have nothing in common.
+  /// Free texts have neither order nor arithmetic; values of different word lists cannot be compared.
   void check_kinds(const Unit& unit, const Node& node, std::span<const std::uint32_t> at,
                    bool equality) const {
     const Input* first_words = nullptr;
@@ -356,7 +357,7 @@ class Compiler {
       if (of == nullptr || of->kind == ValueKind::number) continue;
       if (of->kind == ValueKind::text && !equality && node.code != Code::known) {
         fail_at(*unit.formula, node.offset,
-                fmt::format("{} is a text: it only compares by ==, !=, in", of->name));
+                fmt::format("{} is a text: compare it by ==, != or in only", of->name));
       }
       if (equality && first_words &&
           (of->kind != first_words->kind || of->words.data() != first_words->words.data())) {
@@ -406,7 +407,8 @@ class Compiler {
 
   // ---- the program
 
-  /// Drops what folding left unused, numbers the inputs in use, and gives each operation a block of scratch.
+  /// Removes operations that constant folding left unused, numbers the used inputs, and assigns a scratch
+  /// block to each operation.
   Program finish() {
     std::vector<std::uint32_t> last_use(operations_.size(), kNone);  // kNone = unused
     for (std::size_t i = 0; i < output_count_; ++i) last_use[units_[i].operation] = units_[i].operation;
@@ -425,14 +427,16 @@ class Compiler {
     for (std::size_t i = 0; i < operations_.size(); ++i) {
       if (last_use[i] == kNone) continue;
       Operation operation = operations_[i];
-      // The slot is taken before the operands' are given back: an operation never writes what it reads.
+      // The slot is allocated before the operands' slots are released, so an operation never overwrites its
+      // own input.
       std::uint32_t slot = kNone;
       if (arity(operation.code) > 0) {
         if (free_slots.empty()) free_slots.push_back(static_cast<std::uint32_t>(program.slot_count_++));
         slot = free_slots.back();
         free_slots.pop_back();
         give_back_operands(operation, i, last_use, renamed, program, free_slots);
-        if (last_use[i] == i) free_slots.push_back(slot);  // only delivered
+        // Delivered as an output, not used by other operations.
+        if (last_use[i] == i) free_slots.push_back(slot);
         for (std::uint32_t* operand : {&operation.a, &operation.b, &operation.c})
           *operand = renamed[*operand];
       } else if (operation.code == Code::input) {
@@ -465,13 +469,14 @@ class Compiler {
       const std::uint32_t slot = program.slots_[renamed[operand]];
       if (last_use[operand] != position || slot == kNone) return;
       free_slots.push_back(slot);
-      last_use[operand] = static_cast<std::uint32_t>(operand);  // once, when it is both operands
+      // Released once, even when it is both operands.
+      last_use[operand] = static_cast<std::uint32_t>(operand);
     });
   }
 
   const Scope& scope_;
   std::size_t output_count_;
-  std::vector<Unit> units_;  ///< outputs first
+  std::vector<Unit> units_;  ///< outputs come first
   std::unordered_map<std::string, std::size_t> formula_by_name_;
   std::unordered_map<std::string_view, std::size_t> input_by_name_;
   std::multimap<std::string_view, std::size_t> inputs_by_bare_name_;

@@ -9,12 +9,12 @@
 namespace kscout::expr {
 namespace {
 
-/// Rows per block: the slots of a program of 100 operations then stay in a level-2 cache.
+/// Rows per block. With this size, the slots of a program of 100 operations stay in a level-2 cache.
 constexpr std::size_t kBlock = 128;
 
 template <Code code>
 void apply_block(const Column& a, const Column& b, const Column& c, double* out, std::size_t rows) {
-  // The strides are spelled out so that the compiler can vectorise the common cases.
+  // The strides are explicit so that the compiler can vectorise the common cases.
   if (a.stride == 1 && b.stride == 1 && c.stride == 1) {
     for (std::size_t i = 0; i < rows; ++i) out[i] = apply<code>(a.data[i], b.data[i], c.data[i]);
   } else if (a.stride == 1 && b.stride == 0) {
@@ -90,7 +90,7 @@ void Program::evaluate(std::span<const Column> inputs, std::size_t rows, double*
         double* const to = scratch.blocks.data() + slots_[i] * kBlock;
         with_code(op.code, [&]<Code code>() { apply_block<code>(a, b, c, to, count); });
       }
-      // A slot may be written again by the next operation: what it holds is delivered at once.
+      // The next operation may overwrite a slot, so its values are delivered at once.
       for (; delivery != deliveries_.end() && delivery->operation == i; ++delivery) {
         if (is_uniform[i]) continue;
         const double* const from = column(i).data;
@@ -134,7 +134,7 @@ std::span<const Column> ProblemInputs::columns(ProblemRef problem, Memory& memor
   if (record_) {
     problem.visit([&]<class P>(const P& of) {
       if (record_ != &Fields<P>::list) {
-        fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(of));
+        fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(of));
       }
       fill(from_problem_, numbers_of(of));
     });

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// The one formula language: features, rules and filters.
+/// \file Compiles and evaluates the formula language of features, rules and filters.
 ///
 ///     expr::Scope scope;
 ///     scope.add_record<GemmProblem>("p");
@@ -15,11 +14,11 @@
 ///     expr::Scratch scratch;
 ///     program.evaluate(inputs.columns(), configs.size(), out, scratch);  // out[formula * rows + row]
 ///
-/// The language (docs/formats/expr.md): numbers, names, 'words', + - * / %, comparisons, and or not,
-/// x in [a, b], x not in [..], min max ceil_div ceil floor abs log2 ln known if(cond, a, b). Values are
-/// doubles; truth is 1 or 0. NaN is "unknown": arithmetic, min, max, ceil, floor, abs, log2, ln pass it on;
-/// every comparison with it (also != and `not in`) is 0; as a condition it counts as false; known(x) asks for
-/// it. x % y is the non-negative remainder; division by 0 follows IEEE 754. log2 and ln are our own: same
+/// The language (docs/formats/expr.md) has numbers, names, 'words', + - * / %, comparisons, and or not, x in
+/// [a, b], x not in [..], min max ceil_div ceil floor abs log2 ln known if(cond, a, b). Values are doubles;
+/// truth is 1 or 0. NaN is "unknown": arithmetic, min, max, ceil, floor, abs, log2, ln return NaN for it;
+/// every comparison with it (also != and `not in`) is 0; as a condition it counts as false; known(x) tests
+/// for it. x % y is the non-negative remainder; division by 0 follows IEEE 754. log2 and ln are our own: same
 /// bits on every machine, exact for powers of two.
 #include <array>
 #include <cstddef>
@@ -38,23 +37,23 @@
 
 namespace kscout::expr {
 
-/// Limits that keep a hostile text from costing more than milliseconds.
+/// Limits that bound the compile time of a hostile text.
 inline constexpr std::size_t kMaxTextBytes = 64 * 1024;  ///< of one formula
 inline constexpr std::size_t kMaxDepth = 64;             ///< nested brackets and prefix operators
 inline constexpr std::size_t kMaxOperations = 4096;      ///< of one program, after sharing
 
-/// Where a value comes from.
+/// The origin of a value.
 enum class Source : std::uint8_t { problem, device, signature, config, traits, other };
 
-/// What a value depends on. Nothing set = a constant.
+/// The origins that a value depends on. Nothing set = a constant.
 struct Depends {
   std::uint32_t sources = 0;  ///< bit per Source
   std::uint32_t axes = 0;     ///< bit per config axis; not 0 only when on(Source::config)
 
   constexpr bool on(Source source) const noexcept { return (sources >> static_cast<int>(source)) & 1u; }
-  /// Neither problem nor `other`: may be computed once per family.
+  /// Depends neither on the problem nor on `other`: may be computed once per family.
   constexpr bool config_only() const noexcept { return !on(Source::problem) && !on(Source::other); }
-  /// Neither config nor traits nor `other`: one value per problem.
+  /// Depends neither on config nor traits nor `other`: one value per problem.
   constexpr bool problem_only() const noexcept {
     return !on(Source::config) && !on(Source::traits) && !on(Source::other);
   }
@@ -64,17 +63,17 @@ struct Depends {
   bool operator==(const Depends&) const = default;
 };
 
-/// A named sentence of the language.
+/// A named expression of the language.
 struct Formula {
   std::string name;
   std::string text;
 };
 
-/// What names mean in a value column.
+/// The meaning of the numbers in a value column.
 enum class ValueKind : std::uint8_t {
   number,
-  words,  ///< position in a list of words; compares with 'word'
-  text,   ///< text_code of a free text; only compares with 'text'
+  words,  ///< position in a list of words; comparable with 'word'
+  text,   ///< text_code of a free text; comparable with 'text' only
 };
 
 /// A name that formulas may use.
@@ -83,11 +82,11 @@ struct Input {
   Depends depends = {};
   ValueKind kind = ValueKind::number;
   std::span<const std::string_view> words = {};
-  std::size_t group = 0;  ///< of the scope, in the order of the add_ calls
-  std::size_t field = 0;  ///< position in its group
+  std::size_t group = 0;  ///< group in the scope, in the order of the add_ calls
+  std::size_t field = 0;  ///< position in the group
 };
 
-/// The number that stands for a free text (arch, isa): 53 bits of a hash; NaN for "" (unknown).
+/// The number that represents a free text (arch, isa): 53 bits of a hash; NaN for "" (unknown).
 double text_code(std::string_view text) noexcept;
 
 /// A field's value as formulas see it.
@@ -114,11 +113,11 @@ constexpr Source source_of() noexcept {
   return Source::other;
 }
 
-/// The names that formulas may use. Bare names (`tile_m` for `c.tile_m`) are valid while only one group has
-/// them.
+/// The names that formulas may use. A bare name (`tile_m` for `c.tile_m`) is valid while only one group has
+/// it.
 class Scope {
  public:
-  /// Fields of a record as "prefix.field".
+  /// Adds the fields of a record as "prefix.field".
   template <Record T>
   void add_record(std::string_view prefix, Source source = source_of<T>()) {
     const std::size_t group = begin_group(prefix, &Fields<T>::list, nullptr);
@@ -132,12 +131,13 @@ class Scope {
       }
     });
   }
-  /// Axes of a config space as "prefix.axis".
+  /// Adds the axes of a config space as "prefix.axis".
   void add_axes(const ConfigSpace& space, std::string_view prefix = "c");
-  /// A single named value (a column of a table, a parameter); bare when `name` has no dot.
+  /// Adds a single named value (a column of a table, a parameter); bare when `name` has no dot.
   void add_value(std::string_view name, Source source = Source::other,
                  std::span<const std::string_view> words = {});
-  /// Formulas that others may use by name; compiled only where they are used. Names must be new.
+  /// Adds formulas that others may use by name; they are compiled only where they are used. Names must be
+  /// new.
   void add_formulas(std::span<const Formula> formulas);
 
   struct Group {
@@ -196,80 +196,80 @@ enum class Code : std::uint8_t {
 
 struct Operation {
   Code code = Code::constant;
-  std::uint32_t a = 0, b = 0, c = 0;  ///< operands that the code does not take repeat `a`
+  std::uint32_t a = 0, b = 0, c = 0;  ///< operands that the code does not take equal `a`
   double value = 0;
   Depends depends = {};
 };
 
-/// Memory of an evaluation; grows on first use, then is reused. One per thread.
+/// Memory of an evaluation; grows on first use, then is reused. Each thread needs its own.
 struct Scratch {
   std::vector<double> blocks;
   std::vector<double> uniform;
   std::vector<std::uint8_t> is_uniform;
 };
 
-/// Formulas made ready: a flat list of operations, shared where equal, constants folded.
+/// Compiled formulas: a flat list of operations, with equal operations shared and constants folded.
 class Program {
  public:
   Program() = default;
 
   /// Throws invalid_argument with formula, line, caret and nearest names: syntax, unknown or ambiguous name,
-  /// unknown word, a cycle between formulas, a limit. Formulas may use each other in any order.
+  /// unknown word, a cycle between formulas, an exceeded limit. Formulas may use each other in any order.
   static Program compile(std::span<const Formula> formulas, const Scope& scope);
   static Program compile(std::initializer_list<Formula> formulas, const Scope& scope) {
     return compile(std::span(formulas.begin(), formulas.size()), scope);
   }
 
-  /// Formulas, and values written per row.
+  /// Number of formulas, which is the number of values per row.
   std::size_t size() const noexcept { return outputs_.size(); }
   std::string_view name(std::size_t formula) const noexcept { return names_[formula]; }
   Depends depends(std::size_t formula) const noexcept { return operations_[outputs_[formula]].depends; }
-  /// The inputs in use: columns that evaluate() takes, in this order.
+  /// The used inputs: evaluate() takes their columns in this order.
   std::span<const Input> inputs() const noexcept { return inputs_; }
   std::span<const Scope::Group> groups() const noexcept { return groups_; }
-  /// The steps in order, each with its Depends, and which step is a formula's value: what lets a caller fold
-  /// the parts that stay constant.
+  /// The steps in order, each with its Depends, and the step that computes each formula's value. A caller can
+  /// use them to fold the parts that stay constant.
   std::span<const Operation> operations() const noexcept { return operations_; }
   std::span<const std::uint32_t> outputs() const noexcept { return outputs_; }
 
-  /// Writes formula f of row r to out[f * rows + r]. `inputs` as inputs() says; out.size() == size() * rows.
-  /// Steps whose inputs are all of stride 0 are computed once. The bits of a row do not depend on `rows`.
-  /// Allocates only when `scratch` is smaller than this program needs.
+  /// Writes formula f of row r to out[f * rows + r]. `inputs` has one column per element of inputs();
+  /// out.size() == size() * rows. Steps whose inputs all have stride 0 are computed once. The bits of a row
+  /// do not depend on `rows`. Allocates only when `scratch` is smaller than this program needs.
   void evaluate(std::span<const Column> inputs, std::size_t rows, std::span<double> out,
                 Scratch& scratch) const;
-  /// The same with formula f of row r at out[r * row_stride + f * formula_stride].
+  /// The same, with formula f of row r at out[r * row_stride + f * formula_stride].
   void evaluate(std::span<const Column> inputs, std::size_t rows, double* out, std::size_t row_stride,
                 std::size_t formula_stride, Scratch& scratch) const;
 
  private:
   friend class Compiler;
-  /// Which formulas take the value of an operation.
+  /// A formula that takes the value of an operation.
   struct Delivery {
     std::uint32_t operation, formula;
   };
   std::vector<Operation> operations_;
-  std::vector<std::uint32_t>
-      slots_;  ///< block of scratch that an operation writes; none for constants and inputs
+  /// Scratch block that an operation writes; none for constants and inputs.
+  std::vector<std::uint32_t> slots_;
   std::size_t slot_count_ = 0;
   std::vector<std::uint32_t> outputs_;
-  std::vector<Delivery> deliveries_;  ///< by operation
+  std::vector<Delivery> deliveries_;  ///< in the order of operations
   std::vector<std::string> names_;
   std::vector<Input> inputs_;
   std::vector<Scope::Group> groups_;
 };
 
-/// Gathers the values of a program's inputs through the lists that built its scope. What is not set is
-/// unknown. The program must outlive it.
+/// Collects the values of a program's inputs through the field lists that built its scope. Values that are
+/// not set are unknown. The program must outlive this object.
 class Inputs {
  public:
   explicit Inputs(const Program& program);
 
-  /// One record for all rows. Throws invalid_argument when the scope has another type under `prefix`.
+  /// Sets one record for all rows. Throws invalid_argument when the scope has another type under `prefix`.
   template <Record T>
   void set(std::string_view prefix, const T& record) {
     set_rows(prefix, std::span<const T>(&record, 1));
   }
-  /// One record per row (1 record = all rows).
+  /// Sets one record per row (1 record = all rows).
   template <Record T>
   void set_rows(std::string_view prefix, std::span<const T> records) {
     const std::size_t group = find_group(prefix, &Fields<T>::list);
@@ -282,17 +282,17 @@ class Inputs {
   }
   void set(std::string_view prefix, const KernelConfig& config);
   void set_rows(std::string_view prefix, const ConfigTable& configs);
-  /// A value of Scope::add_value; ignored when no formula uses it. Columns are not copied and must outlive
-  /// the evaluation.
+  /// Sets a value of Scope::add_value; ignored when no formula uses it. Columns are not copied and must
+  /// outlive the evaluation.
   void set_value(std::string_view name, double value);
   void set_column(std::string_view name, std::span<const double> values);
 
   std::span<const Column> columns() const noexcept { return columns_; }
 
  private:
-  /// Position among the program's groups; npos when no formula uses it.
+  /// Position among the program's groups; npos when no formula uses the group.
   std::size_t find_group(std::string_view prefix, const void* record, const ConfigSpace* space = nullptr);
-  /// Room for `rows` values of a field; null when no formula uses it.
+  /// Space for `rows` values of a field; null when no formula uses the field.
   double* storage(std::size_t group, std::size_t field, std::size_t rows);
 
   const Program* program_;
@@ -300,11 +300,11 @@ class Inputs {
   std::vector<Column> columns_;
 };
 
-/// One formula, one row: convenience for tests and single questions.
+/// Evaluates one formula for one row: a convenience for tests and single values.
 double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
 
-// ---- Inputs of a program of which only the problem changes: the rest is gathered once and shared by
-// threads.
+// ---- Prepares the inputs of a program of which only the problem changes: the rest is collected once and
+// shared by threads.
 //
 //     expr::Inputs fixed(program);
 //     fixed.set_rows("t", traits);
@@ -316,30 +316,31 @@ double evaluate_one(const Program& program, const Inputs& inputs, std::size_t fo
 
 class ProblemInputs {
  public:
-  /// What one thread writes; grows on first use, then is reused for any program.
+  /// Memory that one thread writes; grows on first use, then is reused for any program.
   struct Memory {
     std::vector<double> values;
     std::vector<Column> columns;
   };
 
-  /// `fixed` holds everything but the problem (any prefix) and its signature. The program must outlive it.
+  /// `fixed` contains all inputs except the problem (any prefix) and its signature. The program must outlive
+  /// this object.
   ProblemInputs(const Program& program, Inputs fixed);
 
-  /// As given: what stays the same for every problem.
+  /// The inputs that stay the same for every problem, as given.
   const Inputs& fixed() const noexcept { return fixed_; }
 
-  /// The columns for a problem of the kind that the program reads (unsupported otherwise): valid until
-  /// `memory` is used again. Allocates only when `memory` is smaller than this program needs.
+  /// The columns for a problem, valid until `memory` is used again. Throws unsupported for a kind of problem
+  /// that the program does not read. Allocates only when `memory` is smaller than this program needs.
   std::span<const Column> columns(ProblemRef problem, Memory& memory) const;
 
  private:
-  /// An input that a field of the problem or of its signature fills.
+  /// An input whose value is a field of the problem or of its signature.
   struct Filled {
     std::uint32_t input, field;
   };
 
   Inputs fixed_;
-  const void* record_ = nullptr;  ///< the kind of problem that is read; null = any
+  const void* record_ = nullptr;  ///< the kind of problem that the program reads; null = any
   std::vector<Filled> from_problem_, from_signature_;
 };
 

@@ -16,7 +16,7 @@ std::size_t whole_lanes(std::size_t values) {
 
 }  // namespace
 
-/// Sorts operations by what decides their values and gives each a place.
+/// Sorts operations by how their values vary and assigns each a place.
 class FewRowsCompiler {
  public:
   FewRowsCompiler(const Program& program, std::span<const Column> columns, std::size_t rows,
@@ -36,22 +36,22 @@ class FewRowsCompiler {
  private:
   static constexpr std::uint32_t kAlways = UINT32_MAX;
   struct Value {
-    Varies varies = Varies::never;  ///< constants among them
+    Varies varies = Varies::never;  ///< constants included
     bool needed = false;
-    std::uint32_t last_use = 0;  ///< operation after which its place is free
+    std::uint32_t last_use = 0;  ///< operation after which the place is free
     std::uint32_t at = 0;        ///< place in the scratch
-    std::vector<double> fixed;   ///< by row, unless constant
+    std::vector<double> fixed;   ///< by row, unless the value is constant
   };
   std::size_t operations() const { return operations_.size(); }
   static bool has_operands(const Operation& op) {
     return op.code != Code::constant && op.code != Code::input;
   }
 
-  // ---- What the rows settle.
+  // ---- Folding with the values of the rows.
 
-  /// Many formulas serve all kinds of devices and configs; these rows need only a part of them. Operations
-  /// whose operands are known and the same for all rows become constants, and those that hand on an operand
-  /// give way to it. Only what IEEE 754 makes exact for every value is left out.
+  /// Formulas cover all kinds of devices and configs, but these rows need only a part of them. Operations
+  /// whose operands are known and equal for all rows become constants; operations that return one of their
+  /// operands are replaced by it. Only simplifications that IEEE 754 makes exact for every value are applied.
   void settle() {
     operations_.assign(program_.operations().begin(), program_.operations().end());
     stands_for_.resize(operations());
@@ -72,7 +72,7 @@ class FewRowsCompiler {
     }
   }
 
-  /// All rows have the bits of the first.
+  /// Whether all rows have the bits of the first row.
   bool agrees(const Column& column) const {
     const auto bits = [&](std::size_t row) {
       return std::bit_cast<std::uint64_t>(column.data[row * column.stride]);
@@ -106,7 +106,7 @@ class FewRowsCompiler {
     }
   }
 
-  /// A constant goes with everything.
+  /// A constant combines with any variation.
   Varies joined(const Operation& op) const {
     bool calls = false, rows = false;
     for (const std::uint32_t of : {op.a, op.b, op.c}) {
@@ -136,7 +136,7 @@ class FewRowsCompiler {
 
   bool constant(std::uint32_t i) const { return operations_[i].code == Code::constant; }
 
-  // ---- What only rows decide: all rows at once.
+  // ---- Operations that vary by row only: computed for all rows at once.
 
   void compute_fixed() {
     const std::size_t room = whole_lanes(rows_);
@@ -165,7 +165,7 @@ class FewRowsCompiler {
     }
   }
 
-  // ---- What a call decides: one value each, behind the constants.
+  // ---- Operations that vary by call only: one value each, stored after the constants.
 
   void place_call() {
     const auto take = [&](std::uint32_t i) { values_[i].at = size_++; };
@@ -176,7 +176,7 @@ class FewRowsCompiler {
     }
     to_.changing_.assign(
         static_cast<std::size_t>(std::ranges::count_if(changing_, [](auto c) { return c != 0; })), size_++);
-    std::vector<std::uint32_t> number;  // of each input among those that change
+    std::vector<std::uint32_t> number;  // number of each input among the changing ones
     for (std::uint32_t next = 0; const std::uint8_t changes : changing_)
       number.push_back(changes ? next++ : 0);
     for (std::uint32_t i = 0; i < operations(); ++i) {
@@ -193,7 +193,8 @@ class FewRowsCompiler {
   }
   std::uint32_t at(std::uint32_t i) const { return values_[i].at; }
 
-  // ---- What both decide: `block` values each. A place is used again after the last use of its value.
+  // ---- Operations that vary by row and call: `block` values each. A place is reused after the last use of
+  // its value.
 
   void place_rows() {
     gather();
@@ -209,10 +210,10 @@ class FewRowsCompiler {
     }
   }
 
-  /// The operand has one value per row.
+  /// Whether the operand has one value per row.
   bool in_rows(std::uint32_t i) const { return !constant(i) && values_[i].varies != Varies::by_call; }
 
-  /// A column of the table for each value that steps read and that rows alone decide.
+  /// Adds a table column for each value that steps read and that varies by row only.
   void gather() {
     std::vector<std::uint8_t> read(operations(), 0);
     for (std::uint32_t i = 0; i < operations(); ++i) {
@@ -243,7 +244,7 @@ class FewRowsCompiler {
   void give_back(const Operation& op, std::uint32_t i) {
     for (const std::uint32_t of : {op.a, op.b, op.c}) {
       if (!in_rows(of) || values_[of].last_use != i) continue;
-      values_[of].last_use = kAlways;  // operands may be the same
+      values_[of].last_use = kAlways;  // both operands may be the same value
       free_.push_back(values_[of].at);
     }
   }
@@ -263,11 +264,11 @@ class FewRowsCompiler {
   std::size_t rows_;
   std::span<const std::uint8_t> changing_, wanted_;
   FewRowsProgram& to_;
-  std::vector<Operation> operations_;      ///< of the program, settled
-  std::vector<std::uint32_t> stands_for_;  ///< by operation: whose value is its own
+  std::vector<Operation> operations_;      ///< operations of the program, after folding
+  std::vector<std::uint32_t> stands_for_;  ///< by operation: the operation whose value equals its own
   std::vector<Value> values_;              ///< by operation
-  std::vector<std::uint32_t> free_;        ///< places of `block` values
-  std::uint32_t size_ = 0;                 ///< doubles of a scratch so far
+  std::vector<std::uint32_t> free_;        ///< free places of `block` values
+  std::uint32_t size_ = 0;                 ///< size of a scratch so far, in doubles
 };
 
 FewRowsProgram::FewRowsProgram(const Program& program, std::span<const Column> columns, std::size_t rows,

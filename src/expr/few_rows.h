@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// A program over rows that stay, asked for few of them at a time with a few values that change from call to
-/// call.
+/// \file Evaluates a program for a few rows per call, out of a fixed table of rows, with a few inputs that
+/// change per call.
 ///
 ///     // inputs 0 and 1 are columns of 1,000 rows, input 2 changes with each call
 ///     const expr::FewRowsProgram fast(program, columns, 1000, changing, wanted);
@@ -10,8 +9,8 @@
 ///     fast.set_rows(picked, scratch);                                // positions of at most 32 rows
 ///     const double x = fast.values(formula, scratch)[i];             // of row picked[i], where it varies by_row
 ///
-/// What only rows decide is computed when the program is made, what only the call decides once per call.
-/// Values have the bits of Program::evaluate. Calls allocate nothing.
+/// Values that depend on rows only are computed by the constructor, values that depend on the call only once
+/// per call. Results have the bits of Program::evaluate. Calls allocate nothing.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -25,26 +24,26 @@
 
 namespace kscout {
 
-/// How a value varies.
+/// How a value varies between rows and calls.
 enum class Varies : std::uint8_t {
-  never,    ///< a row keeps its value in all calls
+  never,    ///< each row keeps its value in all calls
   by_call,  ///< the rows of a call share one value
-  by_row,   ///< each row of each call has a value of its own
+  by_row,   ///< each row of each call has its own value
 };
 
 namespace expr {
 
 class FewRowsProgram {
  public:
-  static constexpr std::size_t block = 32;  ///< most rows of a call
+  static constexpr std::size_t block = 32;  ///< maximum number of rows per set_rows()
 
-  /// `columns` as Program::evaluate takes them (stride 0: one value for all rows). changing[i]: input i gets
-  /// its value, the same for all rows, with each call. wanted[f]: formula f is asked for. Nothing is kept of
-  /// the arguments. Throws invalid_argument when their sizes differ.
+  /// `columns` as for Program::evaluate (stride 0: one value for all rows). changing[i]: each call sets input
+  /// i, to one value for all rows. wanted[f]: formula f is needed. The constructor keeps no reference to the
+  /// arguments. Throws invalid_argument when their sizes differ.
   FewRowsProgram(const Program& program, std::span<const Column> columns, std::size_t rows,
                  std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted);
 
-  /// Memory of calls: of a program, or grown by set_call() for any program.
+  /// Memory of calls, sized for a program or grown by set_call() for any program.
   class Scratch {
    public:
     Scratch() = default;
@@ -59,25 +58,25 @@ class FewRowsProgram {
     std::vector<Line> lines_;
   };
 
-  /// Of a wanted formula.
+  /// How a wanted formula varies.
   Varies varies(std::size_t formula) const noexcept { return outputs_[formula].varies; }
-  /// Of a wanted formula that never varies: its values by row.
+  /// The values by row of a wanted formula that never varies.
   std::span<const double> fixed(std::size_t formula) const noexcept { return outputs_[formula].fixed; }
-  /// Of a wanted formula that varies: one value, or one per row of the last set_rows() and any behind them,
-  /// up to `block`.
+  /// The value of a wanted formula that varies: one value, or one per row of the last set_rows(). Up to
+  /// `block` values may be read; those after the last row are meaningless.
   const double* values(std::size_t formula, const Scratch& scratch) const noexcept {
     return std::data(scratch.lines_.data()->values) + outputs_[formula].at;
   }
-  /// Gives the values by row back: fixed() is empty afterwards.
+  /// Frees the values by row: fixed() is empty afterwards.
   void forget_fixed() noexcept;
 
-  /// Values of the changing inputs, in the order of Program::inputs(). Allocates only when `scratch` is
-  /// smaller than this program needs.
+  /// Sets the changing inputs, in the order of Program::inputs(). Allocates only when `scratch` is smaller
+  /// than this program needs.
   void set_call(std::span<const double> changing, Scratch& scratch) const;
-  /// rows.size() <= block; each below the number of rows.
+  /// Sets the rows: at most `block` of them, each below the number of rows.
   void set_rows(std::span<const std::uint32_t> rows, Scratch& scratch) const noexcept;
 
-  /// Operations of a call, and of each set_rows().
+  /// Number of operations per call, and per set_rows().
   std::size_t call_steps() const noexcept { return call_steps_.size(); }
   std::size_t row_steps() const noexcept { return row_steps_.size(); }
 
@@ -98,31 +97,32 @@ class FewRowsProgram {
     std::vector<double> fixed;
   };
 
-  std::vector<double> constants_;        ///< where a scratch begins
-  std::vector<std::uint32_t> changing_;  ///< place of each changing input
+  std::vector<double> constants_;        ///< initial content of a scratch
+  std::vector<std::uint32_t> changing_;  ///< position in the scratch of each changing input
   std::vector<CallStep> call_steps_;
   std::vector<RowStep> row_steps_;
-  std::vector<double> table_;            ///< row after row: what steps read of it
-  std::vector<std::uint32_t> table_at_;  ///< by column of the table: place of its `block` values
+  std::vector<double> table_;  ///< row after row: the values that steps read
+  /// By column of the table: position in the scratch of its `block` values.
+  std::vector<std::uint32_t> table_at_;
   std::vector<Output> outputs_;
-  std::size_t size_ = kColumnLanes;  ///< doubles of a scratch
+  std::size_t size_ = kColumnLanes;  ///< size of a scratch, in doubles
 };
 
-// ---- The same with a problem as what changes.
+// ---- Evaluates a program whose changing inputs are those of the problem.
 //
 //     const expr::ProblemRows rows(program, fixed, 1000, wanted);      // fixed: inputs without the problem
 //     if (rows.set_problem(problem, scratch)) rows.program().set_rows(picked, scratch);
 
 class ProblemRows {
  public:
-  /// `fixed` holds `rows` rows of everything but the problem and its signature. Nothing is kept of the
-  /// arguments.
+  /// `fixed` contains `rows` rows of all inputs except the problem and its signature. The constructor keeps
+  /// no reference to the arguments.
   ProblemRows(const Program& program, const Inputs& fixed, std::size_t rows,
               std::span<const std::uint8_t> wanted);
 
   const FewRowsProgram& program() const noexcept { return program_; }
   void forget_fixed() noexcept { program_.forget_fixed(); }
-  /// False when the formulas are about problems of another operation.
+  /// False when the formulas read problems of another operation.
   bool set_problem(ProblemRef problem, FewRowsProgram::Scratch& scratch) const;
 
  private:
@@ -131,9 +131,9 @@ class ProblemRows {
   static std::vector<std::uint8_t> changing(const Program& program);
 
   FewRowsProgram program_;
-  const void* record_ = nullptr;  ///< the kind of problem that is read; null = any
-  std::vector<std::uint32_t>
-      fields_;  ///< of each changing input: of the problem, or kFields + of the signature
+  const void* record_ = nullptr;  ///< the kind of problem that the formulas read; null = any
+  /// Field of each changing input: of the problem, or kFields + field of the signature.
+  std::vector<std::uint32_t> fields_;
 };
 
 /// The values of a record's fields, in order.

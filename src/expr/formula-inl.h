@@ -1,6 +1,6 @@
-// What the operations of formulas compute: truth is 1 or 0, NaN is unknown. This text is part of the library
-// (expr/operations.h) and of every exported header, which is C++17: it includes nothing, and whoever includes
-// it brings <cmath>, <cstdint>, <cstring> and <limits>.
+// Defines the operations of formulas: truth is 1 or 0, NaN is unknown. This text is part of the library
+// (expr/operations.h) and of every exported header, which is C++17. It includes nothing: the including file
+// provides <cmath>, <cstdint>, <cstring> and <limits>.
 namespace formula {
 
 // NaN is false.
@@ -20,7 +20,7 @@ inline double minimum(double a, double b) noexcept { return (a != a || a <= b) ?
 inline double maximum(double a, double b) noexcept { return (a != a || a >= b) ? a : b; }
 inline double ceil_div(double a, double b) noexcept { return std::ceil(a / b); }
 
-// The remainder that is not negative; whole numbers go through integers, which is exact and fast.
+// The non-negative remainder. Whole numbers are computed as integers, which is exact and fast.
 inline double remainder(double x, double y) noexcept {
   const double whole = 9007199254740992.0;  // 2^53
   if (std::fabs(x) < whole && std::fabs(y) < whole) {
@@ -31,14 +31,14 @@ inline double remainder(double x, double y) noexcept {
     }
   }
   const double rest = std::fmod(x, y);
-  return rest < 0 ? rest + std::fabs(y) : rest + 0.0;  // -0 becomes 0, as on the way through integers
+  return rest < 0 ? rest + std::fabs(y) : rest + 0.0;  // turns -0 into 0, as the integer computation does
 }
 
-// Logarithms from sums, products and quotients alone, so that every IEEE 754 machine gives the same bits;
-// error below 0.6 ulp, powers of two exact under log2. 0 gives -inf, negative numbers NaN.
+// Computes logarithms from sums, products and quotients only, so that every IEEE 754 machine gives the same
+// bits. Error below 0.6 ulp; powers of two are exact under log2. 0 gives -inf, negative numbers NaN.
 //
 // Method: x = 2^e m with m in [sqrt(1/2), sqrt(2)); ln m = 2 artanh(s), s = (m - 1) / (m + 1), as a series in
-// s^2 whose leading term is kept as an unevaluated sum of two doubles (Dekker 1971), so that one rounding
+// s^2. Its leading term is kept as an unevaluated sum of two doubles (Dekker 1971), so that one rounding
 // decides the last bit.
 
 // The exact or nearly exact value hi + lo.
@@ -96,7 +96,7 @@ inline Parts split(double x) noexcept {
   }
   return {static_cast<double>(exponent), mantissa};
 }
-// True when the logarithm of x needs no arithmetic; the answer is then in `answer`.
+// True when the logarithm of x needs no arithmetic; `answer` then holds the result.
 inline bool needs_no_arithmetic(double x, double& answer) noexcept {
   if (x > 0 && x <= std::numeric_limits<double>::max()) return false;
   answer = x == 0  ? -std::numeric_limits<double>::infinity()

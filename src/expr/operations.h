@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// What each operation computes: one definition for folding, single values, columns and exported headers.
+/// \file Defines each operation once, for folding, single values, columns and exported headers.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

@@ -26,7 +26,7 @@ enum class Token : std::uint8_t { end, number, name, word, symbol };
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Recursive descent, one function per level of binding, loosest first.
+/// A recursive-descent parser: one function per precedence level, lowest first.
 class Parser {
  public:
   explicit Parser(const Formula& formula) : formula_(formula), text_(formula.text) {}
@@ -38,7 +38,7 @@ class Parser {
     }
     advance();
     if (token_ == Token::end) error("the formula is empty");
-    disjunction();  // what a level returns is the node it added last
+    disjunction();  // each level returns the node that it added last
     if (token_ != Token::end) error(fmt::format("unexpected '{}'", shown_token()));
     return std::move(nodes_);
   }
@@ -142,7 +142,7 @@ class Parser {
                 .offset = static_cast<std::uint32_t>(offset)});
   }
 
-  /// Counts nesting for as long as it lives.
+  /// Counts nesting during its lifetime.
   struct Nested {
     explicit Nested(Parser& of) : parser(of) {
       if (++parser.depth_ > kMaxDepth) parser.error(fmt::format("nested deeper than {} levels", kMaxDepth));
@@ -216,7 +216,7 @@ class Parser {
     const Nested nested(*this);
     std::uint32_t result = operation(test, at, left, sum());
     while (take(Token::symbol, ",")) {
-      if (is(Token::symbol, "]")) break;  // a trailing comma is fine
+      if (is(Token::symbol, "]")) break;  // a trailing comma is allowed
       const std::uint32_t next = operation(test, at, left, sum());
       result = operation(join, at, result, next);
     }
@@ -330,10 +330,10 @@ class Parser {
 
   const Formula& formula_;
   std::string_view text_;
-  std::size_t at_ = 0;     ///< behind the current token
-  std::size_t start_ = 0;  ///< of the current token
+  std::size_t at_ = 0;     ///< position after the current token
+  std::size_t start_ = 0;  ///< position of the current token
   Token token_ = Token::end;
-  std::string_view content_;  ///< of a name, a symbol, a word without quotes
+  std::string_view content_;  ///< text of a name, a symbol, or a word without quotes
   double number_ = 0;
   std::size_t depth_ = 0;
   std::vector<Node> nodes_;
@@ -350,7 +350,7 @@ std::size_t arity(Code code) noexcept {
 std::vector<Node> parse(const Formula& formula) { return Parser(formula).run(); }
 
 void fail_at(const Formula& formula, std::size_t offset, const std::string& message) {
-  constexpr std::size_t kBefore = 60, kAfter = 40;  // of a long line
+  constexpr std::size_t kBefore = 60, kAfter = 40;  // characters shown of a long line
   const std::string& text = formula.text;
   offset = std::min(offset, text.size());
   const std::size_t newline_before = offset == 0 ? std::string::npos : text.rfind('\n', offset - 1);

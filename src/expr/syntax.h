@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Text of a formula as a tree; what compile.cpp starts from.
+/// \file Parses the text of a formula into a tree, the input of compile.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -11,7 +10,7 @@
 
 namespace kscout::expr {
 
-/// One node; arguments are positions of earlier nodes, so a walk by position meets arguments first.
+/// One node; arguments are positions of earlier nodes, so a walk by position visits arguments first.
 struct Node {
   enum class Kind : std::uint8_t { number, word, name, operation };
   Kind kind = Kind::number;
@@ -22,11 +21,11 @@ struct Node {
   std::uint32_t offset = 0;    ///< in the formula's text, for messages
 };
 
-/// Operands of an operation.
+/// Number of operands of an operation.
 std::size_t arity(Code code) noexcept;
 
-/// The last node is the root. Throws invalid_argument with line and caret. `formula.text` must outlive the
-/// nodes.
+/// Parses a formula; the last node is the root. Throws invalid_argument with line and caret. `formula.text`
+/// must outlive the nodes.
 std::vector<Node> parse(const Formula& formula);
 
 /// Throws invalid_argument: "formula 'name': message", the line, and a caret under `offset`.

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int32_t kLanes = 64;
 
-/// Why a line has no config: ends its translation, caught in read_builder_line.
+/// The reason why a line has no config; thrown to end the line's translation, caught in read_builder_line.
 struct Skip {
   std::string because;
 };
@@ -29,7 +29,7 @@ struct Skip {
 
 struct Operation {
   std::string_view name;
-  std::vector<std::string_view> arguments;  ///< between the outer < and >, nested lists whole
+  std::vector<std::string_view> arguments;  ///< between the outer < and >; nested lists stay whole
 };
 
 Operation read_operation(std::string_view line) {
@@ -62,9 +62,9 @@ std::int32_t number(std::string_view text) {
 }
 std::int32_t number(const Operation& operation, int at) { return number(argument(operation, at)); }
 
-// ---- what all operations are translated to
+// ---- common target of all operations
 
-/// The numbers of a device operation, in CK Builder's terms.
+/// The numbers of a device operation, by CK Builder's names.
 struct Builder {
   std::int32_t block = 0, m = 0, n = 0, k = 0, k1 = 0;
   std::int32_t xdl_m = 0, xdl_n = 0, xdl_per_wave_m = 0, xdl_per_wave_n = 0;
@@ -78,7 +78,7 @@ std::int32_t whole(std::int32_t a, std::int32_t b, std::string_view what) {
 
 bool is_half(const Signature& s) { return s.dtype_a != DType::fp32; }
 
-/// Waves from the block, K of the warp tile as the curated sets have it.
+/// Derives the waves from the block, and K of the warp tile as in the curated sets.
 void put_shape(KernelConfig& config, const Builder& from, const Signature& s) {
   const std::int32_t waves_m = whole(from.m, from.xdl_m * from.xdl_per_wave_m, "waves along M");
   const std::int32_t waves_n = whole(from.n, from.xdl_n * from.xdl_per_wave_n, "waves along N");
@@ -100,7 +100,7 @@ void put_shape(KernelConfig& config, const Builder& from, const Signature& s) {
   for (const auto& [axis, value] : values) value_of(config, axis) = value;
 }
 
-/// "v1" to "v5" and whether A and B are loaded straight into LDS.
+/// Reads "v1" to "v5"; `direct`: A and B are loaded straight into LDS.
 void put_pipeline(KernelConfig& config, std::string_view version, bool direct) {
   struct Version {
     std::string_view word, pipeline, direct;
@@ -135,7 +135,7 @@ void put_specialization(KernelConfig& config, std::string_view word) {
   skip(fmt::format("specialisation '{}' has no counterpart", word));
 }
 
-/// What CK Tile cannot do although the classic library does.
+/// Refuses widths that the classic library has and CK Tile lacks.
 void check_widths(const KernelConfig& config, const Signature& s) {
   for (const CkConvAxis axis : {vec_a, vec_b, vec_c}) {
     const std::int32_t width = value_of(config, axis);
@@ -150,13 +150,13 @@ void check_widths(const KernelConfig& config, const Signature& s) {
 
 // ---- the operations
 
-/// Where an operation's arguments stand: most by their distance from the block size.
+/// Positions of an operation's arguments, mostly as distances from the block size.
 struct Places {
   std::string_view name;
   Op op;
   int specialization, block;
-  bool k_in_parts;                ///< K is given as a count of k1's
-  int width_a, width_b, width_c;  ///< from the block size on, as the following
+  bool k_in_parts;                ///< K is given as a number of k1's
+  int width_a, width_b, width_c;  ///< distances from the block size, as the following members
   int scheduler, version;         ///< 0: intrawave, v1
   int direct, groups;             ///< 0: none
 };
@@ -175,8 +175,8 @@ constexpr Places kOperations[] = {
      28, 0, 29},
 };
 
-/// Forward and backward data give two k1 (of A and B) behind K, backward weight one: what follows shifts by
-/// it.
+/// Forward and backward data give two k1 (of A and B) after K, backward weight gives one, which shifts the
+/// positions that follow.
 KernelConfig read_instance(const Operation& operation, const Places& at, const Signature& s) {
   KernelConfig config = plain_ck_conv(at.op);
   const int block = at.block, matrix = at.op == Op::conv_bwd_weight ? block + 5 : block + 6;
@@ -204,7 +204,7 @@ KernelConfig read_instance(const Operation& operation, const Places& at, const S
   return config;
 }
 
-/// The number, or numbers, behind "Name: " of an explicit GEMM's description.
+/// The number or numbers after "Name: " in the description of an explicit GEMM.
 std::vector<std::int32_t> described(std::string_view text, std::string_view name) {
   const std::size_t at = text.find(fmt::format("{}: ", name));
   if (at == std::string_view::npos) skip(fmt::format("does not say its {}", name));
@@ -238,7 +238,7 @@ KernelConfig read_explicit(std::string_view line, const Signature& s) {
   return config;
 }
 
-/// A kernel of CK Tile itself: every field is given.
+/// Reads a kernel of CK Tile itself, which states every field.
 KernelConfig read_native(const Operation& operation, const Signature& s) {
   static constexpr std::pair<std::string_view, std::string_view> kPipelines[] = {
       {"BASIC_V1", "compv1"},
@@ -289,7 +289,7 @@ KernelConfig read_depthwise(const Operation& operation) {
 
 KernelConfig translated(std::string_view line, const Signature& s) {
   if (line.starts_with("DeviceGroupedConvBwdWeight_Explicit_Xdl<")) {
-    if (s.op != Op::conv_bwd_weight) skip("is of another direction than its folder");
+    if (s.op != Op::conv_bwd_weight) skip("has another direction than its folder");
     KernelConfig config = read_explicit(line, s);
     check_widths(config, s);
     return config;
@@ -300,13 +300,13 @@ KernelConfig translated(std::string_view line, const Signature& s) {
     return read_native(operation, s);
   const auto at = std::ranges::find(kOperations, operation.name, &Places::name);
   if (at == std::end(kOperations)) skip(fmt::format("operation '{}' is not known", operation.name));
-  if (at->op != s.op) skip("is of another direction than its folder");
+  if (at->op != s.op) skip("has another direction than its folder");
   KernelConfig config = read_instance(operation, *at, s);
   check_widths(config, s);
   return config;
 }
 
-/// The signatures of a file's name: LAYOUT_DTYPE[_streamk], or LAYOUT_depthwise for every type.
+/// The signatures of a file name: LAYOUT_DTYPE[_streamk], or LAYOUT_depthwise for every type.
 std::vector<Signature> signatures_of(Op op, const std::string& stem) {
   const auto parts = split(stem, '_');
   const auto layout = find_word(parts[0], EnumWords<Layout>::words);
@@ -320,7 +320,7 @@ std::vector<Signature> signatures_of(Op op, const std::string& stem) {
   return signatures;
 }
 
-/// The table of a signature, made when it is first asked for.
+/// The table of a signature; created at its first use.
 ConfigTable& table_of(BuilderLists& lists, const Signature& signature) {
   auto found = std::ranges::find(lists.signatures, signature, &SignatureConfigs::signature);
   if (found == lists.signatures.end()) {
@@ -365,7 +365,7 @@ BuilderLists read_builder_lists(const fs::path& folder, std::string_view list) {
         while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
         if (line.empty() || line[0] == '#' || line[0] == ';') continue;
         const auto signatures = signatures_of(op, path.stem().string());
-        std::string because = signatures.empty() ? "the file's name tells no layout and type" : "";
+        std::string because = signatures.empty() ? "the file's name does not state layout and type" : "";
         for (const Signature& signature : signatures) {
           const auto config = read_builder_line(line, signature, because);
           if (config && seen.insert(config_name(signature, *config)).second)

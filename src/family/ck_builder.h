@@ -1,13 +1,13 @@
 #pragma once
-/// \file
-/// Lists of CK Builder: one device operation with its template arguments a line. Rule sets `profiler` and
-/// `tests` are such lists, translated.
+/// \file Reads lists of CK Builder: one device operation with its template arguments per line. Rule sets
+/// `profiler` and `tests` are such lists, translated.
 ///
 ///     for (const auto& [signature, configs] : read_builder_lists("configs", "tests").signatures) ...
 ///
-/// A folder holds {forward,backward_data,backward_weight}/LIST/LAYOUT_DTYPE[_streamk].conf and, for depthwise
-/// kernels of every type, forward/LIST/LAYOUT_depthwise.conf. Blank lines and lines that begin with # or ;
-/// are skipped. No rule of ours is asked: the lists are what the classic library builds.
+/// A folder contains {forward,backward_data,backward_weight}/LIST/LAYOUT_DTYPE[_streamk].conf and, for
+/// depthwise kernels of every type, forward/LIST/LAYOUT_depthwise.conf. Blank lines and lines that begin with
+/// # or ; are skipped. Our own rules are not applied: the lists state what CK's classic library (the one
+/// before CK Tile) builds.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace kscout {
 
-/// A line that no config came from.
+/// A line that produced no config.
 struct SkippedLine {
   std::string place;  ///< "configs/forward/tests/nhwgc_bf16.conf:12"
   std::string because;
@@ -32,23 +32,24 @@ struct BuilderLists {
 /// Throws not_found when there is no such list.
 BuilderLists read_builder_lists(const std::filesystem::path& folder, std::string_view list);
 
-/// One line as a config of the signature; nothing, with the reason, when it has none here.
+/// Translates one line to a config of the signature; returns nothing, with the reason, when there is no such
+/// config here.
 std::optional<KernelConfig> read_builder_line(std::string_view line, const Signature& signature,
                                               std::string& because);
 
-// ---- Trait files of CK's instance builder: which grouped convolutions to build, as lists of what is
-// allowed.
+// ---- Reads trait files of CK's instance builder: the grouped convolutions to build, as lists of allowed
+// values.
 //
 //     {"variant": "forward", "trait_config": {"data_type": {"values": ["bf16"]},
 //                                             "pipeline": {"values": ["compv3", "compv4"]}}}
 //
 // Keys: data_type, pipeline, scheduler, ndim_spatial, num_groups_to_merge, double_smem_buffer, split_image,
-// explicit_gemm, two_stage. What is left out takes every value for types (of the device), pipelines,
-// schedulers and, for bwd_weight, two_stage; 2 for ndim_spatial, 1 for num_groups_to_merge, false for the
-// others.
+// explicit_gemm, two_stage. An omitted key allows every value for types (of the device), pipelines,
+// schedulers and, for bwd_weight, two_stage; it means 2 for ndim_spatial, 1 for num_groups_to_merge, false
+// for the others.
 
-/// On which of the ten tiles compv4 is listed: `strict` where both buffers fit (CK's rule today), `first` on
-/// all (CK's first version, and what the first published benchmarks ran).
+/// The tiles, out of ten, that compv4 is listed for: `strict` where both buffers fit (CK's current rule),
+/// `first` for all (CK's first version, which the first published benchmarks ran).
 enum class TraitMode : std::uint8_t { strict, first };
 template <>
 struct EnumWords<TraitMode> {
@@ -56,9 +57,9 @@ struct EnumWords<TraitMode> {
   static constexpr std::array<std::string_view, 2> words = {"strict", "first"};
 };
 
-/// The configs that a trait file asks for and the rules of set `first` admit: the ten tiles of that set under
-/// every combination of traits, by signature, types and ranks as listed. `request` gives device and filter.
-/// Throws corrupt_data naming the key and the nearest valid word.
+/// The configs that a trait file requests and that the rules of set `first` admit: the ten tiles of that set
+/// with every combination of traits, by signature, types and ranks as listed. `request` gives device and
+/// filter. Throws corrupt_data naming the key and the nearest valid word.
 std::vector<SignatureConfigs> trait_configs(std::string_view json, std::string_view file,
                                             const FamilyRequest& request, TraitMode mode);
 

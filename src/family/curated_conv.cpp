@@ -1,7 +1,7 @@
-/// \file
-/// CK Tile's curated grouped convolutions: tables by macro tile (families/ck_tile_conv_lists.toml) joined
-/// into configs. For each tile, in this order: (waves, warp tile) pairs, vector widths ascending, pipelines,
-/// specialisations; base configs first, then features; depthwise kernels for 2-D forward.
+/// \file Enumerates CK Tile's curated grouped convolutions by joining tables by macro tile
+/// (families/ck_tile_conv_lists.toml). For each tile, in this order: (waves, warp tile) pairs, vector widths
+/// ascending, pipelines, specialisations. Base configs come first, then features, then depthwise kernels for
+/// 2-D forward.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -40,13 +40,13 @@ struct Tile {
   auto operator<=>(const Tile&) const = default;
 };
 
-/// Which rows of a table speak of a config.
+/// Conditions for a table row to apply to a config.
 struct Where {
   Op op;
   Kind kind;
 };
 
-// ---- the tables, read once. They are part of the program: what does not fit is our mistake, said as such.
+// ---- the tables, read once. They are part of the program, so errors in them are reported as our bugs.
 
 [[noreturn]] void bad_table(std::string_view what) { fail(Errc::corrupt_data, "{}: {}", kFile, what); }
 
@@ -79,7 +79,7 @@ std::vector<std::string> texts_at(const toml::table& table, std::string_view key
   return texts;
 }
 
-/// "16x16x64 16x32x64", any blanks between; "*" is no tile.
+/// Reads "16x16x64 16x32x64" with any blanks between; "*" means no tile.
 std::vector<Tile> tiles_of(const std::string& text) {
   std::vector<Tile> tiles;
   if (text == "*") return tiles;
@@ -105,8 +105,8 @@ std::optional<Kind> kind_at(const toml::table& row) {
   return text_at(row, "class") == "half" ? Kind::half : Kind::single;
 }
 
-/// A table by tile. Of the rows that name a tile (or "*") the most special one counts: with an op before
-/// without, with a class before without.
+/// A table by tile. Of the rows that name a tile (or "*"), the most specific one applies: a row with an op
+/// before one without, then a row with a class before one without.
 template <class V>
 class ByTile {
  public:
@@ -149,7 +149,7 @@ class ByTile {
 struct Pipeline {
   std::int32_t pipeline, scheduler;
 };
-/// "mem interwave"; intrawave where nothing is said.
+/// Reads "mem interwave"; intrawave when the scheduler is omitted.
 std::vector<Pipeline> pipelines_of(const toml::table& row) {
   std::vector<Pipeline> pipelines;
   for (const std::string& text : texts_at(row, "pipelines")) {
@@ -160,11 +160,11 @@ std::vector<Pipeline> pipelines_of(const toml::table& row) {
   return pipelines;
 }
 
-/// Tiles that are enumerated together, and how they differ from the base configs.
+/// A group of tiles, and how its configs differ from the base configs.
 struct Feature {
   std::vector<Tile> tiles;
   std::vector<std::pair<std::size_t, std::int32_t>> set;  ///< axis, value
-  std::optional<std::vector<Pipeline>> pipelines;         ///< instead of the tile's
+  std::optional<std::vector<Pipeline>> pipelines;         ///< in place of the tile's
   bool old_warp_tile_k = false;
 };
 
@@ -190,7 +190,7 @@ struct Tables {
   ByTile<std::int32_t> old_warp_tile_k{file, "old_warp_tile_k", [](const toml::table& row) {
                                          return parse_axis_value(axis_of(pipeline), text_at(row, "pipeline"));
                                        }};
-  /// By waves: sizes of the warp tile.
+  /// Sizes of the warp tile, by waves.
   std::map<std::string, ByTile<std::vector<std::int32_t>>, std::less<>> warp_tiles;
   std::vector<Special> specials;
 
@@ -222,7 +222,7 @@ const Tables& tables() {
   return once;
 }
 
-/// Waves of a work-group and the warp tile's size along M and N, which is one number.
+/// Waves of a work-group, and the warp tile's size, which is equal along M and N.
 struct WavePair {
   Triple waves;
   std::int32_t size;
@@ -310,7 +310,7 @@ class Lister {
     }
   }
 
-  /// The curated pairs that the architecture has; every pair that it has when none is left.
+  /// The curated pairs that the architecture supports; if none remains, every pair that it supports.
   std::vector<WavePair> wave_pairs(const Tile& tile) const {
     std::vector<WavePair> kept;
     for (const std::string& name : *tables().waves.find(where_, tile)) {
@@ -333,7 +333,8 @@ class Lister {
     return kept;
   }
 
-  /// Whether the architecture has the waves and a square warp tile of this size, and they divide the tile.
+  /// Whether the architecture supports the waves and a square warp tile of this size, and they divide the
+  /// tile.
   bool fits(const Tile& tile, const WavePair& pair) const {
     const auto& [waves, size] = pair;
     const auto listed = family_.table("waves_of_arch").row(arch_);
@@ -362,7 +363,7 @@ class Lister {
     return std::min(std::max(least, number_of(at(by_kind, std::to_string(size)))), tile.k);
   }
 
-  /// The tile's widths, ascending; what a work-group cannot load or store is left to the rules.
+  /// The tile's widths, ascending; the rules remove widths that a work-group cannot load or store.
   std::set<Triple> vector_widths(const Tile& tile) const {
     const std::int32_t widest = where_.kind == Kind::half ? 8 : 4;
     std::set<Triple> all;

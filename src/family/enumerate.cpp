@@ -1,7 +1,7 @@
-/// \file
-/// Enumeration: axes are bound one after the other, depth first and in pieces, and a rule is asked as soon as
-/// the axes that it reads are bound. What it refuses is never multiplied by the axes that follow, so the cost
-/// is that of the candidates that come close, not of the product.
+/// \file Enumerates configs by binding one axis after the other, depth first and in pieces. A rule is
+/// evaluated as soon as the axes that it reads are bound, and refused rows are not multiplied by the
+/// remaining axes. The cost therefore grows with the candidates that pass the early rules, not with the
+/// product of all axes.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -42,7 +42,7 @@ class Enumerator {
     for (std::size_t i = 0; i < rules_.size(); ++i) rule_axes_.push_back(program.depends(i).axes);
   }
 
-  /// Of a list, what the rules admit.
+  /// Returns the configs of a list that the rules admit.
   ConfigTable admit(const ConfigTable& list) {
     enumerate_list(list);
     return std::move(configs_);
@@ -64,16 +64,16 @@ class Enumerator {
   }
 
  private:
-  /// Binds one axis, then asks the rules that this makes answerable. The first step binds nothing.
+  /// Binds one axis, then evaluates the rules whose axes are now all bound. The first step binds nothing.
   struct Step {
     std::uint32_t binds = 0;  ///< bits of axes
-    std::size_t axis = 0;     ///< of `values`
+    std::size_t axis = 0;     ///< index into `values`
     const std::vector<AxisValue>* values = nullptr;
-    const ConfigBlock* rows = nullptr;       ///< instead of values: the block's rows
-    std::unique_ptr<BoundProgram> computed;  ///< values that are formulas, in the order of the list
+    const ConfigBlock* rows = nullptr;       ///< when set, binds the block's rows instead of values
+    std::unique_ptr<BoundProgram> computed;  ///< values given by formulas, in the order of the list
     std::vector<std::size_t> rules;
     std::unique_ptr<BoundProgram> asked;
-    std::size_t stands_for = 1;  ///< candidates that one row after this step becomes
+    std::size_t stands_for = 1;  ///< number of candidates that one row after this step stands for
 
     std::size_t length() const { return values ? values->size() : rows ? rows->rows.size() : 1; }
   };
@@ -94,7 +94,7 @@ class Enumerator {
     collect();
   }
 
-  /// What a program generated: every axis is bound, so that all rules are asked at once.
+  /// Filters a list that a program generated: every axis is bound, so all rules are evaluated at once.
   void enumerate_list(const ConfigTable& list) {
     steps_.clear();
     Step& all = steps_.emplace_back();
@@ -163,7 +163,7 @@ class Enumerator {
       if (!(bound >> axis & 1))
         names += fmt::format("{}'{}'", names.empty() ? "" : ", ", file_.space->axes[axis].name);
     }
-    fail(Errc::corrupt_data, "{}: the values of axes {} need each other", block.where, names);
+    fail(Errc::corrupt_data, "{}: the values of axes {} depend on each other", block.where, names);
   }
 
   std::uint32_t needs(const std::vector<AxisValue>& values) const {
@@ -217,7 +217,7 @@ class Enumerator {
     }
   }
 
-  /// `count` rows from `first` on, each with every value of the step's axis; the values vary fastest.
+  /// Combines `count` rows from `first` on with every value of the step's axis; the values vary fastest.
   CandidateBatch multiply(Step& step, const CandidateBatch& batch, std::size_t first, std::size_t count) {
     CandidateBatch piece;
     piece.rows = count;
@@ -263,7 +263,7 @@ class Enumerator {
     return next;
   }
 
-  /// Each of `count` rows with every row of the block.
+  /// Combines each of `count` rows with every row of the block.
   static void bind_rows(const ConfigBlock& block, std::size_t count, CandidateBatch& next) {
     for (std::size_t i = 0; i < block.row_axes.size(); ++i) {
       const std::size_t axis = block.row_axes[i];
@@ -276,7 +276,7 @@ class Enumerator {
     }
   }
 
-  /// Drops the rows that a rule of the step refuses and counts them under the first such rule.
+  /// Removes the rows that a rule of the step refuses, and counts them under the first such rule.
   void evaluate_rules(Step& step, CandidateBatch& batch) {
     if (!step.asked) return;
     const auto answers = step.asked->evaluate(batch);
@@ -314,7 +314,7 @@ class Enumerator {
     }
   }
 
-  /// Appends what the block found, in the order of its lists, without what is there already.
+  /// Appends the block's configs in the order of its lists, without duplicates.
   void collect() {
     std::vector<std::size_t> order(found_.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -346,13 +346,12 @@ class Enumerator {
   std::vector<Step> steps_;
   bool in_space_order_ = true;
   std::vector<KernelConfig> found_;
-  std::vector<std::uint32_t> found_order_;  ///< positions of found_, axis by axis
+  std::vector<std::uint32_t> found_order_;  ///< positions in each axis' list, for sorting found_
   std::unordered_set<KernelConfig> seen_;
   ConfigTable configs_;
 };
 
-/// The configs for which the request's filter holds; the report then counts what sampling and filter left
-/// out.
+/// The configs that the request's filter admits; the report then counts what sampling and the filter removed.
 ConfigTable filtered(const FamilyFile& file, const FamilyRequest& request, const ConfigTable& configs,
                      std::size_t candidates, EnumerationReport* report) {
   ConfigTable kept(*file.space);

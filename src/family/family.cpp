@@ -19,7 +19,8 @@
 namespace kscout {
 namespace {
 
-/// First config for which a formula of the list holds, the earlier formula before the earlier config.
+/// The first config that satisfies a formula of the list; an earlier formula has priority over an earlier
+/// config.
 std::size_t default_position(const FamilyFile& file, const FamilyRequest& request,
                              const ConfigTable& configs) {
   for (const std::string& text : file.rule_set(request.rules).default_config) {
@@ -112,7 +113,7 @@ void applicable_configs(const Family& family, ProblemRef problem, std::vector<st
       .evaluate(problem, applicable, scratch);
 }
 
-// ---- The embedded family files, each read once, and what is looked up in one.
+// ---- The embedded family files, each read once, and look-ups in them.
 
 const RuleSet& FamilyFile::rule_set(std::string_view wanted) const {
   std::vector<std::string_view> names;
@@ -142,7 +143,8 @@ std::vector<Signature> family_signatures(std::string_view provider_name) {
   return signatures;
 }
 
-/// Made before any thread: a fork would leave a static that another thread is making unfinished for ever.
+/// Locked before any thread reads: otherwise a fork could leave a static unfinished for ever that another
+/// thread is initialising.
 static ForkMutex reading_family_files(ForkLevel::files);
 
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
@@ -179,11 +181,11 @@ RuleSource find_rules(std::string_view provider_name, Op op, std::string_view ru
 
 std::string rules_name(std::string_view rules) { return std::filesystem::path(rules).filename().string(); }
 
-// ---- Rule sets that are a part of another one: deterministic samples for tests and first steps.
+// ---- Rule sets that sample another one: deterministic subsets for tests and first steps.
 
 namespace {
 
-/// The place of a config among all signatures' configs.
+/// Position of a config among the configs of all signatures.
 struct Place {
   std::size_t signature, row;
 };
@@ -193,7 +195,7 @@ std::vector<double> values_of(const FamilyFile& file, const std::string& formula
                               const std::vector<SignatureConfigs>& all) {
   std::vector<double> values;
   for (const auto& [signature, configs] : all) {
-    // Each op has a space of its own, with the same axes and formulas.
+    // Each op has its own space, with the same axes and formulas.
     const auto program =
         expr::Program::compile({{"sample", formula}}, family_scope(configs.space(), file.formulas, false));
     expr::Inputs inputs(program);
@@ -208,7 +210,7 @@ std::vector<double> values_of(const FamilyFile& file, const std::string& formula
   return values;
 }
 
-/// Positions by value, values in order of their first position.
+/// Positions by value; values are in the order of their first position.
 std::vector<std::vector<std::size_t>> groups_of(const std::vector<double>& values) {
   std::map<double, std::size_t> places;
   std::vector<std::vector<std::size_t>> groups;
@@ -266,7 +268,7 @@ std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const Rule
 
 namespace {
 
-/// The words of "a b", or none.
+/// The words of "a b"; empty for any other text.
 std::pair<std::string_view, std::string_view> two_words(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   const std::size_t gap = text.find(' ');

@@ -14,12 +14,12 @@
 namespace kscout {
 namespace {
 
-/// Walks one parsed file.
+/// Reads one parsed file.
 class Reader : private TomlReader {
  public:
   Reader(std::string_view file, const ConfigSpace& space) : TomlReader(file), space_(space) {}
 
-  /// Rule sets only, behind those of a family.
+  /// Reads a file that contains rule sets only; they are added after those of a family.
   FamilyFile read_more(const toml::table& root, const FamilyFile& family) {
     family_ = family;
     check_keys(root, "key of a file of rule sets", {"provider", "op", "rule_set"});
@@ -42,7 +42,8 @@ class Reader : private TomlReader {
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
     read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
-    problem_scope_ = family_scope(space_, {}, true);  // a model keeps applicability rules without this file
+    // Applicability rules are stored in models, without the formulas of this file.
+    problem_scope_ = family_scope(space_, {}, true);
     check_formulas();
     if (const auto* node = root.get("axes")) common_ = &table_of(*node, "axes");
     for (const auto& included : included_) within(included.name, [&] { read_rules(included.table); });
@@ -55,7 +56,7 @@ class Reader : private TomlReader {
   }
 
  private:
-  /// The file is for one provider and op, or for those of a list.
+  /// Checks that the file is for this provider and op, or for a list that contains them.
   void check_identity(const toml::table& root, std::string_view key, std::string_view expected) const {
     const toml::node* const node = root.get(key);
     if (const auto* list = node ? node->as_array() : nullptr) {
@@ -70,13 +71,14 @@ class Reader : private TomlReader {
     }
   }
 
-  // ---- what several files share
+  // ---- contents shared by several files
 
   struct Included {
     std::string name;
     toml::table table;
   };
-  /// Formulas, tables and rules of other files stand before the file's own, their rule sets behind its own.
+  /// Inserts formulas, tables and rules of other files before the file's own, and their rule sets after its
+  /// own.
   void read_includes(const toml::array& names) {
     for (const toml::node& name : names) {
       const std::string path = "families/" + text_of(name, "include");
@@ -99,7 +101,8 @@ class Reader : private TomlReader {
     }
   }
 
-  /// Becomes a formula: 1 when the value is in the key's list, 0 when it is not or the key has none.
+  /// Adds a formula for the table: 1 when the value is in the key's list; 0 when it is not, or when the key
+  /// has no list.
   void read_table(const std::string& name, const toml::table& table) {
     check_keys(table, "key of a table", {"key", "value", "rows"});
     const std::string& key = required_text(table, "key", name);
@@ -179,7 +182,7 @@ class Reader : private TomlReader {
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
     const std::string& kind = required_text(table, "kind", what);
-    // Family files of before call applicability rules by their old kind.
+    // Old family files call applicability rules by their old kind.
     const auto position = find_word(kind == "serves" ? "applicability" : kind, EnumWords<RuleKind>::words);
     if (!position) {
       complain(*table.get("kind"), unknown_name_message("rule kind", kind, EnumWords<RuleKind>::words));
@@ -190,7 +193,7 @@ class Reader : private TomlReader {
     rule.suggested = flag(table, "suggested");
     if (rule.suggested && rule.kind != RuleKind::applicability) {
       complain(*table.get("suggested"),
-               fmt::format("{} is of kind {}; only applicability rules are asked of what a library names",
+               fmt::format("{} is of kind {}; only applicability rules can check a library's suggestions",
                            what, kind));
     }
     for (const Rule& known : family_.rules) {
@@ -211,7 +214,7 @@ class Reader : private TomlReader {
     for (const auto& [name, node] : as_written(table)) {
       const toml::table& set = table_of(*node, "rule_set." + name);
       if (std::ranges::find(family_.rule_sets, name, &RuleSet::name) != family_.rule_sets.end())
-        complain(set, fmt::format("rule set '{}' is there already", name));
+        complain(set, fmt::format("rule set '{}' exists already", name));
       check_keys(set, "key of a rule set",
                  {"help", "extends", "default_config", "block", "from", "sample", "thin", "without"});
       family_.rule_sets.push_back(read_rule_set(name, set));
@@ -244,7 +247,7 @@ class Reader : private TomlReader {
       }
     }
     if (const auto* node = table.get("from")) set.from = text_of(*node, "from");
-    const auto* const old_name = table.get("thin");  // in family files of before
+    const auto* const old_name = table.get("thin");  // key of old family files
     if (old_name && table.contains("sample"))
       complain(*old_name, "'thin' is the old name of 'sample': give one");
     if (const auto* node = old_name ? old_name : table.get("sample"))
@@ -257,7 +260,7 @@ class Reader : private TomlReader {
     const int sources = !set.blocks.empty() + !set.from.empty() + !set.sample.of.empty();
     if (sources == 0 && !base) complain(table, fmt::format("rule set '{}' has no block", name));
     if (sources > 1)
-      complain(table, fmt::format("rule set '{}' is made of block, from or sample, one of them", name));
+      complain(table, fmt::format("rule set '{}' needs exactly one of block, from and sample", name));
     if (base && set.blocks.empty() && sources > 0)
       complain(table,
                fmt::format("'{}' extends '{}' by blocks only, not by from or sample", name, base->name));
@@ -282,7 +285,8 @@ class Reader : private TomlReader {
     for (const std::string& formula : {sample.by, sample.represent, sample.round}) {
       if (!formula.empty()) compile(table, {"sample", formula}, scope_);
     }
-    if (sample.round.empty() != (sample.least == 0)) complain(table, "'round' and 'least' belong together");
+    if (sample.round.empty() != (sample.least == 0))
+      complain(table, "'round' and 'least' must be given together");
     return sample;
   }
 
@@ -339,7 +343,7 @@ class Reader : private TomlReader {
       const auto position = find_word(text_of(one, "axes"), names);
       if (!position) complain(one, unknown_name_message("axis", text_of(one, "axes"), names));
       if (!block.row_axes.empty() && *position <= block.row_axes.back())
-        complain(one, fmt::format("axis '{}' is not behind the one before it in the config space",
+        complain(one, fmt::format("axis '{}' comes before the previous axis in the config space",
                                   space_.axes[*position].name));
       block.row_axes.push_back(*position);
     }
@@ -354,12 +358,12 @@ class Reader : private TomlReader {
         std::vector<AxisValue> one;
         read_value(space_.axes[block.row_axes[i]], values[i], one);
         if (one.size() != 1 || !one.front().formula.empty())
-          complain(values[i], "a config holds one number or word per axis");
+          complain(values[i], "a config must have one number or word per axis");
         row.push_back(one.front().number);
       }
     }
     if (block.rows.empty() || block.row_axes.empty())
-      complain(*configs, "'axes' and 'configs' are not empty");
+      complain(*configs, "'axes' and 'configs' must not be empty");
   }
 
   std::vector<AxisValue> read_values(const Axis& axis, const toml::node& node) {
@@ -435,7 +439,7 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
 
 namespace {
 
-/// Parses TOML; what is no TOML is told with file and line.
+/// Parses TOML; reports invalid TOML with file and line.
 template <class F>
 FamilyFile parse_with(std::string_view text, std::string_view file, F&& read) {
   try {

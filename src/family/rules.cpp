@@ -19,7 +19,7 @@ expr::Program compile_rules(std::span<const Rule> rules, const ConfigSpace& spac
   return expr::Program::compile(admits, family_scope(space, {}, true));
 }
 
-/// What the rules read of configs and device.
+/// The inputs that the rules read from configs and device.
 expr::Inputs fixed_inputs(const expr::Program& program, const ConfigTable& configs,
                           std::span<const Traits> traits, const Device& device) {
   if (traits.size() != configs.size()) {
@@ -55,7 +55,7 @@ ApplicabilityRules::ApplicabilityRules(std::span<const Rule> rules, const Config
 
 bool ApplicabilityRules::set_problem(ProblemRef problem, Scratch& scratch) const {
   if (!rows_.set_problem(problem, scratch)) {
-    fail(Errc::unsupported, "{}: these formulas are about problems of another operation", print(problem));
+    fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
   }
   return std::ranges::all_of(
       by_problem_, [&](std::uint32_t rule) { return admits(*rows_.program().values(rule, scratch)); });
@@ -86,7 +86,7 @@ void ApplicabilityRules::evaluate(ProblemRef problem, std::span<const std::uint3
 void ApplicabilityRules::evaluate(ProblemRef problem, std::span<std::uint8_t> applicable,
                                   Scratch& scratch) const {
   if (applicable.size() != configs()) {
-    fail(Errc::invalid_argument, "applicability rules: room for {} answers, {} configs", applicable.size(),
+    fail(Errc::invalid_argument, "applicability rules: room for {} results, {} configs", applicable.size(),
          configs());
   }
   if (!set_problem(problem, scratch)) {

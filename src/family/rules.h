@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// Evaluates a family's rules and filters: which configs can take a problem. Compiled once, asked by many
-/// threads.
+/// \file Evaluates a family's rules and filters: which configs can take a problem. Rules are compiled once
+/// and evaluated by many threads.
 ///
 ///     const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
 ///     ApplicabilityRules::Scratch scratch;                                   // one per thread
@@ -31,8 +30,8 @@ class ApplicabilityRules {
   /// Grows on first use, then is reused for the rules of any family.
   using Scratch = expr::FewRowsProgram::Scratch;
 
-  /// Copies what the rules read. Rules are complete in themselves: they use no formula of a family file.
-  /// Throws invalid_argument when a rule does not compile.
+  /// Copies the inputs of the rules. Rules are self-contained: they use no formula of a family file. Throws
+  /// invalid_argument when a rule does not compile.
   ApplicabilityRules(std::span<const Rule> rules, const ConfigTable& configs, std::span<const Traits> traits,
                      const Device& device);
 
@@ -42,49 +41,51 @@ class ApplicabilityRules {
   /// Writes 1 to `applicable[i]` when every rule admits config i for the problem, else 0. applicable.size()
   /// == configs(). Allocates only when `scratch` is smaller than these rules need.
   void evaluate(ProblemRef problem, std::span<std::uint8_t> applicable, Scratch& scratch) const;
-  /// The same for some of the configs: applicable[i] is about config picked[i]. applicable.size() ==
+  /// The same for some of the configs: applicable[i] refers to config picked[i]. applicable.size() ==
   /// picked.size().
   void evaluate(ProblemRef problem, std::span<const std::uint32_t> picked, std::span<std::uint8_t> applicable,
                 Scratch& scratch) const;
 
  private:
-  /// False when a rule about the problem alone refuses it. Throws unsupported for a problem of another
-  /// operation.
+  /// Sets the problem; false when a rule that reads only the problem refuses it. Throws unsupported for a
+  /// problem of another operation.
   bool set_problem(ProblemRef problem, Scratch& scratch) const;
-  /// At most expr::FewRowsProgram::block of them.
+  /// evaluate() for at most expr::FewRowsProgram::block configs, after set_problem().
   void evaluate_block(std::span<const std::uint32_t> picked, std::span<std::uint8_t> applicable,
                       Scratch& scratch) const;
 
   expr::Program program_;
   expr::ProblemRows rows_;
-  std::vector<std::uint8_t> admitted_;                 ///< by config: 0 = a rule refuses it for every problem
-  std::vector<std::uint32_t> by_problem_, by_config_;  ///< rules about the problem alone, and about both
+  std::vector<std::uint8_t> admitted_;  ///< by config: 0 = a rule refuses it for every problem
+  /// Rules that read only the problem, and rules that read problem and config.
+  std::vector<std::uint32_t> by_problem_, by_config_;
 };
 
-// ---- Which applicability rule keeps one config from one problem.
+// ---- Finds the applicability rule that refuses a config for a problem.
 
-/// The first rule that refuses; nothing when all admit. Compiles the rules on each call. Throws
-/// invalid_argument when one does not compile.
+/// The first rule that refuses the config; nothing when all admit it. Compiles the rules on each call. Throws
+/// invalid_argument when a rule does not compile.
 std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef problem, const KernelConfig& config,
                                   const Device& device);
 
-// ---- Which configs a formula holds for.
+// ---- Finds the configs that satisfy a formula.
 //
 //     const auto of_cutlass = holding_configs("c.by == 'cutlass'", table.configs, table.device, signature);
 
-/// One answer per config, all of one space; the formula reads c. (the config's axes), d. (the device) and s.
-/// (the signature), and what it cannot compute does not hold. Throws what compiling a formula throws.
+/// One result per config; all configs belong to one space. The formula reads c. (the config's axes), d. (the
+/// device) and s. (the signature); an unknown result counts as false. Throws the errors of compiling a
+/// formula.
 std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
 
-// ---- Formulas over c., d., s. compiled for one request: what enumeration and its explanations evaluate.
-// For the sources of this folder.
+// ---- Compiles formulas over c., d., s. for one request: enumeration and its explanations evaluate them. For
+// the sources of this folder.
 
 /// Candidates with some axes bound.
 struct CandidateBatch {
   std::size_t rows = 1;
   std::vector<std::vector<double>> values;            ///< by axis; unbound ones are empty
-  std::vector<std::vector<std::uint32_t>> positions;  ///< the same, as positions in the block's lists
+  std::vector<std::vector<std::uint32_t>> positions;  ///< the same values, as positions in the block's lists
 };
 
 /// Formulas over c., d., s. with device and signature filled in.
@@ -102,7 +103,7 @@ class BoundProgram {
   std::size_t size() const { return program_.size(); }
   const expr::Program& program() const { return program_; }
 
-  /// Formula f of row r at [f * rows + r].
+  /// Evaluates all formulas: formula f of row r is at [f * rows + r].
   std::span<const double> evaluate(const CandidateBatch& batch) {
     columns_.assign(inputs_.columns().begin(), inputs_.columns().end());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
@@ -129,7 +130,7 @@ class BoundProgram {
   expr::Scratch scratch_;
 };
 
-/// NaN does not admit: what a device is not known to allow is left out.
+/// NaN does not admit: a config whose limits the device does not state is left out.
 inline bool admits(double value) { return value != 0 && value == value; }
 
 /// The rules that decide membership, the request's filter last.
@@ -145,7 +146,7 @@ inline std::vector<Rule> membership_rules(const FamilyFile& file, const FamilyRe
   return rules;
 }
 
-/// With a name that no formula can refer to.
+/// The formula of a rule, under a name that no formula can refer to.
 inline expr::Formula formula_of(const Rule& rule) {
   return {rule.name == "filter" ? "filter" : "rule " + rule.name, rule.admits};
 }

@@ -20,11 +20,11 @@ constexpr std::string_view kKeys[] = {
     "double_smem_buffer", "split_image", "explicit_gemm", "two_stage"};
 constexpr Op kOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
 constexpr std::string_view kVariants[] = {ck_variant(kOps[0]), ck_variant(kOps[1]), ck_variant(kOps[2])};
-/// What "every pipeline" means there.
+/// The pipelines that an omitted key stands for in trait files.
 const std::vector<std::string> kPipelines = {"basic_v1", "mem",    "compv3",     "compv4",
                                              "compv5",   "compv6", "comp_async", "basic_async_v1"};
 
-/// The allow-lists of one file.
+/// The lists of allowed values of one file.
 class TraitLists {
  public:
   TraitLists(std::string_view text, std::string_view file) : file_(file) {
@@ -40,7 +40,7 @@ class TraitLists {
       check_word("trait", key, kKeys);
       if (!list.is_object() || !list.contains("values") || !list["values"].is_array() ||
           list["values"].empty())
-        fail(Errc::corrupt_data, "{}: trait '{}' is an object with a list 'values'", file_, key);
+        fail(Errc::corrupt_data, "{}: trait '{}' must be an object with a list 'values'", file_, key);
     }
   }
 
@@ -86,7 +86,7 @@ MacroTile tile_of(const KernelConfig& config) {
   return {value_of(config, tile_m), value_of(config, tile_n), value_of(config, tile_k)};
 }
 
-/// The tiles on which set `default` has compv4, with the depth that compv3 has there.
+/// The tiles for which set `default` has compv4, with the depth that compv3 has there.
 std::set<MacroTile> tiles_of_compv4(const FamilyRequest& request, const Signature& signature) {
   const Signature forward = signature_of(make_conv(Op::conv_fwd, signature.dtype_b, signature.layout));
   const ConfigTable configs = enumerate_configs(family_file(request.provider, Op::conv_fwd),

@@ -1,5 +1,4 @@
-/// \file
-/// Why a config is out: the rules that refuse it, and the lists that do not have it.
+/// \file Explains why a config is out: the rules that refuse it, and the lists that lack it.
 #include <algorithm>
 
 #include "core/fail.h"
@@ -39,7 +38,7 @@ std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyReques
   return outside;
 }
 
-/// The block that comes closest, as a sentence about the axes that do not fit it.
+/// Describes, in a sentence, the axes on which the config differs from the nearest block.
 std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
                              std::span<const std::size_t> axes, const KernelConfig& config) {
   std::string text = fmt::format("nearest block {}:", block.where);
@@ -57,10 +56,10 @@ std::string outside_sentence(const FamilyFile& file, const ConfigBlock& block,
   return text;
 }
 
-/// The block that the config differs from on the fewest axes.
+/// The block from which the config differs on the fewest axes.
 struct NearestBlock {
-  const ConfigBlock* block = nullptr;  ///< none: no block is for this signature and device
-  std::vector<std::size_t> outside;    ///< those axes; none: the block has the config
+  const ConfigBlock* block = nullptr;  ///< null: no block is for this signature and device
+  std::vector<std::size_t> outside;    ///< the axes that differ; empty: the block contains the config
 };
 
 NearestBlock nearest_block(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config) {
@@ -76,7 +75,7 @@ NearestBlock nearest_block(const FamilyFile& file, const FamilyRequest& request,
   return nearest;
 }
 
-/// The rules, and the filter, that refuse the config.
+/// The rules, including the filter, that refuse the config.
 std::vector<Rule> rules_refusing(const FamilyFile& file, const FamilyRequest& request,
                                  const KernelConfig& config) {
   const auto rules = membership_rules(file, request);
@@ -89,7 +88,7 @@ std::vector<Rule> rules_refusing(const FamilyFile& file, const FamilyRequest& re
   return refusing;
 }
 
-/// Whether the table holds the config.
+/// Whether the table contains the config.
 bool holds(const ConfigTable& configs, const KernelConfig& config) {
   for (std::size_t i = 0; i < configs.size(); ++i) {
     if (configs[i] == config) return true;
@@ -147,9 +146,9 @@ WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const Kerne
     add(outside_sentence(file, *nearest.block, nearest.outside, config));
     out.axes_outside = nearest.outside.size();
   } else if (out.refusing.empty() && !set.sample.of.empty()) {
-    add(fmt::format("the sample of '{}' leaves it out, or that does not have it", set.sample.of));
+    add(fmt::format("the sample of '{}' does not contain it", set.sample.of));
   } else if (out.refusing.empty() && set.blocks.empty()) {
-    add(fmt::format("the list '{}' does not have it", set.from));
+    add(fmt::format("the list '{}' does not contain it", set.from));
   } else if (!set.blocks.empty() && of_member.refusing.empty()) {
     add("none of its blocks is for this signature and device");
   }

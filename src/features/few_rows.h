@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// A schema over fixed configs, for a few of them and one problem after another.
+/// \file Evaluates a schema for a few of many fixed configs, for one problem after another.
 ///
 ///     const Schema::FewRows fast(schema, device, configs, traits, wanted);   // wanted[f]: feature f is read
 ///     Schema::FewRows::Scratch scratch(fast);                               // one per thread
@@ -8,7 +7,7 @@
 ///     fast.features().set_rows(picked, scratch.features);                   // at most 32 configs
 ///     fast.features().values(f, scratch.features)                           // expr/few_rows.h
 ///
-/// The values have the bits of Schema::evaluate. Calls allocate nothing and take no lock.
+/// The values have the same bits as those of Schema::evaluate. Calls allocate nothing and take no lock.
 #include <array>
 #include <cstdint>
 #include <span>
@@ -21,7 +20,7 @@ namespace kscout {
 
 class Schema::FewRows {
  public:
-  /// Throws as Schema::evaluate does. Keeps nothing of the arguments.
+  /// Throws the errors of Schema::evaluate. Keeps no reference to the arguments.
   FewRows(const Schema& schema, const Device& device, const ConfigTable& configs,
           std::span<const Traits> traits, std::span<const std::uint8_t> wanted);
 
@@ -33,7 +32,7 @@ class Schema::FewRows {
 
   const expr::FewRowsProgram& features() const noexcept { return features_.program(); }
   void forget_fixed() noexcept { features_.forget_fixed(); }
-  /// False when a requirement of the schema does not hold for the problem.
+  /// False when the problem violates a requirement of the schema.
   bool set_problem(ProblemRef problem, Scratch& scratch) const;
 
  private:

@@ -91,7 +91,8 @@ Schema::Schema(SchemaData data) : data_(std::move(data)) {
 
 std::vector<std::string> Schema::names() { return schema_names(); }
 
-/// Made before any thread: a fork would leave a static that another thread is making unfinished for ever.
+/// Locked before any thread compiles: otherwise a fork could leave a static unfinished for ever that another
+/// thread is initialising.
 static ForkMutex compiling_schemas(ForkLevel::files);
 
 const Schema& Schema::find(std::string_view name) {
@@ -127,7 +128,7 @@ Schema Schema::only(std::span<const std::uint32_t> features) const {
     }
     data.features.push_back(data_.features[position]);
   }
-  for (std::uint32_t i = 0; i < size(); ++i) {  // others may be used by them
+  for (std::uint32_t i = 0; i < size(); ++i) {  // the wanted features may use others
     if (std::ranges::find(features, i) == features.end()) data.terms.push_back(data_.features[i]);
   }
   return Schema(std::move(data));
@@ -136,7 +137,7 @@ Schema Schema::only(std::span<const std::uint32_t> features) const {
 Schema Schema::for_op(Op op) const {
   if (op == data_.op) return *this;
   if (!is_conv(op) || !is_conv(data_.op)) {
-    fail(Errc::invalid_argument, "schema '{}' is of {}, not of {}: choose another with --schema", name(),
+    fail(Errc::invalid_argument, "schema '{}' is for {}, not for {}: choose another with --schema", name(),
          word(data_.op), word(op));
   }
   SchemaData data = data_;
@@ -179,7 +180,7 @@ void Schema::evaluate_problem(ProblemRef problem, const Device& device, std::spa
 
 namespace {
 
-/// What formulas read besides the problem.
+/// The inputs of the formulas except the problem.
 expr::Inputs fixed_inputs(const expr::Program& program, const SchemaData& data, const Device& device,
                           const ConfigTable& configs, std::span<const Traits> traits) {
   if (traits.size() != configs.size()) {

@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// A schema: an ordered list of named formulas that turn (problem, config, device) into the numbers a model
-/// reads.
+/// \file Computes the numbers that a model reads from (problem, config, device), by a schema: an ordered list
+/// of named formulas.
 ///
 ///     const Schema& schema = Schema::find("gemm");
 ///     std::vector<double> matrix(configs.size() * schema.size());
@@ -11,9 +10,9 @@
 ///     Schema::Rows::Scratch scratch;                             // one per thread
 ///     rows.evaluate(problem, matrix, scratch);
 ///
-/// Formulas see `p.` (fields of GemmProblem or ConvProblem), `d.` (Device), `t.` (Traits) and, in schemas
+/// Formulas may use `p.` (fields of GemmProblem or ConvProblem), `d.` (Device), `t.` (Traits) and, in schemas
 /// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model
-/// stores the text, so that training and serving read the same formulas.
+/// stores the text, so training and selection use the same formulas.
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,61 +34,64 @@ namespace kscout {
 struct Feature {
   std::string id;
   std::string formula;  ///< may use earlier and later features and terms by id
-  std::string unit;     ///< "1" when it has none
+  std::string unit;     ///< "1" without a unit
   std::string meaning;
-  bool categorical = false;  ///< a code without order: a tree splits it by sets
+  bool categorical = false;  ///< a code without order: a tree splits by sets of values
   bool operator==(const Feature&) const = default;
 };
 
-/// What must hold of a problem or of a config before the formulas mean anything.
+/// A condition on a problem or a config without which the formulas have no meaning.
 struct Requirement {
   std::string formula;  ///< over p. and d. alone, or over c., t. and d. alone
   std::string because;  ///< the limit and the remedy
   bool operator==(const Requirement&) const = default;
 };
 
-/// What a schema is made of.
+/// The content of a schema.
 struct SchemaData {
   std::string name;
   std::string summary;
   Op op = Op::gemm;
-  std::string provider;  ///< whose axes `c.` names; empty: reads no axes and fits every provider
+  std::string provider;  ///< provider of the axes `c.`; empty: reads no axes and fits every provider
   std::vector<Requirement> requirements;
-  std::vector<Feature> terms;  ///< named helpers, no columns of their own
+  std::vector<Feature> terms;  ///< named helper formulas, without columns of their own
   std::vector<Feature> features;
   bool operator==(const SchemaData&) const = default;
 };
 
 class Schema {
  public:
-  /// Throws invalid_argument: a name given twice, a formula that does not compile (names the feature).
+  /// Throws invalid_argument for a repeated name or a formula that does not compile (names the feature).
   explicit Schema(SchemaData data);
 
-  /// A schema of the catalogue, compiled once; throws invalid_argument naming the nearest. Thread-safe.
+  /// A schema of the catalogue, compiled once; throws invalid_argument naming the nearest schema.
+  /// Thread-safe.
   static const Schema& find(std::string_view name);
   /// Names in the catalogue.
   static std::vector<std::string> names();
 
-  /// Reads text() back, or a file of the catalogue; `source` names it in errors. Throws corrupt_data.
+  /// Inverse of text(); also reads a file of the catalogue. `source` names the text in errors. Throws
+  /// corrupt_data.
   static Schema parse(std::string_view text, std::string_view source);
-  /// The whole schema as TOML: what a `.ksf` stores. parse(text()) == *this.
+  /// The whole schema as TOML, as a `.ksf` file stores it. parse(text()) == *this.
   std::string text() const;
-  /// Of ids and formulas, terms included, in order; units and meanings left out. Same value everywhere.
+  /// Hash of ids and formulas, terms included, in order, without units and meanings. The same on every
+  /// machine.
   std::uint64_t hash() const noexcept { return hash_; }
 
   const SchemaData& data() const noexcept { return data_; }
   const std::string& name() const noexcept { return data_.name; }
   std::span<const Feature> features() const noexcept { return data_.features; }
   std::size_t size() const noexcept { return data_.features.size(); }
-  /// Position of a feature; throws invalid_argument naming the nearest.
+  /// Position of a feature; throws invalid_argument naming the nearest feature.
   std::size_t index(std::string_view id) const;
-  /// What a feature depends on: depends(i).problem_only(), .config_only().
+  /// The inputs that a feature depends on: depends(i).problem_only(), .config_only().
   expr::Depends depends(std::size_t feature) const noexcept { return program_->depends(feature); }
-  /// The same schema with some of its features only, in this order; what they do not use is not computed.
-  /// Throws invalid_argument when a position is out of range or stands twice.
+  /// The same schema with only some of its features, in this order; nothing else is computed. Throws
+  /// invalid_argument when a position is out of range or repeated.
   Schema only(std::span<const std::uint32_t> features) const;
-  /// The same formulas about another direction of convolutions, whose problems and axes have the same names.
-  /// Throws invalid_argument when one of both is no convolution.
+  /// The same formulas for another direction of convolutions, whose problems and axes have the same names.
+  /// Throws invalid_argument when either op is not a convolution.
   Schema for_op(Op op) const;
   /// Positions of the categorical features.
   std::vector<std::uint32_t> categorical() const;
@@ -97,23 +99,23 @@ class Schema {
 
   /// Writes feature f of config i to out[i * size() + f]. `traits` has one entry per config. Throws
   /// invalid_argument when sizes differ or when the schema reads the axes of another provider, unsupported
-  /// when a requirement does not hold (an element type that CK Tile does not know).
+  /// when a requirement is violated (an element type that CK Tile does not support).
   void evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                 std::span<const Traits> traits, std::span<double> out) const;
-  /// One config: out[f]. The same bits as its row of the call above.
+  /// Evaluates one config: out[f]. The same bits as its row of the call above.
   void evaluate(ProblemRef problem, const Device& device, const KernelConfig& config, const Traits& traits,
                 std::span<double> out) const;
-  /// Without a config: features that depend on the problem and device only; the others are NaN. out.size() ==
+  /// Evaluates the features that depend on problem and device only; the others become NaN. out.size() ==
   /// size().
   void evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const;
 
   bool operator==(const Schema& other) const { return data_ == other.data_; }
 
   class Rows;
-  class FewRows;  ///< features/few_rows.h
+  class FewRows;  ///< defined in features/few_rows.h
 
  private:
-  /// A requirement ready to ask.
+  /// A compiled requirement.
   struct Check {
     expr::Program program;
     std::string because;
@@ -125,8 +127,8 @@ class Schema {
   std::uint64_t hash_ = 0;
 };
 
-/// A schema over fixed configs and device, ready for many problems and threads: columns of configs and traits
-/// are gathered once. The schema must outlive it; the configs need not.
+/// A schema over fixed configs and device, for many problems and threads: columns of configs and traits are
+/// collected once. The schema must outlive this object; the configs need not.
 class Schema::Rows {
  public:
   /// Grows on first use, then is reused for any rows.
@@ -135,15 +137,15 @@ class Schema::Rows {
     expr::ProblemInputs::Memory inputs;
   };
 
-  /// Throws as evaluate does.
+  /// Throws the errors of evaluate().
   Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
        std::span<const Traits> traits);
   std::size_t size() const noexcept { return rows_; }
 
-  /// Why the schema cannot describe the problem (an element type that CK Tile does not know); null when it
+  /// Why the schema cannot describe the problem (an element type that CK Tile does not support); null when it
   /// can.
   const std::string* refusal(ProblemRef problem, Scratch& scratch) const;
-  /// As Schema::evaluate. Allocates only when `scratch` is smaller than these rows need.
+  /// Like Schema::evaluate. Allocates only when `scratch` is smaller than these rows need.
   void evaluate(ProblemRef problem, std::span<double> out, Scratch& scratch) const;
 
  private:
@@ -154,13 +156,12 @@ class Schema::Rows {
   std::vector<expr::ProblemInputs> problem_checks_;
 };
 
-/// Which of our own schemas fits an operation on a kind of device: what models are trained with unless one is
-/// named.
+/// The own schema for an operation on a kind of device: the default for training models.
 std::string_view default_schema(Op op, DeviceKind kind) noexcept;
 
-/// Microseconds that each config should take by the analytic model alone: the one feature `analytic_time_us`
-/// of schema `gemm` or `conv`. Sensible for ranking without any measurement; NaN where the device's or the
-/// config's facts do not suffice.
+/// The schema with the single feature `analytic_time_us` of schema `gemm` or `conv`: the time of each config
+/// in microseconds by the analytic model alone. Suitable for ranking without any measurement; NaN where facts
+/// of the device or the config are missing.
 const Schema& analytic_schema(Op op = Op::gemm);
 
 }  // namespace kscout

@@ -53,7 +53,7 @@ Requirement read_requirement(const Reader& reader, const toml::table& table) {
   return {reader.text(table, "formula"), reader.text(table, "because")};
 }
 
-/// Features `first` to `last` of the schema that this one builds on.
+/// Appends features `first` to `last` of the base schema.
 void take_range(const Reader& reader, const toml::table& entry, const std::vector<Feature>& from,
                 std::vector<Feature>& to) {
   reader.check_keys(entry, "key", {"first", "last"});
@@ -101,7 +101,7 @@ SchemaData read_schema(const Reader& reader, const toml::table& table) {
   return data;
 }
 
-/// A TOML basic string.
+/// Quotes a text as a TOML basic string.
 std::string toml_text(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -175,7 +175,7 @@ std::string schema_text(const SchemaData& data) {
 
 namespace {
 
-/// A table's cell: '|' would end it.
+/// Escapes a table cell: '|' would end it.
 std::string cell(std::string_view text) {
   std::string out;
   for (const char c : text) out += c == '|' ? "\\|" : std::string(1, c);

@@ -1,17 +1,16 @@
 #pragma once
-/// \file
-/// Reads and writes schemas as TOML (families/features_*.toml, model files), and as pages for people.
+/// \file Reads and writes schemas as TOML (families/features_*.toml, model files), and as pages for people.
 ///
 ///     name = "gemm"
 ///     summary = "..."
 ///     op = "gemm"
-///     provider = "ck_tile"       # left out: the schema reads no axes
+///     provider = "ck_tile"       # omitted: the schema reads no axes
 ///     requirements = [{ formula = "...", because = "..." }]
 ///     terms = [{ id = "...", formula = "...", unit = "...", meaning = "..." }]
 ///     features = [{ id = "...", formula = "...", unit = "...", meaning = "...", categorical = true }]
 ///
-/// A file of the catalogue may build on another: `base = "ck_gemm_55"` takes over its provider, requirements
-/// and terms, and `{ first = "M", last = "K" }` among the features stands for a run of the base's.
+/// A file of the catalogue may extend another: `base = "ck_gemm_55"` takes over its provider, requirements
+/// and terms, and `{ first = "M", last = "K" }` among the features stands for a range of the base's features.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,22 +19,22 @@
 
 namespace kscout {
 
-/// Throws corrupt_data naming `source` and the line: no TOML, an unknown or missing key, a wrong type.
+/// Throws corrupt_data naming `source` and the line: invalid TOML, an unknown or missing key, a wrong type.
 SchemaData parse_schema_data(std::string_view text, std::string_view source);
 
 /// Names of the schemas in the catalogue, families/features_*.toml.
 std::vector<std::string> schema_names();
-/// One of them, not compiled; throws invalid_argument naming the nearest.
+/// A schema of the catalogue, not compiled; throws invalid_argument naming the nearest schema.
 SchemaData catalogue_schema_data(std::string_view name);
 
-/// Reads back as the same data; equal data give equal text.
+/// Inverse of parse_schema_data; equal data give equal text.
 std::string schema_text(const SchemaData& data);
 
-// ---- Schemas as pages for people.
+// ---- Prints schemas as pages for people.
 //
 //     std::string page = catalogue_markdown();    // docs/features.md
 
-/// A section of a Markdown page: what the schema is for, then its features and terms as tables.
+/// A section of a Markdown page: the schema's summary, then its features and terms as tables.
 std::string schema_markdown(const Schema& schema);
 
 /// The page docs/features.md: every schema of the catalogue.

@@ -1,20 +1,22 @@
-// The inner loops of ExactForest for one instruction set, which exact.cpp names before it includes this:
-// KSCOUT_EXACT_SET (a namespace), KSCOUT_EXACT_TARGET (an attribute), KSCOUT_EXACT_BYTES (of a vector).
+// Implements the inner loops of ExactForest for one instruction set. Before including this file, exact.cpp
+// defines KSCOUT_EXACT_SET (a namespace), KSCOUT_EXACT_TARGET (an attribute) and KSCOUT_EXACT_BYTES (bytes of
+// a vector).
 
 namespace KSCOUT_EXACT_SET {
 namespace {
 
 using Bytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::uint8_t;
-using SignedBytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int8_t;  // a comparison is one instruction
+// Signed, because a signed comparison is one instruction.
+using SignedBytes [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int8_t;
 using Doubles [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = double;
 using Bits [[gnu::vector_size(KSCOUT_EXACT_BYTES)]] = std::int64_t;
 
 constexpr std::size_t kBlock = ExactForest::block;
 constexpr std::size_t kVectors = kBlock / sizeof(Bytes);
 constexpr std::size_t kLanes = sizeof(Doubles) / sizeof(double);
-constexpr std::size_t kAtOnce = 4;  // vectors of doubles that stay in registers
+constexpr std::size_t kAtOnce = 4;  // number of vectors of doubles that stay in registers
 
-/// Ranks of one value per row: compared_value(), then a count of thresholds.
+/// Ranks one value per row: applies compared_value(), then counts thresholds.
 KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
                                    std::span<const double> thresholds, ExactForest::Ranks& ranks) noexcept {
   const Bits none = {};
@@ -46,7 +48,7 @@ KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
   }
 }
 
-/// The leaves that the rows reach in `trees` trees of `count` nodes each, one tree after another.
+/// Finds the leaves that the rows reach in `trees` trees of `count` nodes each.
 template <std::size_t trees>
 KSCOUT_EXACT_TARGET inline void find_leaves_of(const ExactForest::Node* nodes, std::size_t count,
                                                const ExactForest::Ranks* ranks,
@@ -70,13 +72,13 @@ KSCOUT_EXACT_TARGET inline void find_leaves_of(const ExactForest::Node* nodes, s
   std::memcpy(leaves, leaf, sizeof leaf);
 }
 
-/// The leaves that the rows reach in each narrow tree.
+/// Finds the leaves that the rows reach in each narrow tree.
 KSCOUT_EXACT_TARGET void find_leaves(std::span<const ExactForest::Tree> trees, const ExactForest::Node* nodes,
                                      const ExactForest::Ranks* ranks, ExactForest::Leaves* leaves) noexcept {
   for (std::size_t t = 0; t < trees.size(); ++t) {
     const std::size_t count = trees[t].nodes;
     if (trees[t].wide) continue;
-    // Two trees at once: each node of a tree waits for the one before.
+    // Interleaves two trees, because each node of a tree waits for the one before.
     if (t + 1 < trees.size() && trees[t + 1].nodes == count && !trees[t + 1].wide) {
       find_leaves_of<2>(nodes, count, ranks, leaves + t++);
       nodes += count;

@@ -10,7 +10,7 @@
 
 namespace kscout {
 
-/// What is compiled for each instruction set.
+/// The functions that are compiled for each instruction set.
 struct ExactKernels {
   void (*rank_rows)(const double* values, std::uint8_t decision, std::span<const double> thresholds,
                     ExactForest::Ranks& ranks) noexcept;
@@ -38,7 +38,7 @@ const ExactKernels& kernels_of([[maybe_unused]] InstructionSet set) noexcept {
   return exact_plain::kKernels;
 }
 
-/// For each category set of the forest the first one that is equal to it.
+/// For each category set of the forest, the first set that equals it.
 std::vector<double> distinct_sets(const Forest& forest) {
   std::map<std::vector<std::uint32_t>, double> known;
   std::vector<double> first;
@@ -50,8 +50,9 @@ std::vector<double> distinct_sets(const Forest& forest) {
   return first;
 }
 
-constexpr std::uint32_t kMaxThresholds = 255;  // of a column: a rank is a byte
-constexpr std::uint32_t kMaxNarrow = 255;      // nodes of a narrow tree, and its last column
+constexpr std::uint32_t kMaxThresholds = 255;  // maximum per column: a rank is one byte
+// Maximum number of nodes of a narrow tree, and of its column numbers.
+constexpr std::uint32_t kMaxNarrow = 255;
 
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
@@ -66,7 +67,7 @@ ExactForest::ExactForest(const Forest& forest, std::span<const Feature> features
   rank_fixed(features);
 }
 
-/// Sorts the nodes by what they ask. Fills columns_ and all that belongs to them.
+/// Sorts the nodes by their splits. Fills columns_ and its related members.
 std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
                                                           std::span<const Feature> features) {
   const std::vector<double> set_of = distinct_sets(forest);
@@ -112,7 +113,7 @@ std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
   return split_of;
 }
 
-/// Writes the tree in preorder, its leaves from left to right.
+/// Appends the tree in preorder, with its leaves from left to right.
 void ExactForest::add_tree(const Forest& forest, std::size_t tree, std::span<const Split> split_of) {
   const std::size_t first_node = forest.tree_nodes[tree], first_leaf = forest.tree_leaves[tree];
   const std::uint32_t count = forest.tree_nodes[tree + 1] - forest.tree_nodes[tree];
@@ -122,10 +123,10 @@ void ExactForest::add_tree(const Forest& forest, std::size_t tree, std::span<con
   trees_.push_back({count, wide});
   struct Visit {
     std::int32_t child;        ///< as Forest::left
-    std::size_t right_of = 0;  ///< 1 + the place of the node to whose right it stands; 0: none
+    std::size_t right_of = 0;  ///< 1 + position of the node whose right child this is; 0: none
   };
   std::vector<WideNode> nodes;
-  std::vector<std::uint32_t> begin;  ///< by node
+  std::vector<std::uint32_t> begin;  ///< first leaf below, by node
   std::vector<Visit> open = {{count == 0 ? -1 : 0}};
   std::uint32_t leaf = 0;
   while (!open.empty()) {
@@ -207,7 +208,7 @@ void ExactForest::rank_values(std::span<const double* const> values, std::span<c
 
 std::size_t ExactForest::wide_leaf(const WideNode* nodes, std::size_t count, const Ranks* ranks,
                                    std::size_t row) noexcept {
-  std::size_t before = 0;  // leaves to the left
+  std::size_t before = 0;  // number of leaves to the left
   for (std::size_t below = count, at = 0; below > 0;) {
     const bool right = ranks[nodes[at].column][row] > nodes[at].position;
     const std::size_t step = nodes[at].step;
@@ -233,8 +234,8 @@ void ExactForest::scores(std::span<const double* const> values, std::span<const 
       for (std::size_t row = 0; row < out.size(); ++row)
         sums[row] += leaf[wide_leaf(wide, count, ranks, row)];
       wide += count;
-    } else if (t + 1 < trees_.size() &&
-               !trees_[t + 1].wide) {  // two at once: fewer sums are read and written
+    } else if (t + 1 < trees_.size() && !trees_[t + 1].wide) {
+      // Two trees at once: fewer sums are read and written.
       const double* const second = leaf + count + 1;
       for (std::size_t row = 0; row < out.size(); ++row)
         sums[row] = sums[row] + leaf[reached[t][row]] + second[reached[t + 1][row]];

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// A forest over the configs of one family: exact scores of any of them for one problem.
+/// \file Scores any configs of one family exactly for one problem, by a forest.
 ///
 ///     const FamilyForest fast(forest, of_problem, schema, family.device, family.configs, family.traits);
 ///     FamilyForest::Scratch scratch(fast);                    // one per thread
@@ -8,8 +7,8 @@
 ///     std::vector<double> scores(picked.size());
 ///     if (!fast.scores(problem, picked, scores, scratch)) ... // the schema cannot describe the problem
 ///
-/// Features that the config alone decides are ranked when it is made, those of the problem alone are computed
-/// once per call, those of both for blocks of 32 configs (features/few_rows.h, forest/exact.h). Scores equal
+/// The constructor ranks the features that depend on the config only. Each call computes those of the problem
+/// once, and those of both in blocks of 32 configs (features/few_rows.h, forest/exact.h). Scores equal
 /// Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
 #include <cstdint>
 #include <span>
@@ -27,18 +26,18 @@ namespace kscout {
 
 class FamilyForest {
  public:
-  /// A second forest, of the problem alone: feature i of it is feature features[i] of the schema.
+  /// A second forest that reads the problem only: its feature i is feature features[i] of the schema.
   struct ProblemForest {
     const Forest& forest;
     std::span<const std::uint32_t> features;
   };
 
-  /// Throws as Schema::evaluate does, and invalid_argument when the forest does not read the schema's
-  /// features. Keeps nothing of the arguments.
+  /// Throws the errors of Schema::evaluate, and invalid_argument when the forest does not read the schema's
+  /// features. Keeps no reference to the arguments.
   FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
                const Device& device, const ConfigTable& configs, std::span<const Traits> traits);
 
-  /// Memory of a call; for one FamilyForest and one thread at a time.
+  /// Memory of a call, for one FamilyForest and one thread at a time.
   class Scratch {
    public:
     explicit Scratch(const FamilyForest& forest);
@@ -50,15 +49,15 @@ class FamilyForest {
     std::vector<const double*> values_, problem_values_;  ///< by feature of each forest
   };
 
-  /// Configs of the family.
+  /// Number of configs of the family.
   std::size_t size() const noexcept { return size_; }
 
-  /// Scores `configs`, higher or lower is better as the forest was trained; false when the schema cannot
-  /// describe the problem. out.size() == configs.size(). Allocates nothing; any number of threads, each with
-  /// its own scratch.
+  /// Scores `configs`. Whether a higher or a lower score is better depends on the forest's target. False when
+  /// the schema cannot describe the problem. out.size() == configs.size(). Allocates nothing; any number of
+  /// threads may call it, each with its own scratch.
   bool scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
               Scratch& scratch) const noexcept;
-  /// The second forest's score of the problem of the last scores() with this scratch that was true.
+  /// The second forest's score for the problem of the last successful scores() with this scratch.
   double score_of_problem(Scratch& scratch) const noexcept;
 
  private:

@@ -26,7 +26,7 @@ void Forest::predict(const double* matrix, std::size_t row_stride, std::size_t f
 
 namespace {
 
-/// `offsets` starts at 0, never falls, and ends at `end`.
+/// Checks that `offsets` starts at 0, never decreases, and ends at `end`.
 void check_offsets(std::span<const std::uint32_t> offsets, std::size_t end, std::string_view what) {
   if (offsets.empty() || offsets.front() != 0 || offsets.back() != end ||
       !std::is_sorted(offsets.begin(), offsets.end())) {
@@ -36,7 +36,7 @@ void check_offsets(std::span<const std::uint32_t> offsets, std::size_t end, std:
 
 void check_node(const Forest& forest, std::size_t tree, std::size_t at) {
   if (forest.feature[at] >= forest.feature_count) {
-    fail(Errc::corrupt_data, "forest: tree {} asks feature {} of {}", tree, forest.feature[at],
+    fail(Errc::corrupt_data, "forest: tree {} refers to feature {} of {}", tree, forest.feature[at],
          forest.feature_count);
   }
   const std::uint8_t decision = forest.decision[at];
@@ -44,17 +44,18 @@ void check_node(const Forest& forest, std::size_t tree, std::size_t at) {
     fail(Errc::corrupt_data, "forest: tree {} has decision type {} (0 to {})", tree, decision,
          Decision::most);
   }
-  // Infinite thresholds are LightGBM's way to part NaN from all numbers.
+  // LightGBM writes infinite thresholds to separate NaN from all numbers.
   const double threshold = forest.threshold[at];
   if (std::isnan(threshold)) fail(Errc::corrupt_data, "forest: tree {} has threshold NaN", tree);
   if ((decision & Decision::categorical) == 0) return;
   const auto sets = static_cast<double>(forest.set_count());
   if (!(threshold >= 0 && threshold < sets) || threshold != std::floor(threshold)) {
-    fail(Errc::corrupt_data, "forest: tree {} asks category set {} of {}", tree, threshold, sets);
+    fail(Errc::corrupt_data, "forest: tree {} refers to category set {} of {}", tree, threshold, sets);
   }
 }
 
-/// Every node but the root and every leaf is the child of exactly one node, with a smaller number: a tree.
+/// Checks the shape of a tree: every leaf and every node except the root is the child of exactly one node,
+/// which has a smaller number.
 void check_shape(const Forest& forest, std::size_t tree, std::vector<std::uint8_t>& seen) {
   const std::size_t first = forest.tree_nodes[tree], nodes = forest.tree_nodes[tree + 1] - first;
   const std::size_t leaves = forest.tree_leaves[tree + 1] - forest.tree_leaves[tree];
@@ -102,7 +103,7 @@ void check(const Forest& forest) {
 
 namespace {
 
-/// One tree with what the rows say about it. Nodes come first, then leaves.
+/// One tree with statistics of the rows. Nodes come first, then leaves.
 class TreeMeans {
  public:
   TreeMeans(const Forest& forest, std::size_t tree)
@@ -123,7 +124,7 @@ class TreeMeans {
     count_[nodes_ + leaf] += 1;
     sum_[nodes_ + leaf] += forest_.leaf_value[first_leaf_ + leaf];
   }
-  /// Rows of the leaves are counted; now those of the nodes. A child has a larger number than its parent.
+  /// Derives the row counts of nodes from those of leaves. A child has a larger number than its parent.
   void finish() {
     for (std::size_t at = sum_.size(); at-- > 1;) {
       sum_[parent_[at]] += sum_[at];
@@ -131,13 +132,13 @@ class TreeMeans {
     }
   }
   double expected(std::size_t at) const {
-    // A leaf's own value, not the mean of equal ones, which rounding may move.
+    // The leaf's own value, because the mean of equal values may be rounded.
     if (at >= nodes_) return forest_.leaf_value[first_leaf_ + at - nodes_];
     return sum_[at] / count_[at];
   }
   double root() const { return expected(0); }
 
-  /// Credits the features on the way to a leaf that some row reached.
+  /// Credits the features on the path to a leaf that some row reached.
   void credit(std::size_t leaf, double weight, std::vector<double>& by_feature) const {
     for (std::size_t at = nodes_ + leaf; at != 0; at = parent_[at]) {
       const std::size_t parent = parent_[at];

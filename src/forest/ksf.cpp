@@ -12,7 +12,7 @@ static_assert(std::endian::native == std::endian::little, "a .ksf file is read i
 
 namespace {
 
-// PNG's idea: a byte above 127 and both line ends show files that went through a text filter.
+// As in PNG: a byte above 127 and both line ends reveal files that went through a text filter.
 constexpr std::string_view kMagic{"\x89KSF\r\n\x1a\n", 8};
 constexpr std::size_t kHeaderBytes = 32, kEntryBytes = 24, kAlignment = 16;
 constexpr std::size_t kSizeAt = 16, kChecksumAt = 24;
@@ -32,7 +32,7 @@ T get(std::string_view from, std::size_t at) {
   return value;
 }
 
-/// CRC-32 (zlib's) of the whole file without the checksum's own four bytes.
+/// CRC-32 (zlib's) of the whole file without the four bytes of the checksum.
 std::uint32_t checksum(std::string_view file) {
   return crc32_of(file.substr(kChecksumAt + 4), crc32_of(file.substr(0, kChecksumAt)));
 }
@@ -42,7 +42,7 @@ void put_array(std::string& to, std::span<const T> values) {
   to.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
 }
 
-/// Takes arrays off the front of a section; the caller has checked that they fit.
+/// Reads arrays from the front of a section; the caller has checked that they fit.
 class Arrays {
  public:
   explicit Arrays(std::string_view bytes) : rest_(bytes) {}
@@ -65,7 +65,7 @@ void check_padding(std::string_view padding, std::string_view what) {
   }
 }
 
-/// Counts at the start of a forest section.
+/// The counts at the start of a forest section.
 struct ForestCounts {
   std::uint32_t features, average, trees, nodes, leaves, sets, words, zero;
 };
@@ -96,7 +96,7 @@ std::string pack_ksf(std::span<const KsfSection> sections) {
   std::string file(kMagic);
   put(file, kKsfVersion);
   put(file, static_cast<std::uint32_t>(sections.size()));
-  file.resize(kHeaderBytes, '\0');  // size and checksum follow when all is there
+  file.resize(kHeaderBytes, '\0');  // size and checksum are written last
   file += table;
   file.resize(bodies_at, '\0');
   file += bodies;
@@ -112,8 +112,7 @@ void seal_ksf(std::string& file) {
 }
 
 std::vector<KsfView> unpack_ksf(std::string_view file) {
-  if (!file.starts_with(kMagic))
-    fail(Errc::corrupt_data, "not a .ksf file: its first 8 bytes are not the mark");
+  if (!file.starts_with(kMagic)) fail(Errc::corrupt_data, "not a .ksf file: its first 8 bytes are wrong");
   if (file.size() < kHeaderBytes)
     fail(Errc::corrupt_data, ".ksf: {} bytes are too few for a header", file.size());
   const auto version = get<std::uint32_t>(file, 8);

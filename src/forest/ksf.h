@@ -1,12 +1,10 @@
 #pragma once
-/// \file
-/// The container of a `.ksf` file and the two kinds of section that need no other knowledge.
+/// \file Reads and writes the container of a `.ksf` file, and its sections with forests and tables.
 ///
 ///     std::string file = pack_ksf({{KsfKind::forest, 0, forest_bytes(forest)}});
 ///     for (const KsfSection& section : unpack_ksf(file)) ...   // checked: magic, version, sizes, checksum
 ///
-/// Every byte is described in docs/formats/ksf.md. What a whole model holds is read and written by
-/// select/model.h.
+/// docs/formats/ksf.md describes every byte. select/model.h reads and writes whole models.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -17,8 +15,8 @@
 
 namespace kscout {
 
-inline constexpr std::uint32_t kKsfVersion = 2;        ///< what is written
-inline constexpr std::uint32_t kOldestKsfVersion = 1;  ///< the oldest that is read: without shortlists
+inline constexpr std::uint32_t kKsfVersion = 2;        ///< the version that is written
+inline constexpr std::uint32_t kOldestKsfVersion = 1;  ///< the oldest readable version: without shortlists
 
 enum class KsfKind : std::uint32_t {
   meta = 1,       ///< JSON text, index 0
@@ -30,42 +28,41 @@ enum class KsfKind : std::uint32_t {
   shortlist = 7,  ///< the network of forest/shortlist.h, index 0
 };
 
-/// One part of a file. Sections stand in rising order of (kind, index), without repetition.
+/// One part of a file. Sections are sorted by (kind, index), without repetition.
 struct KsfSection {
   KsfKind kind;
-  std::uint32_t index;  ///< counts sections of one kind from 0
+  std::uint32_t index;  ///< numbers the sections of one kind from 0
   std::string bytes;
 };
 
-/// Same, pointing into the file.
+/// A section that points into the file.
 struct KsfView {
   KsfKind kind;
   std::uint32_t index;
   std::string_view bytes;
 };
 
-/// The file's bytes. Equal sections give equal bytes.
+/// The bytes of a file. Equal sections give equal bytes.
 std::string pack_ksf(std::span<const KsfSection> sections);
 
-/// Writes size and checksum into a file of at least 32 bytes: what pack_ksf does last, and what tests need
-/// after damage.
+/// Writes size and checksum into a file of at least 32 bytes: the last step of pack_ksf; tests use it after
+/// damaging a file.
 void seal_ksf(std::string& file);
 
-/// The sections of a file, which must outlive them. Throws corrupt_data (what is wrong, and where) or
+/// The sections of a file; the file must outlive them. Throws corrupt_data (the error and its position) or
 /// unsupported (another format version).
 std::vector<KsfView> unpack_ksf(std::string_view file);
 
 std::string forest_bytes(const Forest& forest);
-/// Throws corrupt_data; what it returns has passed check(forest).
+/// Throws corrupt_data; the result has passed check(forest).
 Forest parse_forest(std::string_view bytes);
 
-/// A table of numbers in columns, as sections configs (i32), traits (f64) and members (u32, one column) hold
-/// it.
+/// A table of numbers by column, as in sections configs (i32), traits (f64) and members (u32, one column).
 template <class T>
 struct KsfTable {
   std::uint32_t columns = 0;
   std::uint32_t rows = 0;
-  std::vector<T> values;  ///< columns one after another
+  std::vector<T> values;  ///< column after column
   bool operator==(const KsfTable&) const = default;
 };
 template <class T>

@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-/// Names that the first releases of the trainer use when the spec does not list targets.
+/// Target names of the trainer's first releases, for a spec that does not list targets.
 constexpr std::array<std::string_view, 3> kUsualTargets = {"tflops", "latency", "bandwidth"};
 
 std::string text_or_empty(const Json& spec, const char* name) {
@@ -34,7 +34,7 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
 }
 
 /// The text of a target's model; nothing when the folder has none. Older tools unpack a .gz beside itself,
-/// and the copy may be stale: files that differ are an error, not a choice.
+/// and the copy may be stale, so files that differ are an error.
 std::optional<std::string> model_text(const fs::path& folder, const std::string& target) {
   std::optional<std::string> text;
   for (const char* const ending : {".lgbm", ".lgbm.gz", ".txt", ".txt.gz"}) {
@@ -50,7 +50,7 @@ std::optional<std::string> model_text(const fs::path& folder, const std::string&
   return text;
 }
 
-/// LightGBM calls features Column_0, Column_1, ... when its caller gave no names.
+/// Whether LightGBM named the features Column_0, Column_1, ... because its caller gave no names.
 bool nameless(const std::vector<std::string>& names) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (names[i] != fmt::format("Column_{}", i)) return false;
@@ -84,7 +84,7 @@ LightgbmFolder read_folder(const fs::path& path) {
   const bool tflops_logged = spec.value("tflops_log_transform", false);
   for (const std::string& name : targets) {
     const auto text = model_text(path, name);
-    if (!text) continue;  // asked for, and not trained
+    if (!text) continue;  // listed, but not trained
     folder.targets.push_back(
         {name, contains(logged, name) || (tflops_logged && name == "tflops"), parse_lightgbm(*text)});
     check_features(folder, folder.targets.back());

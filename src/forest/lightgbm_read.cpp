@@ -41,7 +41,7 @@ struct Block {
     std::size_t line;
   };
   std::unordered_map<std::string_view, Value> values;
-  std::size_t line = 0;  ///< where the block starts
+  std::size_t line = 0;  ///< first line of the block
 
   bool has(std::string_view key) const { return values.contains(key); }
   const Value& at(std::string_view key) const {
@@ -102,12 +102,12 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-/// Objectives by what they do with a score. reg_sqrt is said by a further word of the regression ones.
+/// Objectives grouped by their link. An additional word of the regression objectives states reg_sqrt.
 constexpr std::string_view kPlainObjectives[] = {"regression", "regression_l1", "huber",      "fair",
                                                  "quantile",   "mape",          "lambdarank", "rank_xendcg"};
 constexpr std::string_view kExponentialObjectives[] = {"poisson", "gamma", "tweedie"};
 
-/// First word of the objective and its link; throws unsupported for those with another.
+/// Reads the first word of the objective and its link; throws unsupported for other objectives.
 void read_objective(std::string_view text, LightgbmModel& model) {
   const auto words = words_of(text);
   if (words.empty() || words[0] == "none" || words[0] == "custom") return;
@@ -228,7 +228,7 @@ LightgbmModel parse_lightgbm(std::string_view text) {
   Block block;
   block.line = 1;
   std::size_t announced = 0;
-  std::optional<std::size_t> tree;  // number of the tree whose block is open; none while in the header
+  std::optional<std::size_t> tree;  // number of the tree whose block is open; none in the header
   const auto close_block = [&] {
     if (tree) return add_tree(block, model.forest);
     read_header(block, model);
@@ -242,8 +242,8 @@ LightgbmModel parse_lightgbm(std::string_view text) {
       close_block();
       const std::size_t expected = tree ? *tree + 1 : 0;
       if (!ended && parse_number<std::size_t>("Tree", line.substr(5), lines.number()) != expected) {
-        fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' where tree {} was due", lines.number(), line,
-             expected);
+        fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' where tree {} was expected", lines.number(),
+             line, expected);
       }
       tree = expected;
       block = {};
@@ -253,14 +253,14 @@ LightgbmModel parse_lightgbm(std::string_view text) {
     const std::size_t equals = line.find('=');
     const auto value = equals == std::string_view::npos ? std::string_view{} : line.substr(equals + 1);
     if (!block.values.emplace(line.substr(0, equals), Block::Value{value, lines.number()}).second) {
-      fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' stands twice", lines.number(),
+      fail(Errc::corrupt_data, "LightGBM model, line {}: '{}' occurs twice", lines.number(),
            line.substr(0, std::min<std::size_t>(equals, 40)));
     }
   }
   if (!ended)
     fail(Errc::corrupt_data, "LightGBM model ends at line {} without 'end of trees'", lines.number());
   if (announced != model.forest.tree_count()) {
-    fail(Errc::corrupt_data, "LightGBM model announces {} trees and holds {}", announced,
+    fail(Errc::corrupt_data, "LightGBM model announces {} trees but contains {}", announced,
          model.forest.tree_count());
   }
   check(model.forest);

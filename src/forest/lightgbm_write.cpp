@@ -7,12 +7,12 @@ namespace kscout {
 
 namespace {
 
-/// key=value value ...\n
+/// Writes key=value value ...\n
 template <class Range>
 void put(std::string& to, std::string_view key, const Range& values) {
   fmt::format_to(std::back_inserter(to), "{}={}\n", key, fmt::join(values, " "));
 }
-// 17 digits give the double back, as LightGBM prints it.
+// 17 digits restore the double exactly; LightGBM prints the same number.
 void put_doubles(std::string& to, std::string_view key, std::span<const double> values) {
   fmt::format_to(std::back_inserter(to), "{}={:.17g}\n", key, fmt::join(values, " "));
 }
@@ -89,7 +89,7 @@ std::string lightgbm_text(const LightgbmModel& model) {
   }
   if (forest.average) text += "average_output\n";
   put(text, "feature_names", model.feature_names);
-  // The range of each feature's training values is not known; "none" would mean that no tree reads it.
+  // The range of each feature's training values is unknown; "none" would mean that no tree reads the feature.
   put(text, "feature_infos", std::vector<std::string_view>(forest.feature_count, "[-inf:inf]"));
   put(text, "tree_sizes", sizes);
   text += '\n';

@@ -1,14 +1,14 @@
-// How a shortlist is chosen: the same text in the library and in every exported header (C++17, no
-// dependency). Integers throughout, so that every machine cuts alike.
+// Chooses a shortlist. The library and every exported header share this text (C++17, no dependency). All
+// arithmetic is integer, so every machine chooses the same configs.
 
 inline constexpr int shortlist_features = 62;
 
-// log2(x) in 256ths, rounded down; x counts as at least 1. The mantissa is squared once for each bit.
+// log2(x) in 256ths, rounded down; x below 1 counts as 1. Squares the mantissa once per bit of the result.
 inline std::int32_t shortlist_log2(std::int64_t x) {
   std::uint64_t mantissa = x < 1 ? 1 : static_cast<std::uint64_t>(x);
   std::int32_t whole = 0;
   while ((mantissa >> whole) > 1) ++whole;
-  mantissa = whole > 31 ? mantissa >> (whole - 31) : mantissa << (31 - whole);  // from 2^31 to 2^32
+  mantissa = whole > 31 ? mantissa >> (whole - 31) : mantissa << (31 - whole);  // in [2^31, 2^32)
   std::int32_t log = whole;
   for (int bit = 0; bit < 8; ++bit) {
     mantissa = (mantissa * mantissa) >> 31;
@@ -19,9 +19,9 @@ inline std::int32_t shortlist_log2(std::int64_t x) {
   return log;
 }
 
-// What the network reads of a product of m x k and k x n matrices, in 256ths: logarithms, what divides the
-// sizes, how much of tiles of several sizes is inside, waves of tiles on the device's cores and how full the
-// last one is.
+// The network's inputs for a product of m x k and k x n matrices, in 256ths: logarithms, divisors of the
+// sizes, the used fraction of tiles of several sizes, waves of tiles on the device's cores and how full the
+// last wave is.
 inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
                              bool a_row_major, bool b_row_major, std::int64_t cores, std::int32_t* out) {
   const auto held = [](std::int64_t size) { return size < 1 ? 1 : size < (1 << 24) ? size : 1 << 24; };
@@ -54,7 +54,7 @@ inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std
   *out++ = b_row_major ? 256 : 0;
 }
 
-// ((value - mean) * factor) / 2^16: the inputs of the first layer.
+// The inputs of the first layer: ((value - mean) * factor) / 2^16.
 inline void shortlist_inputs(const std::int32_t* features, const std::int32_t* mean,
                              const std::int32_t* factor, std::int16_t* inputs) {
   for (int i = 0; i < shortlist_features; ++i) {
@@ -63,8 +63,8 @@ inline void shortlist_inputs(const std::int32_t* features, const std::int32_t* m
   }
 }
 
-// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, held to least .. 32766. Sums
-// of up to 128 inputs and a bias of up to 2^30 fit in 32 bits.
+// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, clamped to least .. 32766.
+// Sums of up to 128 inputs and a bias of up to 2^30 fit in 32 bits.
 inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, const std::int8_t* weights,
                                      std::int32_t bias, std::int32_t factor, int least) {
   std::int32_t sum = 0;
@@ -73,19 +73,19 @@ inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, cons
   return static_cast<std::int16_t>(output < least ? least : output < 32766 ? output : 32766);
 }
 
-// Of the configs with allowed[i] != 0 keeps `most`: those of `always` first, then those of the highest
-// totals; among equals the earlier ones. Writes 1 to kept[i] for them and 0 for all others; returns how many.
-// Overwrites totals.
+// Keeps `most` of the configs with allowed[i] != 0: first those of `always`, then those with the highest
+// totals; ties keep the earlier config. Writes 1 to kept[i] for kept configs and 0 for all others; returns
+// the number of kept configs. Overwrites totals.
 inline std::size_t keep_top_totals(std::int16_t* totals, const std::uint8_t* allowed,
                                    const std::uint8_t* always, std::size_t configs, std::size_t most,
                                    std::uint8_t* kept) {
-  // shortlist_layer() leaves the ends of the range free for these.
+  // Values that shortlist_layer() never produces.
   constexpr int never = -32768, surely = 32767;
   for (std::size_t i = 0; i < configs; ++i) {
     totals[i] = static_cast<std::int16_t>(always[i] != 0 ? surely : totals[i]);
     totals[i] = static_cast<std::int16_t>(allowed[i] != 0 ? totals[i] : never);
   }
-  // The `most`-th largest total, by halving: the largest value that at least `most` configs reach.
+  // Bisection for the `most`-th largest total: the largest value that at least `most` configs reach.
   int reached = never, beyond = surely + 1;
   while (beyond - reached > 1) {
     const int middle = reached + (beyond - reached) / 2;
@@ -105,8 +105,8 @@ inline std::size_t keep_top_totals(std::int16_t* totals, const std::uint8_t* all
   return found;
 }
 
-// Lowers the scores of configs that are allowed but not kept by one amount, so that all of them stand behind
-// every kept one in an order among themselves that stays. Configs that are not allowed keep theirs.
+// Lowers the scores of allowed configs that are not kept by one common amount, so that they rank after every
+// kept config and keep their order. Scores of configs that are not allowed do not change.
 inline void put_behind(double* scores, const std::uint8_t* allowed, const std::uint8_t* kept,
                        std::size_t configs) {
   const double infinite = std::numeric_limits<double>::infinity();

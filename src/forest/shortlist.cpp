@@ -128,9 +128,9 @@ FamilyOutputs outputs_of(const Shortlist& shortlist, const ConfigTable& configs)
 
 namespace {
 
-constexpr int kMin = -32766;  // of the last layer; outputs that are not there get one less
+constexpr int kMin = -32766;  // minimum for the last layer; missing outputs get one less
 
-/// to[i] = output `outputs[i]` of a layer.
+/// Sets to[i] to output `outputs[i]` of a layer.
 [[gnu::always_inline]] inline void run_layer(const Shortlist::Layer& layer,
                                              std::span<const std::uint32_t> outputs,
                                              const std::int16_t* inputs, int least, std::int16_t* to) {

@@ -1,14 +1,14 @@
-// How LightGBM walks trees. The library includes this text (forest.h), and every exported header holds it in
-// its own namespace: C++17 without any dependency.
+// Walks trees as LightGBM does. The library includes this text (forest.h), and every exported header contains
+// it in its own namespace: C++17 without any dependency.
 
-/// How a node treats a value that is not there.
+/// How a node treats a missing value.
 enum class Missing : std::uint8_t {
   none,  ///< NaN counts as 0
-  zero,  ///< 0 and NaN go the default way
-  nan,   ///< NaN goes the default way
+  zero,  ///< 0 and NaN follow the default direction
+  nan,   ///< NaN follows the default direction
 };
 
-/// What a node's decision byte says: bit 0 = categorical, bit 1 = the default way is left, bits 2-3 =
+/// The bits of a node's decision byte: bit 0 = categorical, bit 1 = the default direction is left, bits 2-3 =
 /// Missing.
 struct Decision {
   static constexpr std::uint8_t categorical = 1;
@@ -19,20 +19,20 @@ struct Decision {
   }
 };
 
-/// What LightGBM takes for zero: its constant is the float 1e-35 widened to double.
+/// LightGBM's zero: its constant is the float 1e-35 widened to double.
 inline constexpr double kForestZero = static_cast<double>(1e-35f);
 
 inline bool is_forest_zero(double value) noexcept { return value >= -kForestZero && value <= kForestZero; }
 
-/// What a numerical node compares in place of an absent value: its default way is left (-infinity) or right
-/// (NaN), whatever the threshold.
+/// The value that a numerical node compares in place of a missing one: -infinity goes left and NaN goes right
+/// for every threshold.
 inline double absent_value(std::uint8_t decision) noexcept {
   return (decision & Decision::default_left) != 0 ? -std::numeric_limits<double>::infinity()
                                                   : std::numeric_limits<double>::quiet_NaN();
 }
 
-/// What a numerical node compares in place of `value`: the node sends it left when this <= threshold. Nodes
-/// that treat missing values alike therefore differ by their thresholds only.
+/// The value that a numerical node compares in place of `value`: the node goes left when the result is <=
+/// threshold. Nodes that treat missing values alike therefore differ by their thresholds only.
 inline double compared_value(double value, std::uint8_t decision) noexcept {
   const Missing missing = Decision::missing(decision);
   const bool is_nan = value != value;
@@ -42,17 +42,17 @@ inline double compared_value(double value, std::uint8_t decision) noexcept {
   return is_forest_zero(value) ? 0.0 : value;
 }
 
-/// Words [begin, end) of `bits` are a set: bit c % 32 of its word c / 32 says that category c goes left.
+/// Words [begin, end) of `bits` are a set: when bit c % 32 of its word c / 32 is set, category c goes left.
 template <class Bits>
 bool categorical_left(double value, const Bits& bits, std::size_t begin, std::size_t end) noexcept {
-  if (!(value > -1.0 && value < 2147483648.0)) return false;  // NaN, negative, beyond int
+  if (!(value > -1.0 && value < 2147483648.0)) return false;  // NaN, negative, or larger than an int
   const auto category = static_cast<std::uint32_t>(value);
   const std::size_t word = begin + category / 32;
   return word < end && ((bits[word] >> (category % 32)) & 1U) != 0;
 }
 
-/// The leaf of one tree, counted from its first; value_of(f) gives feature f of the row. `forest` has arrays
-/// as struct Forest describes them.
+/// The leaf that a row reaches in one tree, counted from the tree's first leaf; value_of(f) returns feature f
+/// of the row. `forest` has the arrays of struct Forest.
 template <class Trees, class ValueOf>
 std::size_t reached_leaf(const Trees& forest, std::size_t tree, ValueOf&& value_of) noexcept {
   const std::size_t first = forest.tree_nodes[tree];

@@ -11,7 +11,8 @@ namespace kscout {
 
 namespace {
 
-constexpr double kDrawnProducts = 1 << 20;  // of the elements that are compared one by one, all together
+// Maximum number of products for the elements that are compared one by one.
+constexpr double kDrawnProducts = 1 << 20;
 constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {
@@ -63,7 +64,7 @@ bool is_small(const ConvProblem& problem, const ConvRows& rows) {
   return products_of(problem) + static_cast<double>(rows.count() * rows.view.columns) <= kMaxProducts;
 }
 
-/// All, or those at corners, at the edges of tiles of 8 to 256, and others at random.
+/// All indices, or those at corners, at the edges of tiles of 8 to 256, and random ones.
 std::vector<std::int64_t> places_to_compare(const ConvProblem& problem, const ConvRows& rows) {
   const std::int64_t count = rows.count(), columns = rows.view.columns, elements = count * columns;
   if (is_small(problem, rows)) {
@@ -112,7 +113,7 @@ ConvReference::ConvReference(const ConvProblem& problem, const GemmOperands& ope
   const Signature signature = signature_of(problem);
   const double store_round_off = round_off(signature.dtype_c), store_step = step(signature.dtype_c);
   const bool in_parts = problem.op == Op::conv_bwd_weight;
-  // All at once: on a GPU each gathering is a transfer.
+  // One gather for all elements, because each gather is a transfer on a GPU.
   ConvProducts all;
   std::vector<std::size_t> ends;
   for (const std::int64_t place : places_) {

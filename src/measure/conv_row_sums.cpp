@@ -41,7 +41,7 @@ std::vector<double> read(Instruments& device, DType dtype, const void* data, std
   return values;
 }
 
-/// An image as pixels with their channels, whatever its layout.
+/// Reads an image pixel by pixel with its channels, for any layout.
 std::vector<double> read_image(Instruments& device, DType dtype, const void* data, const ConvImage& image,
                                std::int64_t n) {
   const std::int64_t pixels = image.pixels(), channels = image.channels, size = pixels * channels;
@@ -82,7 +82,7 @@ class Sums {
     return lane_sum(count, [&](std::int64_t i) { return a[i] * b[i]; });
   }
 
-  /// Of so many, those that the budget pays; at least one.
+  /// Draws as many of `count` as the budget allows; at least one.
   std::vector<std::int64_t> drawn(std::int64_t count, double products_of_each) const {
     const double share = max_products_ / (products_of_each * static_cast<double>(count));
     std::vector<std::int64_t> chosen;
@@ -96,12 +96,12 @@ class Sums {
     return chosen;
   }
 
-  /// `norms`: of the row's elements, each |a| |b| times its weight, together; an element adds so many
-  /// products. Derived in verify.h.
+  /// `norms`: sum over the row's elements of |a| |b| times the element's weight. `products`: products per
+  /// element. verify.h derives the tolerance.
   void add(std::int64_t row, double value, double norms, std::int64_t products) {
     const double store = round_off(signature_.dtype_c);
-    const double unit =
-        sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) + 0x1p-50;  // our own sums
+    // Includes the round-off of our own sums.
+    const double unit = sum_round_off(signature_.dtype_a, signature_.dtype_acc, products) + 0x1p-50;
     const double root = std::sqrt(std::max(1.0, static_cast<double>(products)));
     const double size = norms * std::min(1.0, 2 / root);  // the signs of products are random
     const double parts = problem_.op == Op::conv_bwd_weight ? kPartsSlack * store * size : 0;
@@ -110,7 +110,7 @@ class Sums {
          kSlack * (unit * norms + store * size + step(signature_.dtype_c) * weights_norm_) + parts});
   }
 
-  /// The pixel that each pixel of `of` meets under each tap; -1: none.
+  /// For each pixel of `of`, the pixel that each tap combines with it; -1: none.
   std::vector<std::int64_t> met_pixels(const ConvImage& of) const {
     const bool output = &of == &g_.out;
     std::vector<std::int64_t> met;
@@ -122,7 +122,7 @@ class Sums {
     return met;
   }
 
-  // ---- C is an image: the read one, under the sum of the filters of all channels of C
+  // ---- C is an image: sums over the image that is read, with the filters of all channels of C added up
 
   void of_image() {
     const bool forward = problem_.op == Op::conv_fwd;
@@ -152,8 +152,8 @@ class Sums {
     }
   }
 
-  /// filter_ by tap and channel of the read image, and filter_squares_ by group: sums over the channels of C,
-  /// with their weights.
+  /// Computes filter_ by tap and channel of the image that is read, and filter_squares_ by group: weighted
+  /// sums over the channels of C.
   void add_filters() {
     const bool forward = problem_.op == Op::conv_fwd;
     const std::int64_t taps = g_.taps(), width = g_.c_of_group, channels = forward ? problem_.c : problem_.k;
@@ -175,7 +175,7 @@ class Sums {
     }
   }
 
-  /// By pixel: sum of squares, those of a group times filter_squares_.
+  /// For each pixel, the sum of squares, weighted per group by filter_squares_.
   std::vector<double> weighted_squares(const std::vector<double>& values, const ConvImage& image) const {
     const std::int64_t width = image.channels / g_.groups;
     std::vector<double> squares(static_cast<std::size_t>(image.pixels()), 0);
@@ -237,7 +237,7 @@ class Sums {
     }
   }
 
-  /// Neighbours among the chosen output channels that are of one group.
+  /// Adjacent chosen output channels of one group.
   struct Run {
     std::int64_t first, end, group;
   };
@@ -252,7 +252,7 @@ class Sums {
     return runs;
   }
 
-  /// Of an output image, the chosen channels of each pixel.
+  /// The chosen channels of each pixel of an output image.
   std::vector<double> chosen_channels(std::vector<double> image, std::span<const std::int64_t> chosen) const {
     const auto some = static_cast<std::int64_t>(chosen.size());
     if (some == problem_.k) return image;
@@ -265,7 +265,7 @@ class Sums {
     return values;
   }
 
-  /// By pixel of an input image and run: over the input channels of the run's group.
+  /// By pixel of an input image and by run: sums over the input channels of the run's group.
   struct InputSums {
     std::vector<double> value, square;
   };

@@ -1,13 +1,14 @@
 #pragma once
-/// \file
-/// Freivalds' check of a convolution: weighted sums over the rows of its result, computed without the result.
+/// \file Verifies convolutions with Freivalds' check: compares weighted row sums of the result with sums
+/// computed without it.
 ///
 ///     const ConvRows rows(problem);
 ///     const auto expected = row_sums(problem, operands, rows);
 ///
-/// A convolution is linear in its filter. The sum over the channels of a pixel, each times a weight, is thus
-/// what one channel gives whose filter is the weighted sum of all filters: a pass over the read image times
-/// the filter's places. The gradient of the filter is linear in the input image in the same way.
+/// A convolution is linear in its filter. The weighted sum over a pixel's channels therefore equals the
+/// output of one channel whose filter is the weighted sum of all filters. Computing it takes one pass over
+/// the read image per filter position. The gradient of the filter is linear in the input image in the same
+/// way.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -20,17 +21,17 @@
 
 namespace kscout {
 
-// ---- A convolution's axes as arrays, and which elements of its tensors meet.
+// ---- Indexes a convolution's tensors: axes as arrays, and which elements are multiplied with each other.
 //
 //     const ConvGeometry g(problem);
 //     const std::int64_t pixel = g.met_input(output_pixel, tap);   // of the input; -1: padding
 
-/// Spatial sizes or places: d, h, w.
+/// Spatial sizes or coordinates: d, h, w.
 using ConvSizes = std::array<std::int64_t, 3>;
 
 inline std::int64_t volume(const ConvSizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-/// An image of the problem, in or out. Its pixels count in the order of memory.
+/// An image of the problem, input or output. Pixels are numbered in memory order.
 struct ConvImage {
   ConvSizes sizes;
   std::int64_t channels;
@@ -71,7 +72,7 @@ struct ConvGeometry {
   std::int64_t weight(std::int64_t k, std::int64_t tap, std::int64_t c) const {
     return (k * taps() + tap) * c_of_group + c;
   }
-  /// The pixel of the input that an output pixel meets under a tap of the filter; -1 when that is padding.
+  /// The input pixel that a tap (a position of the filter) combines with an output pixel; -1 for padding.
   std::int64_t met_input(std::int64_t output, std::int64_t tap) const {
     const ConvSizes from = place_of(output, out.sizes), of_tap = place_of(tap, filter);
     ConvSizes at;
@@ -81,7 +82,7 @@ struct ConvGeometry {
     }
     return index_of(at, in.sizes);
   }
-  /// The pixel of the output that meets an input pixel under a tap; -1 when there is none.
+  /// The output pixel that a tap combines with an input pixel; -1 when there is none.
   std::int64_t met_output(std::int64_t input, std::int64_t tap) const {
     const ConvSizes from = place_of(input, in.sizes), of_tap = place_of(tap, filter);
     ConvSizes at;
@@ -106,8 +107,8 @@ struct ConvGeometry {
   }
 };
 
-/// C as a matrix: of an image a row per pixel with its channels, of a filter a row per output channel and
-/// place with its input channels.
+/// C as a matrix. For an image, a row is a pixel with its channels; for a filter, a row is an output channel
+/// and filter position with its input channels.
 struct ConvRows {
   explicit ConvRows(const ConvProblem& problem);
 
@@ -127,42 +128,42 @@ struct RowSum {
   double value, tolerance;
 };
 
-/// Products that the sums of one problem may take.
+/// Default maximum number of products for the sums of one problem.
 inline constexpr double kMaxRowProducts = 1 << 28;
 
-/// Those of every row, or of as many as so many products pay, drawn at random: at least one row or, of a
-/// filter, one output channel. Cost: a pass over A and B, and those products.
+/// The sums of every row, or of as many random rows as `max_products` allows: at least one row or, for a
+/// filter, one output channel. Cost: a pass over A and B, plus these products.
 std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& operands, const ConvRows& rows,
                              double max_products = kMaxRowProducts);
 
-// ---- Is a convolution's result right? Compares it with float64 sums over the products of its definition.
+// ---- Verifies a convolution's result against float64 sums over the products of its definition.
 //
 //     const ConvReference reference(problem, operands);
 //     if (!(reference.check(operands.c()).error <= 1)) ...
 //
 // Small problems (up to 2^19 products and elements) are compared element by element. Larger ones by
-//  - elements at corners, at the edges of tiles of 8 to 256 and at random places, each against its own
-//    products: 8 to 4,096 of them, 2^20 products together;
-//  - Freivalds' check of rows (conv_row_sums.h): the channels of a pixel, or of a place of a filter, added
-//    up with random weights. One wrong element always shows when it is wrong by more than its
-//    row's tolerance. All rows are checked when that takes at most 2^28 products, else as many as these pay,
-//    drawn at random. An element that was never written (operands begin as NaN) shows in any row.
+//  - elements at corners, at the edges of tiles of 8 to 256 and at random positions, each against its own
+//    products: 8 to 4,096 elements, 2^20 products together;
+//  - Freivalds' check of rows (row_sums): the channels of a pixel, or of a filter position, summed with
+//    random weights. The check always finds a single wrong element whose error exceeds its row's tolerance.
+//    All rows are checked when that takes at most 2^28 products, else as many random rows as that allows.
+//    An element that was never written (operands begin as NaN) shows in every check of its row.
 //
-// Tolerance per element: that of verify.h. The filter's gradient may be added up from parts in its own type:
-// there each stored part may be rounded, which allows 8 round-offs of the size that a sum of products with
-// random signs has.
+// Tolerance per element: that of verify.h. Kernels may sum the filter's gradient from slices stored in its
+// own type. Each stored slice may then be rounded, which allows 8 round-offs of the size of a sum of products
+// with random signs.
 
-/// Elements of the operands A and B whose products add up to one element of C.
+/// Elements of the operands A and B whose products sum to one element of C.
 struct ConvProducts {
   std::vector<std::int64_t> a, b;
 };
 
-/// Those of an element, by its index in C. Products with padding are left out.
+/// The products of an element, by its index in C, without products with padding.
 ConvProducts conv_products(const ConvProblem& problem, std::int64_t element);
 
 class ConvReference final : public Reference {
  public:
-  /// Reads A and B, which must live as long as their instruments do.
+  /// Reads A and B, which must live as long as their instruments.
   ConvReference(const ConvProblem& problem, const GemmOperands& operands);
   Verification check(const void* c) const override;
 
@@ -173,9 +174,9 @@ class ConvReference final : public Reference {
 
   Instruments& device_;
   ConvRows rows_;
-  std::vector<std::int64_t> places_;  ///< of elements_, as indices into C
+  std::vector<std::int64_t> places_;  ///< indices of elements_ in C
   std::vector<Element> elements_;
-  std::vector<RowSum> sums_;  ///< none when every element is compared
+  std::vector<RowSum> sums_;  ///< empty when every element is compared
 };
 
 }  // namespace kscout

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Element types in memory as doubles and back: what operands are filled and read with.
+/// \file Converts element types in memory to doubles and back, to fill and read operands.
 ///
 ///     with_element(problem.dtype_a, [&]<class E>() { double x = E::load(data, i); });
 #include <algorithm>
@@ -17,8 +16,8 @@
 
 namespace kscout {
 
-/// A plain C++ type stored as itself. `round_off` is half the distance of 1 to the next value: 0 when exact;
-/// `step` the distance of 0 to the next one, which is what small values are rounded to.
+/// A plain C++ type. `round_off` is half the distance from 1 to the next value (0: exact). `step` is the
+/// distance from 0 to the next value, the granularity of small values.
 template <class T, int mantissa_bits>
 struct PlainElement {
   static constexpr double round_off =
@@ -39,7 +38,7 @@ using Float32 = PlainElement<float, 24>;
 using Int32 = PlainElement<std::int32_t, 0>;
 using Int8 = PlainElement<std::int8_t, 0>;
 
-/// fp32 of which a tensor core reads 10 mantissa bits; values are stored rounded, so products are exact.
+/// fp32 of which a tensor core reads 10 mantissa bits. Values are stored rounded, so products are exact.
 struct TensorFloat32 : PlainElement<float, 11> {
   static void store(void* data, std::int64_t i, double value) noexcept {
     const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(value));
@@ -47,7 +46,7 @@ struct TensorFloat32 : PlainElement<float, 11> {
   }
 };
 
-/// Upper half of an fp32, rounded to nearest even.
+/// The upper half of an fp32, rounded to nearest even.
 struct BFloat16 {
   static constexpr double round_off = 1.0 / 256;
   static constexpr double step = 0x1p-133;
@@ -86,7 +85,7 @@ struct Float16 {
     } else if (size < 65520) {
       int exponent = 0;
       const double fraction = std::frexp(size, &exponent);  // in [0.5, 1)
-      // The mantissa's leading one adds the last step of the exponent; so does a carry out of rounding.
+      // The mantissa's leading one adds 1 to the exponent, and so does a carry from rounding.
       bits = (static_cast<std::uint32_t>(exponent + 13) << 10) +
              static_cast<std::uint32_t>(std::nearbyint(std::ldexp(fraction, 11)));
     }
@@ -94,8 +93,8 @@ struct Float16 {
   }
 };
 
-/// 8 bits as the Open Compute Project defines them ("OFP8", revision 1.0): 4 or 5 bits of exponent. E4M3 has
-/// no infinity and one NaN per sign; what is too large becomes the largest value, as tensor cores store it.
+/// 8-bit floats as the Open Compute Project defines them ("OFP8", revision 1.0), with 4 or 5 exponent bits.
+/// E4M3 has no infinity and one NaN per sign; too large values become the largest value, as on tensor cores.
 template <int mantissa_bits, int bias, bool has_infinity>
 struct Float8 {
   static constexpr double round_off = 1.0 / (1 << (mantissa_bits + 1));
@@ -119,7 +118,7 @@ struct Float8 {
       int exponent = 0;
       std::frexp(value, &exponent);  // |value| in [2^(exponent-1), 2^exponent)
       const int shift = std::max(exponent - 1, 1 - bias) - mantissa_bits;
-      // A carry out of rounding, and the leading one of a normal number, add to the exponent's bits.
+      // A carry from rounding, and the leading one of a normal number, add to the exponent's bits.
       const double steps = std::nearbyint(std::ldexp(std::abs(value), -shift));
       bits = static_cast<int>(
           std::min(steps + (shift + mantissa_bits + bias - 1.0) * kMantissa, static_cast<double>(kLargest)));
@@ -131,7 +130,7 @@ using Float8E4M3 = Float8<3, 7, false>;
 using Float8E5M2 = Float8<2, 15, true>;
 
 /// Calls fn.template operator()<Element>() for the element type of `dtype`; throws unsupported for int4,
-/// which nothing here can fill or read yet.
+/// which cannot be filled or read here yet.
 template <class F>
 decltype(auto) with_element(DType dtype, F&& fn) {
   switch (dtype) {

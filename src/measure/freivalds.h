@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// Parts of Freivalds' check (verify.h): long sums in float64, the random vector, the tolerance.
+/// \file Implements parts of Freivalds' check (verify.h): long sums in float64, the random vector, the
+/// tolerance.
 ///
 ///     const double dot = lane_sum(n, [&](std::int64_t i) { return a[i] * b[i]; });
 #include <algorithm>
@@ -18,9 +18,9 @@
 
 namespace kscout {
 
-constexpr double kMaxProducts = 1 << 19;  ///< up to here every element is compared
+constexpr double kMaxProducts = 1 << 19;  ///< up to this number, every element is compared
 
-/// sum term(i), i below count, in eight lanes: a fixed order, and the compiler may use vectors for it.
+/// Sums term(i) for i below count in eight lanes: the order is fixed, and the compiler can vectorise it.
 template <class F>
 double lane_sum(std::int64_t count, F&& term) {
   std::array<double, 8> lane{};
@@ -32,9 +32,9 @@ double lane_sum(std::int64_t count, F&& term) {
   return ((lane[0] + lane[4]) + (lane[1] + lane[5])) + ((lane[2] + lane[6]) + (lane[3] + lane[7]));
 }
 
-// ---- The random vector of Freivalds' check (verify.h).
+// ---- Draws the random vector of Freivalds' check (verify.h).
 
-/// 0.5 <= |w| <= 1.5, signs at random; the same at every call.
+/// Weights with 0.5 <= |w| <= 1.5 and random signs; the same at every call.
 inline std::vector<double> row_weights(std::int64_t count) {
   std::vector<double> weights(static_cast<std::size_t>(count));
   std::uint64_t random = 0x5EED;
@@ -46,22 +46,23 @@ inline std::vector<double> row_weights(std::int64_t count) {
   return weights;
 }
 
-// ---- How far a right result may be from a reference in float64 (verify.h, "Tolerance").
+// ---- Computes how far a right result may be from a reference in float64 (verify.h, "Tolerance").
 
-inline constexpr double kSlack = 8;       ///< unit round-offs of a sum that are allowed
-inline constexpr double kStoreSlack = 2;  ///< unit round-offs of a stored element that are allowed
-inline constexpr double kPartsSlack = 8;  ///< of sums that may be stored in parts of the element's type
+inline constexpr double kSlack = 8;       ///< allowed unit round-offs of a sum
+inline constexpr double kStoreSlack = 2;  ///< allowed unit round-offs of a stored element
+/// The same for sums that may be stored in slices of the element's type.
+inline constexpr double kPartsSlack = 8;
 
 inline double round_off(DType dtype) {
   return with_element(dtype, []<class E>() { return E::round_off; });
 }
 
-/// The least value that the type tells from 0.
+/// The smallest positive value of the type.
 inline double step(DType dtype) {
   return with_element(dtype, []<class E>() { return E::step; });
 }
 
-/// Unit round-off of sums of so many products.
+/// Unit round-off of sums of this many products.
 inline double sum_round_off(DType of_operands, DType of_sum, std::int64_t products) {
   const double own = round_off(of_sum);
   const bool matrix_unit = own > 0 && bytes_per_element(of_operands) < bytes_per_element(of_sum);

@@ -19,7 +19,7 @@ namespace kscout {
 
 namespace {
 
-/// kFillBlock scattered numbers: computed once, since multiplying 32-bit lanes is slow on plain x86-64.
+/// kFillBlock hashed numbers, computed once because multiplying 32-bit lanes is slow on plain x86-64.
 const std::vector<std::uint32_t>& scattered(Operand operand) {
   static const auto tables = [] {
     std::array<std::vector<std::uint32_t>, 4> out;  // one per Operand
@@ -75,9 +75,9 @@ void multiply_item(const MatrixView& view, const typename E::stored* base, const
   }
 }
 
-/// Zeroed pages. Large ones are huge where the system has them: which physical pages a process happens to get
-/// decides which lines meet in a cache, so that the same call may take longer in one process than
-/// in another. Null when there is no memory.
+/// Maps zeroed pages, as huge pages for large sizes where the system supports them. With small pages, the
+/// physical pages that a process happens to get decide which lines collide in a cache, and the same call may
+/// take longer in one process than in another. Null when there is no memory.
 std::byte* map_pages(std::size_t bytes) {
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   const std::size_t spare = bytes >= kHugePage ? kHugePage : 0;
@@ -89,7 +89,7 @@ std::byte* map_pages(std::size_t bytes) {
   const std::size_t head = (kHugePage - reinterpret_cast<std::uintptr_t>(begin) % kHugePage) % kHugePage;
   if (head > 0) munmap(begin, head);
   munmap(begin + head + bytes, spare - head);
-  madvise(begin + head, bytes, MADV_HUGEPAGE);  // a wish: refused, the pages are small
+  madvise(begin + head, bytes, MADV_HUGEPAGE);  // a hint: if refused, the pages are small
   return begin + head;
 }
 
@@ -204,7 +204,7 @@ void CopyingInstruments::fill(DType dtype, void* data, std::int64_t count, Opera
   memory_.write(data, made.data(), made.size(), {});
 }
 
-/// One transfer of all that lies between the first and the last.
+/// Reads the range from the first to the last element at once.
 void CopyingInstruments::gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
                                 std::span<double> out) {
   if (indices.empty()) return;

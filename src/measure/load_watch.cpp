@@ -17,11 +17,10 @@ namespace kscout {
 
 namespace {
 
-/// /proc/stat counts in ticks: over less time a CPU's share is mostly rounding.
+/// /proc/stat counts in ticks: over a shorter time, a CPU's share is mostly rounding.
 constexpr double kShortestTicks = 10;
 
-/// Seconds that the CPUs were busy; each line is "cpuN user nice system idle iowait irq softirq
-/// steal".
+/// Seconds that the CPUs were busy; a line is "cpuN user nice system idle iowait irq softirq steal".
 double busy_seconds(const std::string& stat, const std::vector<int>& usable) {
   std::istringstream lines(stat);
   double ticks = 0;
@@ -69,7 +68,7 @@ Load LoadWatch::seen() const {
 }
 
 std::string likely_cause(const Load& load, int threads) {
-  constexpr double kBusy = 0.2;  // of one CPU
+  constexpr double kBusy = 0.2;  // fraction of one CPU
   if (threads == 0)
     return "unknown, since the GPU's load was not watched; time it while nothing else uses the GPU";
   if (load.throttled)
@@ -87,7 +86,8 @@ std::string likely_cause(const Load& load, int threads) {
   if (load.others > kBusy)
     return fmt::format("other processes kept {:.2g} of {:.0f} CPUs busy; time it on an idle machine",
                        load.others, load.cpus);
-  return "nothing else ran: the prediction is of another machine, clock or cache state; kscout tune measures "
+  return "nothing else ran: the prediction is for another machine, clock or cache state; kscout tune "
+         "measures "
          "this one";
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Says what else ran while something was timed, and so why a time may be far from its prediction.
+/// \file Observes the load of a machine during a timing, to explain a time far from its prediction.
 ///
 ///     LoadWatch watch;
 ///     ...                                     // the timed work
@@ -13,36 +12,36 @@
 
 namespace kscout {
 
-/// From the start of a LoadWatch on.
+/// The load since a LoadWatch was created.
 struct Load {
-  double cpus = 0;    ///< that this process may use
-  double others = 0;  ///< of these, how many other processes kept busy on average; NaN = too short to say
-  bool throttled = false;  ///< the cgroup's CPU quota stopped processes of it
+  double cpus = 0;    ///< CPUs that this process may use
+  double others = 0;  ///< average number of these CPUs that other processes kept busy; NaN = time too short
+  bool throttled = false;  ///< the cgroup's CPU quota stopped its processes
 };
 
 class LoadWatch {
  public:
-  /// `read`: of /proc and /sys.
+  /// `read`: reads files of /proc and /sys.
   explicit LoadWatch(ReadText read = read_text_file);
   Load seen() const;
 
  private:
-  /// Seconds since the machine's start that the usable CPUs were busy, and that this process computed.
+  /// Seconds since boot that the usable CPUs were busy, and that this process computed.
   struct Counters {
     double busy_s, own_s, wall_s, throttled;
   };
   Counters now() const;
 
   ReadText read_;
-  std::vector<int> cpus_ = usable_cpus();  ///< before anybody ties the calling thread to one of them
+  std::vector<int> cpus_ = usable_cpus();  ///< before the calling thread is pinned to one of them
   Counters start_;
 };
 
-/// What most likely made a kernel slower than predicted, with the remedy. `threads`: of the kernel on the
-/// CPU; 0 for a GPU, whose load nobody watched.
+/// The most likely reason why a kernel was slower than predicted, with the remedy. `threads`: threads of the
+/// kernel on the CPU; 0 for a GPU, whose load is not observed.
 std::string likely_cause(const Load& load, int threads);
 
-/// A time this many times its prediction, or its prediction this many times the time, is worth a warning.
+/// Ratio of a time to its prediction, or of the prediction to the time, that causes a warning.
 inline constexpr double kFarFromPrediction = 2;
 
 }  // namespace kscout

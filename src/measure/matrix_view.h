@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Where the elements of a GEMM's operands lie.
+/// \file Computes where the elements of a GEMM's operands are in memory.
 ///
 ///     const MatrixView c = view_c(problem);
 ///     std::int64_t index = c.at(item, row, column);
@@ -10,7 +9,7 @@
 
 namespace kscout {
 
-/// Where element (row, column) of one batch item lies.
+/// Maps (batch item, row, column) to the index of an element.
 struct MatrixView {
   DType dtype;
   std::int64_t rows, columns, leading, batch_stride;

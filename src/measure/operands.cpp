@@ -31,7 +31,7 @@ void GuardedBuffer::resize(std::size_t bytes) {
   const std::size_t front = kGuardBytes + stagger_;
   const std::size_t needed = (front + bytes + kGuardBytes + kPage - 1) / kPage * kPage;
   if (needed > mapped_) {
-    // Twice the old size at least: a new mapping costs a page fault per page all over again.
+    // Grows at least twofold, because a new mapping costs a page fault per page.
     const std::size_t wanted = std::max(needed, 2 * mapped_);
     release();
     mapping_ = device_.map(wanted);
@@ -121,7 +121,7 @@ MatrixView view_c(const GemmProblem& p) noexcept {
 
 namespace {
 
-/// Where the elements of the three operands lie, and how many there are.
+/// Positions and numbers of the elements of the three operands.
 struct OperandViews {
   MatrixView a, b, c;
   std::int64_t items;

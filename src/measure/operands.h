@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// Operands of a problem for measuring and verifying: made once per problem, used by every config. Those of a
-/// convolution are the tensors that signature_of(problem) names A, B and C.
+/// \file Makes the operands of a problem for measuring and verifying, once per problem for all configs. For a
+/// convolution, A, B and C are the tensors that signature_of(problem) assigns to them.
 ///
 ///     GemmOperands operands;                    // in the CPU's memory; operands(tools): in a device's
 ///     operands.make(problem, seed);
@@ -19,17 +18,17 @@
 
 namespace kscout {
 
-// ---- Memory that notices writes past its ends.
+// ---- Allocates memory that detects writes past its ends.
 //
 //     GuardedBuffer c(1);
 //     c.resize(bytes);
 //     kernel(c.data());
 //     if (auto damage = c.damage(); !damage.empty()) ...  // "16 bytes past its end"
 
-/// A payload between two painted zones of kGuardBytes. Aligned as the device wants it; `stagger` moves the
-/// start by that many Instruments::stagger() within its page, so that several buffers do not compete for the
-/// same sets of the first-level cache. Lies in the memory of the instruments' device, which data() points
-/// into. Memory grows and is reused; not copyable.
+/// A payload between two guard zones of kGuardBytes with a known pattern, aligned as the device requires.
+/// `stagger` shifts the start by that many Instruments::stagger() within its page, so that several buffers do
+/// not compete for the same sets of the first-level cache. data() points into the memory of the instruments'
+/// device. Memory grows and is reused; not copyable.
 class GuardedBuffer {
  public:
   static constexpr std::size_t kGuardBytes = 4096;
@@ -40,18 +39,18 @@ class GuardedBuffer {
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
-  /// Makes the payload `bytes` long and paints the guards; contents are unspecified afterwards. Throws
-  /// device_failure when the system has no such memory.
+  /// Sets the payload to `bytes` and writes the guard pattern; contents are unspecified afterwards. Throws
+  /// device_failure when the system lacks memory.
   void resize(std::size_t bytes);
   /// Fills the payload with 0xFF: a NaN in every floating type.
   void poison();
-  /// From now on (until resize) any write to the buffer ends the process, where the device can do that.
+  /// Makes any write to the buffer end the process until resize, where the device can do that.
   void make_read_only();
 
   std::byte* data() noexcept { return payload_; }
   const std::byte* data() const noexcept { return payload_; }
   std::size_t size() const noexcept { return size_; }
-  /// Where a guard changed, in words; empty when none did.
+  /// The changed guard bytes, in words; empty when none changed.
   std::string damage() const;
 
  private:
@@ -76,35 +75,35 @@ class GemmOperands {
         initial_c_(0, device),
         bias_(3, device) {}
 
-  /// Fills A and B with values uniform in [-1, 1] (whole numbers -8 to 8 for integer types), a function of
-  /// the seed only, and makes them read-only; what lies between lines (leading dimension > packed) is NaN.
-  /// So are a bias and the initial C, when the problem has them.
-  /// Throws unsupported for element types that cannot be made, and when the operands
-  /// would take more than Instruments::memory_bytes().
+  /// Fills A and B with values uniform in [-1, 1] (whole numbers -8 to 8 for integer types) that depend on
+  /// the seed only, and makes them read-only. Gaps between lines (leading dimension > packed) become NaN.
+  /// Fills a bias and the initial C likewise when the problem has them. Throws unsupported for element types
+  /// that cannot be generated, and when the operands would take more than Instruments::memory_bytes().
   void make(ProblemRef problem, std::uint64_t seed);
-  /// Before a run that is verified: every element of C becomes NaN, or its initial value when the problem
+  /// Call it before a verified run: sets every element of C to NaN, or to its initial value when the problem
   /// accumulates.
   void reset_c();
 
-  /// After damage(): paints the guards again, so that the next config starts clean. reset_c() does the rest.
+  /// Call it after damage(): restores the guards, so that the next config starts clean. reset_c() restores
+  /// the rest.
   void repair();
 
   GemmBuffers buffers() noexcept;
   Instruments& device() const noexcept { return device_; }
-  // In the device's memory.
+  // Pointers into the device's memory.
   const void* a() const noexcept { return a_.data(); }
   const void* b() const noexcept { return b_.data(); }
   const void* c() const noexcept { return c_.data(); }
   /// C before the run; null unless the problem accumulates.
   const void* initial_c() const noexcept { return accumulate_ ? initial_c_.data() : nullptr; }
-  /// n elements of C's type; null when the epilogue adds none.
+  /// n elements of C's type; null when the epilogue adds no bias.
   const void* bias() const noexcept { return has_bias_ ? bias_.data() : nullptr; }
   double alpha() const noexcept { return 1; }
   double beta() const noexcept { return accumulate_ ? 0.5 : 0.0; }
 
-  /// What was written that is no element of C, in words: guard zones of C and the gaps between its lines.
+  /// Describes writes outside the elements of C: into its guard zones and the gaps between its lines.
   std::string damage() const;
-  /// A, B and C are in no cache afterwards.
+  /// Removes A, B and C from all caches.
   void evict_from_caches() const;
 
  private:

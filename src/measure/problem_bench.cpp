@@ -14,17 +14,18 @@ namespace kscout {
 
 namespace {
 
-constexpr double kLongUs = 500;  // calls this long need no warm-up call: they warm the caches themselves
+constexpr double kLongUs = 500;  // calls of this length need no warm-up call: they warm the caches themselves
 
-/// Before the rounds: everybody whose fastest sample is within so many times the best gets another screening
-/// sample. The first one is for all: a thread that lost its time slice in pass 1 spoilt that one.
+/// Before the rounds, every config whose fastest sample is within this factor of the best gets another
+/// screening sample. The first screening sample is for all configs, because a lost time slice may have spoilt
+/// the sample of pass 1.
 constexpr double kScreeningFactors[] = {std::numeric_limits<double>::infinity(), 6, 4};
-constexpr double kContenderFactor = 2.5;    // who is then within this may contend
-constexpr std::size_t kMinContenders = 12;  // who contend, whatever it takes
-constexpr std::int32_t kMinRounds = 8;      // fewer say nothing on a machine with neighbours
-constexpr double kPatience = 2;             // rounds end when they take this times their budget
+constexpr double kContenderFactor = 2.5;    // configs within this factor of the best may become contenders
+constexpr std::size_t kMinContenders = 12;  // minimum number of contenders, whatever their time
+constexpr std::int32_t kMinRounds = 8;      // fewer rounds are meaningless on a machine with other load
+constexpr double kPatience = 2;             // rounds end at this multiple of their budget
 
-/// An exception of a backend becomes an outcome.
+/// Converts an exception of a backend to an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {
   Outcome outcome;
   outcome.measured.pass = pass;
@@ -118,7 +119,8 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   if (!fixed && expected_us >= kLongUs) {
     samples.push_back(expected_us);
   } else {
-    // The first calls of a short kernel say little about the next ones (sleeping threads, branches to learn).
+    // The first calls of a short kernel are not representative (sleeping threads, untrained branch
+    // predictors).
     if (expected_us < device_.batch_us()) expected_us = sample_us(launch, expected_us);
     for (int i = 0; i < (fixed ? protocol_.repeat : 1); ++i)
       samples.push_back(expected_us = sample_us(launch, expected_us));
@@ -127,7 +129,7 @@ void ProblemBench::time_coarsely(Launch& launch, double first_us, double best_us
   if (!fixed && outcome.measured.time_us > prune_limit_us(protocol_, best_us))
     outcome.measured.status = Status::pruned_early;
   if (std::string text = damage(); !text.empty()) {
-    // Right once, and then out of bounds: no time of it counts.
+    // The kernel was verified, but later wrote out of bounds: none of its times counts.
     repair();
     const double error = outcome.measured.error;
     outcome.measured = {.status = Status::wrong, .cache = protocol_.cache, .error = error};
@@ -157,7 +159,7 @@ struct ProblemBench::Contender {
   Outcome outcome;
   bool active = false;
 
-  /// What a turn takes: a batch, and before it the call that warms the caches.
+  /// Cost of a sample: a batch, and before it the call that warms the caches.
   double sample_cost_us(double batch_us) const {
     if (fastest_us >= kLongUs) return fastest_us;
     return fastest_us + std::max(fastest_us, batch_us);
@@ -183,7 +185,7 @@ std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<
 
 std::optional<double> ProblemBench::take_sample(Contender& one) {
   try {
-    // The config before this one left its own traces in the caches: one call makes them ours.
+    // The previous config left its own data in the caches: one untimed call replaces it.
     const bool known_long = std::isfinite(one.fastest_us) && one.fastest_us >= kLongUs;
     if (protocol_.cache == CacheState::warm && !known_long)
       one.fastest_us = std::min(one.fastest_us, timed_us(*one.launch, 1));
@@ -258,8 +260,8 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
   const auto timed =
       time_in_rounds(left.size(), rule, [&](std::size_t i) { return take_sample(all[left[i]]); });
   for (std::size_t i = 0; i < left.size(); ++i) all[left[i]].in_rounds = timed[i];
-  // Guards are read once behind the rounds: on a GPU that takes longer than a short kernel. Who spoilt them
-  // is found by one more call each.
+  // Guards are checked once after the rounds, because on a GPU the check takes longer than a short kernel.
+  // One more call of each contender then finds the culprit.
   if (!damage().empty()) {
     repair();
     bool found = false;

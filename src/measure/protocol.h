@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// How configs are timed: the numbers behind docs/measuring.md.
+/// \file Defines how configs are timed: the numbers behind docs/measuring.md.
 #include <cstdint>
 
 #include <kscout/fields.h>
@@ -8,17 +7,20 @@
 
 namespace kscout {
 
-/// How each (problem, config) is timed. Part of the sweep's identity: one folder holds one protocol.
+/// The settings for timing each (problem, config). They are part of a sweep's identity: one folder has one
+/// protocol.
 struct Protocol {
   CacheState cache = CacheState::warm;
   std::int32_t warmup = 1;  ///< calls before the first timed one, besides the verified call
-  std::int32_t repeat = 0;  ///< > 0: exactly this many samples each, no early pruning, no contenders
-  double prune_factor = 6;  ///< slower than this times the best of pass 1 and slack_us: not looked at again
-  double slack_us = 5000;   ///< what a lost time slice may cost; 0 on a GPU's clock
-  std::int32_t contenders = 100;  ///< pass 2: most configs in its rounds; 0 = no pass 2
+  /// > 0: exactly this many samples of each config, no early pruning, no contenders.
+  std::int32_t repeat = 0;
+  double prune_factor = 6;        ///< pass 1 prunes configs slower than this times the best plus slack_us
+  double slack_us = 5000;         ///< cost of a lost time slice; 0 on a GPU's clock
+  std::int32_t contenders = 100;  ///< pass 2: maximum number of configs in its rounds; 0 = no pass 2
   std::int32_t rounds = 24;       ///< pass 2: samples of each contender
-  double rounds_budget_us = 3e5;  ///< pass 2: time for the rounds of one problem; decides how many contend
-  double noisy_above = 0.05;      ///< a median whose interval is wider (half width over median) is noisy
+  /// Pass 2: time for the rounds of one problem; limits the number of contenders.
+  double rounds_budget_us = 3e5;
+  double noisy_above = 0.05;  ///< a median whose relative half interval is wider than this is noisy
   bool operator==(const Protocol&) const = default;
 };
 
@@ -30,8 +32,8 @@ struct Fields<Protocol> {
       Field{"warmup", &T::warmup, "calls", "untimed calls before the samples"},
       Field{"repeat", &T::repeat, "samples", "fixed number of samples; 0 = adaptive"},
       Field{"hopeless", &T::prune_factor, "1",
-            "pass 1: slower than this times the best is not looked at again"},
-      Field{"slack_us", &T::slack_us, "us", "pass 1: and by this, which a lost time slice may cost"},
+            "pass 1: configs slower than this times the best (plus slack_us) are pruned"},
+      Field{"slack_us", &T::slack_us, "us", "pass 1: added to that limit, for a lost time slice"},
       Field{"contenders", &T::contenders, "configs", "pass 2: most configs in its rounds"},
       Field{"rounds", &T::rounds, "samples", "pass 2: samples of each contender"},
       Field{"rounds_budget_us", &T::rounds_budget_us, "us", "pass 2: time for the rounds of one problem"},
@@ -39,7 +41,7 @@ struct Fields<Protocol> {
   };
 };
 
-/// What a pass 1 sample must not exceed for its config to be looked at again.
+/// Longest sample of pass 1 that is not pruned; slower configs are pruned.
 inline double prune_limit_us(const Protocol& protocol, double best_us) noexcept {
   return protocol.prune_factor * best_us + protocol.slack_us;
 }

@@ -27,7 +27,7 @@ double SampleSummary::relative_half_width() const noexcept {
 }
 
 std::size_t lower_rank(std::size_t count) {
-  // Sum of Binomial(n, 1/2) from below until 2.5 % are used up.
+  // Sums Binomial(n, 1/2) from below until 2.5 % are reached.
   double term = std::exp2(-static_cast<double>(count)), sum = term;
   std::size_t rank = 0;
   while (sum <= 0.025 && rank < count) {
@@ -56,7 +56,7 @@ SampleSummary summarise(std::span<const double> samples) {
 
 namespace {
 
-constexpr int kSweeps = 4;  // of alternating medians; a fifth changes no median by more than 0.1 %
+constexpr int kSweeps = 4;  // iterations of alternating medians; a fifth changes no median by more than 0.1 %
 
 /// Reorders the values.
 double median_of(std::span<double> values) {
@@ -66,7 +66,7 @@ double median_of(std::span<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-/// log time = contender + moment + rest.
+/// Fits log time = contender + moment + rest.
 class Polish {
  public:
   Polish(std::span<const ContenderSample> samples, std::size_t contenders)

@@ -116,7 +116,7 @@ void finish_flushes() noexcept { _mm_mfence(); }
 
 #else
 
-// No user-level flush: walk a buffer larger than common last levels instead.
+// Without a flush instruction for user code, walk a buffer larger than common last-level caches.
 void flush_from_caches(const void*, std::size_t) noexcept {}
 
 void finish_flushes() noexcept {

@@ -15,7 +15,7 @@ namespace kscout {
 namespace {
 
 constexpr int kRandomElements = 12;
-constexpr int kRandomNonlinear = 200;  // where rows cannot be checked
+constexpr int kRandomNonlinear = 200;  // used where rows cannot be checked
 
 double dot(std::span<const double> a, std::span<const double> b) {
   double sum = 0;
@@ -46,7 +46,7 @@ std::vector<double> column_of(const GemmOperands& operands, const MatrixView& vi
   return gather(operands, view.dtype, data, indices);
 }
 
-/// A batch item, row after row.
+/// Reads a batch item, row after row.
 std::vector<double> item_of(const GemmOperands& operands, const MatrixView& view, const void* data,
                             std::int64_t item) {
   std::vector<std::int64_t> indices;
@@ -178,7 +178,7 @@ std::vector<double> GemmReference::bias_of(const GemmOperands& operands) const {
 
 void GemmReference::add_row_checks(const GemmOperands& operands) {
   x_ = row_weights(problem_.n);
-  // The reference itself sums in float64; its own round-off only shows beside exact integers.
+  // The reference itself sums in float64; its own round-off matters only against exact integers.
   const double unit = sum_round_off_ + 0x1p-50;
   const double k = static_cast<double>(problem_.k);
   const auto items = static_cast<std::size_t>(problem_.batch), rows = static_cast<std::size_t>(problem_.m);
@@ -199,7 +199,7 @@ void GemmReference::add_row_checks(const GemmOperands& operands) {
     }
     for (std::size_t i = item * rows; i < (item + 1) * rows; ++i) {
       const double norms = std::sqrt(a.squares[i] * weighted);
-      // An element of C has the size |a_i| |b_j| / sqrt(k): signs of its k products are random.
+      // An element of C has the size |a_i| |b_j| / sqrt(k), because the signs of its k products are random.
       double stored = norms * std::min(1.0, 2 / std::sqrt(std::max(k, 1.0))) + bias_size;
       double value = operands.alpha() * a.value[i] + bias_sum;
       if (!read.value.empty()) {

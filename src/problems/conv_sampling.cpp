@@ -37,11 +37,12 @@ const Flag kFlags[] = {{"--batchsize", {&P::n}},
                        {"--dilation_h", {&P::dilation_h}, false},
                        {"--dilation_w", {&P::dilation_w}, false}};
 
-/// The number behind a flag, after a blank or '='; nothing when the flag does not stand in the line.
+/// The number after a flag and a blank or '='; nothing when the line lacks the flag.
 std::optional<std::int64_t> number_behind(std::string_view line, std::string_view flag) {
   for (std::size_t at = 0; (at = line.find(flag, at)) != std::string_view::npos; at += flag.size()) {
     std::string_view rest = line.substr(at + flag.size());
-    if (rest.empty() || (rest.front() != ' ' && rest.front() != '=')) continue;  // a longer flag
+    // The text is part of a longer flag.
+    if (rest.empty() || (rest.front() != ' ' && rest.front() != '=')) continue;
     rest.remove_prefix(std::min(rest.find_first_not_of(" ="), rest.size()));
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
@@ -63,7 +64,7 @@ std::optional<P> driver_line(std::string_view line, const MiopenRequest& request
   return kept ? std::optional(problem) : std::nullopt;
 }
 
-/// In the order of their keys, so that draws do not depend on the order of a hash.
+/// Groups in key order, so that random choices do not depend on a hash table's order.
 template <class KeyOf>
 std::map<Key, std::vector<P>> buckets_of(std::span<const P> problems, const KeyOf& key_of) {
   std::map<Key, std::vector<P>> buckets;
@@ -71,7 +72,7 @@ std::map<Key, std::vector<P>> buckets_of(std::span<const P> problems, const KeyO
   return buckets;
 }
 
-/// How many of `limits` a value exceeds: its step.
+/// The step of a value: how many of `limits` it exceeds.
 std::int64_t step_of(std::int64_t value, std::initializer_list<std::int64_t> limits) {
   return std::ranges::count_if(limits, [value](std::int64_t limit) { return value > limit; });
 }
@@ -81,13 +82,13 @@ std::int64_t channel_step(const P& p) { return step_of(std::min(p.c, p.k), {16, 
 constexpr std::array<std::string_view, 3> kGroupWords = {"standard", "grouped", "depthwise"};
 std::int64_t group_kind(const P& p) { return is_depthwise(p) && p.g > 1 ? 2 : p.g > 1 ? 1 : 0; }
 
-/// What top_up tells apart.
+/// The properties by which top_up groups problems.
 Key kind_of(const P& p) {
   const std::int64_t filter = is_pointwise(p) ? 0 : std::max(p.y, p.x) <= 3 ? 1 : 2;
   return {p.n, group_kind(p), image_step(p), channel_step(p), filter};
 }
 
-/// A kind that somebody names: "n=2,grouped"; parts that are not named match all.
+/// A kind of problems by name: "n=2,grouped"; omitted properties match all.
 class NamedKind {
  public:
   explicit NamedKind(std::string_view text) {
@@ -119,7 +120,7 @@ class NamedKind {
   std::optional<std::int64_t> images_, group_;
 };
 
-/// Calls use(problem) for the grid from which problems are taken.
+/// Calls use(problem) for each problem of the grid that top_up chooses from.
 template <class Use>
 void for_each_candidate(const P& like, int density, const Use& use) {
   std::vector<std::int64_t> images = {1, 2, 4, 8, 16, 32, 64, 128},
@@ -169,7 +170,7 @@ std::vector<P> miopen_problems(std::string_view text, const MiopenRequest& reque
   for (P& problem : problems) problem.weight = 1;
   if (problems.empty()) {
     fail(Errc::corrupt_data,
-         "no line of MIOpen's driver that can be used: all of {} to {} must stand in it, with channels from "
+         "no usable line of MIOpen's driver: a line must have all of {} to {}, with channels from "
          "64 on",
          kFlags[0].name, kFlags[11].name);
   }
@@ -205,14 +206,14 @@ std::vector<P> stratified(std::span<const P> problems, std::size_t count, std::u
     sum += quota.back();
   }
   count = std::min(count, problems.size());
-  for (bool changed = true; changed && sum != count;) {  // largest first, in turns
+  for (bool changed = true; changed && sum != count;) {  // corrects the quotas round-robin, largest first
     changed = false;
     for (std::size_t i = 0; i < quota.size() && sum != count; ++i) {
       if (sum > count && quota[i] > 1) --quota[i], --sum, changed = true;
       if (sum < count && quota[i] < buckets[i].size()) ++quota[i], ++sum, changed = true;
     }
   }
-  // More kinds than problems are wanted: the rarest have none.
+  // With more kinds than problems to keep, the rarest kinds get none.
   for (std::size_t i = quota.size(); i-- > 0 && sum > count;) --quota[i], --sum;
   Generator random(seed);
   std::vector<P> drawn;
@@ -225,7 +226,8 @@ std::vector<P> stratified(std::span<const P> problems, std::size_t count, std::u
 }
 
 std::vector<P> top_up(std::span<const ShapeEfficiency> measured, const TopUpRequest& request) {
-  if (measured.empty()) fail(Errc::invalid_argument, "no measured problems: nothing tells what is missing");
+  if (measured.empty())
+    fail(Errc::invalid_argument, "no measured problems: nothing shows which kinds are missing");
   std::vector<NamedKind> named;
   for (const auto& text : request.also) named.emplace_back(text);
   struct Sum {

@@ -1,4 +1,4 @@
-// The grids of the public CK Tile convolution heuristics, and our own validation sets.
+// Defines the grids of the public CK Tile convolution heuristics, and our own validation sets.
 
 #include "problems/conv_sets.h"
 
@@ -79,7 +79,7 @@ std::vector<ConvProblem> train_fwd_all(DType dtype) {
   return set.take();
 }
 
-/// The ten shapes that backward models are validated on.
+/// The ten shapes that validate backward models.
 std::vector<ConvProblem> validation(Op op, DType dtype) {
   struct Square {
     std::int64_t n, c, k, edge, filter;
@@ -151,16 +151,16 @@ bool is_conv_set(std::string_view name) noexcept {
 
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {
   auto problems = merge_equal(repeated_conv_set(name, dtype));
-  for (ConvProblem& problem : problems) problem.weight = 1;  // repetition is no workload
+  for (ConvProblem& problem : problems) problem.weight = 1;  // a repeated shape does not mean a higher weight
   return problems;
 }
 
-// ---- Sets that cover many kinds of convolutions: after the public coverage sets, and our own of known
-// networks.
+// ---- Sets that cover many kinds of convolutions: modelled on the public coverage sets, and our own set of
+// known networks.
 
 namespace {
 
-/// Every pair of two lists.
+/// All pairs of elements of two lists.
 Pairs all_pairs(const Values& cs, const Values& ks) {
   Pairs pairs;
   for (const auto c : cs) {
@@ -169,14 +169,15 @@ Pairs all_pairs(const Values& cs, const Values& ks) {
   return pairs;
 }
 Pairs all_pairs(const Values& channels) { return all_pairs(channels, channels); }
-/// As many channels out as in.
+/// Pairs with equal numbers of input and output channels.
 Pairs equal_pairs(const Values& channels) {
   Pairs pairs;
   for (const auto c : channels) pairs.emplace_back(c, c);
   return pairs;
 }
 
-/// What the public sets keep: channels of a group are multiples of 8, the filter fits into the padded image.
+/// The problems that the public sets keep: channels per group are multiples of 8, and the filter fits into
+/// the padded image.
 std::vector<ConvProblem> kept(ConvSet&& set) {
   std::vector<ConvProblem> problems = set.take();
   std::erase_if(problems, [](const ConvProblem& p) {
@@ -189,8 +190,8 @@ constexpr Filter k5x5{5, 2}, k7x7{7, 3}, k7x7_stride2{7, 3, 2}, k3x3_stride2{3, 
 
 }  // namespace
 
-// The families and the number of distinct shapes are those that were published; where the published text
-// does not give a family's grid, it was chosen such that the number comes out.
+// Families and the number of distinct shapes are the published ones. Where the publication does not state a
+// family's grid, the grid was chosen to reproduce the number.
 std::vector<ConvProblem> conv_wide(DType dtype) {
   ConvSet set(Op::conv_fwd, dtype);
   const std::vector<Filter> both = {k1x1, k3x3};
@@ -204,7 +205,7 @@ std::vector<ConvProblem> conv_wide(DType dtype) {
   set.pairs({7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47}, equal_pairs({64, 128, 256}), {4}, both);
   set.pairs({1, 4, 8}, all_pairs({64, 128, 256, 512, 1024, 2048, 4096}), {1, 8}, {k1x1});
   set.grouped({14, 28}, {16, 32, 64}, {1, 8});
-  set.depthwise({14, 28, 56, 112});  // one channel a group: none is kept
+  set.depthwise({14, 28, 56, 112});  // one channel per group: the filter keeps none of them
   set.pairs({14, 28}, equal_pairs({64, 128, 256, 512}), {1, 2}, both);
   set.pairs({14}, equal_pairs({64, 128, 256}), {64, 128}, both);
   set.pairs({6, 10, 12, 18, 24, 36, 48, 60, 75, 96}, equal_pairs({64, 128, 256}), {1, 4, 16}, both);
@@ -231,7 +232,7 @@ std::vector<ConvProblem> conv_edge(DType dtype) {
   return kept(std::move(set));
 }
 
-/// Layers as they stand in well-known networks, for one and for several images.
+/// Layers of well-known networks, for one and for several images.
 std::vector<ConvProblem> conv_of_networks(DType dtype) {
   ConvSet set(Op::conv_fwd, dtype);
   const Values images = {1, 8, 32};
@@ -257,10 +258,10 @@ std::vector<ConvProblem> conv_of_networks(DType dtype) {
       for (const Filter& filter : {k3x3, k3x3_stride2}) set.add(n, c, c, edge, filter, 32);
     }
   }
-  // Dilated layers of segmentation: the field grows, the image does not shrink.
+  // Dilated layers of segmentation networks: the receptive field grows without shrinking the image.
   for (const std::int64_t dilation : {2, 4, 6, 12, 18})
     set.pairs({33, 65}, {{256, 256}, {512, 256}}, {1, 4}, {{3, dilation, 1, dilation}});
-  // Video: 3 x 3 x 3, steps in time, and volumes of medicine.
+  // Video (3 x 3 x 3, strides in time) and medical volumes.
   for (const auto& [edge, c] : Pairs{{56, 64}, {28, 128}, {14, 256}}) {
     for (const std::int64_t n : {1, 4}) {
       set.add_3d(n, c, c, 16, edge, k3x3);
@@ -270,7 +271,7 @@ std::vector<ConvProblem> conv_of_networks(DType dtype) {
   }
   set.add_3d(1, 32, 32, 64, 64, k3x3);
   set.add_3d(1, 1, 32, 128, 128, k3x3);
-  // Patches of vision transformers, diffusion's 3 x 3, upscaling, filters of 31.
+  // Patch embeddings of vision transformers, 3 x 3 of diffusion models, upscaling, filters of 31.
   set.pairs({224}, {{3, 768}}, images, {{16, 0, 16}});
   set.pairs({64}, {{320, 320}, {640, 320}}, {1, 2}, {k3x3});
   set.pairs({32}, {{640, 640}, {1280, 640}}, {1, 2}, {k3x3});

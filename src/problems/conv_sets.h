@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Makes sets of convolutions, among them those that the public CK Tile models were trained and validated on.
+/// \file Makes sets of convolutions, among them those for training and validating the public CK Tile models.
 ///
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
 #include <cstdint>
@@ -16,17 +15,17 @@
 
 namespace kscout {
 
-/// The sets that make_conv_set knows.
+/// The sets that make_conv_set accepts.
 std::span<const ProblemSetInfo> conv_sets() noexcept;
 bool is_conv_set(std::string_view name) noexcept;
 
 /// Distinct problems in the order of the set's definition. Throws invalid_argument naming the nearest set.
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype);
 
-/// The same with the repetitions that the definition has: what upstream's totals count.
+/// The same problems with the repetitions of the definition, which upstream's totals include.
 std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
 
-// ---- Grids of convolutions, from which sets are made.
+// ---- Builds grids of convolutions for the sets.
 //
 //     ConvSet set(Op::conv_fwd, DType::bf16);
 //     set.grid({28, 56}, {64, 128}, {64, 128}, {1, 8}, {k1x1, k3x3});
@@ -35,7 +34,7 @@ std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
 using Values = std::vector<std::int64_t>;
 using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
-/// A filter with stride and padding that are the same along both axes.
+/// A filter with equal stride and padding along both axes.
 struct Filter {
   std::int64_t edge = 1, pad = 0, stride = 1, dilation = 1;
 };
@@ -63,7 +62,7 @@ class ConvSet {
     p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = filter.pad;
     problems_.push_back(p);
   }
-  /// An image that is not square.
+  /// Adds images that are not square.
   void oblong(std::int64_t h, std::int64_t w, const Pairs& channels, const Values& ns,
               const std::vector<Filter>& filters) {
     for (const auto& [c, k] : channels) {
@@ -86,7 +85,7 @@ class ConvSet {
     p.stride_d = stride_d;
   }
 
-  /// Every combination but those with C and K both at least 1024.
+  /// Adds every combination except those with both C and K at least 1024.
   void grid(const Values& edges, const Values& cs, const Values& ks, const Values& ns,
             const std::vector<Filter>& filters) {
     for (const auto edge : edges) {
@@ -110,7 +109,7 @@ class ConvSet {
       }
     }
   }
-  /// `bases`: channels of one group.
+  /// `bases`: channels per group.
   void grouped(const Values& edges, const Values& bases, const Values& ns) {
     for (const auto groups : kGroups) {
       for (const auto edge : edges) {
@@ -130,7 +129,7 @@ class ConvSet {
       }
     }
   }
-  /// 112 x 112: 3x3, and 7x7 with stride 2 for few channels.
+  /// Adds 112 x 112 images: 3x3, and 7x7 with stride 2 for few channels.
   void large(const Values& cs, const Values& ks) {
     for (const auto c : cs) {
       for (const auto k : ks) {
@@ -150,12 +149,12 @@ class ConvSet {
   std::vector<ConvProblem> problems_;
 };
 
-/// Made in conv_coverage.cpp.
+/// Defined in conv_sets.cpp.
 std::vector<ConvProblem> conv_wide(DType dtype);
 std::vector<ConvProblem> conv_edge(DType dtype);
 std::vector<ConvProblem> conv_of_networks(DType dtype);
 
-// ---- Fewer convolutions that stand for many, and more of those that a model knows too little of.
+// ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //
 //     const auto shapes = miopen_problems(text_of_driver_lines, {.dtype = DType::bf16});
 //     const auto fewer = stratified(shapes, 100, /*seed=*/42);
@@ -168,23 +167,21 @@ struct MiopenRequest {
   std::uint64_t seed = 42;
 };
 
-/// The shapes in a log of MIOpen's driver: `--batchsize --in_channels --out_channels --in_h --in_w --fil_h
-/// --fil_w
-/// --group_count --conv_stride_h --conv_stride_w --pad_h --pad_w` must all stand in a line, `--dilation_h`
-/// and
-/// `--dilation_w` may. Kept: channels from 64 on in multiples of 16, at most 16 images, filters up to 11,
-/// groups that divide. Of each bucket of channels (steps of 64), image, filter, strides and groups at most
-/// two, drawn; then `count` of all, drawn. Other lines are passed over. Throws corrupt_data when no line
-/// could be used.
+/// Extracts the shapes from a log of MIOpen's driver. A line must have `--batchsize --in_channels
+/// --out_channels --in_h --in_w --fil_h --fil_w --group_count --conv_stride_h --conv_stride_w --pad_h
+/// --pad_w`; `--dilation_h` and `--dilation_w` are optional; other lines are skipped. Keeps shapes with
+/// channels of at least 64 in multiples of 16, at most 16 images, filters up to 11, and groups that divide
+/// the channels. Draws at most two shapes per bucket of channels (steps of 64), image, filter, strides and
+/// groups, then `count` of all of them. Throws corrupt_data when no line is usable.
 std::vector<ConvProblem> miopen_problems(std::string_view text, const MiopenRequest& request);
 
-/// `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes and
-/// channels have the shares that they have in all: a kind's quota is its rounded share, at least 1 unless
-/// there are more kinds than `count`. In drawn order.
+/// Draws `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes
+/// and channels have the same shares as in all problems. A kind's quota is its rounded share, at least 1
+/// unless there are more kinds than `count`. The result is in drawn order.
 std::vector<ConvProblem> stratified(std::span<const ConvProblem> problems, std::size_t count,
                                     std::uint64_t seed);
 
-/// How well a model chose for a problem that it did not see: speed of its pick over that of the best, 0 to 1.
+/// How well a model chose for a held-out problem: speed of its choice over the best speed, 0 to 1.
 struct ShapeEfficiency {
   ConvProblem problem;
   double efficiency = 0;
@@ -192,14 +189,14 @@ struct ShapeEfficiency {
 
 struct TopUpRequest {
   std::size_t count = 500;
-  double below = 0.9;                  ///< mean efficiency of a kind of problem under which it wants more
-  std::vector<std::string> also = {};  ///< kinds that want more anyway: "n=2,grouped"
+  double below = 0.9;                  ///< adds problems of the kinds with a mean efficiency below this
+  std::vector<std::string> also = {};  ///< additional kinds to add: "n=2,grouped"
   int density = 1;                     ///< 2: a finer grid
 };
 
 /// Problems that were not measured yet, of the kinds (images; plain, grouped, depthwise; sizes of image,
-/// channels and filter) for which choices were bad, in turns. Groups are of multiples of 8 channels, products
-/// at least 32 x 32 x 32. Throws invalid_argument for a kind that nobody knows.
+/// channels and filter) for which choices were bad. Takes one problem of each kind in turn. Groups have
+/// multiples of 8 channels, products are at least 32 x 32 x 32. Throws invalid_argument for an unknown kind.
 std::vector<ConvProblem> top_up(std::span<const ShapeEfficiency> measured, const TopUpRequest& request);
 
 }  // namespace kscout

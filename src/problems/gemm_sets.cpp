@@ -1,4 +1,4 @@
-// Log-uniform sizes, from integers only: the same seed gives the same set on every machine.
+// Draws log-uniform sizes with integers only: the same seed gives the same set on every machine.
 
 #include <algorithm>
 #include <initializer_list>
@@ -16,7 +16,7 @@ namespace kscout {
 
 namespace {
 
-/// One size: half of them without further ado, the other half from the shapes that workloads are full of.
+/// Draws one size: half of them without a pattern, the other half from shapes that are frequent in workloads.
 Sizes draw(Generator& random, std::int64_t low, std::int64_t high) {
   const auto any = [&] { return random.by_octave(low, high); };
   const auto up_to = [&](std::int64_t most) { return random.by_octave(low, std::clamp(most, low, high)); };
@@ -29,7 +29,7 @@ Sizes draw(Generator& random, std::int64_t low, std::int64_t high) {
       return {any(), up_to(16), any()};
     case 3:  // deep: a small C from long dot products
       return {up_to(128), up_to(128), std::max(any(), any())};
-    case 4:  // sizes that tiles divide
+    case 4:  // multiples of tile sizes
       return {multiple(16), multiple(64), multiple(64)};
     case 5: {
       const auto side = any();
@@ -47,8 +47,8 @@ std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
   const std::size_t count = request.count ? request.count : 200;
   if (request.min_size < 1 || request.max_size < request.min_size ||
       request.max_size > (std::int64_t{1} << 40)) {
-    fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= least <= most <= 2^40",
-         request.min_size, request.max_size);
+    fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= min <= max <= 2^40", request.min_size,
+         request.max_size);
   }
   Generator random(request.seed);
   std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
@@ -84,7 +84,7 @@ std::int64_t number(const toml::table& table, std::string_view key, std::string_
   return *value;
 }
 
-/// What one forward pass of a decoder multiplies: q, k and v as one product, gate and up as one.
+/// The products of one decoder forward pass: q, k and v are one product, gate and up are one.
 std::vector<Product> described_products(const toml::table& model, std::string_view name) {
   const auto hidden = number(model, "hidden", name), heads = number(model, "heads", name),
              kv_heads = number(model, "kv_heads", name), head_dim = number(model, "head_dim", name),
@@ -104,7 +104,7 @@ std::vector<Product> products_of(const toml::table& model, std::string_view name
   std::vector<Product> products;
   for (const auto& node : *list) {
     const toml::table* const product = node.as_table();
-    if (!product) fail(Errc::corrupt_data, "{}: model {}: products are tables", kFile, name);
+    if (!product) fail(Errc::corrupt_data, "{}: model {}: products must be tables", kFile, name);
     products.push_back({number(*product, "n", name), number(*product, "k", name),
                         static_cast<double>(number(*product, "calls", name))});
   }
@@ -199,7 +199,7 @@ std::vector<Sizes> ck_benchmark_sizes() {
 
 std::vector<Sizes> ck_wide_sizes() {
   SizeSet set;
-  // Decoding: one token, then a few.
+  // Decoding of one token, then of a few.
   set.product({1}, {512, 1024, 1536, 2048, 3072, 4096, 4608, 7168, 8192, 11008, 14336, 28672},
               {256, 512, 1024, 1536, 2048, 2304, 4096, 7168, 8192});
   set.product({2, 4, 8, 16}, {512, 1536, 4096, 7168}, {256, 1024, 4096, 7168});
@@ -213,7 +213,7 @@ std::vector<Sizes> ck_wide_sizes() {
   set.product({4096, 8192, 16384}, {32, 64, 128, 256}, {1024, 4096});
   set.product({16, 64, 256}, {16, 64, 256}, {4096, 8192, 16384, 32768});
   set.product({1024, 4096, 8192}, {1024, 4096, 8192}, {16, 32, 64, 128});
-  // Sizes that no tile divides.
+  // Sizes that are no multiple of any tile.
   set.cubes({17, 31, 37, 127, 251, 509, 1021, 2039, 4093});
   for (const std::int64_t prime : {17, 31, 37, 127, 251}) {
     set.add(prime, 4096, 4096);

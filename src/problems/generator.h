@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Random choices from integers only: the same seed gives the same choices on every machine.
+/// \file Makes random choices with integers only: the same seed gives the same choices on every machine.
 ///
 ///     Generator random(/*seed=*/42);
 ///     random.shuffle(problems);
@@ -22,7 +21,7 @@ class Generator {
  public:
   explicit Generator(std::uint64_t seed) : state_(mix_hash(seed, 0x6b73636f7574)) {}
 
-  /// Uniform in [0, below). The bias of the multiplication is under below / 2^64.
+  /// Uniform in [0, below). The bias is less than below / 2^64.
   std::uint64_t below(std::uint64_t below) {
     state_ += 1;
     __extension__ using Wide = unsigned __int128;
@@ -31,8 +30,8 @@ class Generator {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
   }
-  /// Octaves are equally likely, values within one too: log-uniform without a logarithm. A last octave of
-  /// which less than half lies below `high` counts with the one before it.
+  /// Log-uniform without a logarithm: octaves are equally likely, and so are the values within one. When less
+  /// than half of the last octave lies below `high`, it is merged with the octave before it.
   std::int64_t by_octave(std::int64_t low, std::int64_t high) {
     const auto octave = [](std::int64_t x) { return std::bit_width(static_cast<std::uint64_t>(x)) - 1; };
     const auto start = [](std::int64_t e) { return std::int64_t{1} << e; };
@@ -51,7 +50,7 @@ class Generator {
   std::uint64_t state_;
 };
 
-// ---- Problem sets before element types and layouts are applied.
+// ---- Makes the sizes of problem sets, before element types and layouts are applied.
 
 struct Sizes {
   std::int64_t m, n, k;
@@ -66,8 +65,8 @@ std::vector<Sizes> smoke_sizes();
 /// Throws invalid_argument naming the nearest model.
 std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);
 
-/// Draws request.count distinct sizes that `admits` takes. Throws invalid_argument when the bounds make no
-/// sense or hold too few.
+/// Draws request.count distinct sizes that `admits` accepts. Throws invalid_argument when the bounds make no
+/// sense or contain too few sizes.
 std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
                                 const std::function<bool(const Sizes&)>& admits);
 

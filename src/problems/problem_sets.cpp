@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 constexpr ProblemSetInfo kGemmSets[] = {
-    {"smoke", "10 small problems of different shapes: a quick look at every stage"},
+    {"smoke", "10 small problems of different shapes, to try every stage quickly"},
     {"ck_benchmark", "25 sizes of the public CK Tile benchmark: squares and language models"},
     {"ck_wide", "706 sizes of the public CK Tile wide coverage set"},
     {"ck_edge", "546 sizes of the public CK Tile edge set: N = 1, K = 1, single lines, tiny extents"},
@@ -42,7 +42,7 @@ bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request)
   return flop_count(problem) <= 1e9 * request.max_gflop && min_bytes(problem) <= request.max_bytes;
 }
 
-/// Keeps `count` different sizes, those whose hash comes first; order is kept.
+/// Keeps `count` different sizes, those with the smallest hashes; preserves order.
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
   std::vector<double> fractions;
   for (const GemmProblem& problem : problems) fractions.push_back(group_fraction(problem, seed));
@@ -65,7 +65,7 @@ std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
   for (GemmProblem problem : problems) {
     for (const Layout layout : request.layouts) {
       problem.layout = layout;
-      check(problem);  // leading dimensions belong to a layout
+      check(problem);  // leading dimensions depend on the layout
       laid_out.push_back(problem);
     }
   }

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Named sets of problems to measure, train on and report.
+/// \file Makes named sets of problems to measure, train on and report.
 ///
 ///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_gflop = 10});
 ///     auto [train, held_out] = split_problems(problems, 0.2, /*seed=*/1);
@@ -27,58 +26,59 @@ struct ProblemSetInfo {
   std::string_view summary;
 };
 
-/// The sets that make_problem_set knows, without "file".
+/// The sets that make_problem_set accepts, without "file".
 std::span<const ProblemSetInfo> problem_sets() noexcept;
 
-/// What to generate. Limits are asked of each problem with its dtype.
+/// The set to make. Limits apply to each problem with its dtype.
 struct ProblemSetRequest {
-  std::string set = "smoke";             ///< a name of problem_sets(), or "file"
-  std::filesystem::path file = {};       ///< for "file": problems as text or CSV, see read_problems
-  std::optional<std::string> text = {};  ///< of `file`, where it was read before: a pipe can be read once
-  DType dtype = DType::fp32;             ///< of "file": of the problems that say none
-  std::vector<Layout> layouts =
-      {};  ///< each size in each of these; empty: rcr, for "file" those that stand there
-  std::vector<std::string> models = {};  ///< for "llm": only these; empty = all
+  std::string set = "smoke";        ///< a name of problem_sets(), or "file"
+  std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
+  /// Content of `file` if it was read before: a pipe can be read only once.
+  std::optional<std::string> text = {};
+  DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
+  /// Layouts of each size; empty: rcr, for "file" the layouts that it states.
+  std::vector<Layout> layouts = {};
+  std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();
-  double max_bytes = std::numeric_limits<double>::infinity();  ///< of A, B and C together
-  std::size_t count =
-      0;  ///< keep so many sizes, drawn by `seed`; 0 = all. `random`: how many to make (0 = 200)
+  double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
+  /// Number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200).
+  std::size_t count = 0;
   std::uint64_t seed = 1;
-  // Bounds of `random`.
+  // Bounds of the sizes of set `random`.
   std::int64_t min_size = 1;
   std::int64_t max_size = 8192;
 };
 
-/// Throws invalid_argument for an unknown set (naming the nearest) or bounds that leave nothing to draw from,
-/// not_found for a missing file. Problems are distinct; sets keep the order of their definition, layouts of
-/// one size follow each other.
+/// Throws invalid_argument for an unknown set (naming the nearest) or for bounds that contain too few sizes,
+/// not_found for a missing file. Problems are distinct. Sets keep the order of their definition; the layouts
+/// of one size follow each other.
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 
 /// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of
-/// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Empty lines and lines that
-/// start with '#' are skipped. `usual`: the element type of problems that say none. Throws not_found, or
+/// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Skips empty lines and lines
+/// that start with '#'. `usual`: the element type of problems that state none. Throws not_found, or
 /// corrupt_data with the file and the line.
 std::vector<GemmProblem> read_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 /// The same from text; `source` names it in errors.
 std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source,
                                         DType usual = DType::fp32);
 
-/// The same for convolutions: one-line forms, or a table with ConvProblem's field names (op, n, c, k, h, w,
-/// y, x required).
+/// Reads convolutions: one-line forms, or a table with ConvProblem's field names (op, n, c, k, h, w, y, x
+/// required).
 std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source,
                                              DType usual = DType::fp32);
 
-/// Whether a problem's one-line form says an element type.
+/// Whether a problem's one-line form states an element type.
 bool names_dtype(std::string_view problem_text);
 
-/// Whether the first line that says something is of convolutions: a one-line form, or a header with a filter.
+/// Whether the first line with content describes a convolution: a one-line form, or a header with a filter.
 /// Throws not_found.
 bool holds_conv_problems(const std::filesystem::path& file);
-/// The same of a file's text.
+/// holds_conv_problems() for a file's text.
 bool is_text_of_convs(std::string_view text);
 
-/// The text of a file or a pipe, for the functions that parse. Throws not_found, or corrupt_data above 1 GiB.
+/// The content of a file or a pipe, for the parse functions. Throws not_found, or corrupt_data above 1 GiB.
 std::string read_problem_text(const std::filesystem::path& file);
 
 template <class P>
@@ -93,7 +93,7 @@ inline double weight_of(ProblemRef problem) {
   return problem.visit([](const auto& of) { return of.weight; });
 }
 
-/// The problems with what operator== calls equal merged: first place kept, weights added.
+/// Merges problems that operator== calls equal: keeps the first position and adds the weights.
 template <class P>
 std::vector<P> merge_equal(const std::vector<P>& problems) {
   std::unordered_map<P, std::size_t> places;
@@ -109,32 +109,33 @@ std::vector<P> merge_equal(const std::vector<P>& problems) {
   return distinct;
 }
 
-/// Which problems stay together when problems are split, whatever their layouts and element types: those of
-/// equal sizes (sizes_of), or all products with weights of one shape: (n, k) of a GEMM, the filter and groups
-/// of a convolution.
+/// Defines the groups of problems that stay together in a split, whatever their layouts and element types.
+/// sizes: problems of equal sizes (sizes_of). weights: all products with weight matrices of one shape, which
+/// is (n, k) of a GEMM, the filter and groups of a convolution.
 enum class SplitBy : std::uint8_t { sizes, weights };
 template <>
 struct EnumWords<SplitBy> {
-  static constexpr std::string_view what = "way to part problems";
+  static constexpr std::string_view what = "way to split problems";
   static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
 };
-/// What the problems of one group have in common; other entries are 0.
+/// The values that the problems of one group share; other entries are 0.
 ProblemSizes group_of(ProblemRef problem, SplitBy by);
-/// Where a problem's group falls in [0, 1).
+/// The position of a problem's group in [0, 1), by hash.
 double group_fraction(ProblemRef problem, std::uint64_t seed, SplitBy by = SplitBy::sizes);
 
-/// Train and held-out parts: held out are the groups with group_fraction < share. Order is kept.
+/// Splits problems into training and held-out parts: the groups with group_fraction < share are held out.
+/// Preserves order.
 std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
     std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed,
     SplitBy by = SplitBy::sizes);
 
-// ---- Families of shapes: the slices of every report. The limits stand here only.
+// ---- Sorts shapes into families, the slices of every report. The limits are defined only here.
 //
-// Of a GemmProblem, or of the product that a problem is computed as (product_of):
+// The functions take a GemmProblem, or the product of any problem (product_of):
 //
 //     shape_family(problem) == ShapeFamily::tiny_m; word(ShapeFamily::tiny_m) == "tiny_m"
 
-/// By rows of C, as the public CK Tile heuristics slice their reports.
+/// Slices by rows of C, as in the reports of the public CK Tile heuristics.
 enum class ShapeFamily : std::uint8_t { tiny_m, small_m, medium_m, large_m };
 template <>
 struct EnumWords<ShapeFamily> {
@@ -142,7 +143,7 @@ struct EnumWords<ShapeFamily> {
   static constexpr std::array<std::string_view, 4> words = {"tiny_m", "small_m", "medium_m", "large_m"};
 };
 
-/// By depth.
+/// Slices by K.
 enum class DepthRegime : std::uint8_t { shallow_k, medium_k, deep_k };
 template <>
 struct EnumWords<DepthRegime> {
@@ -150,7 +151,7 @@ struct EnumWords<DepthRegime> {
   static constexpr std::array<std::string_view, 3> words = {"shallow_k", "medium_k", "deep_k"};
 };
 
-/// By the outline of C.
+/// Slices by the aspect ratio of C.
 enum class Outline : std::uint8_t { square, tall, wide };
 template <>
 struct EnumWords<Outline> {
@@ -163,7 +164,8 @@ inline constexpr std::int64_t kSmallM = 256;    ///< below: small_m
 inline constexpr std::int64_t kMediumM = 4096;  ///< below: medium_m; from here large_m
 inline constexpr std::int64_t kShallowK = 512;
 inline constexpr std::int64_t kMediumK = 4096;
-inline constexpr std::int64_t kOutlineRatio = 4;  ///< a side this many times the other makes C tall or wide
+/// C is tall or wide when one side is at least this many times the other.
+inline constexpr std::int64_t kOutlineRatio = 4;
 
 template <class P>
 constexpr ShapeFamily shape_family(const P& problem) noexcept {

@@ -1,4 +1,4 @@
-// Problems from text and CSV.
+// Reads problems from text and CSV.
 #include <algorithm>
 
 #include "core/fail.h"
@@ -19,8 +19,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-/// Cells of a CSV line, blanks and plain quotes around them taken off: no field's text holds a comma or a
-/// quote.
+/// Cells of a CSV line, without the blanks and plain quotes around them: no field's text contains a comma or
+/// a quote.
 std::vector<std::string_view> cells_of(std::string_view line) {
   std::vector<std::string_view> cells;
   for (std::size_t begin = 0; begin <= line.size();) {
@@ -33,7 +33,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
   return cells;
 }
 
-/// The sizes of "16x64x32"; either case of the cross.
+/// Splits "16x64x32" into sizes; accepts x and X.
 std::vector<std::string_view> crossed(std::string_view line) {
   std::vector<std::string_view> sizes;
   for (std::size_t begin = 0; begin <= line.size();) {
@@ -52,8 +52,8 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-/// What the two kinds of problems do not share: the one-line form, plain sizes, the columns that must be
-/// there and how the other columns start.
+/// The differences between the two kinds of problems: one-line form, plain sizes, required columns and
+/// defaults of the other columns.
 template <class P>
 struct Kind;
 
@@ -86,7 +86,7 @@ struct Kind<ConvProblem> {
   }
 };
 
-/// Reads line after line; the first one decides which form the text has.
+/// Reads line by line; the first line decides the form of the text.
 template <class P>
 class ProblemReader {
  public:
@@ -105,7 +105,7 @@ class ProblemReader {
       std::size_t sizes_end = line.find(':');
       for (std::size_t part = 0; part < Kind<P>::size_parts && sizes_end < line.size(); ++part)
         sizes_end = std::min(line.find(':', sizes_end + 1), line.size());
-      if (sizes_end > line.size()) return Kind<P>::parse_line(line);  // which says what is wrong
+      if (sizes_end > line.size()) return Kind<P>::parse_line(line);  // it reports the error
       return Kind<P>::parse_line(
           fmt::format("{}:{}{}", line.substr(0, sizes_end), word(usual_), line.substr(sizes_end)));
     }
@@ -113,7 +113,7 @@ class ProblemReader {
     check(problem);
     return problem;
   }
-  /// True when the line is a CSV header, which it then keeps.
+  /// Reads a CSV header; false when the line is none.
   bool take_header(std::string_view line) {
     const auto first = cells_of(line);
     if (line.find(':') != std::string_view::npos || starts_a_number(first[0])) return false;
@@ -123,7 +123,7 @@ class ProblemReader {
       std::string column = in_lower_case(cell);  // M,N,K as well as m,n,k
       index_of_word("column", column, known);
       if (std::ranges::find(columns_, column) != columns_.end()) {
-        fail(Errc::corrupt_data, "column '{}' stands twice", cell);
+        fail(Errc::corrupt_data, "column '{}' is given twice", cell);
       }
       columns_.push_back(std::move(column));
     }
@@ -142,14 +142,14 @@ class ProblemReader {
     const auto found = std::ranges::find(columns_, column);
     return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
   }
-  /// Empty cells leave defaults. `dtype`, `op` and `layout` come first: they decide what the others start
-  /// from, and single element types may then differ.
+  /// Empty cells keep defaults. `dtype`, `op` and `layout` are read first because the other defaults depend
+  /// on them; columns for single element types may then override.
   P from_cells(const std::vector<std::string_view>& cells) const {
     const auto word_of = [&]<WordEnum E>(std::string_view column, E otherwise) {
       const auto cell = cell_of(cells, column);
       return cell.empty() ? otherwise : parse<E>(cell);
     };
-    bool typed = false;  // by a column of a single operand: then the others are as if nothing was said
+    bool typed = false;  // a column of a single operand sets a type: the others keep their defaults
     for (std::size_t i = 0; i < cells.size(); ++i)
       typed = typed || (columns_[i].starts_with("dtype_") && !cells[i].empty());
     P problem = Kind<P>::start(word_of("op", Op::conv_fwd), word_of("dtype", typed ? DType::fp32 : usual_),
@@ -165,7 +165,7 @@ class ProblemReader {
   DType usual_;
 };
 
-/// Calls use(line, number) for the lines that hold something, in order, until it returns false.
+/// Calls use(line, number) for the lines with content, in order, until it returns false.
 template <class F>
 void for_each_line(std::string_view text, F&& use) {
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);

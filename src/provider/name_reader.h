@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Takes parts off the front of a kernel's name; errors quote the name and what was expected.
+/// \file Parses a kernel's name from the front; errors quote the name and the expected part.
 ///
 ///     NameReader in("native", name);
 ///     in.literal("native_gemm_");
@@ -44,7 +43,7 @@ struct NameReader {
     rest.remove_prefix(length);
     return parse_field<std::int32_t>(what, digits);
   }
-  /// The longest of `words` that stands here (a word may contain the separator).
+  /// Reads the longest of `words` that comes next (a word may contain the separator).
   std::int32_t word(std::string_view what, std::span<const std::string_view> words) {
     std::int32_t best = -1;
     std::size_t length = 0;
@@ -63,16 +62,16 @@ struct NameReader {
   }
 };
 
-// ---- A GEMM's signature inside a kernel's name: dtype "_" layout { "_" type } ["_" epilogue] ["_acc"],
-// where a type
-// ("B", "C" or "Acc" and a dtype) is written when it is not what A's type usually gets (make_gemm).
+// ---- Prints and parses a GEMM's signature inside a kernel's name: dtype "_" layout { "_" type } ["_"
+// epilogue] ["_acc"]. A type ("B", "C" or "Acc" and a dtype) is written when it differs from the usual type
+// for A's (make_gemm).
 //
 //     std::string text = gemm_signature_text(signature);         // "fp8_rcr_Cbf16_bias_gelu_acc"
 //     Signature again = read_gemm_signature(reader, "__");       // up to what follows it in the name
 
 std::string gemm_signature_text(const Signature& signature);
 
-/// `next`: how the name goes on behind the signature.
+/// `next`: the text that follows the signature in the name.
 Signature read_gemm_signature(NameReader& in, std::string_view next);
 
 }  // namespace kscout

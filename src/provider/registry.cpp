@@ -17,15 +17,15 @@ namespace {
 struct Entry {
   std::string_view name;
   const Provider& (*get)();
-  bool (*knows)(
-      std::string_view kernel_name) noexcept;  ///< whether a kernel's name looks like one of its own
+  /// Whether a kernel's name looks like one of this provider's.
+  bool (*knows)(std::string_view kernel_name) noexcept;
 };
 
 bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }
 bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
 bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
 
-/// Names are those of the members.
+/// For joint providers, whose names are those of the members.
 bool is_nobodys_name(std::string_view) noexcept { return false; }
 
 /// Every provider, in the order in which kernel names are tried.

@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// Configs as a provider's own struct and back, by a list of its members in the order of the axes.
+/// \file Converts configs to a provider's own struct and back, by a list of the struct's members in the order
+/// of the axes.
 ///
 ///     constexpr std::tuple kFields{&NativeConfig::isa, &NativeConfig::kind, ...};
 ///     NativeConfig c = typed_config(config, native_gemm_space, kFields);
@@ -16,8 +16,8 @@
 
 namespace kscout {
 
-/// The value of an axis. Throws invalid_argument when it is unknown, negative, without a word, or above 1 in
-/// a flag.
+/// The value of an axis. Throws invalid_argument when the value is unknown, negative, without a word, or
+/// above 1 for a flag.
 inline std::int32_t axis_value(const KernelConfig& config, std::size_t index, bool flag) {
   const Axis& axis = config.space->axes[index];
   const std::int32_t value = config[index];
@@ -31,7 +31,8 @@ inline std::int32_t axis_value(const KernelConfig& config, std::size_t index, bo
   return value;
 }
 
-/// Throws invalid_argument when the config is of another space, and as axis_value; bool members are flags.
+/// Throws invalid_argument when the config belongs to another space, and the errors of axis_value; bool
+/// members are flags.
 template <class T, class... Members>
 T typed_config(const KernelConfig& config, const ConfigSpace& space,
                const std::tuple<Members T::*...>& fields) {

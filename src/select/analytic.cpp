@@ -58,7 +58,7 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
 std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best,
                            SelectScratch& scratch, ChoiceSource& source) const {
   const CompiledFamily& family = *entry.compiled;
-  constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all that are told
+  constexpr double kUntold = std::numeric_limits<double>::max();  // a cost above all known costs
   const auto able = family.able(problem, entry.allowed, scratch);
   scratch.scores.resize(family.size());
   entry.costs->evaluate(problem, scratch.scores, scratch.rows);
@@ -66,7 +66,7 @@ std::size_t Analytic::rank(const Entry& entry, ProblemRef problem, std::span<Ran
   for (std::size_t i = 0; i < able.size(); ++i) {
     const double us = scratch.scores[able[i]];
     double& score = scratch.scores[i];
-    if (costs_ && std::isfinite(us)) {  // a fact of 0, a clock of 0 MHz, is no time
+    if (costs_ && std::isfinite(us)) {  // a device fact of 0, such as a clock of 0 MHz, gives no finite time
       source = ChoiceSource::analytic;
       score = -us;
     } else {

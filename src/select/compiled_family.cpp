@@ -65,7 +65,7 @@ std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
 std::size_t keep_best(std::span<const std::uint32_t> configs, std::span<const double> scores,
                       std::span<Ranked> best) noexcept {
   if (best.empty()) return 0;
-  // A heap of the best so far with the worst of them in front.
+  // A heap of the best configs so far, with the worst of them at the front.
   const auto better = [](const Ranked& a, const Ranked& b) {
     return a.score != b.score ? a.score > b.score : a.config < b.config;
   };

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// A family whose applicability rules are compiled, for use by many threads.
+/// \file Compiles a family's applicability rules for use by many threads.
 ///
 ///     const CompiledFamily compiled(family);
 ///     SelectScratch scratch;                                    // one per thread
@@ -21,7 +20,7 @@
 
 namespace kscout {
 
-/// One config of a family and what a source of the chain says about it.
+/// One config of a family with its predictions by one source of the fallback chain.
 struct Ranked {
   std::uint32_t config = 0;  ///< position in the family
   double score = 0;          ///< higher is better
@@ -29,8 +28,8 @@ struct Ranked {
   double time_us = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// A forest ready for all configs of a family, told apart from every other of the process: memory of one must
-/// not be used for another that took its address.
+/// A forest over all configs of a family, with an id that is unique in the process: a scratch must not be
+/// reused for another forest that got the same address.
 struct FastForest {
   template <class... Args>
   explicit FastForest(Args&&... args) : forest(std::forward<Args>(args)...), id(next_id()) {}
@@ -40,7 +39,7 @@ struct FastForest {
   std::uint64_t id;
 };
 
-/// Memory of one thread that asks families: grows on first use, then is reused for any of them.
+/// Memory of one thread for selecting in families: grows on first use, then is reused for any family.
 struct SelectScratch {
   ApplicabilityRules::Scratch rules;
   Schema::Rows::Scratch rows;
@@ -50,7 +49,7 @@ struct SelectScratch {
   std::vector<double> scores;
   std::vector<Ranked> ranked;
 
-  /// Memory for a forest: made on first use, kept for the forests used last.
+  /// The scratch of a forest, created at first use; the most recently used forests keep theirs.
   FamilyForest::Scratch& of(const FastForest& forest);
 
  private:
@@ -65,21 +64,21 @@ struct SelectScratch {
 
 class CompiledFamily {
  public:
-  /// The family must outlive it. Throws invalid_argument when a rule does not compile.
+  /// The family must outlive this object. Throws invalid_argument when a rule does not compile.
   explicit CompiledFamily(const Family& family);
 
   const Family& family() const noexcept { return *family_; }
   std::size_t size() const noexcept { return rules_.configs(); }
   KernelConfig config(std::size_t i) const noexcept { return family_->configs[i]; }
-  /// 1 per config that is on every shortlist: the default config, and a library's own suggestions.
+  /// 1 for each config that is on every shortlist: the default config and a library's own suggestions.
   std::span<const std::uint8_t> always() const noexcept { return always_; }
 
-  /// 1 per config that every applicability rule admits for the problem, and that `allowed` (empty: all) does
-  /// not exclude; in memory of `scratch`.
+  /// 1 for each config that every applicability rule admits for the problem and that `allowed` (empty: all)
+  /// does not exclude; in memory of `scratch`.
   std::span<const std::uint8_t> applicable(ProblemRef problem, std::span<const std::uint8_t> allowed,
                                            SelectScratch& scratch) const;
-  /// Asks the rules of the configs `asked` only: scratch.applicable marks those that can take the problem,
-  /// and no others. How many.
+  /// Evaluates the rules for the configs `asked` only: scratch.applicable marks those that can take the
+  /// problem, and no others. Returns their number.
   std::size_t applicable_among(ProblemRef problem, std::span<const std::uint32_t> asked,
                                SelectScratch& scratch) const;
   /// The positions of applicable(), ascending; in memory of `scratch`.
@@ -92,12 +91,12 @@ class CompiledFamily {
   std::vector<std::uint8_t> always_;
 };
 
-/// The positions of what is marked, ascending; in memory of `positions`.
+/// The positions of marked elements, ascending; in memory of `positions`.
 std::span<const std::uint32_t> marked(std::span<const std::uint8_t> marks,
                                       std::vector<std::uint32_t>& positions);
 
-/// Fills `best` with the configs of highest score, best first; ties keep family order. scores[i] is that of
-/// configs[i]. How many: fewer than asked when there are fewer configs.
+/// Fills `best` with the configs of highest score, best first; ties keep family order. scores[i] belongs to
+/// configs[i]. Returns their number, which is smaller than best.size() when there are fewer configs.
 std::size_t keep_best(std::span<const std::uint32_t> configs, std::span<const double> scores,
                       std::span<Ranked> best) noexcept;
 

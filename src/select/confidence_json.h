@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// Confidence as the member of a `.ksf` file's description that holds it. Include in .cpp files only: the
-/// JSON header is heavy.
+/// \file Converts Confidence to and from a member of the JSON description in a `.ksf` file. Include it in
+/// .cpp files only: the JSON header is slow to compile.
 #include <optional>
 
 #include "core/json_fields.h"
@@ -9,11 +8,11 @@
 
 namespace kscout {
 
-/// null when there is none.
+/// null for no confidence.
 Json confidence_json(const std::optional<Confidence>& confidence);
 
-/// Nothing for null, and for one of inputs that this version does not compute: a model without it chooses all
-/// the same. Throws Json::exception for a member that is missing or of the wrong type.
+/// Returns nothing for null and for inputs that this version does not compute: the model can still choose
+/// without confidence. Throws Json::exception for a member that is missing or of the wrong type.
 std::optional<Confidence> confidence_from_json(const Json& json);
 
 }  // namespace kscout

@@ -25,7 +25,8 @@ void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   const KernelConfig* const config = key.generation() == 0 ? nullptr : keep(choice.config);
   if (!config) return;
   const std::uint64_t hash = words_hash(key.word);
-  const auto usable = [&key](const Place& at) {  // never written, of an earlier generation, or the key's
+  // Never written, of an earlier generation, or holding this key.
+  const auto usable = [&key](const Place& at) {
     return at.key.back().load(std::memory_order_relaxed) != key.generation() || holds(at, key);
   };
   std::size_t probe = 0;
@@ -43,7 +44,7 @@ void DecisionCache::add(const DecisionKey& key, const Choice& choice) noexcept {
   to.version.store(version + 2, std::memory_order_release);
 }
 
-/// Null when the places of a config are taken by others.
+/// Null when other configs occupy all places for this one.
 const KernelConfig* DecisionCache::keep(const KernelConfig& config) noexcept {
   const std::size_t hash = std::hash<KernelConfig>()(config);
   for (std::size_t probe = 0; probe < kProbes; ++probe) {

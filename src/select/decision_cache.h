@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Keeps earlier decisions in a hash table of fixed size that threads share.
+/// \file Caches decisions in a hash table of fixed size that threads share.
 ///
 ///     DecisionCache cache;
 ///     const DecisionKey key = cache.key(problem, By::best);
@@ -10,8 +9,8 @@
 ///       cache.add(key, choice);
 ///     }
 ///
-/// A hit takes no lock and writes no memory that threads share. Why it reads whole decisions:
-/// docs/design/0004-decision-cache.md.
+/// A hit takes no lock and writes no memory that threads share. docs/design/0004-decision-cache.md explains
+/// why a hit reads a whole decision.
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -26,29 +25,30 @@
 
 namespace kscout {
 
-/// Holds every field of a problem's identity, the order asked for, and the cache's generation, which stands
-/// for model, device and environment. The weight of a problem changes nothing.
+/// Contains every field of a problem's identity, the requested order, and the cache's generation, which
+/// stands for model, device and environment. The problem's weight is not part of the key.
 struct DecisionKey {
   std::array<std::uint64_t, 7> word;
-  std::uint64_t generation() const noexcept { return word.back(); }  ///< 0: never kept
+  std::uint64_t generation() const noexcept { return word.back(); }  ///< 0: the decision is never cached
   bool operator==(const DecisionKey&) const = default;
 };
 
 class DecisionCache {
  public:
-  /// `places`: a power of two.
+  /// `places`: table size, a power of two.
   explicit DecisionCache(std::size_t places = 8192);
 
-  /// Sizes share words, and a problem whose sizes do not fit is never kept: those of a GEMM have 32 bits; a
-  /// convolution's images, channels and groups 32, its sides and split_k 16, the rest 8.
+  /// Packs sizes into shared words; a problem with larger sizes is never cached. Sizes of a GEMM have 32
+  /// bits. Of a convolution, images, channels and groups have 32 bits, spatial sizes and split_k 16, the rest
+  /// 8.
   DecisionKey key(const ProblemRef& problem, By by) const noexcept;
 
-  /// Writes `choice`, whose source becomes `cache`, when the key is there.
+  /// Writes the cached decision to `choice`, with source `cache`, when the key is present.
   bool find(const DecisionKey& key, Choice& choice) noexcept;
-  /// Keeps a decision; replaces another when all places of the key are taken. Does nothing when another
-  /// thread writes to the place at the same time.
+  /// Stores a decision; replaces another one when all places for the key are taken. Does nothing when another
+  /// thread is writing to the place.
   void add(const DecisionKey& key, const Choice& choice) noexcept;
-  /// Starts a new generation: a thread that began before adds what nobody finds any more.
+  /// Starts a new generation: decisions added by a thread that made its key before are never found.
   void clear() noexcept { generation_.fetch_add(1); }
 
   std::size_t places() const noexcept { return mask_ + 1; }
@@ -60,14 +60,15 @@ class DecisionCache {
 
   /// One decision under a sequence lock.
   struct alignas(128) Place {
-    Word version;  ///< odd while somebody writes; 0: never written
+    Word version;  ///< odd while a thread writes; 0: never written
     std::array<Word, std::tuple_size_v<decltype(DecisionKey::word)>> key;
-    std::atomic<const KernelConfig*> config;                                        ///< kept
-    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)> rest;  ///< of the Choice
+    std::atomic<const KernelConfig*> config;  ///< points into kept_
+    /// The rest of the Choice.
+    std::array<Word, (sizeof(Choice) - sizeof(KernelConfig)) / sizeof(Word)> rest;
   };
   static_assert(sizeof(Place) == 128);
 
-  /// A config that decisions name by its address: it never changes and stays until the cache goes.
+  /// A config that decisions refer to by address: it never changes and lives as long as the cache.
   struct Kept {
     std::atomic<bool> taken, ready;
     KernelConfig config;
@@ -78,7 +79,7 @@ class DecisionCache {
     Word count = 0;
   };
 
-  /// Numbers side by side in a word; `rest` collects the bits for which there is no room.
+  /// Packs numbers into one word; `rest` collects the bits that do not fit.
   template <int kBits>
   static std::uint64_t packed(std::uint64_t& rest, auto... numbers) noexcept {
     static_assert(kBits * sizeof...(numbers) <= 64);
@@ -95,12 +96,13 @@ class DecisionCache {
   void count_hit() noexcept;
 
   const std::size_t mask_;
-  const std::shared_ptr<void> memory_;  ///< zeros, in pages that take memory once they are written
+  const std::shared_ptr<void> memory_;  ///< zeros; pages use memory only after they are written
   Place* const places_;
   Kept* const kept_;
   Word generation_ = 1;
-  std::array<Hits, kThreadNumbers + 1> hits_;  ///< by thread; the last, of all that have no number
-  Word misses_ = 0, evictions_ = 0;            ///< in no line that a hit reads
+  /// By thread; the last element is shared by threads without a number.
+  std::array<Hits, kThreadNumbers + 1> hits_;
+  Word misses_ = 0, evictions_ = 0;  ///< in a cache line that no hit reads
 };
 
 inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const noexcept {
@@ -117,7 +119,7 @@ inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const no
                 0};
   } else {
     const ConvProblem& c = *problem.conv();
-    const int kind = 1;  // a GEMM's word is 0 there
+    const int kind = 1;  // distinguishes a convolution: this word is 0 for a GEMM
     key.word = {
         packed<32>(rest, c.n, c.c),
         packed<32>(rest, c.k, c.g),
@@ -132,9 +134,9 @@ inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const no
   return key;
 }
 
-// Loads of a place are acquire, so that the second look at the version comes after all of them; stores are
-// release, so that whoever sees one of them sees the odd version, too. The loops are unrolled to stay in
-// registers.
+// Loads of a place are acquire, so that the second read of the version comes after all of them. Stores are
+// release, so that a thread that sees one of them also sees the odd version. The loops are unrolled to stay
+// in registers.
 
 inline bool DecisionCache::holds(const Place& place, const DecisionKey& key) noexcept {
   std::uint64_t differs = 0;
@@ -150,7 +152,7 @@ inline bool DecisionCache::find(const DecisionKey& key, Choice& choice) noexcept
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
     const Place& at = place(hash, probe);
     const std::uint64_t version = at.version.load(std::memory_order_acquire);
-    if (version == 0) break;  // add() would have taken it
+    if (version == 0) break;  // add() would have used this place
     if (!holds(at, key)) continue;
     const KernelConfig* const config = at.config.load(std::memory_order_acquire);
     std::array<std::uint64_t, std::tuple_size_v<decltype(Place::rest)>> rest;
@@ -172,7 +174,7 @@ inline void DecisionCache::count_hit() noexcept {
   Word& count = hits_[number].count;
   if (number == kThreadNumbers) {
     count.fetch_add(1, std::memory_order_relaxed);
-  } else {  // nobody else writes it
+  } else {  // only this thread writes the counter
     count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 }

@@ -18,7 +18,7 @@ namespace kscout {
 namespace {
 
 constexpr int kVersion = 2, kBusyMs = 2000;
-/// Files of version 1 did not say on which backend a config was timed.
+/// Files of version 1 do not state the backend of a timing.
 constexpr int kWithoutBackend = 1;
 
 constexpr const char* kCreate =
@@ -30,7 +30,7 @@ constexpr const char* kCreate =
 
 enum class Access { read, write };
 
-/// One connection; statements are prepared, bound, stepped and finished here.
+/// One connection; it prepares, binds, steps and finalises statements.
 class Connection {
  public:
   Connection(const std::filesystem::path& file, Access access) : file_(file.string()) {
@@ -54,7 +54,7 @@ class Connection {
     return value;
   }
 
-  /// Runs a statement with its texts and numbers bound by `bind`; calls `each` for every row.
+  /// Runs a statement whose parameters `bind` sets; calls `each` for every row.
   template <class Bind, class Each>
   void rows(const char* sql, Bind&& bind, Each&& each) {
     sqlite3_stmt* prepared = nullptr;
@@ -91,7 +91,7 @@ std::int64_t checked_version(Connection& db, const std::filesystem::path& file) 
        kVersion);
 }
 
-/// The columns in the order of the fields, by name, or as a file of a version has them.
+/// The column names in the order of the fields, or as a file of `version` has them.
 std::string columns(std::int64_t version = kVersion) {
   std::vector<std::string> all;
   for (const std::string_view name : field_names<StoredDecision>()) {
@@ -101,7 +101,7 @@ std::string columns(std::int64_t version = kVersion) {
   return fmt::format("{}", fmt::join(all, ", "));
 }
 
-/// In a transaction. A primary key cannot be widened in place.
+/// Runs in a transaction. A primary key cannot be extended in place.
 void bring_up_to_date(Connection& db, std::int64_t version) {
   if (version == kWithoutBackend) db.run("ALTER TABLE decision RENAME TO older");
   db.run(kCreate);
@@ -116,7 +116,8 @@ Connection open_to_write(const std::filesystem::path& file) {
   std::error_code ignored;
   if (file.has_parent_path()) std::filesystem::create_directories(file.parent_path(), ignored);
   Connection db(file, Access::write);
-  db.run("BEGIN IMMEDIATE");  // before anything is read: two writers wait for each other instead of failing
+  // Before the first read: two writers then wait for each other instead of failing.
+  db.run("BEGIN IMMEDIATE");
   const std::int64_t version = checked_version(db, file);
   if (version < kVersion) bring_up_to_date(db, version);
   return db;

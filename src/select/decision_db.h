@@ -1,13 +1,12 @@
 #pragma once
-/// \file
-/// Stores decisions found by timing in an SQLite file that processes share, and looks them up.
+/// \file Stores decisions found by timing in an SQLite file that processes share, and looks them up.
 ///
 ///     DecisionDb db(default_decision_db());
 ///     db.put({.problem = print(problem), .config = name, .device = ..., .time_us = 12.5, .timed = 3});
 ///     for (const StoredDecision& one : db.read()) ...
 ///
-/// A connection is opened for each call and closed after it, so that processes may fork and share the file;
-/// no call stands on a hot path. Columns: docs/formats/decisions.md.
+/// Each call opens a connection and closes it at its end, so that processes may fork and share the file. No
+/// call is on a hot path. Columns: docs/formats/decisions.md.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -27,28 +26,30 @@
 
 namespace kscout {
 
-/// Where a timing holds. Another device, driver or version of the library makes it stale; another backend has
-/// other kernels.
+/// The conditions under which a timing is valid. Another device, driver or version of the library makes it
+/// stale; another backend has other kernels.
 struct DecisionOrigin {
   std::string device;        ///< device_identity()
-  std::string driver;        ///< of the backend; empty for cpu
-  std::string version;       ///< of the library
+  std::string driver;        ///< driver version of the backend; empty for cpu
+  std::string version;       ///< version of this library
   std::string backend = {};  ///< its name; empty: any
 };
 
-/// The fastest of the configs that were timed for a problem.
+/// The fastest config of those that were timed for a problem.
 struct StoredDecision {
-  std::string problem;  ///< one-line form, weight 1
+  std::string problem;  ///< one-line form with weight 1
   std::string config;   ///< its name
   std::string device, driver, version;
   std::string backend = {};
   double time_us = std::numeric_limits<double>::quiet_NaN();
-  double next_us = std::numeric_limits<double>::quiet_NaN();  ///< of the second fastest; NaN: only one
-  std::int64_t timed = 0;                                     ///< configs that took part
-  std::int64_t at = 0;                                        ///< seconds since 1970
+  /// Time of the second fastest; NaN: only one was timed.
+  double next_us = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t timed = 0;  ///< number of timed configs
+  std::int64_t at = 0;     ///< seconds since 1970
 
   DecisionOrigin origin() const { return {device, driver, version, backend}; }
-  /// Whether it was found where `origin` asks for. What was kept before backends were holds for all of them.
+  /// Whether the decision is valid for `origin`. A decision without a backend (old files) is valid for all
+  /// backends.
   bool holds(const DecisionOrigin& of) const {
     const bool same_backend = backend.empty() || of.backend.empty() || backend == of.backend;
     return same_backend && device == of.device && driver == of.driver && version == of.version;
@@ -58,73 +59,73 @@ template <>
 struct Fields<StoredDecision> {
   using T = StoredDecision;
   static constexpr auto list = std::tuple{
-      Field{"problem", &T::problem, "1", "what was asked"},
+      Field{"problem", &T::problem, "1", "problem, one-line form"},
       Field{"config", &T::config, "1", "name of the fastest config that was timed"},
       Field{"device", &T::device, "1", "name and facts of the device"},
       Field{"driver", &T::driver, "1", "version of the driver; empty for cpu"},
       Field{"version", &T::version, "1", "version of the library"},
-      Field{"backend", &T::backend, "1", "which backend ran it; empty: not known"},
+      Field{"backend", &T::backend, "1", "backend that ran the config; empty: unknown"},
       Field{"time_us", &T::time_us, "us", "median time of the config"},
       Field{"next_us", &T::next_us, "us", "median time of the second fastest"},
       Field{"timed", &T::timed, "1", "configs that were timed"},
-      Field{"at", &T::at, "s", "when, since 1970-01-01 UTC"},
+      Field{"at", &T::at, "s", "time of the measurement, since 1970-01-01 UTC"},
   };
 };
 
 class DecisionDb {
  public:
-  /// Opens nothing.
+  /// Stores the path; opens nothing.
   explicit DecisionDb(std::filesystem::path file) : file_(std::move(file)) {}
   const std::filesystem::path& file() const noexcept { return file_; }
 
-  /// Adds decisions in one transaction; one of the same problem and origin is replaced. Creates file and
-  /// folder; a file of an older version becomes one of this version. This and the following throw
-  /// device_failure (also when another process holds the file for longer than 2 s), corrupt_data when the
-  /// file is no such database, unsupported when it is of a newer version.
+  /// Adds decisions in one transaction; replaces one of the same problem and origin. Creates file and folder;
+  /// converts a file of an older version. This function and the following ones throw device_failure (also
+  /// when another process holds the file for longer than 2 s), corrupt_data when the file is not such a
+  /// database, unsupported when it has a newer version.
   void put(std::span<const StoredDecision> decisions) const;
   void put(const StoredDecision& decision) const { put(std::span(&decision, 1)); }
 
-  /// All of them, or those that hold for an origin, ordered by problem, device, driver, version and backend.
-  /// An absent file holds none.
+  /// All decisions, or those that are valid for an origin, ordered by problem, device, driver, version and
+  /// backend. Empty for a missing file.
   std::vector<StoredDecision> read(const std::optional<DecisionOrigin>& of = {}) const;
 
-  /// Removes what `now` makes stale (another version; on its device another driver) and what is older than
-  /// `before` (seconds since 1970). How many.
+  /// Removes decisions that are stale for `now` (another version; on the same device, another driver) and
+  /// decisions older than `before` (seconds since 1970). Returns their number.
   std::size_t prune(const DecisionOrigin& now, std::int64_t before) const;
 
  private:
   std::filesystem::path file_;
 };
 
-/// "zen3-2c/1a2b3c4d": the name and a hash of all facts, so that machines of one name are told apart.
+/// "zen3-2c/1a2b3c4d": the name and a hash of all facts, so that machines of one name can be distinguished.
 std::string device_identity(const Device& device);
 
-/// Beside the user's models: $XDG_DATA_HOME/kscout/decisions.sqlite or
+/// The default file, next to the user's models: $XDG_DATA_HOME/kscout/decisions.sqlite or
 /// ~/.local/share/kscout/decisions.sqlite.
 std::filesystem::path default_decision_db();
 
-// ---- Stored decisions that hold here, ready to be looked up by many threads.
+// ---- Looks up the stored decisions that are valid here, for many threads.
 //
 //     const DecisionTable table(db.read(origin), "native", {});
 //     if (const Choice* known = table.find(problem)) ...
 //
-// What was fastest for a problem is best by every order: the problem is fixed, so TFLOPS and bandwidth
+// The fastest config of a problem is best in every order: the problem is fixed, so TFLOPS and bandwidth
 // follow from the time.
 
-/// The choice that a timing decided: `time_us` of the config, `next_us` of the one that follows it (NaN =
-/// unknown, then so is the margin).
+/// The choice that a timing decided: `time_us` of the config, `next_us` of the second fastest (NaN = unknown;
+/// the margin is then unknown too).
 Choice timed_choice(ProblemRef problem, const KernelConfig& config, double time_us, double next_us);
 
 class DecisionTable {
  public:
   DecisionTable() = default;
-  /// Passes over what `provider` (empty: any) does not have, what `disabled` names, what `limit` does not
-  /// admit and what does not parse: a file of a time with other names does no harm. Of several for one
-  /// problem the fastest counts.
+  /// Skips configs that `provider` (empty: any) does not have, that `disabled` names, or that `limit` does
+  /// not admit, and names that do not parse: a file from a version with other names does no harm. Of several
+  /// decisions for one problem, the fastest is used.
   DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
                 std::span<const NamedConfig> disabled, const ThreadLimit& limit = {});
 
-  /// Null when the problem was not timed. Allocates nothing.
+  /// Null when there is no timing of the problem. Allocates nothing.
   const Choice* find(ProblemRef problem) const noexcept;
   std::size_t size() const noexcept { return gemms_.size() + convs_.size(); }
   std::size_t skipped() const noexcept { return skipped_; }

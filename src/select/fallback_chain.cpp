@@ -19,8 +19,8 @@ NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedMod
   return {std::string(model->model.provider()), request.device, model->model.data().families, request.rules};
 }
 
-/// A family of one config. Applicability rules are those of the model's family, else of whoever makes
-/// families.
+/// A family of one config. Its applicability rules are those of the model's family, or else of the family
+/// source.
 Family family_of_one(const FallbackInputs& base, const Model* model, const NamedConfig& named) {
   const Family* const known = model ? model->family(named.signature) : nullptr;
   Family family = known ? *known : base.families(named.signature);
@@ -107,7 +107,7 @@ void FallbackChain::compile_forced(const FallbackInputs& base, const NamedConfig
   auto forced = std::make_unique<Forced>();
   try {
     forced->family = family_of_one(base, model_ ? &model_->model : nullptr, named);
-  } catch (const Error& error) {  // no kernels of its kind here: it is another selector's
+  } catch (const Error& error) {  // no kernels of its kind here: another selector handles it
     if (error.code() != Errc::unsupported) throw;
     return;
   }
@@ -172,8 +172,8 @@ SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice
     count = preferred;
     return SelectStatus::ok;
   }
-  // One more than there is room for: the last one's margin needs its follower. Candidates from
-  // fill_candidates take room, and the ranking skips them.
+  // Ranks one config more than fits, because the last one's margin needs its successor. Candidates from
+  // fill_candidates take places, and the ranking skips them.
   auto vote = rank_by_model(problem, by, best.size() + 1, scratch);
   if (!vote) vote = rank_by_cost(problem, best.size() + 1, scratch);
   if (!vote && preferred == 0) return SelectStatus::no_config;
@@ -214,7 +214,7 @@ SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> be
     const SelectStatus status = try_rank(problem, by, best, count, scratch);
     if (log_ && status == SelectStatus::ok && count > 0) log_choice(problem, best[0]);
     return status;
-  } catch (...) {  // memory, when something is compiled
+  } catch (...) {  // no memory to compile a family
     return SelectStatus::failed;
   }
 }
@@ -224,7 +224,7 @@ void FallbackChain::log_choice(ProblemRef problem, const Choice& choice) const n
     log_->line(fmt::format("{} -> {} ({}, {:.4g} us)", print(problem),
                            config_name(signature_of(problem), choice.config), word(choice.decided_by),
                            choice.time_us));
-  } catch (...) {  // a line that cannot be formed is lost
+  } catch (...) {  // a line that cannot be formatted is lost
   }
 }
 
@@ -244,7 +244,7 @@ void FallbackChain::explain(SelectStatus status, ProblemRef problem, By by) cons
        entry.compiled->size(), entry.family.provider,
        switches_.disabled.empty() ? "" : " (KSCOUT_DISABLE excludes some)",
        limit_.because.empty() ? ""
-                              : fmt::format(" (those of more than {} threads are not asked: {})",
+                              : fmt::format(" (configs of more than {} threads are left out: {})",
                                             limit_.threads, limit_.because));
 }
 

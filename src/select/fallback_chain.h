@@ -1,15 +1,14 @@
 #pragma once
-/// \file
-/// Tries the sources of a choice in their order, over one model and one environment. A selector shows one
-/// chain to its threads and replaces it as a whole.
+/// \file Tries the sources of a choice in their order, for one model and one environment. A selector
+/// publishes one chain to its threads and replaces it as a whole.
 ///
 ///     const FallbackChain chain({request, families_by_rules(request)}, std::move(model), stored_decisions(request), log);
 ///     Choice best[3];
 ///     std::size_t count = 0;
 ///     if (chain.rank(problem, By::best, best, count, scratch) == SelectStatus::ok) ...
 ///
-/// Forced configs (KSCOUT_FORCE) come first, then what was timed for the problem, then the model's ranking;
-/// where it cannot answer, the analytic cost; where that is unknown, the family's default config.
+/// Order of sources: forced configs (KSCOUT_FORCE), stored timings of the problem, the model's ranking, the
+/// analytic cost, the family's default config. Each source is used when those before it cannot answer.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -32,24 +31,24 @@ struct LoadedModel {
   std::string warning;  ///< when it was trained on another device
 };
 
-/// What a selector answers for without a model.
+/// The chain's inputs without a model.
 struct FallbackInputs {
-  SelectorRequest request;  ///< provider and rules are empty when `families` is a kernel library
+  SelectorRequest request;  ///< provider and rules are empty when `families` comes from a kernel library
   FamilySource families;
 };
 
 class FallbackChain {
  public:
-  /// Reads the environment. Throws what Switches::from_environment throws.
+  /// Reads the environment. Throws the errors of Switches::from_environment.
   FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
                 std::span<const StoredDecision> decisions, std::shared_ptr<Log> log);
 
-  /// Fills `best`, best first; ties keep family order. `count` is written when it returns ok. Allocates only
-  /// when a signature is new or `scratch` is smaller than needed.
+  /// Fills `best`, best first; ties keep family order. Writes `count` when it returns ok. Allocates only when
+  /// a signature is new or `scratch` is smaller than needed.
   SelectStatus rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                     SelectScratch& scratch) const noexcept;
 
-  /// Throws the error behind a status that is not ok.
+  /// Throws the error for a status that is not ok.
   [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
 
   const std::optional<LoadedModel>& model() const noexcept { return model_; }
@@ -57,11 +56,11 @@ class FallbackChain {
   const Switches& switches() const noexcept { return switches_; }
   const DecisionTable& decisions() const noexcept { return decisions_; }
   Log* log() const noexcept { return log_.get(); }
-  /// How many of the model's configs cannot run here, and why the first cannot; empty when all can.
+  /// How many of the model's configs cannot run here, and why the first of them cannot; empty when all can.
   const std::string& left_out() const noexcept { return left_out_; }
 
  private:
-  /// A forced config as a family of its own.
+  /// A family that contains one forced config.
   struct Forced {
     Family family;
     std::optional<CompiledFamily> compiled;
@@ -71,21 +70,21 @@ class FallbackChain {
   struct Vote {
     const CompiledFamily* family = nullptr;
     std::span<Ranked> ranked;
-    double confidence = Choice::unknown;  ///< in the first
+    double confidence = Choice::unknown;  ///< confidence in the first config
     ChoiceSource source = ChoiceSource::fallback;
   };
 
-  /// Configs that cannot run here are not allowed.
+  /// Excludes configs that cannot run here.
   void leave_out_absent(const FallbackInputs& base);
   void compile_forced(const FallbackInputs& base, const NamedConfig& named);
   const CompiledFamily* forced(ProblemRef problem, SelectScratch& scratch) const;
-  /// Fills `best` with the candidates that precede every ranking (forced, stored); how many.
+  /// Fills `best` with the candidates that precede every ranking (forced, stored); returns their number.
   std::size_t fill_candidates(ProblemRef problem, std::span<Choice> best, SelectScratch& scratch) const;
   SelectStatus try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                         SelectScratch& scratch) const;
   std::optional<Vote> rank_by_model(ProblemRef problem, By by, std::size_t count,
                                     SelectScratch& scratch) const;
-  /// How sure the model is of the first.
+  /// The model's confidence in the first config.
   double confidence_in(const Vote& vote, ProblemRef problem, Target target) const;
   std::optional<Vote> rank_by_cost(ProblemRef problem, std::size_t count, SelectScratch& scratch) const;
   void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
@@ -101,7 +100,7 @@ class FallbackChain {
   std::shared_ptr<Log> log_;
 };
 
-/// What a By asks of a model; nothing for best, which is the model's default.
+/// The model's target for an order; nothing for By::best, which is the model's default target.
 std::optional<Target> target_of(By by) noexcept;
 
 }  // namespace kscout

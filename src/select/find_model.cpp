@@ -11,7 +11,7 @@
 #include "core/log.h"
 #include "select/model.h"
 
-// Where the build leaves models and where an installation puts them; set by CMake.
+// Folders of models in the build tree and in an installation; set by CMake.
 #ifndef KSCOUT_MODEL_FOLDERS
 #define KSCOUT_MODEL_FOLDERS ""
 #endif
@@ -30,7 +30,7 @@ void append_parts(const std::string& list, std::vector<fs::path>& folders) {
   }
 }
 
-/// Where an installation keeps models, seen from a program or library of it.
+/// Appends the model folder of the installation that contains a program or library.
 void append_neighbours(const fs::path& file, std::vector<fs::path>& folders) {
   folders.push_back(file.parent_path() / "models");
   folders.push_back(file.parent_path().parent_path() / "share" / "kscout" / "models");
@@ -57,8 +57,8 @@ std::vector<fs::path> model_search_path() {
   std::vector<fs::path> folders;
   append_parts(environment("KSCOUT_MODEL_PATH"), folders);
   folders.push_back(user_model_folder());
-  // Beside the program, and beside the library that a program elsewhere loaded (Python, an application): an
-  // installation that was moved finds its models all the same.
+  // Searches beside the program and beside the library that a program elsewhere loaded (Python, an
+  // application), so that a moved installation still finds its models.
   const fs::path program = program_file(), library = library_file();
   if (!program.empty()) append_neighbours(program, folders);
   if (!library.empty() && library != program) append_neighbours(library, folders);
@@ -104,12 +104,13 @@ std::string foreign_device_warning(const Device& trained, const Device& device) 
 
 namespace {
 
-/// How far a model's device is from ours: a step for another architecture, else ratios of what decides speed.
+/// Distance of a model's device from ours: a constant for another architecture, plus ratios of the facts that
+/// determine speed.
 double distance(const Device& trained, const Device& device) {
   double sum = trained.arch == device.arch && trained.isa == device.isa ? 0 : 100;
   for (const auto fact : {&Device::cores, &Device::max_clock_mhz, &Device::memory_gb_s}) {
     const double ratio = std::fabs(std::log(trained.*fact / device.*fact));
-    sum += std::isfinite(ratio) ? ratio : 1;  // unknown: as if it were off by a factor of e
+    sum += std::isfinite(ratio) ? ratio : 1;  // unknown facts count as a factor of e
   }
   return sum;
 }
@@ -126,7 +127,7 @@ std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
     std::vector<fs::path> inside;
     std::error_code absent;
     for (const auto& entry : fs::directory_iterator(folder, absent)) inside.push_back(entry.path());
-    std::ranges::sort(inside);  // the system's order is any
+    std::ranges::sort(inside);  // the file system's order is arbitrary
     for (const fs::path& entry : inside) add(entry);
   }
   return found;
@@ -147,7 +148,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
       if (nearest && far >= least) continue;
       nearest = folder;
       least = far;
-    } catch (const Error&) {  // damaged, or of a newer version: not ours to judge
+    } catch (const Error&) {  // damaged, or of a newer version: loading it by name reports the error
     }
   }
   return nearest;

@@ -1,18 +1,17 @@
 #pragma once
-/// \file
-/// A value that may be replaced while threads read it: readers take no lock, wait for nobody, and allocate
-/// only when more of them read at once than ever before.
+/// \file Holds a value that may be replaced while threads read it. Readers take no lock and wait for nobody.
+/// They allocate only when more of them read at once than ever before.
 ///
 ///     HazardPtr<FallbackChain, SelectScratch> chain(std::make_unique<FallbackChain>(...));
 ///     {
 ///       const auto reader = chain.read();        // the value stays until the reader goes
-///       use(*reader, reader.scratch());          // memory that no other reader has meanwhile
+///       use(*reader, reader.scratch());          // memory that no other reader uses at the same time
 ///     }
 ///     chain.replace(std::make_unique<FallbackChain>(...));  // returns when nobody reads the old one; frees it
 ///
-/// Method: hazard pointers (M. Michael, IEEE TPDS 2004). Each reader holds a hazard slot in which it writes
-/// which value it reads; who replaces the value waits until no slot names the old one. In a forked child the
-/// slots of the parent's other threads stay taken, and nobody waits for them.
+/// Method: hazard pointers (M. Michael, IEEE TPDS 2004). Each reader holds a slot that names the value it
+/// reads; replace() waits until no slot names the old value. In a forked child, the slots of the parent's
+/// other threads stay taken, but nobody waits for them.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -37,7 +36,7 @@ class HazardPtr {
   class Reader {
    public:
     explicit Reader(const HazardPtr& from) : value_(from.value_.load()), slot_(from.take_slot(value_)) {
-      // Nobody frees a value that was still current when a slot named it.
+      // A value that is still current when a slot names it will not be freed.
       for (const T* now = nullptr; (now = from.value_.load()) != value_; value_ = now) slot_->reads = now;
     }
     Reader(const Reader&) = delete;
@@ -60,10 +59,10 @@ class HazardPtr {
     for (Slot* slot = first_.load(); slot;) delete std::exchange(slot, slot->next);
   }
 
-  /// Throws bad_alloc when there is no slot free and no memory for another.
+  /// Throws bad_alloc when no slot is free and there is no memory for another.
   Reader read() const { return Reader(*this); }
 
-  /// Returns when the old value is freed: a thread must not call it while it reads.
+  /// Returns when the old value is freed. A thread must not call it while it reads the value.
   void replace(std::unique_ptr<const T> value) {
     const std::lock_guard lock(replacing_);
     const std::unique_ptr<const T> old(value_.exchange(value.release()));
@@ -80,10 +79,11 @@ class HazardPtr {
     for (Slot* slot = first_.load(); slot; slot = slot->next) {
       const T* nothing = nullptr;
       if (slot->reads.load(std::memory_order_relaxed)) continue;
-      slot->generation.store(generation);  // before the slot is taken: who takes it meanwhile writes the same
+      slot->generation.store(generation);  // before the slot is taken: a thread that takes the slot meanwhile
+                                           // writes the same number
       if (slot->reads.compare_exchange_strong(nothing, to_read)) return slot;
     }
-    auto* const slot = new Slot{.reads = to_read, .generation = generation};  // lives as long as this
+    auto* const slot = new Slot{.reads = to_read, .generation = generation};  // freed by the destructor
     slot->next = first_.load();
     while (!first_.compare_exchange_weak(slot->next, slot)) {
     }
@@ -91,7 +91,7 @@ class HazardPtr {
   }
 
   std::atomic<const T*> value_;
-  mutable std::atomic<Slot*> first_ = nullptr;  ///< a list that only grows in front
+  mutable std::atomic<Slot*> first_ = nullptr;  ///< a list that grows only at its front
   std::mutex replacing_;
 };
 

@@ -21,7 +21,7 @@ namespace {
 
 constexpr double kNotApplicable = -std::numeric_limits<double>::infinity();
 
-/// The function of the same name in forest/shortlist.h for a ranking whose first `kept` are the shortlist.
+/// Applies put_behind() of forest/shortlist.h to a ranking whose first `kept` configs are the shortlist.
 void put_behind(std::span<Ranked> ranking, std::size_t kept) {
   if (kept == 0 || kept == ranking.size()) return;
   const double behind = std::nextafter(ranking[kept - 1].score, kNotApplicable), most = ranking[kept].score;
@@ -29,7 +29,7 @@ void put_behind(std::span<Ranked> ranking, std::size_t kept) {
   for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
 }
 
-/// Families of one model are of one provider, op, device and rule set.
+/// Families of one model have the same provider, op, device and rule set.
 void check_families(const std::vector<Family>& families) {
   if (families.empty()) fail(Errc::invalid_argument, "a model needs the configs of at least one signature");
   const Family& first = families.front();
@@ -70,7 +70,7 @@ void check_targets(const ModelData& data) {
     }
     for (std::size_t j = 0; j < i; ++j) {
       if (data.targets[j].target == target.target) {
-        fail(Errc::invalid_argument, "target {} stands twice", word(target.target));
+        fail(Errc::invalid_argument, "target {} is given twice", word(target.target));
       }
     }
   }
@@ -81,7 +81,7 @@ void check_schema(const ModelData& data) {
   const ConfigSpace& space = data.families.front().configs.space();
   const SchemaData& schema = data.schema->data();
   if (schema.op != space.op || (!schema.provider.empty() && schema.provider != space.provider)) {
-    fail(Errc::invalid_argument, "schema '{}' is of {} {}, the configs are of {} {}", schema.name,
+    fail(Errc::invalid_argument, "schema '{}' is for {} {}, the configs are for {} {}", schema.name,
          schema.provider, word(schema.op), space.provider, word(space.op));
   }
 }
@@ -99,7 +99,7 @@ void check_shortlist(const ModelData& data) {
   }
   for (std::size_t i = 0; i < data.shortlist->configs.size(); ++i) {
     if (!known.contains(data.shortlist->configs[i]))
-      fail(Errc::invalid_argument, "output {} of the shortlist is of a config that no family has", i);
+      fail(Errc::invalid_argument, "output {} of the shortlist belongs to a config that no family has", i);
   }
 }
 
@@ -111,17 +111,17 @@ void check_best(const ModelData& data) {
   for (const std::uint32_t feature : data.best_features) {
     if (feature >= data.schema->size() || !data.schema->depends(feature).problem_only()) {
       fail(Errc::invalid_argument,
-           "feature {} cannot tell the best TFLOPS: it does not depend on the problem alone", feature);
+           "feature {} cannot predict the best TFLOPS: it must depend on the problem only", feature);
     }
     if (std::ranges::count(data.best_features, feature) != 1) {
-      fail(Errc::invalid_argument, "feature {} of the best TFLOPS stands twice", feature);
+      fail(Errc::invalid_argument, "feature {} of the best TFLOPS is listed twice", feature);
     }
   }
 }
 
 }  // namespace
 
-/// What a model was made from, and its compiled parts.
+/// A model's data and its compiled parts.
 struct Model::Compiled {
   explicit Compiled(ModelData of) : data(std::move(of)), fast(data.families.size() * data.targets.size()) {
     for (const Family& family : data.families) {
@@ -139,7 +139,7 @@ struct Model::Compiled {
     return static_cast<std::size_t>(&family - data.families.data());
   }
 
-  /// The forest of a target over a family: made when it is first asked for.
+  /// The forest of a target over a family; created at first use.
   const FastForest& forest_over(const Family& family, const TargetForest& target) const {
     const std::size_t row = position(family);
     const auto column = static_cast<std::size_t>(&target - data.targets.data());
@@ -155,10 +155,10 @@ struct Model::Compiled {
   }
 
   ModelData data;
-  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< as data.families
-  std::vector<FamilyOutputs> outputs;                           ///< of the shortlist, by family
+  std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of data.families
+  std::vector<FamilyOutputs> outputs;                           ///< outputs of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
-  mutable std::vector<std::atomic<const FastForest*>> fast;  ///< family by target
+  mutable std::vector<std::atomic<const FastForest*>> fast;  ///< by family and target
 };
 
 Model::Model(ModelData data) {
@@ -169,7 +169,8 @@ Model::Model(ModelData data) {
   check_shortlist(data);
   check_confidence(data);
   for (const Family& family : data.families) {
-    Schema::Rows(*data.schema, family.device, family.configs, family.traits);  // describes these configs
+    // Checks that the schema can describe these configs.
+    Schema::Rows(*data.schema, family.device, family.configs, family.traits);
   }
   compiled_ = std::make_shared<Compiled>(std::move(data));
 }
@@ -253,7 +254,8 @@ std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef pro
   scratch.kept.resize(family.size());
   scratch.applicable.assign(family.size(), 1);
   std::ranges::copy(allowed, scratch.applicable.begin());
-  // Rules are asked of twice as many as are kept, and of all only when too few of these can take the problem.
+  // Rules are evaluated for twice as many configs as are kept, and for all configs only when too few of these
+  // can take the problem.
   constexpr std::size_t kAsked = 2 * kShortlisted;
   const std::size_t asked = keep_top(ratings, scratch.applicable, family.always(), kAsked, scratch.kept);
   const auto likely = marked(scratch.kept, scratch.able);
@@ -262,7 +264,7 @@ std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef pro
     family.applicable(problem, allowed, scratch);
     return keep_top(ratings, scratch.applicable, family.always(), kShortlisted, scratch.kept);
   }
-  // The same cut of `likely` alone.
+  // Applies keep_top() to `likely` only.
   std::array<std::int16_t, kAsked> rating;
   std::array<std::uint8_t, kAsked> always, kept;
   for (std::size_t i = 0; i < likely.size(); ++i) {
@@ -284,15 +286,16 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
     const auto configs = marked(from, scratch.able);
-    if (score_some(family, problem, forest, configs, scratch))  // else the schema cannot describe the problem
+    // False when the schema cannot describe the problem.
+    if (score_some(family, problem, forest, configs, scratch))
       count += keep_best(configs, scratch.scores, best.subspan(count));
   };
   const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
   append(scratch.kept);
   if (count == kept && count < best.size()) {
     family.applicable(problem, allowed, scratch);
-    for (std::size_t i = 0; i < scratch.kept.size(); ++i)
-      scratch.kept[i] ^= scratch.applicable[i];  // the others
+    // Marks the other applicable configs.
+    for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.applicable[i];
     append(scratch.kept);
     put_behind(best.first(count), kept);
   }
@@ -328,7 +331,7 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
   SelectScratch scratch;
   const auto able = of->able(problem, {}, scratch);
   if (!score_some(*of, problem, forest_of(target), able, scratch)) {
-    const Family& family = of->family();  // says why
+    const Family& family = of->family();  // throws the reason
     score_rows(Schema::Rows(*data().schema, device(), family.configs, family.traits), problem,
                forest_of(target), scratch);
   }

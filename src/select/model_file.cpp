@@ -1,4 +1,5 @@
-// The `.ksf` file of a model: sections of forest/ksf.h plus one JSON text that names what they hold.
+// Reads and writes the `.ksf` file of a model: sections of forest/ksf.h plus one JSON text that describes
+// their content.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -17,10 +18,10 @@
 namespace kscout {
 
 namespace {
-// Limits that keep a hostile file from costing more than its own size. Larger ones would be a mistake.
+// Limits that bound the cost of a hostile file. Larger numbers would be a mistake.
 constexpr std::size_t kMaxConfigs = 1U << 16, kMaxFamilies = 256, kMaxMembers = 1U << 18;
 
-/// Sections of a file by kind, and which of them were asked for.
+/// Sections of a file by kind, with a mark for each section that was read.
 class Sections {
  public:
   explicit Sections(std::string_view file) {
@@ -34,12 +35,12 @@ class Sections {
     found->second[index].read = true;
     return found->second[index].bytes;
   }
-  /// What nobody reads, nobody checks: it must not be there.
+  /// Refuses sections that were not read, because nothing has checked them.
   void check_all_read() const {
     for (const auto& [kind, of_kind] : by_kind_) {
       const auto unread = std::ranges::find(of_kind, false, &Section::read);
       if (unread != of_kind.end()) {
-        fail(Errc::corrupt_data, ".ksf: section {} of kind {} belongs to nothing", unread - of_kind.begin(),
+        fail(Errc::corrupt_data, ".ksf: section {} of kind {} is not referenced", unread - of_kind.begin(),
              static_cast<std::uint32_t>(kind));
       }
     }
@@ -53,7 +54,7 @@ class Sections {
   std::map<KsfKind, std::vector<Section>> by_kind_;
 };
 
-/// Adds a section unless equal bytes of that kind are there; its index.
+/// Adds a section unless one of that kind has equal bytes; returns its index.
 class SectionPool {
  public:
   std::uint32_t add(KsfKind kind, std::string bytes) {
@@ -117,7 +118,7 @@ KsfTable<double> traits_table(const std::vector<Traits>& traits) {
   for_each_field<Traits>([&](const auto& field) {
     ++table.columns;
     for (const Traits& of : traits) {
-      // One NaN for all: which bits "unknown" has must not change the file.
+      // Writes one NaN for all: the bits of "unknown" must not change the file.
       table.values.push_back(std::isnan(of.*field.member) ? Traits::unknown : of.*field.member);
     }
   });
@@ -174,13 +175,14 @@ const Json& list_at(const Json& json, const char* name) {
   return value;
 }
 
-/// How the file's axes map to the program's space.
+/// Maps the file's axes to those of the program's space.
 struct AxisMap {
   std::size_t axis;
-  std::vector<std::int32_t> word;  ///< the program's value of each word of the file; empty for numbers
+  std::vector<std::int32_t> word;  ///< the program's value for each word of the file; empty for numbers
 };
 
-/// Every axis of the program's space once, by name: a provider may reorder axes and words, not forget them.
+/// Finds every axis of the program's space once, by name: a provider may reorder axes and words but not drop
+/// them.
 std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
   std::vector<AxisMap> maps;
   std::uint32_t seen = 0;
@@ -193,7 +195,7 @@ std::vector<AxisMap> map_axes(const Json& axes, const ConfigSpace& space) {
           static_cast<std::int32_t>(parse_word(axis.name, word.get<std::string>(), axis.words)));
     }
     if (map.word.empty() != axis.words.empty() || ((seen >> map.axis) & 1U) != 0) {
-      fail(Errc::corrupt_data, ".ksf: axis {} stands twice or has no words", axis.name);
+      fail(Errc::corrupt_data, ".ksf: axis {} is listed twice or has no words", axis.name);
     }
     seen |= 1U << map.axis;
     maps.push_back(std::move(map));
@@ -231,7 +233,7 @@ std::vector<KernelConfig> read_configs(Sections& sections, const Json& axes, con
   return configs;
 }
 
-/// Traits by name: those that the program no longer has are left out, those that the file lacks are unknown.
+/// Reads traits by name: skips those that the program no longer has; those that the file lacks are unknown.
 std::vector<Traits> read_traits(Sections& sections, std::uint32_t index, const Json& names,
                                 std::size_t rows) {
   const auto table = parse_table<double>(sections.get(KsfKind::traits, index, "traits"), "traits");
@@ -282,7 +284,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   std::vector<bool> seen(configs.size());
   for (const std::uint32_t index : members.values) {
     if (index >= configs.size())
-      fail(Errc::corrupt_data, ".ksf: family asks config {} of {}", index, configs.size());
+      fail(Errc::corrupt_data, ".ksf: family refers to config {} of {}", index, configs.size());
     if (seen[index]) fail(Errc::corrupt_data, ".ksf: family lists config {} twice", index);
     seen[index] = true;
     family.configs.push_back(configs[index]);
@@ -294,7 +296,7 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   return family;
 }
 
-/// A config without a name could be chosen, but not told.
+/// A config without a name could be chosen but not reported.
 void check_names(const Family& family) {
   const Provider& of = provider(family.provider);
   for (std::size_t i = 0; i < family.configs.size(); ++i) of.print(family.signature, family.configs[i]);
@@ -337,8 +339,8 @@ std::vector<Family> read_families(Sections& sections, const Json& meta,
   return families;
 }
 
-/// The config space of the model's provider and op. A model of one that this program lacks is whole, only
-/// foreign.
+/// The config space of the model's provider and op. When the program lacks that space, the model is not
+/// corrupt, only unsupported.
 const ConfigSpace& space_of(const Json& meta) {
   const std::string of = text_at(meta, "provider"), op = text_at(meta, "op");
   try {
@@ -351,7 +353,7 @@ const ConfigSpace& space_of(const Json& meta) {
   }
 }
 
-/// Files of version 1 have none.
+/// Files of version 1 have no shortlist.
 std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
                                         const std::vector<KernelConfig>& configs) {
   if (!meta.contains("shortlist") || meta["shortlist"].is_null()) return std::nullopt;
@@ -361,7 +363,7 @@ std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
       sections.get(KsfKind::members, count_at(json, "configs"), "members"), "members");
   for (const std::uint32_t index : outputs.values) {
     if (index >= configs.size())
-      fail(Errc::corrupt_data, ".ksf: the shortlist asks config {} of {}", index, configs.size());
+      fail(Errc::corrupt_data, ".ksf: the shortlist refers to config {} of {}", index, configs.size());
     shortlist.configs.push_back(configs[index]);
   }
   return shortlist;
@@ -451,7 +453,7 @@ Model Model::parse(std::string_view bytes) {
   } catch (const Json::exception& error) {
     fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
   } catch (const Error& error) {
-    // What is a wrong argument to a function below is wrong data here.
+    // A wrong argument to a called function is wrong data in this file.
     const bool own = error.code() == Errc::corrupt_data || error.code() == Errc::unsupported;
     throw Error(own ? error.code() : Errc::corrupt_data,
                 own ? error.what() : fmt::format(".ksf: {}", error.what()));

@@ -15,7 +15,7 @@
 namespace kscout {
 namespace {
 
-/// A folder of CK Tile's trainer with the features that its models read, in their order.
+/// A folder of CK Tile's trainer, with the features of its models in their order.
 struct TheirFolder {
   LightgbmFolder folder;
   Schema schema;
@@ -28,7 +28,7 @@ bool has_all(const Schema& schema, const std::vector<std::string>& names) {
   });
 }
 
-/// Of the published schemas the smallest that has them all.
+/// The smallest published schema that contains all the features.
 const Schema& schema_with(const std::vector<std::string>& names, const std::string& folder) {
   const Schema* best = nullptr;
   for (const std::string& name : Schema::names()) {
@@ -53,7 +53,7 @@ TheirFolder read_theirs(const std::filesystem::path& path, std::string_view name
   for (const auto& feature : folder.feature_names)
     positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
   if (!device && folder.arch.empty()) {
-    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: say for which device", path.string());
+    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: name a device", path.string());
   }
   Device known = device ? *device : device_preset(folder.arch);
   return {std::move(folder), whole.only(positions), std::move(known)};
@@ -67,8 +67,8 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
   return traits;
 }
 
-/// Our trainer learns latencies in microseconds, CK Tile's in milliseconds. They call operations by other
-/// words.
+/// Our trainer predicts latencies in microseconds, CK Tile's in milliseconds. Their different words for
+/// operations distinguish the trainers.
 double microseconds_per_latency(const LightgbmFolder& folder) {
   return find_word(folder.op, EnumWords<Op>::words) ? 1 : 1e3;
 }

@@ -1,12 +1,11 @@
 #pragma once
-/// \file
-/// A model folder asked about configs that somebody names: ours, or one that CK Tile's trainer left.
+/// \file Predicts the speed of given configs by a model folder of ours or of CK Tile's trainer.
 ///
 ///     const Predictor predictor("models/grouped_conv_forward_bf16_gfx950");
 ///     const std::vector<double> tflops = predictor.predict(problem, configs, "tflops");
 ///     const std::vector<Choice> ranked = predictor.rank(problem, configs);
 ///
-/// No applicability rule is asked: a selector does that.
+/// Does not evaluate applicability rules; a selector does.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,25 +22,25 @@ namespace kscout {
 
 class Predictor {
  public:
-  /// A folder with model.ksf is ours. Another is read as CK Tile's (feature_spec.json, model_<target>.lgbm or
-  /// .lgbm.gz): its features are looked up by name in `schema`, empty: the smallest ck_ schema that has them
-  /// all. `device`: whose facts features read; without it that of the model, or the preset of the folder's
-  /// arch. Throws not_found, corrupt_data, invalid_argument when no schema has a feature, unsupported when a
-  /// model.ksf was trained on another device than `device`.
+  /// A folder with model.ksf is ours. Any other folder is read as CK Tile's (feature_spec.json,
+  /// model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema` (empty: the smallest
+  /// ck_ schema that contains them all). `device`: the device whose facts the features read; default: that of
+  /// the model, or the preset of the folder's arch. Throws not_found, corrupt_data, invalid_argument when no
+  /// schema has a feature, unsupported when a model.ksf was trained on a device other than `device`.
   explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
                      std::optional<Device> device = {});
 
-  /// What can be asked for, the usual one first: "tflops", "latency", "bandwidth".
+  /// The available targets, the usual one first: "tflops", "latency", "bandwidth".
   std::vector<std::string> targets() const;
-  /// The schema that rows are made by.
+  /// The name of the schema that computes the rows.
   std::string schema() const;
 
   /// One value per config, in TFLOPS, microseconds or GB/s. Throws not_found for a target that the folder
   /// lacks.
   std::vector<double> predict(ProblemRef problem, const ConfigTable& configs,
                               std::string_view target = "tflops") const;
-  /// All configs by predicted TFLOPS, best first; ties keep their order. Time and bandwidth follow from the
-  /// TFLOPS. Throws as predict does.
+  /// Ranks all configs by predicted TFLOPS, best first; ties keep their order. Time and bandwidth follow from
+  /// the TFLOPS. Throws the errors of predict().
   std::vector<Choice> rank(ProblemRef problem, const ConfigTable& configs) const;
 
  private:

@@ -18,12 +18,12 @@ namespace kscout {
 
 namespace {
 
-/// Finds and reads the model of a selector; nothing when it works without one.
+/// Finds and reads the model of a selector; returns nothing for a selector without a model.
 using ModelSource = std::function<std::optional<LoadedModel>()>;
 
 std::optional<LoadedModel> no_model() { return std::nullopt; }
 
-/// Throws unsupported when the model may not answer for the request's device.
+/// Throws unsupported when the request's device policy forbids the model.
 LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest& request) {
   Model model = Model::load(path);
   const Device& trained = model.device();
@@ -35,13 +35,13 @@ LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest&
   return {std::move(model), path, std::move(warning)};
 }
 
-/// The request that a model's own families stand for.
+/// The request that matches a model's own families.
 SelectorRequest request_of(const Model& model) {
   const Family& family = model.data().families.front();
   return {family.provider, family.device, family.rules, DevicePolicy::exact};
 }
 
-/// The request with a provider.
+/// The request with its provider filled in.
 SelectorRequest described(SelectorRequest request, Op op) {
   if (request.provider.empty()) request.provider = default_provider(op, request.device);
   return request;
@@ -64,7 +64,7 @@ void log_model(Log& log, const FallbackChain& chain) {
   for (const std::string& warning : warnings_of(chain)) log.line("warning: " + warning);
 }
 
-/// The decisions that hold for a request; none when nobody names a file.
+/// The decisions that are valid for a request; empty when no file is named.
 std::vector<StoredDecision> stored_decisions(const SelectorRequest& request) {
   const std::filesystem::path file =
       request.db.empty() ? std::filesystem::path(environment("KSCOUT_DB")) : request.db;
@@ -79,8 +79,8 @@ std::unique_ptr<const FallbackChain> make_fallback_chain(const FallbackInputs& b
   const auto stored = stored_decisions(base.request);
   auto chain = std::make_unique<const FallbackChain>(base, std::move(model), stored, log);
   if (log && !stored.empty()) {
-    log->line(fmt::format("db: {} decisions, {} passed over", chain->decisions().size(),
-                          chain->decisions().skipped()));
+    log->line(
+        fmt::format("db: {} decisions, {} skipped", chain->decisions().size(), chain->decisions().skipped()));
   }
   if (log) log_model(*log, *chain);
   return chain;
@@ -93,12 +93,13 @@ struct Selector::Impl {
       : base(std::move(of)), source(std::move(from)), chain(make_fallback_chain(base, std::move(model))) {
     use_cache = !chain.read()->switches().off(ChoiceSource::cache);
   }
-  /// Without a provider each signature gets that of its operation; names are then those of GEMMs.
+  /// Without a provider, each signature uses that of its operation; names are then those of GEMM configs.
   Impl(const SelectorRequest& of, ModelSource from, std::optional<LoadedModel> model)
       : Impl(FallbackInputs{described(of, Op::gemm), families_by_rules(of)}, std::move(from),
              std::move(model)) {}
 
-  /// By reference: two pointers passed in registers would be stored one by one and read as a vector.
+  /// Takes the problem by reference: two pointers passed in registers would be stored one by one and then
+  /// read as one vector.
   SelectStatus select(const ProblemRef& problem, By by, Choice& choice) noexcept {
     const DecisionKey key = cache.key(problem, by);
     if (use_cache.load(std::memory_order_relaxed) && cache.find(key, choice)) return SelectStatus::ok;
@@ -120,12 +121,12 @@ struct Selector::Impl {
     try {
       const auto reader = chain.read();
       return reader->rank(problem, by, best, count, reader.scratch());
-    } catch (...) {  // no memory for one more thread
+    } catch (...) {  // no memory for the scratch of another thread
       return SelectStatus::failed;
     }
   }
 
-  /// Throws unless ok.
+  /// Throws unless the status is ok.
   void need(SelectStatus status, ProblemRef problem, By by) const {
     if (status != SelectStatus::ok) chain.read()->explain(status, problem, by);
   }
@@ -137,14 +138,15 @@ struct Selector::Impl {
 
   void refresh() {
     const std::lock_guard lock(reloading);
-    auto model = chain.read()->model();  // a copy: it shares what it holds
+    auto model = chain.read()->model();  // a copy, which shares its data
     publish(make_fallback_chain(base, std::move(model)));
   }
 
   void publish(std::unique_ptr<const FallbackChain> next) {
     const bool cached = !next->switches().off(ChoiceSource::cache);
     chain.replace(std::move(next));
-    // Whoever reads the new generation finds the new chain; decisions of the old one have the old generation.
+    // A thread that reads the new generation finds the new chain; decisions of the old chain have the old
+    // generation.
     cache.clear();
     use_cache = cached;
   }
@@ -216,7 +218,7 @@ std::vector<Choice> Selector::rank(ProblemRef problem, std::size_t count, By by)
   constexpr std::size_t kFirstRoom = 64;
   std::vector<Choice> best(std::min(count, kFirstRoom));
   std::size_t found = rank(problem, best, by);
-  while (found == best.size() && found < count) {  // there may be more
+  while (found == best.size() && found < count) {  // there may be more configs
     best.resize(std::min(count, 4 * best.size()));
     found = rank(problem, best, by);
   }

@@ -24,7 +24,8 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
-/// Names that a message may suggest: those of the families, else of fp32 in every layout by the rule set.
+/// Names that a message may suggest: those of the families, or else those of fp32 in every layout by the rule
+/// set.
 std::vector<std::string> suggestions(const NameSpace& names) {
   std::vector<std::string> all;
   const auto add = [&](const Family& family) {
@@ -39,7 +40,7 @@ std::vector<std::string> suggestions(const NameSpace& names) {
                      .device = names.device,
                      .rules = names.rules,
                      .filter = {}}));
-    } catch (const Error&) {  // nothing to suggest there
+    } catch (const Error&) {  // no suggestions for this signature
     }
   }
   return all;
@@ -66,7 +67,7 @@ bool in_families(const NamedConfig& named, std::span<const Family> families) {
   });
 }
 
-/// The legal rule that keeps a config out; empty when none does.
+/// The legal rule that excludes a config; empty when no rule does.
 std::string illegal_because(const NamedConfig& named, const NameSpace& names) {
   for (const Rule& rule : why_not({.provider = names.provider,
                           .signature = named.signature,
@@ -79,7 +80,7 @@ std::string illegal_because(const NamedConfig& named, const NameSpace& names) {
   return {};
 }
 
-/// The config of a name; nothing when it is not for this selector.
+/// The config of a name; nothing when it belongs to another selector.
 std::optional<NamedConfig> named_config(const char* variable, const std::string& name,
                                         const NameSpace& names) {
   NamedConfig named;

@@ -1,15 +1,13 @@
 #pragma once
-/// \file
-/// The environment variables that steer the selectors of a running application.
+/// \file Reads the environment variables that control the selectors of a running application.
 ///
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...
 ///
-/// KSCOUT_FORCE    configs by name, separated by commas: each answers every problem of its types and layout
+/// KSCOUT_FORCE    comma-separated config names: each config is used for every problem of its types and
+/// layout
 ///                 that it can take
-/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, separated by commas, that are
-/// not
-///                 asked or chosen
+/// KSCOUT_DISABLE  comma-separated sources (cache, db, model, analytic) and config names that are not used
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,31 +21,32 @@
 
 namespace kscout {
 
-/// Which configs the switches may name. Those of another provider are left to other selectors.
+/// The configs that the variables may name. Configs of another provider are left to other selectors.
 struct NameSpace {
-  std::string provider;  ///< empty: whatever a kernel library holds
+  std::string provider;  ///< empty: any provider of a kernel library
   Device device;
-  std::span<const Family> families;  ///< whose configs may be named whatever the rules say today
-  std::string rules;                 ///< of the names that messages suggest, when there are no families
+  /// Families whose configs may be named even if today's rules exclude them.
+  std::span<const Family> families;
+  std::string rules;  ///< rule set of the names in suggestions, when there are no families
 };
 
 struct Switches {
   std::vector<NamedConfig> forced;
   std::vector<NamedConfig> disabled;
-  std::uint32_t disabled_sources = 0;  ///< a bit per ChoiceSource
+  std::uint32_t disabled_sources = 0;  ///< one bit per ChoiceSource
 
   bool off(ChoiceSource source) const noexcept { return (disabled_sources >> static_cast<int>(source)) & 1U; }
 
-  /// Throws invalid_argument that names the variable, what is wrong, and the nearest valid name.
+  /// Throws invalid_argument that names the variable, the error and the nearest valid name.
   static Switches from_environment(const NameSpace& names);
 };
 
-/// 1 per config of a family, 0 for those that the switches or the limit exclude; empty when they exclude
-/// none.
+/// 1 per config of a family, 0 for those that the variables or the thread limit exclude; empty when they
+/// exclude none.
 std::vector<std::uint8_t> allowed_configs(const Family& family, std::span<const NamedConfig> disabled,
                                           const ThreadLimit& limit = {});
 
-/// Equal but for reading C: a config of one serves the other.
+/// Whether two signatures are equal except for `accumulate`: a config of one can run the other.
 bool same_but_accumulate(Signature a, const Signature& b) noexcept;
 
 }  // namespace kscout

@@ -169,7 +169,7 @@ TEST(Device, BadPresetsAreRefusedWithTheirLine) {
   EXPECT_NE(error_of("[x]\nkind='gpu'\ncores=-1\n").find("cores must be a number above 0"),
             std::string::npos);
   EXPECT_NE(error_of("[x]\nkind=3\n").find("kind must be a text"), std::string::npos);
-  EXPECT_NE(error_of("[x]\ncores=4\n").find("does not say its kind"), std::string::npos);
+  EXPECT_NE(error_of("[x]\ncores=4\n").find("does not state its kind"), std::string::npos);
   EXPECT_NE(error_of("[x\n").find("test.toml:1:"), std::string::npos);
   EXPECT_NE(error_of("x=1\n").find("stands outside"), std::string::npos);
 }

@@ -203,7 +203,7 @@ TEST(Expr, FormulasUseEachOtherInAnyOrder) {
   try {
     Program::compile({{"a", "b"}, {"b", "q + 1"}, {"q", "2 * b"}}, scope);
   } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("in a circle: b -> q -> b"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("in a cycle: b -> q -> b"), std::string::npos) << error.what();
   }
   EXPECT_THROW(Program::compile({{"a", "1"}, {"a", "2"}}, scope), Error);
   EXPECT_THROW(scope.add_formulas(shared), Error);

@@ -148,7 +148,8 @@ TEST(Forest, NamesTheLineOfDamage) {
   expect_refused(with("threshold=0.5 0", "threshold=nan 0"), Errc::corrupt_data, "threshold NaN");
   expect_refused(with("threshold=0.5 0", "threshold=0.5 1"), Errc::corrupt_data, "category set 1 of 1");
   expect_refused(with("leaf_value=1 2 4", "leaf_value=1 2 inf"), Errc::corrupt_data, "leaf value inf");
-  expect_refused(with("split_feature=0 1", "split_feature=0 2"), Errc::corrupt_data, "asks feature 2 of 2");
+  expect_refused(with("split_feature=0 1", "split_feature=0 2"), Errc::corrupt_data,
+                 "refers to feature 2 of 2");
   expect_refused(with("left_child=1 -1", "left_child=0 -1"), Errc::corrupt_data, "child 0 is out of order");
   expect_refused(with("left_child=1 -1", "left_child=-1 -1"), Errc::corrupt_data, "two parents");
   expect_refused(with("right_child=-3 -2", "right_child=-4 -2"), Errc::corrupt_data, "child -4");
@@ -156,10 +157,10 @@ TEST(Forest, NamesTheLineOfDamage) {
   expect_refused(with("cat_boundaries=0 1", "cat_boundaries=0 2"), Errc::corrupt_data,
                  "cat_threshold has 1 values");
   expect_refused(with("num_leaves=3", "num_leaves=4000000000"), Errc::corrupt_data, "instead of 4000000000");
-  expect_refused(with("num_leaves=3", "num_leaves=3\nnum_leaves=3"), Errc::corrupt_data, "stands twice");
-  expect_refused(with("Tree=1", "Tree=2"), Errc::corrupt_data, "where tree 1 was due");
+  expect_refused(with("num_leaves=3", "num_leaves=3\nnum_leaves=3"), Errc::corrupt_data, "occurs twice");
+  expect_refused(with("Tree=1", "Tree=2"), Errc::corrupt_data, "where tree 1 was expected");
   expect_refused(with("tree_sizes=300 100", "tree_sizes=300"), Errc::corrupt_data,
-                 "announces 1 trees and holds 2");
+                 "announces 1 trees but contains 2");
   expect_refused(with("feature_names=x y", "feature_names=x"), Errc::corrupt_data, "1 feature names");
   expect_refused(with("leaf_value=1 2 4\n", ""), Errc::corrupt_data, "'leaf_value=' is missing");
 }

@@ -63,12 +63,12 @@ TEST(HipBackend, SaysWhatIsMissing) {
     const std::string told = told_by(environment, call);
     EXPECT_NE(told.find(part), std::string::npos) << told;
   };
-  expect("KSCOUT_HIP_LIBRARY=/absent/libamdhip64.so is not there",
+  expect("KSCOUT_HIP_LIBRARY=/absent/libamdhip64.so does not exist",
          {{"KSCOUT_HIP_LIBRARY", "/absent/libamdhip64.so"}});
   expect("has no hipGetDevicePropertiesR0600; ROCm 6.0 or later",
          {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_OLD_HIP}});
   expect("sees no AMD GPU", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}, {"STAND_IN_GPU", "none"}});
-  expect("GPU 7 was asked for, the runtime sees 2", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}}, [] {
+  expect("GPU 7 was requested; the runtime sees 2", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}}, [] {
     use_hip_device(7);
     return describe();
   });

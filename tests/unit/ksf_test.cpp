@@ -214,7 +214,7 @@ TEST(Ksf, WrongShortlistsAreRefused) {
   expect_ksf_refused(with_meta(unchanged, KsfKind::shortlist, 0, {}), Errc::corrupt_data,
                      "section 0 of the shortlist");
   expect_ksf_refused(with_meta([](Json& m) { m["shortlist"] = nullptr; }), Errc::corrupt_data,
-                     "belongs to nothing");
+                     "is not referenced");
   expect_ksf_refused(with_meta([](Json& m) { m["shortlist"]["configs"] = 7; }), Errc::corrupt_data,
                      "section 7 of members");
   const std::string bytes = section(KsfKind::shortlist, 0);
@@ -254,7 +254,7 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["forest"] = 9; }), Errc::corrupt_data,
                      "section 9 of forests");
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][1]["target"] = "relative"; }), Errc::corrupt_data,
-                     "stands twice");
+                     "is given twice");
   expect_ksf_refused(with_meta([](Json& m) { m["axes"][0]["name"] = "iso"; }), Errc::corrupt_data, "'iso'");
   expect_ksf_refused(with_meta([](Json& m) { m["axes"].erase(0); }), Errc::corrupt_data, "axes");
   expect_ksf_refused(with_meta([](Json& m) { m["schema_hash"] = "0"; }), Errc::corrupt_data, "hash");
@@ -268,7 +268,7 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_ksf_refused(with_meta([](Json& m) { m["device"]["corse"] = 2; }), Errc::corrupt_data,
                      "did you mean 'cores'");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }), Errc::corrupt_data,
-                     "section 2 of kind 6 belongs to nothing");
+                     "section 2 of kind 6 is not referenced");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
                      Errc::corrupt_data, "needs the forest of the best");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,

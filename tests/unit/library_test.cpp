@@ -162,7 +162,7 @@ TEST_F(Library, IndexesAreCheckedWhole) {
       {"device", Errc::not_found, "h20", [](auto& i) { i["device"] = "h20"; }},
       {"checksum", Errc::corrupt_data, "16 hexadecimal", [](auto& i) { i["checksum"] = "fnv1a64:12"; }},
       {"no kernels", Errc::corrupt_data, "names no kernels", [](auto& i) { i.erase("kernels"); }},
-      {"config", Errc::corrupt_data, "names a config that nobody knows: 'toy_1'",
+      {"config", Errc::corrupt_data, "names an unknown config: 'toy_1'",
        [](auto& i) { i["kernels"][3]["config"] = "toy_1"; }},
       {"twice", Errc::corrupt_data, "a second time", [](auto& i) { i["kernels"][1] = i["kernels"][0]; }},
       {"rule", Errc::corrupt_data, "serves[0] does not compile",
@@ -216,7 +216,7 @@ TEST_F(Library, OneThatHangsEndsAtTheLimit) {
 TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
   const BadLibrary cases[] = {
       {"toy_no_symbol", Errc::corrupt_data, "exports no kscout_kernel_library_get"},
-      {"toy_old", Errc::corrupt_data, "speaks ABI 0"},
+      {"toy_old", Errc::corrupt_data, "has ABI 0"},
       {"toy_crashes", Errc::device_failure, "loading it crashed: Segmentation fault"},
       {"toy_crashes_in_get", Errc::device_failure, "loading it crashed: Aborted"},
       {"toy_exits", Errc::device_failure, "ended the process with code 7"},
@@ -228,7 +228,7 @@ TEST_F(Library, BrokenOnesAreNamedAndHarmless) {
   }
   ordered_json index = good_index();
   index["library"] = "not_there.so";
-  expect_failure(write(index), Errc::not_found, "not_there.so is not there");
+  expect_failure(write(index), Errc::not_found, "not_there.so does not exist");
 
   index = good_index();
   index["checksum"] = "fnv1a64:0123456789abcdef";

@@ -1,6 +1,5 @@
-/// \file
-/// Walks one part of C in blocks and calls the inner loops. No SIMD here: everything in terms of function
-/// tables.
+/// \file Walks one part of C in blocks and calls the inner loops. Contains no SIMD: it uses function tables
+/// only.
 #include <algorithm>
 
 #include "backend/cpu/plan.h"
@@ -21,7 +20,7 @@ void pack_b_block(const Plan& plan, const float* b, std::int64_t columns, std::i
   pack({b, plan.b.ld, columns, k, dst, plan.config.nr, true});
 }
 
-/// Where the operands of one cache block are: packed panels, or in place.
+/// The operands of one cache block: packed panels, or the caller's memory.
 struct Panels {
   const float* a;
   bool a_packed;
@@ -29,7 +28,7 @@ struct Panels {
   bool b_packed;
 };
 
-/// One cache block of C: all register tiles.
+/// Computes one cache block of C: all its register tiles.
 class Tiles {
  public:
   Tiles(const Plan& plan, const Panels& panels, float* c, std::int64_t ldc, std::int64_t k, float alpha,
@@ -93,7 +92,8 @@ class Tiles {
   ReadA read_;
 };
 
-/// Walks cache blocks in the config's order; packs whatever the config packs, as seldom as the order allows.
+/// Walks cache blocks in the config's order; packs the operands that the config packs, as rarely as the order
+/// allows.
 class OuterWalk {
  public:
   OuterWalk(const Plan& plan, const Block& block)

@@ -36,7 +36,7 @@ class CpuLaunch final : public Launch {
       cpu::run_part(plan_, buffers, floats, 0);
       return;
     }
-    // Split K needs its partial sums of one batch before the next may overwrite them.
+    // The partial sums of split-K must be added up before the next batch item may overwrite them.
     if (plan_.config.split_k > 1 && plan_.batches > 1) {
       run_batches(buffers, floats);
     } else {
@@ -119,7 +119,7 @@ class CpuBackend final : public Backend {
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
     }
     if (c.threads() > 1 && c.threads() > device().cores) {
-      return fmt::format("the config wants {} threads, this machine lends {} cores", c.threads(),
+      return fmt::format("the config needs {} threads, this process may use {} cores", c.threads(),
                          device().cores);
     }
     return {};

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Backend `cpu`: runs configs of provider `native` on this machine's cores.
+/// \file Runs configs of provider `native` on this machine's cores (backend `cpu`).
 #include <kscout/backend.h>
 
 #include "provider/native/native.h"
@@ -9,11 +8,11 @@ namespace kscout {
 
 Backend& cpu_backend();
 
-/// Ties the calling thread and the kernels' threads to cores of their own (`true`) or lets the system move
-/// them. For measuring; costs system calls.
+/// Pins the calling thread and the kernels' threads to separate cores (`true`), or lets the system move them.
+/// For measuring; costs system calls.
 void pin_cpu_threads(bool pinned);
 
-/// Whether this machine has an instruction set; `scalar` always.
+/// Whether this machine has an instruction set; true for `scalar`.
 bool machine_has(NativeIsa isa) noexcept;
 
 }  // namespace kscout

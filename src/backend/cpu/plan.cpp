@@ -8,13 +8,13 @@ namespace kscout::cpu {
 
 namespace {
 
-constexpr std::int64_t kLine = 16;  ///< floats of a cache line
+constexpr std::int64_t kLine = 16;  ///< floats per cache line
 
 std::int64_t block_size(std::int32_t asked, std::int64_t all) {
   return std::max<std::int64_t>(1, asked > 0 ? std::min<std::int64_t>(asked, all) : all);
 }
 
-/// Bounds of share `i` of `shares` of `size`, at multiples of `grain`.
+/// Bounds of share `i` out of `shares` of `size`, at multiples of `grain`.
 void share(std::int64_t size, std::int64_t shares, std::int64_t i, std::int64_t grain, std::int64_t& begin,
            std::int64_t& end) {
   const std::int64_t grains = ceil_div(size, grain);
@@ -22,7 +22,7 @@ void share(std::int64_t size, std::int64_t shares, std::int64_t i, std::int64_t 
   end = std::min(size, grains * (i + 1) / shares * grain);
 }
 
-/// Workspace of one part for packed operands.
+/// Sizes of one part's workspace for packed operands.
 void size_packs(Plan& plan) {
   const NativeConfig& c = plan.config;
   const std::int64_t lanes = plan.kernels->lanes;
@@ -68,7 +68,7 @@ Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const Ker
   plan.config = config;
   plan.form = native_form(config.kind, problem.layout);
   plan.kernels = &kernels;
-  // A part never has more than its share of C, rounded up to register tiles; blocks larger than that are cut.
+  // A part needs at most its share of C, rounded up to register tiles; larger blocks are reduced to that.
   const std::int64_t share_m =
       std::min(plan.m, round_up(ceil_div(plan.m, config.threads_m), config.mr) + config.mr);
   const std::int64_t share_n =
@@ -178,7 +178,7 @@ KernelSet filled(Fill outer, Fill stream) {
 }  // namespace
 
 const KernelSet* kernel_set(NativeIsa isa) noexcept {
-  // Fillers are compiled for their instruction set too, so each runs only when its set is asked for.
+  // The fill functions are compiled for their instruction set too, so each runs only for a requested set.
   switch (isa) {
     case NativeIsa::scalar: {
       static const KernelSet set = filled(fill_outer_scalar, fill_stream_scalar);

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// One config made ready for one problem: parts for threads, blocks, kernels, workspace.
+/// \file Plans one config for one problem: parts for threads, blocks, kernels, workspace.
 ///
 ///     const Plan plan = make_plan(problem, config, kernels);
 ///     run_part(plan, buffers, workspace, part);        // for every part; parts may run at once
@@ -27,18 +26,18 @@ struct Plan {
   NativeConfig config;
   NativeForm form;
   const KernelSet* kernels;
-  std::int64_t mc, kc, nc;  ///< blocks, cut to the problem, at least 1
-  // Workspace, in floats. Each part owns part_size elements from part * part_size; within them:
+  std::int64_t mc, kc, nc;  ///< block sizes, limited by the problem, at least 1
+  // Workspace, in floats. Each part owns part_size elements from part * part_size. They contain:
   std::int64_t a_size;     ///< packed A, at 0
   std::int64_t b_size;     ///< packed B, at a_size
-  std::int64_t c_size;     ///< partial C of a row update that runs across rows of C, behind b
+  std::int64_t c_size;     ///< partial C of a row update across rows of C, after b
   std::int64_t part_size;  ///< multiple of 16 elements
-  std::int64_t
-      split_size;  ///< one partial C of split K; split s > 0 lies at parts * part_size + (s - 1) * split_size
+  /// One partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size.
+  std::int64_t split_size;
   std::int64_t workspace_floats;
 };
 
-/// A range of C and K that one part computes.
+/// The ranges of C and K that one part computes.
 struct Region {
   std::int64_t m0, m1, n0, n1, k0, k1;
   std::int32_t split;
@@ -49,7 +48,7 @@ Region region_of(const Plan& plan, int part) noexcept;
 void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
 void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
 
-/// Operands of one batch and region, moved to their first elements. C = alpha * A * B + beta * C.
+/// Operands of one batch item and region, as pointers to their first elements. C = alpha * A * B + beta * C.
 struct Block {
   const float* a;
   const float* b;
@@ -64,7 +63,7 @@ void run_small(const Plan& plan, const Block& block) noexcept;
 void run_dot(const Plan& plan, const Block& block) noexcept;
 void run_update(const Plan& plan, const Block& block) noexcept;
 
-/// C = beta * C without reading C when beta is 0.
+/// Computes C = beta * C; does not read C when beta is 0.
 void scale(float* c, std::int64_t ldc, std::int64_t m, std::int64_t n, float beta) noexcept;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }

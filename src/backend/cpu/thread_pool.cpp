@@ -29,17 +29,17 @@ thread_local bool inside_part = false;
 
 #if defined(__linux__)
 std::vector<int> allowed_cores() {
-  static const std::vector<int> cores =
-      [] {  // as the process started: pinning changes the calling thread's own mask
-        std::vector<int> found;
-        cpu_set_t set;
-        CPU_ZERO(&set);
-        if (sched_getaffinity(0, sizeof set, &set) != 0) return found;
-        for (int core = 0; core < CPU_SETSIZE; ++core) {
-          if (CPU_ISSET(core, &set)) found.push_back(core);
-        }
-        return found;
-      }();
+  // Read at process start, because pinning changes the calling thread's own mask.
+  static const std::vector<int> cores = [] {
+    std::vector<int> found;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) != 0) return found;
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) found.push_back(core);
+    }
+    return found;
+  }();
   return cores;
 }
 
@@ -54,7 +54,7 @@ void pin_thread(pthread_t thread, std::size_t index, bool pinned) {
     for (const int core : cores) CPU_SET(core, &set);
   }
   pthread_setaffinity_np(thread, sizeof set,
-                         &set);  // refused in some containers: then threads stay where they are
+                         &set);  // some containers refuse it: the threads then stay where they are
 }
 #endif
 
@@ -66,7 +66,8 @@ ThreadPool::ThreadPool()
           [](void* pool) noexcept { static_cast<ThreadPool*>(pool)->forget_workers(); }, this) {}
 
 void ThreadPool::forget_workers() noexcept {
-  // The threads are those of the parent: neither joined nor detached here, so their objects are let go.
+  // The threads belong to the parent process and can be neither joined nor detached here, so their objects
+  // are leaked.
   for (auto& worker : workers_) static_cast<void>(worker.release());
   workers_.clear();
 }
@@ -98,7 +99,7 @@ void ThreadPool::run(int parts, Part part, void* data) noexcept {
     return;
   }
   try {
-    add_workers(parts);  // none to add, unless the process was forked
+    add_workers(parts);  // adds none, unless the process was forked
   } catch (...) {
     busy_.unlock();
     for (int i = 0; i < parts; ++i) part(data, i);

@@ -1,12 +1,12 @@
 #pragma once
-/// \file
-/// A few threads that stay: one call runs a function once per part and returns when all parts are done.
+/// \file Keeps a few threads alive: one call runs a function once per part and returns when all parts are
+/// done.
 ///
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///
-/// Workers spin for a short while after their last part, then sleep, so that calls that follow each other
-/// start at once and an idle program costs nothing. Threads do not survive fork(): a child
-/// process starts its own when it first needs them, and what it was given before the fork goes on to work.
+/// Workers spin for a short while after their last part and then sleep. Consecutive calls therefore start at
+/// once, and an idle program uses no CPU time. Threads do not survive fork(): a child process starts its own
+/// when it first needs them, and objects made before the fork keep working.
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -24,17 +24,18 @@ class ThreadPool {
 
   ThreadPool();
 
-  /// Starts `parts - 1` workers at once when more than are there already are asked for. Throws device_failure
-  /// when the system gives no thread.
+  /// Starts workers until there are at least `parts - 1`. Throws device_failure when the system cannot create
+  /// a thread.
   void reserve(int parts);
 
-  /// Runs part(data, 0..parts-1). Needs reserve(parts) before. While another thread is inside, or from inside
-  /// a part, all parts run one after the other in the calling thread. Allocates nothing, but for the workers
-  /// of the first call after a fork; when the system gives none, the calling thread does their work.
+  /// Runs part(data, 0..parts-1). Needs an earlier reserve(parts). While another thread is inside run(), or
+  /// from inside a part, all parts run one after the other in the calling thread. Allocates nothing, except
+  /// for the workers of the first call after a fork; when the system cannot create them, the calling thread
+  /// does their work.
   void run(int parts, Part part, void* data) noexcept;
 
-  /// Ties worker i to the i-th core this process may use and the calling thread to the first; `false` unties.
-  /// Costs system calls; meant for measuring.
+  /// Pins worker i to the i-th core that this process may use, and the calling thread to the first; `false`
+  /// unpins. Costs system calls; meant for measuring.
   void pin(bool pinned);
 
   ~ThreadPool();
@@ -46,11 +47,11 @@ class ThreadPool {
     std::thread thread;
   };
   void work(Worker& worker, int part);
-  void add_workers(int parts);  ///< with busy_ held
+  void add_workers(int parts);  ///< requires busy_
 
-  void forget_workers() noexcept;  ///< in a child process
+  void forget_workers() noexcept;  ///< called in a child process
 
-  ForkMutex busy_;  ///< also keeps fork() away; held while parts run and while workers are added
+  ForkMutex busy_;  ///< also makes fork() wait; held while parts run and while workers are added
   std::vector<std::unique_ptr<Worker>> workers_;
   Part part_ = nullptr;
   void* data_ = nullptr;

@@ -29,18 +29,17 @@ namespace {
 
 using namespace cuda;
 
-constexpr unsigned kFactsSeconds =
-    60;  // a driver that was never used since the machine's start takes seconds
+constexpr unsigned kFactsSeconds = 60;  // a driver takes seconds at its first use after boot
 
 int& chosen_device() {
   static int ordinal = 0;
   return ordinal;
 }
 
-/// A driver that is open already would not work in a child, and nothing is lost by asking it here.
+/// An open driver would not work in a child, and then a query in this process adds no cost.
 bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
 
-/// Facts of a GPU, found in a child: plain bytes come back.
+/// Reads the facts of a GPU in a child, which returns plain bytes.
 Facts find_facts(int ordinal) {
   if (driver_is_loaded()) {
     Facts of;
@@ -54,14 +53,14 @@ Facts find_facts(int ordinal) {
   });
 }
 
-/// What is known of one GPU; asked once.
+/// The facts of one GPU; read once.
 struct Known {
   explicit Known(int ordinal) : facts(find_facts(ordinal)), device(describe(facts)) {}
   Facts facts;
   Device device;
 };
 
-/// Of the chosen one. What it hands out stays where it is.
+/// The facts of the chosen GPU. References to them stay valid.
 const Known& known_gpu() {
   static std::mutex mutex;
   static std::map<int, Known> found;
@@ -76,9 +75,10 @@ Algorithm algorithm_of(const CublasLtConfig& c) {
           c.reduction,  c.swizzle,   c.custom, c.inner,  c.cluster_m, c.cluster_n};
 }
 
-/// The library also names algorithms that give wrong results. Throws unsupported for those that rules know.
+/// The library also suggests algorithms that give wrong results. Throws unsupported for those that rules
+/// exclude.
 void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named) {
-  const bool unknown = named.suggestion > 0;  // it has parts without a name here
+  const bool unknown = named.suggestion > 0;  // the algorithm has attributes without a name here
   if (unknown) return;
   static const auto rules = [] {
     std::vector<Rule> found;
@@ -88,7 +88,7 @@ void refuse_wrong_suggestion(const GemmProblem& problem, const Algorithm& named)
   }();
   const KernelConfig config = config_of(named, facts().cublaslt_version).kernel_config();
   if (const auto rule = refusing_rule(rules, problem, config, known_gpu().device)) {
-    fail(Errc::unsupported, "{}: cuBLASLt names {}, which rule {} refuses: {}", print(problem),
+    fail(Errc::unsupported, "{}: cuBLASLt suggests {}, which rule {} refuses: {}", print(problem),
          config_name(signature_of(problem), config), rule->name, rule->because);
   }
 }
@@ -166,7 +166,8 @@ class CudaBackend final : public MeasuredBackend {
     const int wanted = CublasLtConfig::from(config).version, here = facts().cublaslt_version;
     if (wanted == 0 || wanted == here) return {};
     return fmt::format(
-        "the config is of cuBLASLt {}, here is {}: its algorithms have other numbers; find this release's "
+        "the config is for cuBLASLt {}, installed is {}: its algorithms have other numbers; find this "
+        "release's "
         "with "
         "kscout harvest",
         wanted, here);
@@ -199,7 +200,7 @@ class CudaBackend final : public MeasuredBackend {
     if (const std::string why = refusal(problem, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(problem), why);
     if (is_compiled(config)) {
-      open_module();  // the device is that of the sweep, also for a library's own CUDA runtime
+      open_module();  // a library's own CUDA runtime then also uses the sweep's device
       std::string why;
       return CudaLibraries::here().holder(signature_of(problem), config, &why)->prepare(problem, config);
     }
@@ -208,7 +209,7 @@ class CudaBackend final : public MeasuredBackend {
   }
 
  private:
-  /// Whether a library of compiled kernels runs it, not cuBLASLt.
+  /// Whether a library of compiled kernels runs the config, and not cuBLASLt.
   static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
 };
 
@@ -228,7 +229,7 @@ namespace cuda {
 
 Module& open_module() {
   Module& module = load_module();
-  static thread_local bool entered = false;  // the runtime keeps the current device for each thread
+  static thread_local bool entered = false;  // the runtime stores the current device per thread
   if (!entered) check(module, module.open(chosen_device()));
   entered = true;
   return module;

@@ -1,11 +1,9 @@
 #pragma once
-/// \file
-/// Backend `cuda`: runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from
-/// kernel libraries on KSCOUT_LIBRARY_PATH.
+/// \file Runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from kernel
+/// libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
 ///
-/// Nothing of CUDA is loaded into a process before it makes the first config ready: device() and versions()
-/// ask the driver in a forked child, so that a program that lists, selects or forks workers has no GPU
-/// context.
+/// A process loads nothing of CUDA before it prepares the first config. device() and versions() query the
+/// driver in a forked child, so that a program that lists, selects or forks workers has no GPU context.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -25,38 +23,38 @@ namespace kscout {
 
 Backend& cuda_backend();
 
-/// Whether the module and a GPU's driver are here; empty when they are. Reads files only.
+/// Why the module or a GPU's driver is missing; empty when both are present. Reads files only.
 std::string cuda_missing();
 
-/// Which GPU of those that the process sees backend `cuda` uses; 0 unless said before the first prepare().
-/// Its facts, and so the model that a selector finds, are those of the chosen one.
+/// Sets the GPU of backend `cuda`, out of those that the process sees; the default is 0. Call it before the
+/// first prepare(). Device facts, and therefore the model that a selector finds, are those of this GPU.
 void use_cuda_device(int ordinal);
 int used_cuda_device();
-/// How many there are. Asks in a child process.
+/// Number of GPUs. Queries the driver in a child process.
 int cuda_device_count();
 
 namespace cuda {
 
-/// libkscout_cuda.so: KSCOUT_CUDA_MODULE, beside the program, or in ../lib/kscout. Empty path when absent.
+/// Path of libkscout_cuda.so: KSCOUT_CUDA_MODULE, beside the program, or in ../lib/kscout. Empty when absent.
 std::filesystem::path module_file();
-/// Loaded once. Throws unsupported when it is not here, corrupt_data when it is of another version.
+/// Loads the module once. Throws unsupported when it is absent, corrupt_data when it has another version.
 Module& load_module();
-/// The same with the device open. Throws device_failure as well.
+/// Loads the module and opens the device. Throws device_failure, too.
 Module& open_module();
 /// Throws unsupported or device_failure with the module's reason.
 void check(Module& module, CallStatus answer);
 
-/// The problem as the module takes it.
+/// Converts a problem to the module's form.
 MatmulShape shape_of(const GemmProblem& problem);
 
-/// An algorithm of this release of the library (cublasLtGetVersion) as a config.
+/// Converts an algorithm of this release of the library (cublasLtGetVersion) to a config.
 CublasLtConfig config_of(const Algorithm& algorithm, std::int32_t version);
 
-/// A known model gets its preset's facts, so that what a laptop predicts for it and what its host predicts
-/// agree; the driver fills what the preset leaves open. A part of a GPU, or an unknown one, is described by
-/// the driver alone.
+/// Describes a GPU. A known model gets its preset's facts, so that predictions on a laptop and on the GPU's
+/// host agree; the driver supplies the facts that the preset lacks. For a partition of a GPU or an unknown
+/// model, all facts come from the driver.
 Device describe(const Facts& facts);
-/// Fields of Measurement's provenance: driver, runtime, library.
+/// Entries of a measurement's provenance: driver, runtime, library.
 std::map<std::string, std::string> versions_of(const Facts& facts);
 
 }  // namespace cuda
@@ -64,7 +62,7 @@ std::map<std::string, std::string> versions_of(const Facts& facts);
 
 namespace kscout::cuda {
 
-// ---- Memory and instruments of backend `cuda`: thin, since the work is done in the module.
+// ---- Provides memory and instruments of backend `cuda`. Both are thin, because the module does the work.
 
 Memory& gpu_memory() noexcept;
 Instruments& gpu_instruments() noexcept;
@@ -73,21 +71,21 @@ Instruments& gpu_instruments() noexcept;
 
 namespace kscout {
 
-// ---- Kernel libraries of backend `cuda`: what runs configs of providers that are compiled (cutlass).
+// ---- Finds kernel libraries for backend `cuda`, which run configs of compiled providers (cutlass).
 //
 //     std::string why;
 //     LibraryBackend* const holder = CudaLibraries::here().holder(signature, config, &why);
 //     if (holder) launch = holder->prepare(problem, config);
 
-/// Those on KSCOUT_LIBRARY_PATH that take memory of backend `cuda`. Their indexes are read on the first
-/// question; a library is opened by its first prepare().
+/// The libraries on KSCOUT_LIBRARY_PATH that use memory of backend `cuda`. The first query reads their
+/// indexes; the first prepare() of a library opens it.
 class CudaLibraries {
  public:
   static CudaLibraries& here();
 
-  /// The library that has the kernel, or null; `why` then says so.
+  /// The library that has the kernel, or null with the reason in `why`.
   LibraryBackend* holder(const Signature& signature, const KernelConfig& config, std::string* why) const;
-  /// "library.NAME": checksum of each, for a measurement's provenance.
+  /// "library.NAME" and the checksum of each library, for a measurement's provenance.
   std::map<std::string, std::string> versions() const;
 
  private:
@@ -95,35 +93,37 @@ class CudaLibraries {
   std::vector<std::unique_ptr<LibraryBackend>> libraries_;
 };
 
-// ---- Which algorithms cuBLASLt has for a signature: those that its heuristic names over many problems, and
-// what lies around them.
+// ---- Finds the algorithms that cuBLASLt has for a signature: those that its heuristic suggests for many
+// problems, and their neighbours.
 //
 //     const auto found = harvest(problems, {});
 //     std::string rules = rule_set_text(found);      // a file for --rules
 //
-// Opens the GPU in this process. Launches nothing: the library says what it takes.
+// Opens the GPU in this process but launches nothing: the library reports which algorithms it accepts.
 
 struct HarvestOptions {
-  int suggestions = 64;     ///< asked of the heuristic for each problem
-  std::size_t widen = 256;  ///< most algorithms beside the suggested ones, per signature
-  std::uint64_t seed = 1;   ///< decides which, when there are more
+  int suggestions = 64;     ///< number of suggestions to request per problem
+  std::size_t widen = 256;  ///< maximum number of additional algorithms per signature
+  std::uint64_t seed = 1;   ///< seed for choosing them when there are more
 };
 
 /// Algorithms of one signature, in the order in which they were found.
 struct Harvest {
   Signature signature;
   std::size_t problems = 0;
-  std::vector<CublasLtConfig> suggested;  ///< named by the heuristic for some problem
-  std::vector<CublasLtConfig> widened;  ///< one attribute away from a suggested one, or of an algorithm that
-                                        ///< was never suggested; taken by the library for some problem
-  std::size_t refused = 0;              ///< neighbours that the library took for none of the problems asked
+  std::vector<CublasLtConfig> suggested;  ///< suggested by the heuristic for some problem
+  /// Differs from a suggested one in one attribute, or has an algorithm id that was never suggested; accepted
+  /// by the library for some problem.
+  std::vector<CublasLtConfig> widened;
+  std::size_t refused = 0;  ///< neighbours that the library refused for all tested problems
 };
 
 /// One entry per signature of the problems. Throws unsupported (no GPU, or signatures that the library does
 /// not compute), device_failure.
 std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options);
 
-/// Rule sets `harvested` (what was suggested) and `widened` (both), as docs/formats/family.md describes them.
+/// Rule sets `harvested` (the suggested algorithms) and `widened` (all), in the format of
+/// docs/formats/family.md.
 std::string rule_set_text(const std::vector<Harvest>& harvests);
 
 }  // namespace kscout

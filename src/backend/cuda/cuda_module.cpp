@@ -1,4 +1,4 @@
-// Where the module is, and what its facts mean in our words.
+// Finds the module, and translates its facts.
 
 #include <algorithm>
 #include <cctype>
@@ -34,7 +34,8 @@ std::string short_name(std::string_view model) {
   return name.empty() ? "gpu" : name;
 }
 
-/// The preset whose name begins the model's, the longest; null when the GPU is no whole one of that kind.
+/// The preset with the longest name that begins the model's name; null when the GPU is not a whole one of
+/// that model.
 const Device* preset_of(const std::string& name, const Device& live, Device& storage) {
   std::string best;
   for (const std::string& preset : device_preset_names()) {
@@ -61,11 +62,11 @@ std::string cuda_missing() {
   std::error_code error;
   if (const char* const named = std::getenv("KSCOUT_CUDA_MODULE")) {
     return std::filesystem::exists(named, error) ? ""
-                                                 : fmt::format("KSCOUT_CUDA_MODULE={} is not there", named);
+                                                 : fmt::format("KSCOUT_CUDA_MODULE={} does not exist", named);
   }
   if (cuda::module_file().empty()) {
     return fmt::format(
-        "{} is not beside the program; it is built where nvcc is, or KSCOUT_CUDA_MODULE names it",
+        "{} is not beside the program; build it where nvcc is installed, or name it by KSCOUT_CUDA_MODULE",
         kModuleName);
   }
   const bool driver = std::ranges::any_of(
@@ -99,7 +100,7 @@ Module& load_module() {
     if (!library) fail(Errc::unsupported, "backend cuda: {}", dlerror());
     const auto entry = reinterpret_cast<ModuleEntry>(dlsym(library, kModuleSymbol));
     Module* const module = entry ? entry(kModuleAbi) : nullptr;
-    if (!module) fail(Errc::corrupt_data, "{}: of another version than this program; build it again", file);
+    if (!module) fail(Errc::corrupt_data, "{}: has another version than this program; build it again", file);
     return *module;
   }();
   return loaded;
@@ -195,8 +196,7 @@ class GpuInstruments final : public Instruments {
   std::byte* map(std::size_t bytes) override { return static_cast<std::byte*>(memory().allocate(bytes)); }
   void unmap(std::byte* mapped, std::size_t) noexcept override { memory().release(mapped); }
   std::size_t stagger() const noexcept override { return 0; }
-  void protect(std::byte*, std::size_t, bool) override {
-  }  // a GPU's memory cannot be protected from its kernels
+  void protect(std::byte*, std::size_t, bool) override {}  // a GPU cannot protect its memory from kernels
 
   void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
     std::vector<std::uint32_t> flips;
@@ -232,8 +232,8 @@ class GpuInstruments final : public Instruments {
     check(module, module.evict());
   }
 
-  /// One call is timed between two stamps in the queue. Several are captured into a graph and replayed, since
-  /// a short kernel ends before the program has put the next one into the queue.
+  /// One call is timed between two events in the stream. Several calls are captured into a graph and
+  /// replayed, because a short kernel would end before the program has enqueued the next one.
   double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
     Module& module = open_module();
     if (calls > 1) {
@@ -260,11 +260,11 @@ class GpuInstruments final : public Instruments {
   }
 
   double batch_us() const noexcept override { return 100; }
-  /// CUDA loads a kernel when it is first launched, and with the first of a library's part that part.
+  /// CUDA loads a kernel at its first launch, together with the part of the library that contains it.
   double loading_us() const noexcept override { return 200'000; }
 
   bool slowed() override {
-    // Asking takes the driver longer than many a kernel runs, and heat lasts.
+    // A query takes the driver longer than many kernels run, and heat changes slowly.
     constexpr std::int64_t kEveryNs = 50'000'000;
     if (now_ns() - asked_ns_ > kEveryNs) {
       asked_ns_ = now_ns();

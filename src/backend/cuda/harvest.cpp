@@ -14,7 +14,7 @@ namespace {
 
 using namespace cuda;
 
-constexpr std::size_t kChecked = 6;  // problems that a neighbour is shown to
+constexpr std::size_t kChecked = 6;  // number of problems that a neighbour is tested on
 constexpr std::int32_t kSplits[] = {1, 2, 3, 4, 6, 8, 12, 16};
 
 /// Collects the algorithms of one signature.
@@ -85,7 +85,7 @@ class Harvester {
     }
   }
 
-  /// Everything that differs from the seed in one attribute.
+  /// Adds all algorithms that differ from the seed in one attribute.
   static void add_neighbours(const Signature& signature, const Algorithm& seed, const AlgorithmRanges& ranges,
                              std::vector<Algorithm>& candidates) {
     const auto with = [&](auto&& change) {
@@ -188,9 +188,9 @@ std::string rule_set_text(const std::vector<Harvest>& harvests) {
   };
   return rule_sets_text(
       "cublaslt", Op::gemm,
-      {{"harvested", "algorithms that the library's heuristic named for some problem", "default",
+      {{"harvested", "algorithms that the library's heuristic suggested for some problem", "default",
         blocks(&Harvest::suggested)},
-       {"widened", "and those around them that the library takes", "harvested", blocks(&Harvest::widened)}});
+       {"widened", "and their neighbours that the library accepts", "harvested", blocks(&Harvest::widened)}});
 }
 
 }  // namespace kscout

@@ -1,15 +1,14 @@
 #pragma once
-/// \file
-/// The border between backend `cuda` and the module that holds everything made of CUDA.
+/// \file Defines the interface between backend `cuda` and the module, which contains all CUDA code.
 ///
 ///     cuda::Module& module = cuda::open_module();      // loads libkscout_cuda.so once
 ///     module.open(0);
 ///
-/// The program is built without CUDA headers or libraries; the module (src/backend/cuda/module) is a shared
-/// object of its own, loaded when a GPU is first used. Both come from one source tree: the border is a class
-/// without data, of plain types, that throws nothing. Every function that can fail answers; error() then says
-/// why. Work goes into the device's own queue (stream 0) unless a stream is named, and is not waited for
-/// unless that is said.
+/// The program is built without CUDA headers or libraries; the module (src/backend/cuda/module) is a separate
+/// shared object, loaded when a GPU is first used. Both come from one source tree. The interface is a class
+/// without data. It uses plain types and throws nothing. A function that can fail returns a status; error()
+/// then has the reason. Work goes to the default stream (stream 0) unless a stream is named, and functions do
+/// not wait for it unless their comment says so.
 #include <cstddef>
 #include <cstdint>
 
@@ -25,11 +24,11 @@ inline constexpr const char* kModuleSymbol = "kscout_cuda_module";
 
 enum class CallStatus : std::int32_t {
   done,
-  unsupported,  ///< the library or the device does not do that; another config may
+  unsupported,  ///< the library or the device does not support it; another config may work
   failed,       ///< the driver, a library or a kernel reported an error
 };
 
-/// What the driver and the libraries say; 0 = not known.
+/// Facts from the driver and the libraries; 0 = unknown.
 struct Facts {
   char model[128];
   char pci_bus[32];
@@ -39,27 +38,27 @@ struct Facts {
   std::int32_t max_threads_per_core;
   std::int32_t warp_lanes;
   double clock_mhz;         ///< highest SM clock
-  double memory_clock_mhz;  ///< as the driver counts it; times 2 transfers
+  double memory_clock_mhz;  ///< as the driver counts it; the transfer rate is twice this
   double memory_bus_bits;
   double memory_bytes;
   double l2_bytes;
   double shared_bytes_per_core;
-  double shared_bytes_per_block;  ///< largest, when a kernel opts in
-  std::int32_t driver_version;    ///< CUDA version that the driver applicable, e.g. 13000
-  std::int32_t runtime_version;   ///< CUDA runtime in the module
+  double shared_bytes_per_block;  ///< maximum, when a kernel opts in
+  std::int32_t driver_version;    ///< CUDA version that the driver supports, e.g. 13000
+  std::int32_t runtime_version;   ///< version of the CUDA runtime in the module
   std::int32_t cublaslt_version;  ///< e.g. 130100
   char driver_release[32];        ///< e.g. 580.95.05
 };
 
-/// How the device runs right now.
+/// The current state of the device.
 struct State {
   double sm_clock_mhz, memory_clock_mhz, power_w, temperature_c;
-  std::uint64_t slowdowns;  ///< NVML's bits of reasons for a lower clock; kSlowed tells which count
+  std::uint64_t slowdowns;  ///< NVML's bits for reasons of a lower clock; kSlowed selects the relevant ones
 };
-/// Heat, power brake and hardware slow-downs; not idling, an application's setting, or the power cap.
+/// Heat, power brake and hardware slow-downs, but not idling, an application's setting or the power cap.
 inline constexpr std::uint64_t kSlowed = 0x08 | 0x20 | 0x40 | 0x80;
 
-/// A GEMM as problem.h describes it. Leading dimensions and strides in elements, filled in.
+/// A GEMM as in problem.h. Leading dimensions and strides are in elements and never 0.
 struct MatmulShape {
   DType dtype_a, dtype_b, dtype_c, dtype_acc;
   Layout layout;
@@ -71,16 +70,18 @@ struct MatmulShape {
 };
 
 /// An algorithm of cuBLASLt: the axes of provider `cublaslt` without the version, in their order. Rows and
-/// columns are those of our C (the library's own matrices are the transposed ones).
+/// columns are those of our C; the library's own matrices are transposed.
 struct Algorithm {
-  std::int32_t suggestion;  ///< n: whatever the library's heuristic names n-th; then the rest is 0
-  /// split_k 0: the library divides K its own way.
+  /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
+  std::int32_t suggestion;
+  /// split_k 0: the library divides K in its own way.
   std::int32_t id, tile_m, tile_n, tile_k, stages, split_k, reduction, swizzle, custom, inner, cluster_m,
       cluster_n;
   bool operator==(const Algorithm&) const = default;
 };
 
-/// Values that an algorithm's attributes may take. The lists belong to the module until the next call.
+/// Values that an algorithm's attributes may have. The module owns the lists; they are valid until the next
+/// call.
 struct AlgorithmRanges {
   struct Pair {
     std::int32_t first, second;
@@ -89,7 +90,7 @@ struct AlgorithmRanges {
   std::int32_t tile_count;
   const Pair* stages;  ///< tile_k, stages
   std::int32_t stage_count;
-  const Pair* clusters;  ///< cluster_m, cluster_n: all that the library knows
+  const Pair* clusters;  ///< cluster_m, cluster_n: all that the library defines
   std::int32_t cluster_count;
   std::int32_t reductions;  ///< bits: 1 in place, 2 in the accumulator's type, 4 in C's type
   bool split_k;
@@ -107,11 +108,11 @@ struct MatmulCall {
   void* workspace;
 };
 
-/// An algorithm made ready for a shape.
+/// An algorithm prepared for a shape.
 class Matmul {
  public:
   virtual std::uint64_t workspace_bytes() const noexcept = 0;
-  /// What it is, also where the library suggested it.
+  /// The algorithm that runs; for a suggestion, the one that the library chose.
   virtual Algorithm algorithm() const noexcept = 0;
   virtual CallStatus run(const MatmulCall& call, void* stream) noexcept = 0;
   virtual void destroy() noexcept = 0;
@@ -122,52 +123,53 @@ class Matmul {
 
 class Module {
  public:
-  /// Why the last call of this thread was not done.
+  /// The reason for this thread's last status other than done.
   virtual const char* error() const noexcept = 0;
 
-  /// Needs no open device, but the driver: call it in a process that may use a GPU.
+  /// Needs the driver but no open device: call it in a process that may use a GPU.
   virtual CallStatus facts(std::int32_t device, Facts* facts) noexcept = 0;
   virtual CallStatus state(State* state) noexcept = 0;
-  /// All that follows needs it, in each thread.
+  /// Opens the device for the calling thread. All functions below require it in each thread.
   virtual CallStatus open(std::int32_t device) noexcept = 0;
-  /// False when a kernel destroyed the device's context: nothing in this process can use the GPU any more.
+  /// False when a kernel has destroyed the device's context: this process can no longer use the GPU.
   virtual bool healthy() noexcept = 0;
 
   virtual CallStatus allocate(std::uint64_t bytes, void** memory) noexcept = 0;
   virtual void release(void* memory) noexcept = 0;
   virtual CallStatus copy(const MatrixCopy& copy, void* stream) noexcept = 0;
   virtual CallStatus set(void* to, std::uint8_t value, std::uint64_t bytes, void* stream) noexcept = 0;
-  /// Both wait.
+  /// read() and write() wait.
   virtual CallStatus read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept = 0;
   virtual CallStatus write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept = 0;
 
-  /// Instruments::fill; flips of each block of kFillBlock elements.
+  /// Instruments::fill; `flips` has one entry per block of kFillBlock elements.
   virtual CallStatus fill(DType dtype, void* data, std::int64_t count, Operand operand,
                           const std::uint32_t* flips) noexcept = 0;
-  /// Instruments::gather and multiply; they wait. `squares` may be null when none are asked for.
+  /// Instruments::gather and multiply; both wait. `squares` may be null when no squares are requested.
   virtual CallStatus gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
                             double* out) noexcept = 0;
   virtual CallStatus multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,
                               bool x_of_each_item, Squares what, double* value, double* squares) noexcept = 0;
-  /// Reads more memory than the level-2 cache holds, so that nothing else is left in it.
+  /// Reads more memory than the level-2 cache holds, which evicts everything else.
   virtual CallStatus evict() noexcept = 0;
-  /// A stamp of the device's clock, at the place in the queue where it is put: 0 = begin, 1 = end.
+  /// Records the device's clock at this position in the stream: 0 = begin, 1 = end.
   virtual CallStatus stamp(int which) noexcept = 0;
-  /// Between the stamps; waits for the second.
+  /// Microseconds between the two records; waits for the second.
   virtual CallStatus elapsed(double* us) noexcept = 0;
-  /// What is put into the stream between these two is kept instead of run; replay() puts it into the queue.
+  /// Work that is enqueued on the stream between capture() and end_capture() is recorded instead of run;
+  /// replay() enqueues it.
   virtual CallStatus capture(void** stream) noexcept = 0;
   virtual CallStatus end_capture() noexcept = 0;
   virtual CallStatus replay() noexcept = 0;
 
-  /// The algorithm for the shape, checked by the library: unsupported when it refuses it, also for its need
-  /// of workspace.
+  /// Prepares the algorithm for the shape after the library has checked it; unsupported when the library
+  /// refuses it or when it needs more workspace than the limit.
   virtual CallStatus matmul(const MatmulShape& shape, const Algorithm& algorithm,
                             std::uint64_t workspace_limit, Matmul** matmul) noexcept = 0;
-  /// Up to `capacity` algorithms that the library's heuristic names for the shape, best first.
+  /// Up to `capacity` algorithms that the library's heuristic suggests for the shape, best first.
   virtual CallStatus suggest(const MatmulShape& shape, std::uint64_t workspace_limit, Algorithm* out,
                              std::int32_t capacity, std::int32_t* count) noexcept = 0;
-  /// Identities of all algorithms for the shape's types.
+  /// The ids of all algorithms for the shape's types.
   virtual CallStatus algorithm_ids(const MatmulShape& shape, std::int32_t* out, std::int32_t capacity,
                                    std::int32_t* count) noexcept = 0;
   virtual CallStatus ranges(const MatmulShape& shape, std::int32_t id, AlgorithmRanges* ranges) noexcept = 0;
@@ -176,7 +178,8 @@ class Module {
   ~Module() = default;
 };
 
-/// What the shared object exports under kModuleSymbol; null when it does not speak `abi`.
+/// The type of the function that the shared object exports under kModuleSymbol; it returns null when it does
+/// not support `abi`.
 using ModuleEntry = Module* (*)(std::uint32_t abi);
 
 }  // namespace kscout::cuda

@@ -18,7 +18,7 @@ namespace kscout::hip {
 
 namespace {
 
-/// The newest first; the plain name is that of a development package.
+/// Newest first; the plain name belongs to a development package.
 constexpr const char* kNames[] = {"libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6",
                                   "/opt/rocm/lib/libamdhip64.so"};
 
@@ -93,7 +93,7 @@ namespace {
 
 using namespace hip;
 
-constexpr double kFactsSeconds = 60;  // a runtime that was never used since the machine's start takes seconds
+constexpr double kFactsSeconds = 60;  // a runtime takes seconds at its first use after boot
 constexpr const char* kDriverFile = "/dev/kfd";
 
 int& chosen_device() {
@@ -101,7 +101,7 @@ int& chosen_device() {
   return ordinal;
 }
 
-/// What the runtime tells of a device, plain so that a child can pass it on.
+/// The runtime's facts of a device, as plain bytes that a child can return.
 struct Facts {
   char model[256];
   char arch[64];
@@ -116,7 +116,7 @@ Facts facts_here(int device) {
   hip::check(f.GetDeviceCount(&facts.devices), "counting GPUs");
   if (facts.devices == 0) fail(Errc::unsupported, "backend hip: the runtime sees no AMD GPU");
   if (device >= facts.devices)
-    fail(Errc::unsupported, "backend hip: GPU {} was asked for, the runtime sees {}", device, facts.devices);
+    fail(Errc::unsupported, "backend hip: GPU {} was requested; the runtime sees {}", device, facts.devices);
   Properties p{};
   hip::check(f.GetDevicePropertiesR0600(&p, device), "describing the GPU");
   f.RuntimeGetVersion(&facts.runtime);
@@ -141,8 +141,7 @@ const Facts& facts() {
 
 double known(double value) { return value > 0 ? value : Device::unknown; }
 
-/// The kernel driver's own description of such a GPU, which knows dies and caches; else what the runtime
-/// says.
+/// Uses the kernel driver's description of such a GPU, which includes dies and caches, or else the runtime's.
 Device describe(const Facts& f) {
   const std::string name = amd_gpu_name(f.arch, f.units);
   for (const Device& gpu : detect_amd_gpus()) {
@@ -154,7 +153,7 @@ Device describe(const Facts& f) {
   live.vendor = "AMD";
   live.arch = f.arch;
   live.cores = known(f.units);
-  live.simds_per_core = 4;  // of every CDNA unit
+  live.simds_per_core = 4;  // true for every CDNA unit
   live.max_clock_mhz = known(f.clock_khz / 1e3);
   live.wavefront_size = known(f.wave_lanes);
   live.max_waves_per_core = f.wave_lanes > 0 ? known(f.threads_per_unit / f.wave_lanes) : Device::unknown;
@@ -206,7 +205,7 @@ std::string hip_missing() {
   if (const auto named = named_library(); !named.empty()) {
     return std::filesystem::exists(named, error)
                ? ""
-               : fmt::format("KSCOUT_HIP_LIBRARY={} is not there", named.string());
+               : fmt::format("KSCOUT_HIP_LIBRARY={} does not exist", named.string());
   }
   return std::filesystem::exists(kDriverFile, error)
              ? ""
@@ -218,7 +217,7 @@ int used_hip_device() { return chosen_device(); }
 int hip_device_count() { return facts().devices; }
 
 void open_hip_device() {
-  static thread_local bool entered = false;  // the runtime keeps the current device for each thread
+  static thread_local bool entered = false;  // the runtime stores the current device per thread
   if (entered) return;
   static const Facts checked = facts_here(chosen_device());
   hip::check(api().SetDevice(chosen_device()), "opening the GPU");
@@ -300,15 +299,15 @@ class HipInstruments final : public CopyingInstruments {
     return memory_bytes_;
   }
 
-  /// Writing more than the last-level caches hold leaves nothing else in them: 512 MB are twice the 256 MB
-  /// of an MI300X.
+  /// Writing more than the last-level caches hold evicts everything else: 512 MB are twice the 256 MB of an
+  /// MI300X.
   void evict(std::span<const Region>) override {
     constexpr std::size_t kBytes = std::size_t{512} << 20;
     if (!flush_) flush_ = memory().allocate(kBytes);
     memory().set(flush_, std::byte{1}, kBytes, {});
   }
 
-  /// Between two events in the device's own queue.
+  /// Times the calls between two events in the default stream.
   double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
     open_hip_device();
     const Functions& f = api();
@@ -326,11 +325,12 @@ class HipInstruments final : public CopyingInstruments {
   }
 
   double batch_us() const noexcept override { return 100; }
-  /// Code objects are loaded by the first launch, as CUDA does.
+  /// As with CUDA, the first launch loads the code object.
   double loading_us() const noexcept override { return 200'000; }
 
   bool usable() override {
-    const Status status = api().StreamQuery(nullptr);  // what a kernel broke, every later call reports
+    // Every later call reports the error of a broken kernel.
+    const Status status = api().StreamQuery(nullptr);
     return status == kSuccess || status == kNotReady;
   }
 

@@ -1,13 +1,13 @@
 #pragma once
-/// \file
-/// Backend `hip`: the memory, queues and clock of an AMD GPU, for kernel libraries that name it. It has no
-/// kernels of its own; `kscout generate --provider ck_tile` makes libraries that do.
+/// \file Provides the memory, streams and clock of an AMD GPU for kernel libraries that name it (backend
+/// `hip`). The backend has no kernels of its own; `kscout generate --provider ck_tile` makes libraries with
+/// kernels.
 ///
-///     const Device& gpu = backend("hip").device();               // asked in a child: opens no GPU here
+///     const Device& gpu = backend("hip").device();               // queried in a child: opens no GPU here
 ///     LibraryBackend library(read_library_index("ck.kscout-library.json"));
 ///     library.prepare(problem, config)->run(buffers, workspace);  // buffers in backend("hip").memory()
 ///
-/// Nothing of HIP is loaded into a process before it first touches the memory or makes a kernel ready.
+/// A process loads nothing of HIP before it first uses the memory or prepares a kernel.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -19,24 +19,23 @@
 
 namespace kscout::hip {
 
-// ---- The functions of AMD's HIP runtime that backend `hip` calls, loaded when they are first needed.
-// Nothing is linked and no header of HIP is used: the few types are declared here as the runtime's public C
-// interface has them.
+// ---- Loads the functions of AMD's HIP runtime at first use. Neither links to HIP nor includes its headers:
+// the few types are declared here as in the runtime's public C interface.
 //
 //     const HipApi& hip = hip_api();                 // loads libamdhip64.so once
 //     hip_check(hip.SetDevice(0), "opening the GPU");
 //
-// Facts are from ROCm's public header hip/hip_runtime_api.h, of 6.0 and later: names, the order of
-// parameters, the numbers of hipError_t and hipMemcpyKind, and the layout of hipDeviceProp_tR0600. That
-// struct changed in 6.0, and the function that fills the new one has the version in its name, so that an
-// older runtime is refused by a missing symbol and never misread.
+// Source: ROCm's public header hip/hip_runtime_api.h, 6.0 and later: names, parameter order, the numbers of
+// hipError_t and hipMemcpyKind, and the layout of hipDeviceProp_tR0600. That struct changed in 6.0. The
+// function that fills the new struct has the version in its name, so an older runtime is refused by a missing
+// symbol and never misread.
 
 using Status = int;  ///< hipError_t
 inline constexpr Status kSuccess = 0, kNotReady = 600;
 
 enum class CopyKind : int { host_to_device = 1, device_to_host = 2, device_to_device = 3 };
 
-/// hipDeviceProp_tR0600: the fields that are read, at their places; the rest is room.
+/// hipDeviceProp_tR0600: the fields that are read, at their offsets; the other members are padding.
 struct Properties {
   char name[256];
   char uuid_and_luid[32];
@@ -87,11 +86,11 @@ struct Functions {
   const char* (*GetErrorString)(Status status);
 };
 
-/// KSCOUT_HIP_LIBRARY, else libamdhip64.so as the loader and /opt/rocm have it.
+/// KSCOUT_HIP_LIBRARY, else libamdhip64.so from the loader's path or /opt/rocm.
 std::filesystem::path named_library();
-/// Loaded once and for good. Throws unsupported: no library, a symbol that it lacks.
+/// Loads the runtime once and never unloads it. Throws unsupported: no library, or a missing symbol.
 const Functions& api();
-/// Throws device_failure with the runtime's words.
+/// Throws device_failure with the runtime's text.
 void check(Status status, const char* what);
 
 }  // namespace kscout::hip
@@ -100,13 +99,14 @@ namespace kscout {
 
 Backend& hip_backend();
 
-/// Whether a HIP runtime and an AMD GPU's driver may be here; empty when they may. Reads files only.
+/// Why a HIP runtime or an AMD GPU's driver is missing; empty when both may be present. Reads files only.
 std::string hip_missing();
 
-/// Which GPU of those that the process sees backend `hip` uses; 0 unless said before it is opened.
+/// Sets the GPU of backend `hip`, out of those that the process sees; the default is 0. Call it before the
+/// backend is opened.
 void use_hip_device(int ordinal);
 int used_hip_device();
-/// How many there are. Asks in a child process.
+/// Number of GPUs. Queries the runtime in a child process.
 int hip_device_count();
 /// Opens the chosen GPU for the calling thread. Throws unsupported (no runtime, no GPU), device_failure.
 void open_hip_device();
@@ -115,8 +115,8 @@ void open_hip_device();
 
 namespace kscout::hip {
 
-// ---- Memory and instruments of backend `hip`. Without device code of our own, operands are made and sums
-// are added up on the CPU and copied; what is timed is timed by the GPU's own events.
+// ---- Provides memory and instruments of backend `hip`. Without device code of our own, operands are
+// generated and sums are computed on the CPU and copied; times come from the GPU's own events.
 
 Memory& hip_memory() noexcept;
 Instruments& hip_instruments() noexcept;

@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kLimitVariable = "KSCOUT_LIBRARY_SECONDS";
 
-/// How long a library may take to load.
+/// Time limit for loading a library.
 double limit_seconds() {
   constexpr double kDefault = 30, kMax = 86400;
   const std::string text = environment(kLimitVariable);
@@ -36,7 +36,7 @@ double limit_seconds() {
 
 void check_checksum(const LibraryIndex& index) {
   if (is_absent(index.library)) {
-    fail(Errc::not_found, "{}: its library {} is not there", index.file.string(), index.library.string());
+    fail(Errc::not_found, "{}: its library {} does not exist", index.file.string(), index.library.string());
   }
   const std::uint64_t found = text_hash(read_file(index.library));
   if (found == index.checksum) return;
@@ -48,7 +48,8 @@ kscout_kernel_library_get_function entry_of(void* handle) {
   return reinterpret_cast<kscout_kernel_library_get_function>(dlsym(handle, KSCOUT_KERNEL_LIBRARY_SYMBOL));
 }
 
-/// Everything that could crash before a kernel is called. What fails in order is told by the same steps here.
+/// Runs every step that could crash before a kernel is called. Errors without a crash are reported when the
+/// same steps run in the parent.
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
   const ChildResult loaded = in_child(limit_seconds(), [&] {
@@ -66,12 +67,12 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
   const std::string file = index.library.string();
   if (!library) fail(Errc::corrupt_data, "{}: {} returned null", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
   if (library->abi != KSCOUT_KERNEL_ABI) {
-    fail(Errc::corrupt_data, "{}: it speaks ABI {}, its index and this program ABI {}: build it again", file,
+    fail(Errc::corrupt_data, "{}: it has ABI {}, its index and this program ABI {}: build it again", file,
          library->abi, KSCOUT_KERNEL_ABI);
   }
   if (library->struct_size < sizeof(kscout_kernel_library) || library->kernel_size < sizeof(kscout_kernel) ||
       (library->kernel_count > 0 && !library->kernels)) {
-    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} says ({} and {} bytes)", file,
+    fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} requires ({} and {} bytes)", file,
          KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
   }
   if (!library->backend || index.backend != library->backend) {
@@ -104,7 +105,7 @@ const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
 
 namespace {
 
-/// Text that a function of a library may write.
+/// A text buffer that functions of a library may write.
 struct Message {
   char text[512] = "";
   kscout_kernel_message target() { return {text, sizeof text}; }
@@ -220,7 +221,7 @@ MemorySpace LibraryBackend::space() {
   try {
     gpu_memory_ = &kscout::backend(index_.backend).memory();
     return gpu_memory_.load()->space();
-  } catch (const Error&) {  // not on this machine, as absence() says
+  } catch (const Error&) {  // the backend is missing on this machine; absence() reports it
     return {parse<MemoryKind>(index_.backend), 0};
   }
 }

@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// The shared object of a kernel library: checked, tried in a process of its own, then opened for good.
+/// \file Opens the shared object of a kernel library for good, after checking it and loading it in a child
+/// process as a test.
 ///
 ///     const kscout_kernel_library& library = open_library_file(index);
 #include <atomic>
@@ -21,16 +21,16 @@ namespace kscout {
 
 /// Opens the library of an index and calls its `open`. It stays open until the process ends.
 ///
-/// Before anything of it runs here, the file's checksum is compared and a forked child loads it first: a
-/// constructor that crashes, exits or hangs (longer than 30 s, or KSCOUT_LIBRARY_SECONDS) ends the child, and
-/// here becomes an error. The child does what dlopen does and calls kscout_kernel_library_get, nothing else.
-/// The fork costs the more, the more memory the process uses. Errors: not_found (no such file),
-/// corrupt_data (checksum, no shared object, missing symbol, another ABI or backend than the index says),
-/// device_failure (crash or hang while loading, `open` failed).
+/// Before any of its code runs here, the file's checksum is compared and a forked child loads it. A
+/// constructor that crashes, exits or hangs (longer than 30 s, or KSCOUT_LIBRARY_SECONDS) ends the child only
+/// and becomes an error here. The child only calls dlopen and kscout_kernel_library_get. The cost of the fork
+/// grows with the process's memory. Errors: not_found (no such file), corrupt_data (checksum, no shared
+/// object, missing symbol, another ABI or backend than in the index), device_failure (crash or hang while
+/// loading, `open` failed).
 const kscout_kernel_library& open_library_file(const LibraryIndex& index);
 
-// ---- The kernels of a library as a backend. Listing and refusing read the index only; the first prepare()
-// opens the library.
+// ---- Makes a backend from the kernels of a library. Listing and refusing read the index only; the first
+// prepare() opens the library.
 
 /// Thread-safe.
 class LibraryBackend final : public MeasuredBackend {
@@ -40,10 +40,10 @@ class LibraryBackend final : public MeasuredBackend {
   std::string_view name() const noexcept override { return index_.name; }
   std::string_view provider() const noexcept override { return index_.provider->name(); }
   const Device& device() override { return device_; }
-  /// `rules` is not asked: a library holds what it holds.
+  /// Ignores `rules`: a library's configs are fixed.
   Family family(const Signature& signature, std::string_view rules) override;
   Memory& memory() override;
-  /// Also where the backend that the library names is not on this machine.
+  /// Works even where the backend that the library names is missing.
   MemorySpace space() override;
   Instruments& instruments() override;
   std::string absence(const Signature& signature, const KernelConfig& config) override;
@@ -55,17 +55,17 @@ class LibraryBackend final : public MeasuredBackend {
   bool is_open() const noexcept { return !kernels_.empty(); }
 
  private:
-  /// Position of a config in the index; its number of configs when it is not there.
+  /// Position of a config in the index; the number of configs when the index lacks it.
   std::size_t position(const Signature& signature, const KernelConfig& config) const noexcept;
   const kscout_kernel& kernel(std::size_t config);
   void open();
 
   LibraryIndex index_;
-  std::unordered_multimap<KernelConfig, std::size_t> positions_;  ///< by config: in the index
+  std::unordered_multimap<KernelConfig, std::size_t> positions_;  ///< position in the index, by config
   Device device_;
-  std::atomic<Memory*> gpu_memory_ = nullptr;  ///< found at the first question
-  ForkMutex mutex_{ForkLevel::library};        ///< guards what follows
-  std::vector<const kscout_kernel*> kernels_;  ///< by config of the index; empty until the first prepare
+  std::atomic<Memory*> gpu_memory_ = nullptr;  ///< set at the first use
+  ForkMutex mutex_{ForkLevel::library};        ///< guards the members below
+  std::vector<const kscout_kernel*> kernels_;  ///< in the index's order; empty until the first prepare
 };
 
 }  // namespace kscout

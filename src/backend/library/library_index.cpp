@@ -19,7 +19,7 @@ constexpr std::int64_t kVersion = 1;
 constexpr std::string_view kChecksumKind = "fnv1a64:";
 constexpr std::string_view kLibraryBackends[] = {"cpu", "cuda", "hip"};
 
-/// Takes members of one object by name; those that nobody takes are errors.
+/// Takes members of one object by name; members that are never taken are errors.
 class Members {
  public:
   Members(const Json& object, std::string what, const std::filesystem::path& file)
@@ -51,7 +51,7 @@ class Members {
     if (!value || !value->is_number_integer()) bad("needs '{}', a whole number", name);
     return value->get<std::int64_t>();
   }
-  /// An empty list when it is left out.
+  /// An empty list when the member is omitted.
   std::vector<Members> list(std::string_view name) {
     std::vector<Members> entries;
     const Json* const value = find(name);
@@ -100,7 +100,7 @@ NamedConfig parse_config(const Members& entry, const std::string& name) {
   try {
     return parse_kernel_to_run(name);
   } catch (const Error& error) {
-    entry.bad("names a config that nobody knows: {}", error.what());
+    entry.bad("names an unknown config: {}", error.what());
   }
 }
 

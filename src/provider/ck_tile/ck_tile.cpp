@@ -33,7 +33,8 @@ constexpr Axis kCkGemmAxes[] = {
     {"vec_c", "elements", "fixed vector width of stores of C; 0 = native"},
     {"split_k", "1", "split-K slices, summed at the end; 1 = none"},
     {"preshuffle", "1", "1 when B is stored in the order of the instructions"},
-    {"stream_k", "1", "work split by K steps, and how parts are reduced", kCkGemmStreamK},
+    {"stream_k", "1", "whether work-groups share tiles along K, and how their partial sums are reduced",
+     kCkGemmStreamK},
 };
 static_assert(std::size(kCkGemmAxes) == static_cast<std::size_t>(CkGemmAxis::count));
 
@@ -110,8 +111,8 @@ class CkTile final : public Provider {
     traits.stages = stages;
     traits.split_k = at(CkGemmAxis::split_k);
     traits.shared_bytes = stages * tile_k * (tile_m * bytes_a + tile_n * bytes_b);
-    traits.register_elements =
-        tile_m * tile_n / (at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n));  // of one wave
+    // Elements of one wave.
+    traits.register_elements = tile_m * tile_n / (at(CkGemmAxis::warp_m) * at(CkGemmAxis::warp_n));
     traits.vector_elements = fixed_vector > 0 ? fixed_vector : native_vector;
     traits.alignment = traits.vector_elements;
     traits.packs_a = 0;

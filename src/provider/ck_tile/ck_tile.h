@@ -1,6 +1,6 @@
 #pragma once
-/// \file
-/// Provider `ck_tile`: describes the GEMM and convolution kernels of AMD's CK Tile library. Needs no GPU.
+/// \file Describes the GEMM and convolution kernels of AMD's CK Tile library (provider `ck_tile`). Needs no
+/// GPU.
 ///
 /// Names are those of CK's own tools, so that their logs and tables can be read:
 ///
@@ -14,10 +14,10 @@
 ///            | "streamk" [ "_linear" | "_tree" ]      (alone: atomic reduction)
 ///            | "Bias" | "BiasRelu" | "BiasGelu" | "beta" | "B" dtype | "C" dtype | "Acc" dtype   (ours)
 ///
-/// print() writes this form, suffixes in the order above; "B", "C", "Acc" appear when a type is not the one
-/// that CK pairs with A's (make_gemm). parse() also reads "gemm_" body, the bare body (the dispatcher's
-/// identifier), and a leading "benchmark_". Suffix words that say something a signature here cannot hold
-/// (other fused operations, extra D tensors, sparsity) are refused by name.
+/// print() writes this form, with suffixes in the order above. It writes "B", "C" or "Acc" when a type
+/// differs from the one that CK pairs with A's type (make_gemm). parse() also reads "gemm_" body, the bare
+/// body (the dispatcher's identifier), and a leading "benchmark_". It refuses, by name, suffix words for
+/// features that a signature here cannot represent (other fused operations, extra D tensors, sparsity).
 #include <array>
 #include <span>
 #include <string>
@@ -27,10 +27,9 @@
 
 namespace kscout::ck_tile {
 
-// ---- Words that the config spaces of CK Tile share, and what they mean for every op.
+// ---- Defines the words that all config spaces of CK Tile share.
 
-// The first entries keep the order of CK's own feature encoding, so that positions can be read beside its
-// tables.
+// The first entries keep the order of CK's own feature encoding, so that positions match its tables.
 inline constexpr std::array<std::string_view, 16> kPipelineWords = {
     "compv3",   "compv4",      "compv5",         "mem",          "preshufflev2", "basic_v1",
     "compv6",   "compv1",      "compv2",         "preshufflev1", "wavelet",      "comp_async",
@@ -41,11 +40,11 @@ inline constexpr std::array<std::string_view, 3> kSchedulerWords = {"intrawave",
 inline constexpr std::array<std::string_view, 7> kEpilogueWords = {
     "default", "cshuffle", "none", "bias", "activation", "bias_activation", "tdm"};
 
-/// Pipelines that keep two copies of the staged tiles (dispatcher, LDS budget).
+/// Pipelines that keep two copies of the staged tiles (source: CK's dispatcher, LDS budget).
 inline constexpr std::array<std::string_view, 3> kDoubleBuffered = {"compv4", "preshufflev2", "comp_async"};
-/// Pipelines of which only one work-group fits a compute unit by design.
+/// Pipelines that are designed for one work-group per compute unit.
 inline constexpr std::array<std::string_view, 2> kAlone = {"compv4", "comp_async"};
-/// What older tools call scheduler `auto`.
+/// The name of scheduler `auto` in older tools.
 inline constexpr std::string_view kAutoAlias = "default";
 
 }  // namespace kscout::ck_tile
@@ -55,7 +54,7 @@ namespace kscout {
 extern const ConfigSpace ck_tile_gemm_space;
 const Provider& ck_tile_provider();
 
-/// True when a name looks like one of this provider's.
+/// Whether a name looks like one of this provider's names.
 bool is_ck_tile_name(std::string_view name) noexcept;
 
 /// The two halves of the name grammar; Provider::print and Provider::parse call them.
@@ -89,20 +88,20 @@ enum class CkGemmAxis : std::size_t {
   count,
 };
 
-// ---- Grouped convolutions of CK Tile: axes, names, traits. Pure: needs no GPU.
+// ---- Describes the grouped convolutions of CK Tile: axes, names, traits. Needs no GPU.
 //
-// One list of axes serves the three directions; each has a space of its own. Depthwise kernels (direct, no
-// implicit GEMM) are configs of conv_fwd with pipeline `depthwise`; only theirs have filter, stride and
+// The three directions share one list of axes; each direction has its own space. Depthwise kernels (direct,
+// no implicit GEMM) are configs of conv_fwd with pipeline `depthwise`; only they have filter, stride and
 // images other than 0.
 //
-// Names, one pair of functions for all forms:
+// One pair of functions prints and parses all forms of names:
 //
 //     full      = "grouped_conv_" direction "_" dtype "_" layout "_" rank "d_" pipeline "_" epilogue "_"
 //                 scheduler "_" dims "_" dims "_" dims { "_" suffix }       tile, waves, warp tile
 //     depthwise = "grouped_conv_fwd_depthwise_" dtype "_" layout "_2d_" HxW "_f" int "_s" HxW "_p" HxW
 //                 "_nb" int "_sub" HxW "_vec" int "_" int
 //     short     = "grouped_conv_" direction "_" dtype [ "_" layout ] "_" rank "d_" dims "_" pipeline
-//                 [ "_" scheduler ] [ "_gm" int ] [ "_dsb" ] [ "_si" ] [ "_2stage" ]     nothing behind the
+//                 [ "_" scheduler ] [ "_gm" int ] [ "_dsb" ] [ "_si" ] [ "_2stage" ]     nothing after the
 //                 pipeline: unknown; only the scheduler left out: intrawave
 //     key       = "grouped_conv_" direction "_" dtype [ "_" layout ] "_" rank "d_" dims "_" dims "_" dims "_" pipeline
 //                 [ "_" specialization ]
@@ -115,9 +114,10 @@ enum class CkGemmAxis : std::size_t {
 //               | "large_tensor" (also "si") | "pad" three digits
 //               | "splitk" int | "Wei" dtype | "Out" dtype | "Acc" dtype                    (ours)
 //
-// print() writes the form that says what a config knows: `full` when every axis is known, `short` or `key`
-// when exactly theirs are. Suffixes print in the order above. parse() reads suffixes in any order, a leading
-// "benchmark_", and the form of profiler logs (full without waves and warp tile), which becomes `short`.
+// print() chooses the form by the known axes of a config: `full` when every axis is known, `short` or `key`
+// when exactly the axes of that form are. Suffixes print in the order above. parse() reads suffixes in any
+// order, a leading "benchmark_", and the form of profiler logs (full without waves and warp tile), which
+// becomes `short`.
 
 extern const ConfigSpace ck_tile_conv_fwd_space;
 extern const ConfigSpace ck_tile_conv_bwd_data_space;
@@ -126,7 +126,7 @@ extern const ConfigSpace ck_tile_conv_bwd_weight_space;
 /// The space of a direction. Throws unsupported for gemm.
 const ConfigSpace& ck_tile_conv_space(Op op);
 
-/// A direction as CK Tile's trait files, tables and trainer name it: forward, bwd_data, bwd_weight; empty for
+/// A direction's name in CK Tile's trait files, tables and trainer: forward, bwd_data, bwd_weight; empty for
 /// gemm.
 constexpr std::string_view ck_variant(Op op) noexcept {
   switch (op) {
@@ -189,23 +189,24 @@ inline std::int32_t value_of(const KernelConfig& config, CkConvAxis axis) noexce
 void set_word(KernelConfig& config, CkConvAxis axis, std::string_view word);
 bool has_word(const KernelConfig& config, CkConvAxis axis, std::string_view word);
 
-/// A config with what a name without suffixes says: intrawave, cshuffle, padded, vectors 4, 8, 8, no feature.
-/// Tile, waves, warp tile and pipeline are still unknown.
+/// The config of a name without suffixes: intrawave, cshuffle, padded, vectors 4, 8, 8, no feature. Tile,
+/// waves, warp tile and pipeline are still unknown.
 KernelConfig plain_ck_conv(Op op);
-/// What the name of a depthwise kernel leaves unsaid; what it says is still as in plain_ck_conv.
+/// Sets the axes that the name of a depthwise kernel omits; the axes that the name states are still as in
+/// plain_ck_conv.
 KernelConfig plain_ck_depthwise();
 
-/// True when a name begins like one of these.
+/// Whether a name begins like one of the forms above.
 bool is_ck_tile_conv_name(std::string_view name) noexcept;
 std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& config);
 
-/// Which of the spellings a name was written in.
+/// The spelling that a name is written in.
 enum class CkSpelling : std::uint8_t {
-  full,      ///< of today's code generator
-  shorter,   ///< of the benchmarks: tile before the pipeline; no waves, warp tile or widths
-  older,     ///< of the first benchmarks: as `shorter`, and nothing behind the pipeline
-  profiler,  ///< of profiler logs: `full` without waves and warp tile
-  key,       ///< of a dispatcher's kernel key
+  full,      ///< spelling of today's code generator
+  shorter,   ///< spelling of the benchmarks: tile before the pipeline; no waves, warp tile or widths
+  older,     ///< spelling of the first benchmarks: like `shorter`, and nothing after the pipeline
+  profiler,  ///< spelling of profiler logs: `full` without waves and warp tile
+  key,       ///< a dispatcher's kernel key
 };
 template <>
 struct EnumWords<CkSpelling> {
@@ -213,18 +214,18 @@ struct EnumWords<CkSpelling> {
   static constexpr std::array<std::string_view, 5> words = {"full", "shorter", "older", "profiler", "key"};
 };
 
-/// `spelling`, when given, says how the name was written; print_ck_tile_conv prints the current spelling of
-/// what it tells.
+/// `spelling`, when given, receives the name's spelling. print_ck_tile_conv prints the current spelling for
+/// the axes that the name states.
 NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling = nullptr);
 
-/// The three numbers of a first-generation table, which calls them block_size, gemm_m_per_block and
-/// gemm_n_per_block. They are the tile's m, n, k (`shifted`) in tables made from names, and what they say in
-/// later ones; the name beside them decides.
+/// The three numbers of a first-generation table: block_size, gemm_m_per_block and gemm_n_per_block. In
+/// tables made from names these columns hold the tile's m, n, k (`shifted`); in later tables they hold what
+/// their titles say. The name in the same row decides.
 struct CkTableTile {
   std::int32_t m = KernelConfig::unknown, n = KernelConfig::unknown, k = KernelConfig::unknown;
   bool shifted = false;
 };
-/// Throws corrupt_data when the columns fit the name in neither meaning.
+/// Throws corrupt_data when the columns match the name in neither meaning.
 CkTableTile read_ck_table_tile(const KernelConfig& named, std::int32_t block_size,
                                std::int32_t gemm_m_per_block, std::int32_t gemm_n_per_block);
 

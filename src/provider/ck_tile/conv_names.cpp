@@ -1,5 +1,4 @@
-/// \file
-/// Kernel names of CK Tile's grouped convolutions: the grammar stands in conv.h.
+/// \file Prints and parses kernel names of CK Tile's grouped convolutions; ck_tile.h contains the grammar.
 #include <algorithm>
 #include <array>
 
@@ -12,7 +11,7 @@ namespace kscout {
 namespace {
 
 using enum CkConvAxis;
-using Axes = std::uint32_t;  ///< a set, bit per axis
+using Axes = std::uint32_t;  ///< a set with one bit per axis
 
 constexpr Axes set_of(std::initializer_list<CkConvAxis> axes) {
   Axes set = 0;
@@ -21,7 +20,7 @@ constexpr Axes set_of(std::initializer_list<CkConvAxis> axes) {
 }
 constexpr Axes kAllAxes = ~Axes{0};
 static_assert(static_cast<int>(CkConvAxis::count) == 32);
-/// What the forms that do not say everything say.
+/// The axes that the incomplete forms state.
 constexpr Axes kOlderAxes = set_of({tile_m, tile_n, tile_k, pipeline});
 constexpr Axes kShortAxes =
     kOlderAxes | set_of({scheduler, merged_groups, double_buffer, split_image, two_stage});
@@ -36,7 +35,7 @@ struct DirectionWord {
   std::string_view word;
   Op op;
 };
-/// The first word of a direction is the one of the `full` form.
+/// The first word of a direction is the one that the `full` form uses.
 constexpr DirectionWord kDirections[] = {{"fwd", Op::conv_fwd},
                                          {"bwd_data", Op::conv_bwd_data},
                                          {"bwd_weight", Op::conv_bwd_weight},
@@ -54,7 +53,7 @@ constexpr FlagSuffix kFlagSuffixes[] = {{"dsb", double_buffer},
                                         {"explicit_gemm", explicit_gemm},
                                         {"large_tensor", split_image},
                                         {"si", split_image}};
-/// Suffixes of one number, left out at the neutral value.
+/// Suffixes with one number, omitted at the neutral value.
 struct NumberSuffix {
   std::string_view word;
   CkConvAxis axis;
@@ -63,7 +62,7 @@ struct NumberSuffix {
 constexpr NumberSuffix kNumberSuffixes[] = {
     {"bpc", blocks_per_cu, 0}, {"wg", wave_groups, 1}, {"gm", merged_groups, 1}, {"splitk", split_k, 1}};
 
-/// The element types of the three tensors, which a signature holds by operand.
+/// The element types of the three tensors; a signature stores them by operand.
 struct ConvTypes {
   DType in, wei, out, acc;
 };
@@ -117,7 +116,8 @@ std::string_view direction_word(Op op) {
   return std::ranges::find(kDirections, op, &DirectionWord::op)->word;
 }
 
-/// "_streamk_tree_persistent" of axis word "tree_persistent"; the axis' "atomic" has no word of its own.
+/// Suffix of an axis word: "_streamk_tree_persistent" for "tree_persistent". The axis word "atomic" has no
+/// suffix of its own.
 std::string stream_k_suffix(const KernelConfig& config) {
   std::string how = word_text(config, stream_k);
   if (how == "off") return {};
@@ -158,7 +158,7 @@ std::string suffixes(const KernelConfig& config, const ConvTypes& types) {
   fail(Errc::invalid_argument, "the name of a ck_tile convolution cannot hold {}", what);
 }
 
-/// Axes of which 0 is a value.
+/// Axes that may have the value 0.
 constexpr Axes kMayBeZero =
     set_of({pad_m, pad_n, pad_k, vec_a, vec_b, vec_c, blocks_per_cu, double_buffer, two_stage, explicit_gemm,
             split_image, filter, stride_h, stride_w, images});
@@ -179,7 +179,7 @@ void check_values(const KernelConfig& config) {
   }
 }
 
-/// (filter - 1) / 2 zeros on each side keep the size of the image.
+/// (filter - 1) / 2 zeros on each side preserve the image's size.
 std::int32_t depthwise_pad(const KernelConfig& config) { return (value_of(config, filter) - 1) / 2; }
 
 std::string print_depthwise(const Signature& signature, const KernelConfig& config) {
@@ -235,7 +235,7 @@ std::string print_key(const Signature& signature, const KernelConfig& config) {
 
 // ---- parsing
 
-/// What the head of a name says.
+/// The first part of a name.
 struct Head {
   Op op = Op::conv_fwd;
   ConvTypes types{};
@@ -264,7 +264,7 @@ bool dims_next(const CkNameReader& reader) {
   return !next.empty() && next[0] >= '0' && next[0] <= '9' && next.find('x') != std::string_view::npos;
 }
 
-/// A word of the axis, when one stands here.
+/// Reads a word of the axis if the next part is one.
 bool try_axis_word(CkNameReader& reader, KernelConfig& config, CkConvAxis axis) {
   const auto found = reader.try_word(axis_of(axis).words);
   if (found) value_of(config, axis) = static_cast<std::int32_t>(*found);
@@ -343,7 +343,7 @@ KernelConfig only(const KernelConfig& config, Axes axes) {
   return kept;
 }
 
-/// A tile before the pipeline: `shorter`, `older` or `key`.
+/// Reads a name with the tile before the pipeline: `shorter`, `older` or `key`.
 CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& head) {
   read_dims(reader, config, 0);
   if (dims_next(reader)) {
@@ -358,7 +358,7 @@ CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& hea
     return CkSpelling::key;
   }
   value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
-  if (reader.done()) {  // nothing behind the pipeline: what it would say is not known
+  if (reader.done()) {  // nothing after the pipeline: the axes that would follow are unknown
     config = only(config, kOlderAxes);
     return CkSpelling::older;
   }
@@ -374,7 +374,7 @@ CkSpelling read_tile_first(CkNameReader& reader, KernelConfig& config, Head& hea
   return CkSpelling::shorter;
 }
 
-/// The pipeline before the tile: `full` or `profiler`.
+/// Reads a name with the pipeline before the tile: `full` or `profiler`.
 CkSpelling read_pipeline_first(CkNameReader& reader, KernelConfig& config, Head& head) {
   value_of(config, pipeline) = static_cast<std::int32_t>(reader.word("pipeline", axis_of(pipeline).words));
   const bool told = try_axis_word(reader, config, epilogue);
@@ -451,7 +451,7 @@ std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& c
     cannot_hold("unknown axes beside mixed types or pipeline depthwise");
   if (known == kShortAxes || known == kOlderAxes) return print_short(signature, config, known);
   if (known == kKeyAxes) return print_key(signature, config);
-  cannot_hold("a config that knows more than the short form and less than the full one");
+  cannot_hold("a config with more axes than the short form and fewer than the full one");
 }
 
 NamedConfig parse_ck_tile_conv(std::string_view name, CkSpelling* spelling) {

@@ -1,13 +1,12 @@
 #pragma once
-/// \file
-/// Takes a kernel name apart from the left, part by part between "_".
+/// \file Parses a kernel name from the left, one part between "_" at a time.
 ///
 ///     CkNameReader reader("fp16_rcr_64x64x32");
 ///     const std::size_t dtype = reader.word("dtype", EnumWords<DType>::words);
 ///     const auto layout = reader.part("layout");
 ///     const auto tile = reader.dims("tile", 3);
 ///
-/// Every complaint is an invalid_argument that holds the whole name and the part.
+/// Every error is an invalid_argument that quotes the whole name and the part.
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -22,7 +21,7 @@
 
 namespace kscout {
 
-/// Takes a name apart from the left.
+/// Parses a name from the left.
 class CkNameReader {
  public:
   explicit CkNameReader(std::string_view name) : name_(name), rest_(name) {}
@@ -46,7 +45,7 @@ class CkNameReader {
     return take(end);
   }
 
-  /// The longest of `words` that stands here (words may contain "_"); its position.
+  /// Reads the longest of `words` that comes next (words may contain "_") and returns its position.
   std::size_t word(std::string_view what, std::span<const std::string_view> words) {
     const auto best = longest_here(words);
     if (!best) {
@@ -58,17 +57,17 @@ class CkNameReader {
     return *best;
   }
 
-  /// word(), or nothing when none of the words stands here.
+  /// Like word(), but returns nothing when none of the words comes next.
   std::optional<std::size_t> try_word(std::span<const std::string_view> words) {
     const auto best = longest_here(words);
     if (best) take(words[*best].size());
     return best;
   }
 
-  /// What part() would return; empty at the end.
+  /// The next part, without taking it; empty at the end.
   std::string_view next() const { return rest_.substr(0, rest_.find('_')); }
 
-  /// "AxBxC", `many` numbers of at least 1.
+  /// Reads "AxBxC": `many` numbers of at least 1.
   std::vector<std::int32_t> dims(std::string_view what, std::size_t many) {
     const std::string_view text = part(what);
     const auto parts = split(text, 'x');
@@ -80,7 +79,7 @@ class CkNameReader {
     return numbers;
   }
 
-  /// The number behind `prefix` in the next part.
+  /// Reads the number after `prefix` in the next part.
   std::int32_t number_after(std::string_view prefix, std::string_view what, std::int32_t least) {
     const std::string_view text = part(what);
     if (!text.starts_with(prefix)) refuse(text, fmt::format("is not a {} ({}N)", what, prefix));
@@ -117,7 +116,7 @@ class CkNameReader {
 
   std::string_view name_;
   std::string_view rest_;
-  bool open_ = true;  ///< an "_" promises another part
+  bool open_ = true;  ///< the name ends with "_" only if another part follows
 };
 
 }  // namespace kscout

@@ -1,5 +1,4 @@
-/// \file
-/// Kernel names of CK Tile GEMMs: the grammar stands in ck_tile.h.
+/// \file Prints and parses kernel names of CK Tile GEMMs; ck_tile.h contains the grammar.
 #include <algorithm>
 #include <array>
 
@@ -24,7 +23,7 @@ constexpr EpilogueSuffix kEpilogueSuffixes[] = {
     {Epilogue::relu, "Relu"},          {Epilogue::gelu, "Gelu"},          {Epilogue::bias, "Bias"},
     {Epilogue::bias_relu, "BiasRelu"}, {Epilogue::bias_gelu, "BiasGelu"},
 };
-/// What CK's names may say and a signature cannot.
+/// Features that CK's names may state and a signature cannot represent.
 constexpr std::string_view kForeignSuffixes[] = {"Add",       "Multiply", "MultiDAdd", "MultiDMultiply",
                                                  "Clamp",     "Sigmoid",  "Tanh",      "Swish",
                                                  "HardSwish", "sparse",   "multid"};
@@ -38,7 +37,7 @@ std::int32_t value_of(const KernelConfig& config, CkGemmAxis axis) {
   return config[static_cast<std::size_t>(axis)];
 }
 
-/// The types that CK pairs with A's.
+/// The types that CK pairs with A's type.
 Signature usual_signature(DType dtype, Layout layout) {
   return signature_of(make_gemm(0, 0, 0, dtype, layout));
 }
@@ -123,7 +122,7 @@ std::string print_suffixes(const Signature& signature, const KernelConfig& confi
   return text;
 }
 
-/// A name can say everything that it prints, and nothing else.
+/// Checks that a name can represent the signature and the config completely.
 void check_printable(const Signature& signature, const KernelConfig& config) {
   if (config.space != &ck_tile_gemm_space || signature.op != Op::gemm) {
     fail(Errc::invalid_argument, "only configs and signatures of ck_tile GEMMs have such a name");
@@ -144,7 +143,7 @@ void check_printable(const Signature& signature, const KernelConfig& config) {
   }
 }
 
-/// "_" after the dtype and a layout: how a bare identifier begins.
+/// Whether a text begins like a bare identifier: a dtype, "_" and a layout.
 bool starts_with_signature(std::string_view name) noexcept {
   const std::size_t end = name.find('_');
   return end != std::string_view::npos && find_word(name.substr(0, end), EnumWords<DType>::words) &&

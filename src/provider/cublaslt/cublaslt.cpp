@@ -9,19 +9,19 @@ namespace kscout {
 
 namespace {
 
-// The library's bits: sums of split K in place, in a workspace of the accumulator's type, or of C's type.
+// The library's bits: sums split-K slices in place, in a workspace of the accumulator's type, or in C's type.
 constexpr std::string_view kReductions[] = {"none", "inplace", "acc", "inplace_acc", "out"};
-// Bits of CUBLASLT_MATMUL_INNER_SHAPE: instruction that the inner loop is made of.
+// Bits of CUBLASLT_MATMUL_INNER_SHAPE: the instruction of the inner loop.
 constexpr std::string_view kInner[] = {"any", "mma884", "mma1684", "mma1688", "mma16816"};
 
 constexpr Axis kCublasLtAxes[] = {
-    {"version", "1", "release of the library that the algorithm's numbers are of; 0 = whichever is there"},
+    {"version", "1", "release of the library that defines the algorithm numbers; 0 = any installed release"},
     {"suggestion", "1",
-     "n: what the library's own heuristic names n-th for the problem; 0: the algorithm that follows"},
+     "n: the n-th suggestion of the library's own heuristic for the problem; 0: the algorithm that follows"},
     {"algorithm", "1", "the library's number of the algorithm"},
-    {"tile_m", "elements", "rows of C that one block computes; 0 = not said"},
-    {"tile_n", "elements", "columns of C that one block computes; 0 = not said"},
-    {"tile_k", "elements", "K of one stage; 0 = not said"},
+    {"tile_m", "elements", "rows of C that one block computes; 0 = not stated"},
+    {"tile_n", "elements", "columns of C that one block computes; 0 = not stated"},
+    {"tile_k", "elements", "K of one stage; 0 = not stated"},
     {"stages", "1", "stages kept in shared memory; 0 = the library's choice"},
     {"split_k", "1", "split-K slices, summed at the end; 0 = the library divides K its own way", {}, true},
     {"reduction", "1", "where split-K slices are summed", kReductions, true},
@@ -99,7 +99,7 @@ class CublasLtProvider final : public Provider {
     t.packs_a = t.packs_b = 0;
     t.kind = 0;
     t.suggestion = c.suggestion;
-    if (c.suggestion > 0) return t;  // another algorithm for every problem
+    if (c.suggestion > 0) return t;  // the library may suggest a different algorithm for each problem
     const auto said = [](std::int32_t value) { return value > 0 ? value : Traits::unknown; };
     t.tile_m = said(c.tile_m);
     t.tile_n = said(c.tile_n);
@@ -192,7 +192,7 @@ std::string cublaslt_unsupported(const Signature& s) {
   }
   if (small && s.layout != Layout::rcr) {
     return fmt::format(
-        "cublaslt gemm of {} {}: 8-bit floats lie along K in both operands, which is layout rcr",
+        "cublaslt gemm of {} {}: 8-bit floats must be contiguous along K in both operands (layout rcr)",
         word(s.dtype_a), word(s.layout));
   }
   return {};

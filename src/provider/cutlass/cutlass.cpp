@@ -36,13 +36,13 @@ constexpr Axis kCutlassAxes[] = {
      "shared memory",
      kEpilogues},
     {"stages", "1", "stages kept in shared memory; 0 = as many as fit"},
-    {"align", "bytes", "at multiples of which rows of A and B start"},
+    {"align", "bytes", "rows of A and B start at multiples of this"},
     {"swap_ab", "1", "1: computes C transposed, so that few rows of C become columns of a tile"},
     {"fast_accum", "1", "1: sums of 8-bit products stay in the matrix unit, with fewer digits"},
-    {"raster", "1", "along which way of C blocks take tiles one after the other", kRasters, true},
+    {"raster", "1", "direction of C in which blocks take consecutive tiles", kRasters, true},
     {"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true},
     {"decomposition", "1",
-     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks",
+     "how blocks share the K of a tile: not at all; in split_k equal slices; evenly over all blocks",
      kDecompositions, true},
     {"split_k", "1", "split-K slices, summed at the end", {}, true},
 };
@@ -56,9 +56,10 @@ constexpr std::tuple kCutlassFields{
     &CutlassConfig::swizzle,   &CutlassConfig::decomposition, &CutlassConfig::split_k};
 static_assert(std::tuple_size_v<decltype(kCutlassFields)> == std::size(kCutlassAxes));
 
-/// Numbers of trait `algorithm`: beyond those of cuBLASLt, so that a joint model tells the two apart.
+/// Numbers of trait `algorithm`, above those of cuBLASLt, so that a joint model can distinguish the two
+/// providers.
 constexpr std::int32_t kFirstAlgorithm = 1000;
-/// More than the words of one axis in trait `variant`: how K is split, how C is stored, whether it is
+/// Exceeds the number of words of each axis in trait `variant`: how K is split, how C is stored, whether C is
 /// transposed.
 constexpr std::int32_t kWays = 4;
 
@@ -68,8 +69,8 @@ void check_cutlass_signature(const Signature& s) {
   if (const std::string why = cutlass_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
 }
 
-/// Stages that fit beside the epilogue's buffers in the 227 KiB that a block of sm_90 may have; CUTLASS
-/// counts a little otherwise (one stage less for 128 x 192 and 64 x 128).
+/// Number of stages that fit beside the epilogue's buffers in the 227 KiB of an sm_90 block. CUTLASS's own
+/// count differs slightly (one stage less for 128 x 192 and 64 x 128).
 double stages_that_fit(const Signature& s, const CutlassConfig& c) {
   constexpr double kShared = 232448;
   const double stage =
@@ -228,9 +229,8 @@ std::string cutlass_unsupported(const Signature& s) {
         word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
   }
   if (eight && s.layout != Layout::rcr) {
-    return fmt::format(
-        "cutlass gemm of fp8 {}: 8-bit operands lie along K in both operands, which is layout rcr",
-        word(s.layout));
+    return fmt::format("cutlass gemm of fp8 {}: 8-bit operands must be contiguous along K (layout rcr)",
+                       word(s.layout));
   }
   if (s.epilogue != Epilogue::none)
     return fmt::format("cutlass gemm with epilogue {}: its kernels have none", word(s.epilogue));

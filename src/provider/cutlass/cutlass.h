@@ -1,13 +1,12 @@
 #pragma once
-/// \file
-/// Provider `cutlass`: GEMM kernels that NVIDIA's CUTLASS templates make for Hopper, described. Pure: needs
-/// neither CUTLASS nor a GPU. `kscout generate --provider cutlass` writes their sources.
+/// \file Describes the GEMM kernels that NVIDIA's CUTLASS templates generate for Hopper (provider `cutlass`).
+/// Needs neither CUTLASS nor a GPU. `kscout generate --provider cutlass` writes the kernels' sources.
 ///
 ///     const CutlassConfig config = CutlassConfig::from(kernel_config);
 ///     std::string kernel = cutlass_kernel_name(signature, kernel_config);   // without the launch axes
 ///
-/// Rows and columns are those of our C, also where a kernel computes C transposed (swap_ab), so that configs
-/// and cuBLASLt's can be compared.
+/// Rows and columns are those of our C, even where a kernel computes C transposed (swap_ab), so that configs
+/// are comparable with cuBLASLt's.
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed in cutlass.cpp):
 ///
@@ -17,7 +16,7 @@
 ///
 /// for example
 /// cutlass_gemm_bf16_rcr__wgmma_coop_128x256x64_w0x0_c2x1_persistent_tma_s0_a16__along_m_z1_data_parallel_k1.
-/// The signature is that of src/provider/name_reader.h.
+/// src/provider/name_reader.h defines the signature.
 #include <kscout/provider.h>
 
 namespace kscout {
@@ -28,7 +27,7 @@ enum class CutlassEpilogue : std::int32_t { tma, nosmem, smem };
 enum class CutlassRaster : std::int32_t { along_m, along_n };
 enum class CutlassDecomposition : std::int32_t { data_parallel, split_k, stream_k };
 
-/// One point of the space with typed fields, in the order of the axes; their help is in cutlass.cpp.
+/// A config with typed members, in the order of the axes; cutlass.cpp contains their help.
 struct CutlassConfig {
   std::int32_t pipeline = 0, tile_m = 0, tile_n = 0, tile_k = 0, warp_m = 0, warp_n = 0, cluster_m = 1,
                cluster_n = 1, scheduler = 0, epilogue = 0, stages = 0, align = 16;
@@ -39,7 +38,7 @@ struct CutlassConfig {
   bool is(CutlassScheduler what) const { return scheduler == static_cast<std::int32_t>(what); }
   bool is(CutlassEpilogue what) const { return epilogue == static_cast<std::int32_t>(what); }
 
-  /// Throws invalid_argument when the config is of another space or an axis is unknown.
+  /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static CutlassConfig from(const KernelConfig& config);
   KernelConfig kernel_config() const;
 };
@@ -47,11 +46,11 @@ struct CutlassConfig {
 extern const ConfigSpace cutlass_gemm_space;
 const Provider& cutlass_provider();
 
-/// The compiled kernel that a config runs, by which a library knows it: the name without the launch axes.
-/// Throws as Provider::print.
+/// The name of the compiled kernel that a config runs, as kernel libraries use it: without the launch axes.
+/// Throws the errors of Provider::print.
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config);
 
-/// Why no kernel of the family computes such a product; empty when one may.
+/// Why no kernel of the family can compute such a product; empty when one may.
 std::string cutlass_unsupported(const Signature& signature);
 
 }  // namespace kscout

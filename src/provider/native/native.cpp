@@ -17,7 +17,7 @@ constexpr std::string_view kOrderWords[] = {"m", "n", "k"};
 
 constexpr Axis kAxes[] = {
     {"isa", "1", "instruction set of the inner loop", kIsaWords},
-    {"kind", "1", "how the kernel walks the problem", kKindWords},
+    {"kind", "1", "how the kernel traverses the problem", kKindWords},
     {"mr", "elements",
      "rows of the register tile; skinny_n with A column-major: lines of A streamed at once"},
     {"nr", "elements",
@@ -28,8 +28,8 @@ constexpr Axis kAxes[] = {
     {"mc", "elements", "rows of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
     {"kc", "elements", "depth of a cache block; 0 = all", {}, true},
     {"nc", "elements", "columns of a cache block, rounded up to whole register tiles; 0 = all", {}, true},
-    {"order", "1", "outermost loop over cache blocks; the operand without it is packed again", kOrderWords,
-     true},
+    {"order", "1", "outermost loop over cache blocks; the operand that does not depend on it is packed again",
+     kOrderWords, true},
     {"split_k", "1", "split-K slices: computed by threads of their own, summed at the end", {}, true},
     {"threads_m", "1", "threads that share the rows of C", {}, true},
     {"threads_n", "1", "threads that share the columns of C", {}, true},
@@ -42,10 +42,10 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
-/// Most rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and one broadcast
-/// of A must fit the registers (16, or 32 with AVX-512).
+/// Maximum number of rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and
+/// one broadcast of A must fit the registers (16, or 32 with AVX-512).
 constexpr std::int32_t kOuterRows[][4] = {{12, 6, 4, 3}, {12, 6, 4, 3}, {16, 14, 9, 6}};
-/// Most accumulators of a dot-product tile.
+/// Maximum number of accumulators of a dot-product tile.
 constexpr std::int32_t kDotTiles[] = {12, 12, 24};
 
 template <class E>
@@ -92,7 +92,7 @@ class NativeProvider final : public Provider {
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     check_signature(signature);
     const NativeConfig c = NativeConfig::from(config);
-    // Compiled: reading a model prints all of its configs.
+    // Compiled format strings: reading a model prints all of its configs.
     fmt::memory_buffer text;
     const auto to = fmt::appender(text);
     fmt::format_to(to, FMT_COMPILE("native_gemm_{}_{}{}__{}_{}_{}x{}_{}"), word(signature.dtype_a),
@@ -112,7 +112,7 @@ class NativeProvider final : public Provider {
     in.literal("native_gemm_");
     s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
         static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-    // To ask native for fp16 is a fair request; a name that nothing can have printed is a wrong argument.
+    // A request for fp16 is valid but not supported; a name that print() cannot produce is a wrong argument.
     if (s.dtype_a != DType::fp32) {
       fail(Errc::invalid_argument, "'{}' is no native kernel: its dtype is {}, native kernels take fp32 only",
            name, word(s.dtype_a));

@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Provider `native`: the f32 GEMM kernels of backend `cpu`, described.
+/// \file Describes the f32 GEMM kernels of backend `cpu` (provider `native`).
 ///
 ///     const NativeConfig config = NativeConfig::from(kernel_config);
 ///     std::string why = native_illegal(signature_of(problem), config);  // empty: it can work
@@ -13,7 +12,7 @@
 ///     packs  = "nopack" | "packa" | "packb" | "packab"
 ///
 /// for example native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2. `_acc` means that C is
-/// read (beta != 0); `_p` is left out when nothing is prefetched.
+/// read (beta != 0); `_p` is omitted without prefetching.
 #include <string>
 
 #include <kscout/provider.h>
@@ -21,17 +20,18 @@
 namespace kscout {
 
 enum class NativeIsa : std::int32_t { scalar, avx2, avx512 };
-/// How a kernel walks the problem.
+/// How a kernel traverses the problem.
 enum class NativeKind : std::int32_t {
   tiled,  ///< register tiles of C by outer products, inside cache blocks; operands packed or read in place
-  dot,    ///< register tiles of C by dot products along K: no transposition where both operands lie along K
-  skinny_m,  ///< few rows of C: streams B once, by dot products or row updates, whichever B's storage allows
-  skinny_n,  ///< few columns of C: streams A once, likewise
-  small,     ///< outer products without blocks: least overhead
+  dot,  ///< register tiles of C by dot products along K: no transposition where both operands are contiguous
+        ///< along K
+  skinny_m,  ///< few rows of C: streams B once, by dot products or row updates, depending on B's storage
+  skinny_n,  ///< few columns of C: streams A once, in the same way
+  small,     ///< outer products without cache blocks: lowest overhead
 };
 enum class NativeOrder : std::int32_t { m, n, k };
 
-/// One point of the space with typed fields; see the axes' help in native.cpp for meanings.
+/// A config with typed members; native.cpp contains their help.
 struct NativeConfig {
   NativeIsa isa;
   NativeKind kind;
@@ -44,28 +44,28 @@ struct NativeConfig {
   std::int32_t threads_m, threads_n;
 
   std::int32_t threads() const noexcept { return threads_m * threads_n * split_k; }
-  /// Throws invalid_argument when the config is of another space or an axis is unknown.
+  /// Throws invalid_argument when the config belongs to another space or an axis is unknown.
   static NativeConfig from(const KernelConfig& config);
 };
 
 extern const ConfigSpace native_gemm_space;
 const Provider& native_provider();
 
-/// Lanes of an f32 vector.
+/// Number of lanes of an f32 vector.
 std::int32_t native_lanes(NativeIsa isa) noexcept;
 
-/// Which register tiles are compiled: rows and columns of C for the outer-product form.
+/// Whether the outer-product register tile of mr rows and nr columns of C is compiled.
 bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// The same for the dot-product form.
+/// Whether the dot-product register tile is compiled.
 bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// The same for row updates: `rows` narrow rows, `lines` wide lines streamed at once.
+/// Whether the row-update tile is compiled: `rows` narrow rows, `lines` wide lines streamed at once.
 bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept;
 
-/// Which of the three inner loops a kind uses under a layout.
+/// The inner loop that a kind uses for a layout.
 enum class NativeForm { outer, dot, update };
 NativeForm native_form(NativeKind kind, Layout layout) noexcept;
 
-/// Why no kernel can work as this config says under this signature; empty when one can.
+/// Why no kernel can run this config for this signature; empty when one can.
 std::string native_illegal(const Signature& signature, const NativeConfig& config);
 
 }  // namespace kscout

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kMembers[] = {"cublaslt", "cutlass"};
 
-/// Axis `by`, then every axis of the members once, by name.
+/// Axis `by`, then every axis of the members, each name once.
 const std::vector<Axis>& axes() {
   static const std::vector<Axis> joint = [] {
     std::vector<Axis> all{{"by", "1", "whose kernel it is", kMembers}};
@@ -91,7 +91,7 @@ KernelConfig nvidia_config(const KernelConfig& member) {
   const std::string_view of = member.space ? member.space->provider : "no space";
   const auto by = find_word(of, kMembers);
   if (!by)
-    fail(Errc::invalid_argument, "a config of {} is none of nvidia's ({})", of, fmt::join(kMembers, ", "));
+    fail(Errc::invalid_argument, "a config of {} is not one of nvidia's ({})", of, fmt::join(kMembers, ", "));
   KernelConfig joint(joint_space());
   for (std::size_t i = 0; i < joint_space().axes.size(); ++i) joint[i] = 0;
   joint[0] = static_cast<std::int32_t>(*by);
@@ -102,7 +102,7 @@ KernelConfig nvidia_config(const KernelConfig& member) {
 
 KernelConfig nvidia_member_config(const KernelConfig& config) {
   if (config.space != &joint_space()) return config;
-  axis_value_text(joint_space().axes[0], config[0]);  // throws when it has no word
+  axis_value_text(joint_space().axes[0], config[0]);  // throws for a value without a word
   if (config[0] == KernelConfig::unknown) fail(Errc::invalid_argument, "nvidia gemm: axis by is unknown");
   KernelConfig member(provider(kMembers[config[0]]).space(Op::gemm));
   for (std::size_t i = 0; i < member.space->axes.size(); ++i) member[i] = config[member.space->axes[i].name];

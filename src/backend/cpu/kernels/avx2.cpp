@@ -1,4 +1,4 @@
-// Outer-product, dot-product and row-update kernels, and packing: avx2.
+// Compiles the outer-product, dot-product and row-update kernels, and packing, for avx2.
 #define KSCOUT_HWY_TARGET HWY_AVX2
 #include "backend/cpu/kernels/outer-inl.h"
 #include "backend/cpu/kernels/stream-inl.h"

@@ -1,13 +1,12 @@
 #pragma once
-/// \file
-/// The compiled inner loops of one instruction set, as tables of functions.
+/// \file Declares the compiled inner loops of one instruction set, as tables of functions.
 ///
 /// Three forms (native.h, NativeForm), all in f32 with FMA where the machine has it:
 ///   outer   C tile += column of A times row of B, K steps; B's rows are vectors, A's elements are broadcast
 ///   dot     C tile = dot products along K; both operands are vectors along K
-///   update  rows of C += few elements of A times few rows of B, for a stretch of columns
-/// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name, except
-/// that panels of packed B are padded with zeros up to whole vectors.
+/// update  few rows of C += few elements of A times few rows of B (the wide lines), for a range of columns
+/// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name. The
+/// only exception is panels of packed B, which are padded with zeros to whole vectors.
 #include <cstdint>
 
 #include "provider/native/native.h"
@@ -16,7 +15,7 @@ namespace kscout::cpu {
 
 struct OuterArgs {
   const float* a;       ///< element (0, 0) of the tile's rows of A
-  std::int64_t a_step;  ///< A in rows: elements between rows; A in columns: between columns
+  std::int64_t a_step;  ///< A by rows: elements between rows; A by columns: between columns
   const float* b;       ///< row 0 of B, first column of the tile
   std::int64_t b_step;  ///< elements between rows of B
   float* c;
@@ -24,7 +23,7 @@ struct OuterArgs {
   std::int64_t k;
   float alpha, beta;      ///< C = alpha * sum + beta * C; C is not read when beta is 0
   std::int32_t last;      ///< masked kernels: valid lanes of the last vector, 1 to lanes
-  std::int64_t prefetch;  ///< elements of K ahead
+  std::int64_t prefetch;  ///< prefetch distance in elements of K
 };
 
 struct DotArgs {
@@ -40,19 +39,19 @@ struct DotArgs {
 };
 
 struct UpdateArgs {
-  const float* a;       ///< a[line * a_step + row]: scaled by alpha already
+  const float* a;       ///< a[line * a_step + row], already scaled by alpha
   std::int64_t a_step;  ///< elements between lines of the copy of A
-  const float* b;       ///< first of the wide lines
+  const float* b;       ///< first wide line
   std::int64_t b_step;  ///< elements between lines
   float* c;
   std::int64_t ldc;
   std::int64_t n;         ///< columns
   float beta;             ///< C = sum + beta * C
-  std::int64_t prefetch;  ///< elements of each line ahead
+  std::int64_t prefetch;  ///< prefetch distance in elements of each line
 };
 
-/// Copies `width` x `k` elements into panels, one behind the other. A panel covers `panel` elements of the
-/// width and holds k groups of that many; the last panel's groups are as long as what is left, or, with
+/// Copies `width` x `k` elements into panels, one after the other. A panel covers `panel` elements of the
+/// width and contains k groups of that size. The groups of the last panel have the remaining size or, with
 /// `pad`, the next multiple of lanes, filled with zeros.
 struct PackArgs {
   const float* src;
@@ -89,11 +88,11 @@ struct KernelSet {
   PackKernel pack_groups = nullptr;  ///< source lines run across the width, src[p * ld + i]
 };
 
-/// Null when the set is not compiled for this architecture. Whether the machine has it is the caller's
-/// question.
+/// Null when the set is not compiled for this architecture. The caller must check that the machine supports
+/// it.
 const KernelSet* kernel_set(NativeIsa isa) noexcept;
 
-// One filler per translation unit; together they make the sets.
+// Each translation unit fills its part of a set.
 void fill_outer_scalar(KernelSet& set);
 void fill_stream_scalar(KernelSet& set);
 void fill_outer_avx2(KernelSet& set);

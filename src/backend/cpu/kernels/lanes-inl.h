@@ -1,5 +1,5 @@
 #pragma once
-// Loads and stores of the first lanes of a vector. Include inside no namespace.
+// Loads and stores the first lanes of a vector. Include outside of any namespace.
 #include <cstring>
 
 #include "core/isa-inl.h"
@@ -22,8 +22,8 @@ inline constexpr int kLanes = static_cast<int>(HWY_LANES(float));
 #define KSCOUT_UNROLL_4 _Pragma("GCC unroll 4")
 #endif
 
-// x86 promises that masked-off lanes of AVX2 and AVX-512 loads never fault (Intel SDM, VMASKMOV and "Masking
-// in Instruction Encoding"), so these touch only the lanes they name.
+// x86 guarantees that masked-off lanes of AVX2 and AVX-512 loads never fault (Intel SDM, VMASKMOV and
+// "Masking in Instruction Encoding"), so these functions access only the lanes that they name.
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 struct Lanes {
   hn::Mask<D> mask;

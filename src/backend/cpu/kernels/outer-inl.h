@@ -1,4 +1,4 @@
-// Outer-product kernels of one target. Each is a register tile of Rows x Vectors accumulators.
+// Implements the outer-product kernels of one target. Each is a register tile of Rows x Vectors accumulators.
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/kernels/lanes-inl.h"
 
@@ -31,7 +31,7 @@ void outer(const OuterArgs& args) {
       const float* ahead = b + args.prefetch * b_step;
       KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors * kLanes; j += 16) hwy::Prefetch(ahead + j);
     }
-    // Keep the shorter side in registers, so that 12 accumulators (28 with AVX-512) leave room for it.
+    // Keeps the shorter side in registers, so that 12 accumulators (28 with AVX-512) leave room for it.
     if constexpr (Rows < Vectors) {
       V element[Rows];
       KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {
@@ -90,7 +90,7 @@ void fill_outer_tile(KernelSet& set) {
        outer<Rows, Vectors, ReadA::rows, Variant::masked>);
 }
 
-/// Tiles of 1 to MostRows rows: a tile of the config plus every shorter one, for the edge of C.
+/// Fills tiles of 1 to MostRows rows: the config's tile, and every shorter one for the edge of C.
 template <int MostRows, int Vectors>
 void fill_outer_rows(KernelSet& set) {
   fill_outer_tile<MostRows, Vectors>(set);

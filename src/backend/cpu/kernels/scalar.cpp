@@ -1,4 +1,4 @@
-// Outer-product, dot-product and row-update kernels, and packing: scalar.
+// Compiles the outer-product, dot-product and row-update kernels, and packing, as scalar code.
 #include "backend/cpu/kernels/outer-inl.h"
 #include "backend/cpu/kernels/stream-inl.h"
 

@@ -1,4 +1,4 @@
-// Dot-product and row-update kernels and the packing copies of one target.
+// Implements the dot-product and row-update kernels and the packing copies of one target.
 #include <algorithm>
 
 #include "backend/cpu/kernels/kernels.h"
@@ -9,8 +9,8 @@ namespace kscout::cpu::HWY_NAMESPACE {
 
 template <int Rows, int Columns, bool Prefetching>
 void dot(const DotArgs& args) {
-  // Small tiles have fewer accumulators than FMAs in flight (latency 4, two a cycle): keep several per
-  // element.
+  // Small tiles have fewer accumulators than FMAs in flight (latency 4, two per cycle), so each element gets
+  // several accumulators.
   constexpr int kChains = Rows * Columns <= 2 ? 4 : Rows * Columns <= 4 ? 2 : 1;
   const float* HWY_RESTRICT a = args.a;
   const float* HWY_RESTRICT b = args.b;
@@ -98,7 +98,7 @@ void update(const UpdateArgs& args) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// Loads 4 elements of each of kLanes lines: block q of result i holds line 4 * q + i.
+/// Loads 4 elements of each of kLanes lines: block q of result i contains line 4 * q + i.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> load_blocks(Tag tag, const float* src, std::int64_t ld) {
   if constexpr (hn::MaxLanes(Tag()) == 4) {
@@ -110,7 +110,7 @@ HWY_INLINE hn::Vec<Tag> load_blocks(Tag tag, const float* src, std::int64_t ld) 
   }
 }
 
-/// Transposes 4 depths of kLanes lines into 4 groups of kLanes elements.
+/// Transposes 4 steps along K of kLanes lines into 4 groups of kLanes elements.
 HWY_INLINE void transpose_step(const float* src, std::int64_t ld, float* dst, std::int64_t stride) {
   const hn::Repartition<double, D> wide;
   const V r0 = load_blocks(d, src, ld), r1 = load_blocks(d, src + ld, ld);
@@ -125,7 +125,7 @@ HWY_INLINE void transpose_step(const float* src, std::int64_t ld, float* dst, st
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, dst + 3 * stride);
 }
 
-/// 4 lines along K into groups: 4 elements of each of k_size groups.
+/// Transposes 4 lines along K: 4 elements of each of k_size groups.
 HWY_INLINE void transpose_quad(const float* src, std::int64_t ld, std::int64_t k_size, float* dst,
                                std::int64_t stride) {
   const hn::FixedTag<float, 4> quad;
@@ -160,7 +160,7 @@ HWY_INLINE void transpose_step(const float* src, std::int64_t, float* dst, std::
 }
 #endif
 
-/// One panel of `width` lines along K: whole vectors of lines, then fours, then single ones.
+/// Packs one panel of `width` lines along K: whole vectors of lines, then fours, then single ones.
 HWY_INLINE void pack_panel_of_lines(const float* src, std::int64_t ld, std::int64_t width,
                                     std::int64_t k_size, float* dst, std::int64_t stride) {
   std::int64_t line = 0;
@@ -198,8 +198,8 @@ HWY_INLINE void copy_group(const float* src, std::int64_t width, float* dst, std
   for (; i < stride; ++i) dst[i] = 0;
 }
 
-/// Reads whole lines across all panels, so that memory is read in order: panel by panel, each line would be
-/// touched for a few elements and its page looked up again for every panel.
+/// Reads whole lines across all panels, so that memory is read in order. Panel by panel, each read of a line
+/// would use only a few elements, and every panel would need another page look-up for the line.
 void pack_groups(const PackArgs& args) {
   for (std::int64_t k = 0; k < args.k; ++k) {
     const float* src = args.src + k * args.ld;

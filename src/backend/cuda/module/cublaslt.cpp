@@ -13,8 +13,8 @@ namespace kscout::cuda {
 namespace {
 
 constexpr int kMaxSuggestions = 128;
-constexpr std::int32_t kOwnDivision =
-    -1;  // number of split-K slices by which the library says that it divides K its own way
+// The library's number of split-K slices for "divides K in its own way".
+constexpr std::int32_t kOwnDivision = -1;
 
 CallStatus check_lt(cublasStatus_t status, const char* what) {
   if (status == CUBLAS_STATUS_SUCCESS) return CallStatus::done;
@@ -24,7 +24,7 @@ CallStatus check_lt(cublasStatus_t status, const char* what) {
                 cublaslt()->GetStatusString(status));
 }
 
-/// One handle for all threads: the library allows it.
+/// One handle for all threads, which the library allows.
 cublasLtHandle_t handle() {
   static const cublasLtHandle_t made = [] {
     cublasLtHandle_t one = nullptr;
@@ -117,7 +117,7 @@ class Description {
   }
 
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
-  /// Where split-K slices may be summed: not in a C that is narrower than the accumulator.
+  /// Reduction schemes for split-K slices: a C narrower than the accumulator must not hold partial sums.
   std::uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
   cudaDataType_t type_first{}, type_second{}, type_result{};
   cublasLtMatmulDesc_t operation = nullptr;
@@ -159,8 +159,8 @@ V capability(const cublasLtMatmulAlgo_t& algo, cublasLtMatmulAlgoCapAttributes_t
   return value;
 }
 
-/// False when it uses a tile, stages or a cluster that the header has no name for, or split-K slices that it
-/// does not explain.
+/// False when the algorithm uses a tile, stages or a cluster without a name in the header, or an unexplained
+/// number of split-K slices.
 bool read_algorithm(const cublasLtMatmulAlgo_t& algo, Algorithm& out) {
   const auto number = [&](cublasLtMatmulAlgoConfigAttributes_t attribute) {
     return static_cast<std::int32_t>(config_value<std::uint32_t>(algo, attribute));
@@ -256,7 +256,7 @@ class LtMatmul final : public Matmul {
     if (got != CallStatus::done) return got;
     bias_ = has_bias(shape.epilogue);
     if (bias_) {
-      // The check wants to see an address of the alignment that will be used.
+      // The check requires an address with the alignment that calls will have.
       const void* const somewhere = reinterpret_cast<const void*>(std::uintptr_t{256});
       got = description_.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, somewhere);
       if (got != CallStatus::done) return got;
@@ -285,9 +285,9 @@ class LtMatmul final : public Matmul {
     }
     workspace_bytes_ = checked.workspaceSize;
     if (workspace_bytes_ <= workspace_limit) return CallStatus::done;
-    // How much more is left out, so that equal refusals are equal texts.
+    // The message omits the missing bytes, so that equal refusals have equal texts.
     return answer(CallStatus::unsupported,
-                  "it wants more than the %llu MiB of workspace that an algorithm may use",
+                  "it needs more than the %llu MiB of workspace that an algorithm may use",
                   static_cast<unsigned long long>(workspace_limit >> 20));
   }
 
@@ -307,7 +307,8 @@ class LtMatmul final : public Matmul {
   void destroy() noexcept override { delete this; }
 
  private:
-  /// What a call brings besides A, B and C stands in the descriptor; it is written when it changed.
+  /// The descriptor holds the arguments of a call other than A, B and C; it is written only when they
+  /// changed.
   CallStatus point_to(const MatmulCall& call) {
     CallStatus got = CallStatus::done;
     const auto point = [&](cublasLtMatmulDescAttributes_t attribute, const void* to, const void*& last) {

@@ -1,9 +1,8 @@
 #pragma once
-/// \file
-/// cuBLASLt's algorithms: made ready, suggested, enumerated.
+/// \file Prepares, suggests and enumerates cuBLASLt's algorithms.
 ///
-/// The library's matrices are column-major; ours are given to it as they lie: it computes the transposed
-/// C^T = B^T A^T, so its rows are our columns, and its bias along rows is ours along columns.
+/// The library's matrices are column-major and it receives ours unchanged: it computes the transposed C^T =
+/// B^T A^T. Its rows are therefore our columns, and its bias along rows is ours along columns.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,8 +14,7 @@
 
 namespace kscout::cuda {
 
-// ---- cuBLASLt, loaded when it is first used: the module runs with whatever release of its major version is
-// there.
+// ---- Loads cuBLASLt at first use: the module runs with any release of its major version.
 
 // clang-format off
 #define KSCOUT_CUBLASLT_FUNCTIONS(F)                                                                          \
@@ -33,15 +31,15 @@ struct CublasLt {
 #undef KSCOUT_MEMBER
 };
 
-/// Null when it cannot be loaded: error_text() says why. KSCOUT_CUBLASLT names a file; else the usual name of
-/// the major version that the module was built for, then the toolkit's folder.
+/// Null when the library cannot be loaded; error_text() has the reason. KSCOUT_CUBLASLT names a file; the
+/// default is the usual name of the major version that the module was built for, then the toolkit's folder.
 const CublasLt* cublaslt();
 
-// ---- The library's numbers for tiles, stages and clusters as pairs of sizes. The lists are made from the
-// names in its header when the module is configured (cmake/KscoutCuda.cmake).
+// ---- Maps the library's numbers for tiles, stages and clusters to pairs of sizes. The build generates the
+// lists from the names in the library's header (cmake/KscoutCuda.cmake).
 
-/// A value of one of the library's enums; `sizes` as they stand in its name: rows x columns of the library's
-/// own (transposed) matrix, or K x stages, 0 for AUTO.
+/// A value of one of the library's enums. `first` and `second` are the sizes in its name: rows x columns of
+/// the library's own (transposed) matrix, or K x stages; 0 for AUTO.
 struct NamedSizes {
   std::int32_t first, second;
   std::uint32_t value;
@@ -51,7 +49,7 @@ std::span<const NamedSizes> tile_names() noexcept;
 std::span<const NamedSizes> stage_names() noexcept;
 std::span<const NamedSizes> cluster_names() noexcept;
 
-/// Null for a value, or a pair of sizes, that the header does not have.
+/// Null for a value, or a pair of sizes, that the header lacks.
 const NamedSizes* find_value(std::span<const NamedSizes> names, std::uint32_t value) noexcept;
 const NamedSizes* find_sizes(std::span<const NamedSizes> names, std::int32_t first,
                              std::int32_t second) noexcept;

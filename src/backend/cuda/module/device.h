@@ -1,6 +1,5 @@
 #pragma once
-/// \file
-/// Reports errors of CUDA calls, and reads what the driver says of a GPU.
+/// \file Reports errors of CUDA calls, and reads a GPU's facts from the driver.
 #include <cstdint>
 #include <cstdio>
 
@@ -20,7 +19,7 @@ inline char* error_text() {
   return text;
 }
 
-/// `format` and what follows are printf's.
+/// `format` and the arguments after it are those of printf.
 template <class... Args>
 CallStatus answer(CallStatus what, const char* format, Args... args) {
   if constexpr (sizeof...(args) == 0) {
@@ -36,10 +35,10 @@ inline CallStatus check_cuda(cudaError_t status, const char* what) {
   return answer(CallStatus::failed, "%s: %s", what, cudaGetErrorString(status));
 }
 
-// ---- What the driver says of a GPU, at rest and at work.
+// ---- Reads the driver's facts and the current state of a GPU.
 
 CallStatus read_facts(std::int32_t device, Facts& facts);
-/// Of the open device, through NVML; unsupported where that library is not.
+/// Reads the state of the open device through NVML; unsupported where that library is missing.
 CallStatus read_state(std::int32_t device, State& state);
 
 }  // namespace kscout::cuda

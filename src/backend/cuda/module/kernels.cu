@@ -10,7 +10,7 @@ namespace kscout::cuda {
 
 namespace {
 
-// Element types as doubles and back: the same bits as src/measure/elements.h gives on a CPU.
+// Converts element types to doubles and back, with the same bits as src/measure/elements.h on a CPU.
 
 template <class T>
 struct Plain {
@@ -120,7 +120,7 @@ struct Sums {
   }
 };
 
-/// Leaves the sum of all threads' sums in thread 0; always in the same order.
+/// Leaves the sum of all threads' sums in thread 0; the order of summation is fixed.
 __device__ Sums reduce_block(Sums own) {
   __shared__ Sums of[kThreads];
   of[threadIdx.x] = own;
@@ -134,7 +134,7 @@ __device__ Sums reduce_block(Sums own) {
   return of[0];
 }
 
-/// A block per row of a row-major matrix.
+/// Uses one block per row of a row-major matrix.
 template <class E>
 __global__ void multiply_rows(MatrixView view, const typename E::stored* data, std::int64_t lines,
                               const double* x, std::int64_t x_step, Squares what, double* value,
@@ -156,7 +156,8 @@ __global__ void multiply_rows(MatrixView view, const typename E::stored* data, s
 
 constexpr int kRows = 32, kLanes = kThreads / kRows;
 
-/// A block per 32 rows of a column-major matrix: neighbouring threads read neighbouring rows of one column.
+/// Uses one block per 32 rows of a column-major matrix: neighbouring threads read neighbouring rows of one
+/// column.
 template <class E>
 __global__ void multiply_columns(MatrixView view, const typename E::stored* data, std::int64_t groups,
                                  std::int64_t groups_of_item, const double* x, std::int64_t x_step,
@@ -192,7 +193,7 @@ __global__ void read_kernel(const uint4* data, std::int64_t count, std::uint32_t
     const uint4 v = data[i];
     seen ^= v.x ^ v.y ^ v.z ^ v.w;
   }
-  if (seen == 0x9E3779B9u) *sink = seen;  // never, as far as the compiler knows not
+  if (seen == 0x9E3779B9u) *sink = seen;  // never true, but the compiler cannot know that
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #pragma once
-/// \file
-/// Kernels that measuring needs: operands, elements, products with a vector, a flush of the level-2 cache.
-/// Each puts itself into the device's own queue; errors are those of cudaGetLastError.
+/// \file Declares the kernels for measuring: operands, elements, products with a vector, a flush of the
+/// level-2 cache. Each function enqueues its kernel on the default stream; cudaGetLastError reports errors.
 #include <cstdint>
 
 #include <kscout/types.h>
@@ -10,7 +9,7 @@
 
 namespace kscout::cuda {
 
-// False for an element type that they do not know.
+// The functions return false for an element type that they do not support.
 bool launch_fill(DType dtype, void* data, std::int64_t count, std::uint32_t operand,
                  const std::uint32_t* flips_on_device);
 bool launch_gather(DType dtype, const void* data, const std::int64_t* indices_on_device, std::int64_t count,

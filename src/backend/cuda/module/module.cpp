@@ -16,7 +16,7 @@ namespace kscout::cuda {
 
 namespace {
 
-/// The few functions of NVML that are used; its header is no part of a toolkit.
+/// The few NVML functions that the module uses; a toolkit need not contain NVML's header.
 struct Nvml {
   using Device = void*;
   int (*init)() = nullptr;
@@ -111,7 +111,7 @@ CallStatus read_state(std::int32_t device, State& state) {
 
 namespace {
 
-/// Device memory that grows and is kept.
+/// Device memory that grows and is reused.
 class Scratch {
  public:
   CallStatus reserve(std::uint64_t bytes) {
@@ -167,7 +167,8 @@ class CudaModule final : public Module {
 
   bool healthy() noexcept override {
     if (!open_) return true;
-    const cudaError_t status = cudaStreamQuery(nullptr);  // what a kernel broke, every later call reports
+    // Every later call reports the error of a broken kernel.
+    const cudaError_t status = cudaStreamQuery(nullptr);
     return status == cudaSuccess || status == cudaErrorNotReady;
   }
 
@@ -184,7 +185,7 @@ class CudaModule final : public Module {
       auto* const to = static_cast<std::byte*>(copy.to) + item * copy.to_item;
       CallStatus got = CallStatus::done;
       if (copy.lines > 0 && copy.line_bytes > 0) {
-        // Of a single line the pitch does not matter, and 0 is none.
+        // For a single line the pitch does not matter, but the API refuses a pitch of 0.
         const bool single = copy.lines == 1;
         got = check_cuda(
             cudaMemcpy2DAsync(to, size(single ? copy.line_bytes : copy.to_pitch), from,
@@ -313,7 +314,7 @@ class CudaModule final : public Module {
     return got == CallStatus::done ? check_cuda(cudaStreamSynchronize(in), "the work before a copy") : got;
   }
 
-  /// Every config of a problem is checked with the same vector: it stays where it is.
+  /// All configs of a problem are checked with the same vector, so it stays on the device.
   CallStatus upload_vector(const double* x, std::uint64_t count) {
     if (kept_.size() == count && std::memcmp(kept_.data(), x, count * sizeof *x) == 0)
       return CallStatus::done;
@@ -337,13 +338,13 @@ class CudaModule final : public Module {
   void* flush_ = nullptr;
   std::uint64_t flush_bytes_ = 0;
   Scratch inputs_, outputs_, vector_;
-  std::vector<double> kept_;  ///< what vector_ holds
+  std::vector<double> kept_;  ///< content of vector_
 };
 
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) Module* kscout_cuda_module(std::uint32_t abi) {
-  // Kept until the process ends: its destructor would run after the driver's.
+  // Never destroyed: its destructor would run after the driver's.
   static CudaModule* const module = new CudaModule;
   return abi == kModuleAbi ? module : nullptr;
 }
