@@ -1,4 +1,4 @@
-// kscout sweep --ck-build: CK Tile's own benchmark executables as a sweep.
+// `kscout sweep --ck-build`: sweeps with CK Tile's own benchmark executables.
 #include "sweep/ck_build.h"
 
 #include <memory>

@@ -1,4 +1,4 @@
-// kscout compare: may a new model take the place of an old one?
+// `kscout compare`: checks whether a new model may replace an old one.
 #include <filesystem>
 #include <memory>
 

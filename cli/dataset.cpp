@@ -21,7 +21,7 @@ namespace kscout::cli {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kShownBest = 20;  ///< lines of the best-config table in text
+constexpr std::size_t kShownBest = 20;  ///< rows of the best-config table in text
 
 struct DatasetArguments {
   std::vector<std::string> files;
@@ -36,8 +36,9 @@ struct DatasetArguments {
   bool without_derived = false;
   std::string rules;
   std::uint32_t pruned_early_one_in = 1;
-  int digits = 0;               ///< of times; 0: as they are
-  int pruned_early_digits = 0;  ///< of times of rows pruned early, which keep little else; 0: as they are
+  int digits = 0;  ///< significant digits of times; 0: unchanged
+  /// Significant digits of times of rows pruned early, which lose most other columns; 0: unchanged.
+  int pruned_early_digits = 0;
   std::uint64_t seed = 1;
   bool mixed_devices = false;
 };
@@ -48,7 +49,7 @@ DatasetOptions reading(const DatasetArguments& options) {
   return how;
 }
 
-/// A dataset file, or a sweep's folder.
+/// Reads a dataset file, or a sweep's folder.
 MeasurementTable read_any(const std::string& path, const DatasetArguments& options) {
   if (!fs::is_directory(path)) return read_dataset(path, reading(options));
   std::size_t unfinished = 0;
@@ -62,7 +63,7 @@ MeasurementTable read_any(const std::string& path, const DatasetArguments& optio
   return table;
 }
 
-/// Name of a config under the signature that most of a report's rows have.
+/// Name of a config under the signature of most of a report's rows.
 std::string config_name(const MeasurementTable& table, std::uint32_t config, ProblemRef problem) {
   return provider(table.configs[config].space->provider).print(signature_of(problem), table.configs[config]);
 }
@@ -175,7 +176,7 @@ void split_verb(const DatasetArguments& options) {
   write_table(options.held_out_out, options, parts.held_out);
 }
 
-/// What the options leave of a table.
+/// Applies the options that reduce a table.
 MeasurementTable reduce(MeasurementTable table, const DatasetArguments& options) {
   if (options.final_rows) table = final_table(table);
   if (!options.rules.empty()) {
@@ -233,7 +234,7 @@ Table rows_table(const MeasurementTable& table, std::size_t limit) {
   return shown;
 }
 
-/// What a person wants to see of a row.
+/// The columns that people read.
 Table short_table(const MeasurementTable& table, std::size_t limit) {
   Table shown({"problem", "config", "status", "pass", "time_us", "tflops", "spread", "repeats", "noisy"});
   for (std::size_t r = 0; r < std::min(limit, table.rows.size()); ++r) {
@@ -298,7 +299,7 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<DatasetArguments>& opti
   return part;
 }
 
-/// What is left out of the file.
+/// Adds the options that leave rows or digits out of the written file.
 void add_reduction_options(CLI::App& part, DatasetArguments& options) {
   part.add_option("--rules", options.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "

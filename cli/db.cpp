@@ -1,5 +1,6 @@
 /// \file
-/// `kscout db`: decisions that applications found by timing, in the file that they share.
+/// Implements `kscout db`: lists and edits the decisions that applications found by timing, in their shared
+/// file.
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -66,7 +67,7 @@ void export_decisions(const DbOptions& options) {
   options.out.empty() ? fmt::print("{}", text) : write_out(options.out, text);
 }
 
-/// A decision that nobody could use is refused here, where somebody reads the message.
+/// Rejects a decision that no application could use, while a person still reads the message.
 void check(const StoredDecision& one) {
   const Problem problem = parse_any_problem(one.problem);
   parse_config_name(one.config);
@@ -81,7 +82,7 @@ bool holds_measurements(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) || path.ends_with(".parquet") || path.ends_with(".csv");
 }
 
-/// The fastest measured config of each problem, as if an application had found it.
+/// The fastest measured config of each problem, in the form of an application's decision.
 std::vector<StoredDecision> measured_decisions(const DbOptions& options) {
   if (!options.read) throw NeedsLab{};
   const MeasuredBests measured = options.read(options.in);
@@ -94,7 +95,7 @@ std::vector<StoredDecision> measured_decisions(const DbOptions& options) {
     fail(Errc::invalid_argument, "{}: under which driver was '{}' measured? give --driver", options.in,
          measured.device.name);
   }
-  if (backend.starts_with(kLibraryPrefix)) backend.clear();  // decisions name a library, not its file
+  if (backend.starts_with(kLibraryPrefix)) backend.clear();  // decisions store a library's name, not its path
   if (version.empty()) version = KSCOUT_VERSION;
   std::vector<StoredDecision> decisions;
   for (const MeasuredBest& best : measured.best) {
@@ -118,7 +119,7 @@ std::vector<StoredDecision> exported_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
     for (Json json : Json::parse(read_file(options.in))) {
-      if (json.is_object()) json.emplace("backend", "");  // files that export wrote before backends were kept
+      if (json.is_object()) json.emplace("backend", "");  // files from versions of `export` without backends
       decisions.push_back(record_from_json<StoredDecision>(json, options.in));
       check(decisions.back());
     }

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kShownWorst = 5;
 
-/// What is asked for at least, percent.
+/// Required minimum values, in percent.
 struct Goals {
   double mean = 0, p10 = 0, worst = 0, top3 = 0;
 };
@@ -39,7 +39,7 @@ struct EvaluateOptions {
   std::optional<std::size_t> worst;
 };
 
-/// A line for each goal that is missed.
+/// One line per missed goal.
 std::vector<std::string> missed(const Goals& least, const Summary& s) {
   static_assert(kTop[1] == 3);
   struct Goal {
@@ -166,7 +166,8 @@ void print_reliability(const ModelEvaluation& e) {
       r.brier, Reliability::min_claims, 100 * Reliability::tolerance, r.holds() ? "holds" : "does not hold");
 }
 
-/// A model may claim too much of one layout and too little of another: together they look right.
+/// Prints reliability per layout: too high confidence for one layout and too low for another would cancel out
+/// in the total.
 void print_reliability_by_layout(const ModelEvaluation& e) {
   Table table({"layout", "problems", "claimed %", "observed %", "off by", "chance alone", "Brier score"});
   std::size_t layouts = 0;
@@ -217,7 +218,7 @@ void print_text(const ModelEvaluation& e, std::size_t worst) {
   print_worst(e, worst);
 }
 
-/// The problems of these layouts; all when none is named.
+/// The problems of these layouts; all problems when none is named.
 MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::string>& names) {
   if (names.empty()) return table;
   std::set<Layout> layouts;
@@ -238,7 +239,8 @@ std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) 
   return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
 }
 
-/// Reads what `tune` kept. The sizes that the model was trained on choose the static baselines.
+/// Reads the measurements that `tune` kept. The rows of the model's training sizes become the dataset for
+/// static baselines.
 MeasurementTable read_kept(EvaluateOptions& options) {
   const fs::path file = fs::path(options.model) / kKeptMeasurements;
   if (!fs::is_regular_file(file)) {

@@ -1,4 +1,4 @@
-// kscout generate: sources of kernel libraries.
+// `kscout generate`: writes sources of kernel libraries.
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -28,11 +28,11 @@ struct GenerateOptions {
 
 std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
 
-/// What an earlier run asked for, from its index of sources.
+/// The request of an earlier run, read from its index of sources.
 GenerateRequest regenerate_request(const GenerateOptions& options) {
   const std::filesystem::path folder = options.regenerate;
   const auto json = Json::parse(read_file(folder / "sources.json"), nullptr, false);
-  read_project(folder);  // says what is wrong with another file
+  read_project(folder);  // reports what is wrong with any other file
   GenerateRequest request{.family = options.family.request({}),
                           .signatures = {},
                           .out = folder,
@@ -77,8 +77,7 @@ void print_generated(const GenerateReport& report, const GenerateOptions& option
   if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
 }
 
-/// What the compiler is told besides the emitter's flags: where the templates are, and the architecture of
-/// HIP.
+/// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
 std::vector<std::string> flags_for(const GenerateOptions& options, const Project& project,
                                    const std::string& compiler) {
   std::vector<std::string> flags;
@@ -91,13 +90,13 @@ std::vector<std::string> flags_for(const GenerateOptions& options, const Project
                    compiler.find("hipcc") != std::string::npos;
   if (hip) flags = {"-x", "hip", "--offload-arch=" + find_device(project.device).arch};
   if (hip && options.check)
-    flags.push_back("-nogpulib");  // nothing is linked: libraries of the device need not be there
+    flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
   if (!options.ck_root.empty()) flags.push_back("-I" + options.ck_root + "/include");
   return flags;
 }
 
-/// One row per kernel when checking, the failures and warnings when building; exit code 1 when a kernel
-/// failed.
+/// Prints one row per kernel when checking, and the failures and warnings when building; exit code 1 when a
+/// kernel failed.
 void build(const GenerateOptions& options, const std::filesystem::path& project) {
   BuildRequest request{.project = project,
                        .compiler = options.compiler,

@@ -1,4 +1,4 @@
-// `kscout harvest`: asks cuBLASLt on this machine's GPU which algorithms it has and writes them as rule sets.
+// `kscout harvest`: lists the algorithms of cuBLASLt on this machine's GPU and writes them as rule sets.
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ struct HarvestVerb {
   HarvestOptions how;
   Format format = Format::text;
 
-  /// The layout that was asked for, if any.
+  /// The requested layout, or the empty list.
   std::vector<Layout> layouts() const {
     return layout.empty() ? std::vector<Layout>{} : std::vector{parse<Layout>(layout)};
   }

@@ -21,7 +21,7 @@ struct PredictOptions {
   ProblemOptions problem;
   FamilyOptions family;
   std::string file, model, data;
-  std::vector<std::string> configs;  ///< --config: why not this one?
+  std::vector<std::string> configs;  ///< from --config: configs to explain
   bool explain = false;
   int threads = 0;
   std::size_t top = 5;
@@ -29,7 +29,7 @@ struct PredictOptions {
   Format format = Format::text;
 };
 
-/// The problem asked for.
+/// The requested problem.
 Problem asked_problem(const PredictOptions& options) {
   return options.problem.any_problem(usual_dtype(options.model, options.family.device));
 }
@@ -44,7 +44,7 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                       options.family.device != "auto");
 }
 
-/// The choices of all problems, and why some have none.
+/// Collects the choices of all problems, and the reasons for problems without one.
 class Predictions {
  public:
   void add(const Problem& problem, const std::vector<Choice>& choices) {
@@ -64,7 +64,7 @@ class Predictions {
   }
   std::size_t uncovered() const noexcept { return uncovered_; }
 
-  /// People see the column `reason` when it holds something; programs, whenever it may.
+  /// Prints the column `reason` for people only when it has content, and for programs whenever it may have.
   void print_as(Format format, bool list) {
     std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
                                         "tflops",  "gb_s",  "margin_percent", "confidence_percent",
@@ -103,7 +103,7 @@ void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
 }
 
-/// Who chose, on stderr.
+/// Prints the models that made the choices, on stderr.
 void print_models(const std::map<std::pair<Op, DType>, Selector>& selectors) {
   for (const auto& [type, selector] : selectors) {
     const auto path = selector.model_path();
@@ -125,7 +125,7 @@ void predict(const PredictOptions& options) {
       options.file.empty() ? std::vector{asked_problem(options)}
                            : any_problems_of(options.file, usual_dtype(options.model, options.family.device));
   Predictions predictions;
-  std::map<std::pair<Op, DType>, Selector> selectors;  // a model is for one operation and type
+  std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one op and type
   const auto selector_of = [&](const Problem& problem) -> const Selector& {
     const Signature signature = signature_of(problem);
     const auto key =
@@ -138,7 +138,7 @@ void predict(const PredictOptions& options) {
       predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
     } catch (const Error& error) {
       if (options.file.empty() || error.code() != Errc::unsupported) throw;
-      predictions.add_uncovered(problem, error.what());  // the other problems of the list have their rows
+      predictions.add_uncovered(problem, error.what());  // the other problems of the list keep their rows
     }
   }
   predictions.print_as(options.format, !options.file.empty());

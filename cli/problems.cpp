@@ -1,4 +1,4 @@
-// kscout problems: list, generate, read, describe problem sets.
+// `kscout problems`: lists, generates, reads and describes problem sets.
 #include "problems.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct ProblemsOptions {
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
-  std::string op;              ///< of convolutions; empty: as the set has it
+  std::string op;              ///< of convolutions; empty: the set's
   std::string miopen, top_up;  ///< files
   std::vector<std::string> merge;
   TopUpRequest wanted;
   double below = 90;
-  std::uint64_t seed = 42;  ///< of convolutions
+  std::uint64_t seed = 42;  ///< for sets of convolutions
   FamilyOptions family;
   Format format = Format::text;
 };
@@ -48,7 +48,7 @@ void list_sets(Format format) {
   table.print(format);
 }
 
-/// Text: one-line forms, which every verb and read_problems take. JSON and CSV: one column per field.
+/// Text: problem texts, which every verb and read_problems accept. JSON and CSV: one column per field.
 template <class P>
 void print_problems(const std::vector<P>& problems, Format format) {
   if (format == Format::text) {
@@ -61,14 +61,14 @@ void print_problems(const std::vector<P>& problems, Format format) {
   table.print(format);
 }
 
-/// Smallest, middle and largest of a quantity.
+/// Adds minimum, median and maximum of a quantity.
 void add_spread(Table& table, std::string_view name, std::vector<double> values) {
   std::ranges::sort(values);
   table.add_row(
       {text(name), number(values.front()), number(values[values.size() / 2]), number(values.back())});
 }
 
-/// How many problems have each value of what `of` reads off them, in the order of the values.
+/// Counts the problems per value of `of`, in ascending order of the values.
 template <class P, class F>
 void add_counts(Table& table, std::string_view slice, const std::vector<P>& problems, F&& of) {
   std::map<std::invoke_result_t<F, const P&>, std::int64_t> counts;
@@ -82,7 +82,7 @@ void add_counts(Table& table, std::string_view slice, const std::vector<P>& prob
   }
 }
 
-/// What --describe says of one kind of problems: the quantities, and the slices in which they are counted.
+/// The contents of --describe for one kind of problems: quantities, and the slices to count.
 struct Description {
   Table spread{{"quantity", "min", "median", "max"}};
   Table counts{{"slice", "value", "problems"}};
@@ -157,7 +157,8 @@ void describe_problems(const std::vector<P>& problems, Format format) {
   about.counts.print(format);
 }
 
-/// Why nothing of the provider takes the problem; empty when a config does. Families are kept by signature.
+/// Checks whether any config of the provider applies to a problem, and returns the reason when none does.
+/// Families are cached by signature.
 class ApplicabilityCheck {
  public:
   explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {}
@@ -194,7 +195,7 @@ class ApplicabilityCheck {
   std::vector<Entry> entries_;
 };
 
-/// Prints the problems that no config takes; a check that fails when there are any.
+/// Prints the problems to which no config applies; the check fails when there are any.
 void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
   ApplicabilityCheck check(options.family);
   Table table({"problem", "because"});
@@ -222,7 +223,7 @@ Op direction_of(const ProblemsOptions& options) {
   return op;
 }
 
-/// A set of convolutions, or a file of them.
+/// Reads a set or a file of convolutions.
 std::vector<ConvProblem> conv_source(const std::string& source, DType dtype) {
   return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
 }
@@ -257,7 +258,7 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   return problems;
 }
 
-/// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
+/// Handles convolutions of a file or a set; rejects options that apply to GEMM sets only.
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
   if (options.uncovered || options.part != "all" || !request.layouts.empty())

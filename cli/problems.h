@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb problems, and where it learns how well a model chose.
+/// Sets up the verb `problems`, with a reader for the efficiencies of a model's choices.
 #include <string>
 #include <vector>
 

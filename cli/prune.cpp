@@ -1,4 +1,5 @@
-// `kscout prune`: finds the fewest configs of a dataset that lose little and writes them as a rule set.
+// `kscout prune`: finds the fewest configs of a dataset that keep a given efficiency, and writes them as a
+// rule set.
 #include <algorithm>
 #include <memory>
 
@@ -35,7 +36,7 @@ std::vector<KernelConfig> configs_of(const Family& family) {
   return out;
 }
 
-/// The rows of one signature, and of configs for which the formula holds (none: all).
+/// The rows of one signature whose configs satisfy the formula (none: all configs).
 MeasurementTable candidates_of(const MeasurementTable& table, const Signature& signature,
                                const std::string& filter) {
   MeasurementTable part =

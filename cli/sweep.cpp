@@ -1,4 +1,4 @@
-// kscout sweep: measure configs on problems.
+// `kscout sweep`: measures configs on problems.
 #include "sweep/sweep.h"
 
 #include <filesystem>
@@ -23,7 +23,7 @@ namespace kscout::cli {
 
 namespace {
 
-constexpr double kCpuMaxGflop = 2;  // what a CPU of a few cores measures in a moment
+constexpr double kCpuMaxGflop = 2;  // measured quickly on a CPU of a few cores
 
 struct SweepVerb {
   PlanRequest plan{.provider = "", .max_gflop = -1};
@@ -33,7 +33,7 @@ struct SweepVerb {
   std::vector<std::string> layouts;
   DType dtype = DType::fp32;
   std::string out, status, shard = "1/1", worker;
-  int workers = 0;  ///< 0: as many as there are GPUs, or 1
+  int workers = 0;  ///< 0: one per GPU, or 1 on a CPU
   std::optional<std::size_t> batch;
   bool dry_run = false;
   CkBuildFlags ck_build;
@@ -45,7 +45,7 @@ struct SweepVerb {
 
 // ----------------------------------------------------------------------------------- what to measure
 
-/// The kernels of a library, all of them: rules and filters have nothing to say.
+/// Plans all kernels of a library; rules and filters do not apply.
 SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& problems) {
   if (!options.plan.filter.empty())
     fail(Errc::invalid_argument, "--filter: a library is measured whole; leave it out, or --max-configs");
@@ -58,7 +58,7 @@ SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& 
   return make_plan(merge_equal(problems), request, library.device(), options.protocol);
 }
 
-/// The contenders of an earlier sweep, by its protocol, on its backend or library.
+/// Plans the contenders of an earlier sweep, with its protocol and its backend or library.
 SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before) {
   std::optional<LibraryBackend> library;
   if (!options.library.empty()) library.emplace(read_library_index(options.library));
@@ -91,7 +91,7 @@ SweepPlan plan_of(const SweepVerb& options) {
   return plan;
 }
 
-/// GPUs are not shared: two workers on one would time each other's kernels.
+/// One worker per GPU: two workers on one would disturb each other's times.
 int workers_of(const SweepVerb& options) {
   const std::string where =
       options.library.empty() ? options.plan.backend : read_library_index(options.library).backend;
@@ -128,7 +128,7 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
 
 // ----------------------------------------------------------------------------------- results
 
-/// Shares of what the workers did.
+/// How the workers spent their time, in percent.
 std::string spent_text(const TimeSpent& spent) {
   const auto all = static_cast<double>(spent.kernels + spent.flushes + spent.verify + spent.operands);
   const auto percent = [&](std::int64_t part) {
@@ -315,7 +315,7 @@ void setup_sweep(CLI::App& verb) {
     remeasure->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
   verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
-  verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
+  verb.add_option("--worker", options->worker)->group("");  // hidden; tests pass their own worker
   add_format_option(verb, options->format);
   verb.footer(
       "Measures every config of a family on every problem in two passes: each is verified and timed once; "

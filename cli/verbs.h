@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verbs of the program: one table, one setup function each.
+/// Lists the verbs of the program and declares how they run: one table, one setup function each.
 ///
 /// A verb's file defines `void setup_NAME(CLI::App& verb)`: it adds the verb's options and a callback that
 /// does the work. Results go to stdout, messages to stderr. The callback throws Error for failures and
@@ -14,8 +14,8 @@ class App;
 
 namespace kscout::cli {
 
-/// Which program holds a verb: `kscout` itself or its sibling `kscout-lab` (Arrow, LightGBM), started on
-/// demand.
+/// The program that contains a verb: `kscout` itself, or its sibling `kscout-lab` (Arrow, LightGBM), which is
+/// started on demand.
 enum class Program { kscout, lab };
 
 struct VerbInfo {
@@ -24,7 +24,7 @@ struct VerbInfo {
   Program program;
 };
 
-/// Every verb, in the order of the work.
+/// Every verb, in the order of a typical workflow.
 inline constexpr VerbInfo kVerbs[] = {
     {"tune", "everything for this machine: family, sweep, train, evaluate, install the model", Program::lab},
     {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
@@ -51,23 +51,21 @@ inline constexpr VerbInfo kVerbs[] = {
     {"completion", "completion of command lines, for bash, zsh or fish", Program::kscout},
 };
 
-/// What a program does for one of its verbs.
+/// A verb and its setup function.
 struct VerbSetup {
   std::string_view name;
   void (*setup)(CLI::App& verb);
 };
 
-/// Parses the command line, runs the verb, turns exceptions into messages and exit codes
-/// (0 done, 1 check failed, 2 wrong arguments, 3 nothing can run this, 4 file or device failure).
-/// With KSCOUT_PARSE_ONLY=1 in the environment the verb does nothing: exit code 0 or 2 tells whether the
-/// command line is right.
+/// Parses the command line, runs the verb, turns exceptions into messages and exit codes (0 done, 1 check
+/// failed, 2 wrong arguments, 3 unsupported here, 4 file or device failure). With KSCOUT_PARSE_ONLY=1 in the
+/// environment the verb does nothing: exit code 0 or 2 reports whether the command line is valid.
 int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv);
 
 /// Thrown by a verb whose check or criterion failed: exit code 1. The results are already on stdout.
 struct CheckFailed {};
 
-/// Thrown by a verb of kscout that was asked for what only kscout-lab can do: the same command is started
-/// there.
+/// Thrown by a verb of kscout when a request needs kscout-lab, which then runs the same command.
 struct NeedsLab {};
 
 }  // namespace kscout::cli
