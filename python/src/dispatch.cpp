@@ -24,16 +24,16 @@ namespace kscout::python {
 
 namespace {
 
-/// What a call of run() brings besides the problem.
+/// The arguments of a run() call besides the problem.
 struct Call {
   InputArray a, b;
   nb::object c;  ///< None: a new NumPy array
   double alpha, beta;
   std::optional<InputArray> bias;
-  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's own queue
+  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's default queue
 };
 
-/// NumPy's word for the elements of C.
+/// NumPy's name of C's element type.
 const char* numpy_type(ProblemRef problem) {
   const DType type = signature_of(problem).dtype_c;
   switch (type) {
@@ -113,7 +113,7 @@ ConvTensors operands_of(const ConvProblem& problem, const Call& call, const Outp
   return tensors;
 }
 
-/// Runs without Python's lock. Returns C.
+/// Runs without Python's global lock. Returns C.
 template <class P>
 nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
                const std::optional<NamedConfig>& config) {
@@ -145,7 +145,7 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   return result;
 }
 
-/// The problem that the arrays state.
+/// Derives the problem from the arrays.
 GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
   const Operand first = operand_of('a', a), second = operand_of('b', b);
   std::optional<Operand> third;
@@ -155,7 +155,7 @@ GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb
   return problem;
 }
 
-/// A registry, and the dispatcher over all of it that its run() uses, made when first needed.
+/// A registry, and a dispatcher over all its backends for run(), created on first use.
 class RunnableRegistry {
  public:
   RunnableRegistry(Registry what, DispatchPolicy policy)
@@ -185,7 +185,7 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
           .threads = threads};
 }
 
-/// What a dispatcher does about a convolution, with the problem, whose types the config's name needs.
+/// A dispatcher's decision for a convolution, with the problem, whose types are part of the config's name.
 struct ConvAnswer {
   ConvProblem problem;
   ConvSolution solution;
@@ -227,7 +227,7 @@ constexpr const char* kRunHelp =
 constexpr const char* kMatmulHelp =
     "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
 
-/// `use(dispatcher, problem)` without Python's lock.
+/// Calls `use(dispatcher, problem)` without Python's global lock.
 template <class T, class Use>
 auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
   const Problem problem = any_problem_of(argument);
@@ -236,7 +236,7 @@ auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
   return problem.visit([&](const auto& of) { return use(dispatcher, of); });
 }
 
-/// What Registry and Dispatcher have in common.
+/// The methods that Registry and Dispatcher share.
 template <class T>
 void bind_running(nb::class_<T>& type) {
   type.def(
@@ -286,7 +286,7 @@ void bind_running(nb::class_<T>& type) {
       "warnings",
       [](T& self) {
         Dispatcher& dispatcher = dispatcher_of(self);
-        const nb::gil_scoped_release unlocked;  // it waits for runs, which may wait for Python's lock
+        const nb::gil_scoped_release unlocked;  // waits for runs, which may wait for Python's lock
         return dispatcher.warnings();
       },
       "What a person should know: decisions that could not be written to `db`.");

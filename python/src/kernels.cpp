@@ -16,7 +16,7 @@ namespace kscout::python {
 
 namespace {
 
-/// The word of an enum axis, the number of others, None when unknown.
+/// The word of an enum axis, the number of other axes, None when unknown.
 nb::object axis_value(const Axis& axis, std::int32_t value) {
   if (value == KernelConfig::unknown) return nb::none();
   if (axis.words.empty()) return nb::cast(value);

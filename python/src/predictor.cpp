@@ -20,7 +20,7 @@ namespace nb = nanobind;
 
 namespace {
 
-/// A config never changes what is asked: one of other types is refused.
+/// Rejects a config of other types than the problem's: it would compute another problem.
 void check_same_types(const NamedConfig& config, const Problem& problem) {
   Signature wanted = signature_of(problem);
   wanted.accumulate = config.signature.accumulate;

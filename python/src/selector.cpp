@@ -28,7 +28,7 @@ SelectorRequest request_of(std::string provider, const DeviceArgument& device, s
           .threads = threads};
 }
 
-/// What the call leaves out is the model's: provider, device and rule set.
+/// Omitted arguments default to the model's provider, device and rule set.
 Selector load(const std::filesystem::path& path, const std::optional<DeviceArgument>& device,
               const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db,
               int threads) {
