@@ -1,5 +1,5 @@
 #pragma once
-// A GEMM of CUTLASS 2 (cp.async, mma.sync, several stages) behind the C ABI of kscout's kernel libraries.
+// Wraps a GEMM of CUTLASS 2 (cp.async, mma.sync, several stages) in the C ABI of kscout's kernel libraries.
 #include <type_traits>
 
 #include "common.hpp"
@@ -52,7 +52,7 @@ struct Mma80 {
     return args;
   }
 
-  /// CUTLASS 2 looks at sizes only; rows may be further apart than they are long.
+  /// CUTLASS 2 checks sizes only, but the distance between rows may exceed their length.
   static bool aligned(const kscout_kernel_shape& s) {
     const std::int64_t batches = s.batch > 1 ? s.stride_a | s.stride_b : 0;
     return (s.lda | s.ldb | batches) % Config::align_ab == 0 &&
