@@ -362,7 +362,7 @@ int main(int argc, char** argv) {
   CLI::App app("a model's choices against cuBLASLt's and nvMatmulHeuristics'");
   app.add_option("--problems", options.problems, "file of one-line forms, one signature")->required();
   app.add_option("--model", options.model, "model folder")->capture_default_str();
-  app.add_option("--limit", options.limit, "only the first so many problems");
+  app.add_option("--limit", options.limit, "only the first N problems");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");
   CLI11_PARSE(app, argc, argv);

@@ -162,9 +162,9 @@ void setup_db(CLI::App& verb, ReadBests read) {
   options->read = read;
   verb.require_subcommand(1);
   const auto add_origin = [&](CLI::App* action) {
-    action->add_option("--device", options->device, "the device of now: a preset's name, or auto")
+    action->add_option("--device", options->device, "the current device: a preset's name, or auto")
         ->capture_default_str();
-    action->add_option("--driver", options->driver, "the driver of now; empty for cpu");
+    action->add_option("--driver", options->driver, "the current driver; empty for cpu");
   };
   CLI::App* const listing =
       add_action(verb, options, "list", "decisions; holds: made on this device by this version", list);
@@ -180,12 +180,14 @@ void setup_db(CLI::App& verb, ReadBests read) {
                    "JSON of export; or a dataset (.parquet) or the folder of a sweep: the fastest config "
                    "of each problem")
       ->required();
-  importing->add_option("--driver", options->driver, "under which a GPU was measured");
+  importing->add_option("--driver", options->driver, "driver under which a GPU was measured");
   CLI::App* const pruning = add_action(
       verb, options, "prune",
-      "removes what another version of the library, or another driver of this device, has measured", prune);
+      "removes decisions of other versions of the library, or of other drivers of this device", prune);
   add_origin(pruning);
-  pruning->add_option("--older-than", options->older_than_days, "also what is older than this many days")
+  pruning
+      ->add_option("--older-than", options->older_than_days,
+                   "also removes decisions older than this many days")
       ->check(CLI::Range(0.0, 1e6));
   verb.footer(
       "Applications write decisions when DispatchPolicy::db names a file (first-use refinement, exhaustive\n"

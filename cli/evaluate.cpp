@@ -52,7 +52,7 @@ std::vector<std::string> missed(const Goals& least, const Summary& s) {
         Goal{"top-3 mean", s.top_mean[1], least.top3}}) {
     if (100 * goal.reached >= goal.least) continue;
     lines.push_back(
-        fmt::format("{} {:.2f} percent, asked for at least {}", goal.what, 100 * goal.reached, goal.least));
+        fmt::format("{} {:.2f} percent, required: at least {}", goal.what, 100 * goal.reached, goal.least));
   }
   return lines;
 }
@@ -117,12 +117,11 @@ void print_details(const ModelEvaluation& e) {
         kShortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
   }
   if (s.coarse > 0) {
-    fmt::print(
-        "{} picks were timed with less care than the oracle, so that their efficiency may be far off{}\n",
-        s.coarse,
-        s.coarse < s.problems ? fmt::format("; mean of the other {} problems {:.2f}", s.problems - s.coarse,
-                                            100 * s.mean_without_coarse)
-                              : "");
+    fmt::print("{} picks were timed less precisely than the oracle, so their efficiency may be far off{}\n",
+               s.coarse,
+               s.coarse < s.problems ? fmt::format("; mean of the other {} problems {:.2f}",
+                                                   s.problems - s.coarse, 100 * s.mean_without_coarse)
+                                     : "");
   }
   const Calibration& c = e.evaluation.calibration;
   if (c.rows == 0) return;
@@ -162,7 +161,7 @@ void print_reliability(const ModelEvaluation& e) {
     return;
   }
   fmt::print(
-      "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
+      "\nBrier score {:.4f}; every bin of {} or more problems must be off by at most {:.0f} points: {}\n",
       r.brier, Reliability::min_claims, 100 * Reliability::tolerance, r.holds() ? "holds" : "does not hold");
 }
 
@@ -307,10 +306,9 @@ void setup_evaluate(CLI::App& verb) {
   reads_file(verb.add_option(
       "--data", options->data,
       "dataset to evaluate on; several are merged (default: what tune kept in the model's folder)"));
-  reads_file(verb.add_option(
-      "--train-data", options->train_data,
-      "datasets on which the static baselines are chosen (default: other folds of --data; without "
-      "--data what the model was trained on)"));
+  reads_file(verb.add_option("--train-data", options->train_data,
+                             "datasets on which the static baselines are chosen (default: other folds of "
+                             "--data; without --data the model's training data)"));
   check_words<Layout>(verb.add_option("--layout", options->layouts,
                                       "evaluate problems of these layouts only, comma-separated")
                           ->delimiter(','));
@@ -319,20 +317,21 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "evaluate this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
-  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent")
+  verb.add_option("--min-mean", options->least.mean,
+                  "exit 1 when the mean efficiency is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent")
+  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent")
+  verb.add_option("--min-worst", options->least.worst,
+                  "exit 1 when the worst problem is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--min-top3", options->least.top3,
-                  "exit 1 when the mean of the best of the first three picks is below, in percent")
+                  "exit 1 when the mean of the best of the first three picks is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_flag(
-      "--check-confidence", options->check_confidence,
-      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed, or none "
-      "is so large");
-  verb.add_option("--worst", options->worst, "how many of the worst problems are shown")
+  verb.add_flag("--check-confidence", options->check_confidence,
+                "exit 1 when a bin of 30 or more problems is off by more than 5 points from the claimed "
+                "probability, or no bin has 30 problems");
+  verb.add_option("--worst", options->worst, "number of worst problems to show")
       ->default_str("5; 10 in JSON");
   add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
   add_out_option(verb, "--predictions-out", options->predictions_out,

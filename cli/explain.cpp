@@ -148,12 +148,14 @@ void print_moves(const Report& report, const Line& first, const Line& second) {
   const auto moves = contribution_differences(*first.explained, *second.explained);
   const double difference = first.explained->score - second.explained->score;
   fmt::print(
-      "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
-      "{:.3g}\n\n",
+      "\n"
+      "why {} before {}: score {:.5g} against {:.5g}; contributions of the features to the difference of "
+      "{:.3g}\n"
+      "\n",
       *first.rank, *second.rank, first.explained->score, second.explained->score, difference);
   if (moves.empty()) {
     fmt::print(
-        "nothing: no tree tells the two apart, and of equal scores the first in family order is taken\n");
+        "nothing: every tree scores both equally, and of equal scores the first in family order is taken\n");
     return;
   }
   Table table({"feature", "of first", "of second", "adds", "meaning"});
@@ -198,11 +200,11 @@ void print_asked(const Report& report, const Line& line) {
     return;
   }
   if (line.against.empty()) {
-    fmt::print("\n{} is not among the {} configs of the family, though no rule of today keeps it out\n",
+    fmt::print("\n{} is not among the {} configs of the family, although no current rule excludes it\n",
                name_of(report, line.config), report.family->configs.size());
     return;
   }
-  fmt::print("\n{} cannot be chosen: these do not hold\n\n", name_of(report, line.config));
+  fmt::print("\n{} cannot be chosen: these rules do not hold\n\n", name_of(report, line.config));
   print_rules(line.against);
 }
 
@@ -223,10 +225,10 @@ void print_text(const Report& report) {
                request.measured_rows.rows.size(), request.measured_rows.best_us());
   }
   if (report.why.family) {
-    fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
+    fmt::print("\nmean score of the {} configs that apply to the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
     if (report.why.shortlisted < report.why.candidates)
-      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n",
+      fmt::print("shortlist: {} of them, ranked by these scores; the others rank after them\n",
                  report.why.shortlisted);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
@@ -243,7 +245,7 @@ void print_text(const Report& report) {
   }
   for (const Line& line : report.asked) print_asked(report, line);
   if (report.excluded.empty()) return;
-  fmt::print("\nrules that keep configs from this problem\n\n");
+  fmt::print("\nrules that exclude configs for this problem\n\n");
   Table rules({"configs", "rule", "because"});
   for (const Exclusion& exclusion : report.excluded) {
     rules.add_row({number(static_cast<std::int64_t>(exclusion.configs)), text(exclusion.rule.name),

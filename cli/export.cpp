@@ -158,7 +158,8 @@ void setup_export(CLI::App& verb, ReadBests read) {
   check_words<Target>(
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
-  verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
+  verb.add_option("--namespace", options->name_space,
+                  "namespace of the header (default: from op, type and device)");
   add_provider_option(verb, options->family.provider, "for --shapes without a model")->needs(shapes);
   verb.add_option("--rules", options->family.rules, "for --shapes without a model")
       ->capture_default_str()

@@ -160,29 +160,30 @@ void setup_generate(CLI::App& verb) {
   options->family.add_to(verb);
   verb.get_option("--provider")->default_str(options->family.provider);
   auto* out = verb.add_option("--out", options->out, "folder of the project");
-  auto* all =
-      verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");
+  auto* all = verb.add_flag("--all", options->all,
+                            "generate for every op, layout and type that the families support");
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
-  auto* regenerate = verb.add_option("--regenerate", options->regenerate,
-                                     "a generated folder: the same once more, with --rules");
+  auto* regenerate =
+      verb.add_option("--regenerate", options->regenerate, "generate an existing folder again, with --rules");
   auto* seal = verb.add_option("--seal", options->seal,
-                               "a generated folder: write the index of --library, which was built from it");
+                               "write the index of --library, which was built from this generated folder");
   auto* library =
       verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
   seal->needs(library)->excludes(out)->excludes(regenerate);
   regenerate->excludes(out)->excludes(all);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
     regenerate->excludes(verb.get_option(of_sources));
-  auto* build_flag =
-      verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
+  auto* build_flag = verb.add_flag("--build", options->build,
+                                   "also compile and link; failed kernels are listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")
       ->excludes(build_flag);
-  verb.add_option("--compiler", options->compiler, "of --build (hipcc, nvcc) and --check (clang++)");
+  verb.add_option("--compiler", options->compiler, "compiler of --build (hipcc, nvcc) and --check (clang++)");
   verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
   verb.add_option("--cutlass-root", options->cutlass_root,
                   "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
       ->default_str("CUTLASS_PATH, else the active Python environment");
-  verb.add_option("--jobs", options->jobs, "compilers at once (0: one per core)")->capture_default_str();
+  verb.add_option("--jobs", options->jobs, "number of parallel compilers (0: one per core)")
+      ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
       "examples\n"

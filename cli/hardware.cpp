@@ -135,7 +135,7 @@ void setup_hardware(CLI::App& verb) {
   const auto options = std::make_shared<Options>();
   verb.add_option(
       "--device", options->device,
-      "only this one: a preset's name, auto for this machine's CPU, gpu for its first GPU of AMD");
+      "show only this device: a preset's name, auto for this machine's CPU, gpu for its first AMD GPU");
   add_format_option(verb, options->format, /*csv=*/false);
   verb.footer(
       "examples\n"

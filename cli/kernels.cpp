@@ -313,22 +313,21 @@ void setup_kernels(CLI::App& verb) {
   options->family.add_to(verb);
   options->provider = verb.get_option("--provider");
   reads_file(verb.add_option("--filter-file", options->filter_file,
-                             "a file with such a formula; both given: both must hold"));
-  auto* list = verb.add_flag("--list", options->list,
-                             "the configs, one a line (what is done when nothing else is asked)");
-  auto* count = verb.add_flag("--count", options->count, "how many there are");
+                             "a file with such a formula; with both options, both formulas must hold"));
+  auto* list = verb.add_flag("--list", options->list, "print the configs, one a line (the default)");
+  auto* count = verb.add_flag("--count", options->count, "print the number of configs");
   auto* why = verb.add_option("--why", options->why,
-                              "name the rules that keep this config out, by its kernel name; of its own "
+                              "name the rules that exclude this config, given by its kernel name; of its own "
                               "provider unless --provider is given (nvidia: of cublaslt and cutlass)");
-  auto* refusals =
-      verb.add_flag("--refusals", options->refusals, "how many candidates each rule was the first to refuse");
+  auto* refusals = verb.add_flag("--refusals", options->refusals,
+                                 "print how many candidates each rule was the first to reject");
   auto* by_signature =
       verb.add_flag("--by-signature", options->by_signature,
-                    "the size of the rule set for every op, layout and type that it is meant for");
+                    "print the size of the rule set for every op, layout and type that it supports");
   auto* covers = verb.add_option("--covers", options->covers,
-                                 "whether the rule set holds all configs of this one, or of a file of kernel "
-                                 "names, over all signatures; exit 1 if not");
-  verb.add_option("--show-missing", options->show_missing, "with --covers: how many missing ones are shown")
+                                 "check whether the rule set holds all configs of this one, or of a file of "
+                                 "kernel names, over all signatures; exit 1 if not");
+  verb.add_option("--show-missing", options->show_missing, "with --covers: number of missing configs to show")
       ->capture_default_str()
       ->needs(covers);
   verb.add_option("--builder-configs", options->builder_configs,
@@ -338,14 +337,13 @@ void setup_kernels(CLI::App& verb) {
                                  "instead of a rule set: a trait file of CK's instance builder (JSON)"));
   add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
       ->needs(traits);
-  auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
+  auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "print the rule sets and their sizes");
   auto* file = add_out_option(verb, "--export-json", options->export_json,
                               "write the configs with metadata to this file");
   options->libraries.add_to(verb);
-  auto* libraries =
-      verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");
+  auto* libraries = verb.add_flag("--libraries", options->list_libraries, "print the known kernel libraries");
   auto* backend = verb.add_option("--backend", options->backend,
-                                  "what this backend can execute: cpu or a kernel library's name");
+                                  "print what this backend can execute: cpu or a kernel library's name");
   for (const char* moved : {"harvest", "prune"}) add_former_flag(verb, moved);
   for (CLI::Option* alone : {why, refusals, sets, file, by_signature, covers})
     libraries->excludes(alone), backend->excludes(alone);

@@ -220,7 +220,7 @@ Problem ProblemOptions::any_problem(DType usual) const {
 }
 
 void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
-  add_provider_option(verb, provider, "who describes the kernels");
+  add_provider_option(verb, provider, "provider of the kernels");
   verb.add_option("--rules", rules, "rule set")->capture_default_str();
   verb.add_option("--filter", filter,
                   "keep configs for which this formula holds, e.g. \"c.mr >= 6 and c.kind == 'tiled'\"");
@@ -266,11 +266,10 @@ DType usual_dtype(const std::string& model, const std::string& device) {
 
 CLI::Option* add_threads_option(CLI::App& verb, int& threads) {
   return verb
-      .add_option(
-          "--threads", threads,
-          "most threads of one kernel on the CPU; configs that need more do not apply (default: "
-          "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its "
-          "CPU quota)")
+      .add_option("--threads", threads,
+                  "max threads of one kernel on the CPU; configs that need more do not apply (default: "
+                  "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and "
+                  "its CPU quota)")
       ->check(CLI::Range(1, 1 << 20));
 }
 
@@ -289,7 +288,7 @@ KernelConfig named_config(const std::string& name, ProblemRef problem) {
 void LibraryOptions::add_to(CLI::App& verb) {
   reads_file(verb.add_option(
       "--library", indexes,
-      "index file of a kernel library, beside those of KSCOUT_LIBRARY_PATH; repeat for more"));
+      "index file of a kernel library, in addition to those of KSCOUT_LIBRARY_PATH; repeatable"));
 }
 
 Registry LibraryOptions::registry() const {

@@ -159,19 +159,20 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
-  add_provider_option(verb, options->family.provider, "who describes the kernels when there is no model");
+  add_provider_option(verb, options->family.provider, "provider of the kernels when there is no model");
   verb.add_option("--rules", options->family.rules, "rule set when there is no model")->capture_default_str();
   verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
       ->capture_default_str();
   add_threads_option(verb, options->threads);
-  verb.add_option("--top", options->top, "how many configs of each problem")
+  verb.add_option("--top", options->top, "number of configs to show for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  add_word_option(verb, "--by", options->by, "what to be best in; best = the model's own target");
+  add_word_option(verb, "--by", options->by, "quantity to rank by; best = the model's own target");
   verb.add_flag("--explain", options->explain,
-                "why: the features that decided between the first two, the rules that keep configs out");
+                "explain the choice: the features that decided between the first two configs, the rules that "
+                "exclude configs");
   verb.add_option("--config", options->configs, "with --explain: why this config was not chosen; repeatable");
-  verb.add_option("--data", options->data, "with --explain: a dataset; shows what was measured beside it");
+  verb.add_option("--data", options->data, "with --explain: a dataset, whose measurements are shown, too");
   add_format_option(verb, options->format);
   verb.footer(
       "source: db, model, analytic (roofline and tile costs, no measurement), default (nothing known) or\n"

@@ -262,7 +262,7 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
   if (options.uncovered || options.part != "all" || !request.layouts.empty())
-    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout are of GEMMs");
+    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout apply to GEMMs");
   auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
@@ -306,7 +306,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "--file", request.file,
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype,
-                  "element type of a generated set, and of a file's problems that say none");
+                  "element type of a generated set, and of a file's problems without one");
   add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {
                     for (std::size_t begin = 0; begin <= words.size();) {
@@ -316,23 +316,21 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                     }
                   });
   verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
-  verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations")
+  verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")
       ->check(not_negative(), "NONNEGATIVE");
-  verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together")
+  verb.add_option("--max-bytes", request.max_bytes, "leave out problems whose operands are larger in total")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--count", request.count,
-                  "keep so many sizes, drawn by --seed (random: how many to make, 200)");
-  const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
+                  "number of sizes to keep, drawn by --seed (random: number to make, 200)");
+  const auto* const seed = verb.add_option("--seed", request.seed, "seed of random, --count and --part")
                                ->default_str("1; of convolutions 42");
-  check_words<Op>(
-      verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is"));
+  check_words<Op>(verb.add_option("--op", options->op, "convolutions: direction that replaces the set's"));
   auto* const miopen = verb.add_option(
       "--from-miopen", options->miopen,
       "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
-  auto* const merge = verb.add_option(
-      "--merge", options->merge,
-      "sets or files of convolutions together, equal problems once; with --count so many, each "
-      "kind by its share");
+  auto* const merge = verb.add_option("--merge", options->merge,
+                                      "join sets or files of convolutions, equal problems once; with "
+                                      "--count, that many, each kind in proportion");
   auto* const top_up = verb.add_option(
       "--top-up", options->top_up,
       "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
@@ -350,7 +348,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   miopen->excludes(merge)->excludes(top_up);
   merge->excludes(top_up);
   const auto* const least =
-      verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
+      verb.add_option("--min-size", request.min_size, "smallest m, n, k of random")->capture_default_str();
   const auto* const largest =
       verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
   auto* const part =
@@ -361,9 +359,10 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->check(CLI::Range(0.01, 0.99))
       ->needs(part);
   add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
-  verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
-  auto* const uncovered = verb.add_flag("--uncovered", options->uncovered,
-                                        "the problems that no config of a family takes; exit 1 if any");
+  verb.add_flag("--describe", options->describe, "print counts and ranges instead of the problems");
+  auto* const uncovered =
+      verb.add_flag("--uncovered", options->uncovered,
+                    "print the problems that no config of a family applies to; exit 1 if any");
   add_format_option(verb, options->format);
   options->family.add_to(verb, false);
   for (const char* name : {"--provider", "--rules", "--filter", "--device"})

@@ -453,18 +453,19 @@ void setup_run(CLI::App& verb) {
       "--config", options->configs,
       "run this config instead of the selector's, unpadded; repeat to compare with the last ('auto': "
       "the selector's choice, 'default': the rule set's default config)");
-  verb.add_option("--backend", options->backend,
-                  "what executes: cpu, cuda or a kernel library's name (default: any that can, but cuda)");
+  verb.add_option(
+      "--backend", options->backend,
+      "backend that executes: cpu, cuda or a kernel library's name (default: any that applies, except cuda)");
   options->libraries.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");
   verb.add_option("--rules", options->policy.rules, "rule set to choose from when there is no model")
       ->capture_default_str();
   add_word_option(verb, "--fallback", options->policy.fallback,
-                  "who answers when there is no model: analytic costs, or every config measured once");
+                  "source of choices when there is no model: analytic costs, or every config measured once");
   add_threads_option(verb, options->policy.threads);
   verb.add_option("--db", options->policy.db,
-                  "file of decisions: what a search found is kept there, and answers the next time");
+                  "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")
       ->default_str("60, more for large problems: 0.1 GFLOPS")
       ->check(above_zero(), "POSITIVE");
@@ -473,20 +474,21 @@ void setup_run(CLI::App& verb) {
       ->check(CLI::Range(0.0, 3600.0));
   add_format_option(verb, options->format);
   verb.footer(
-      "Selects (model, else analytic cost or a search, else the default config; column chosen_by tells),\n"
+      "Selects (model, else analytic cost or a search, else the default config; see column chosen_by),\n"
       "executes, verifies against float64 and times. Column speedup compares with the last --config;\n"
       "spread_percent is the median deviation from the median of the repeats.\n"
-      "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
-      "and\n"
-      "copies_us what the copies cost (part of time_us).\n"
-      "Kernels run in a process of their own: one that crashes or hangs costs its row (verified: crashed, "
-      "timeout). A time\n"
+      "A problem that no kernel takes directly is padded: then as_run shows the sizes that the kernel "
+      "computes and\n"
+      "copies_us the cost of the copies (part of time_us).\n"
+      "Kernels run in a process of their own: one that crashes or hangs affects only its row (verified: "
+      "crashed, timeout). A time\n"
       "that is far from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
       "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel crashes or hangs, "
-      "a "
-      "kernel\n"
-      "library fails or --db cannot be written.\n\n"
-      "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
+      "a kernel\n"
+      "library fails or --db cannot be written.\n"
+      "\n"
+      "Examples:\n"
+      "  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run --problems shapes.txt --config auto --config default --format csv\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"

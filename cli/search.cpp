@@ -341,16 +341,16 @@ void setup_search(CLI::App& verb) {
   verb.add_option("--evaluations", options->evaluations, "configs that may be timed, or scored by a model")
       ->default_str("5 %, at least 16, without a model 24; 64 for --strategy random or de")
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--top", options->top, "how many are shown")
+  verb.add_option("--top", options->top, "number of configs to show")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
 
-  verb.add_option("--backend", options->backend, "--measure: what executes, cpu or cuda")
+  verb.add_option("--backend", options->backend, "--measure: backend that executes, cpu or cuda")
       ->capture_default_str();
   verb.add_option("--budget", options->budget_s, "--measure: seconds after which to stop")
       ->default_str("60, or none with --evaluations")
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--provider", options->provider, "--measure: who describes the kernels")
+  verb.add_option("--provider", options->provider, "--measure: provider of the kernels")
       ->default_str("the model's, else the backend's");
   add_word_option(verb, "--cache", options->cache, "--measure: caches before each run");
   verb.add_option("--timeout", options->item_limit_s, "--measure: seconds that one config may take")
@@ -361,21 +361,24 @@ void setup_search(CLI::App& verb) {
   verb.add_option("--device", options->device,
                   "by a model: a preset's name or auto; without it, the model's own device");
   add_word_option(verb, "--strategy", options->strategy, "by a model: which configs it scores");
-  verb.add_option("--seed", options->seed, "by a model: of random and de; equal seeds give equal results")
+  verb.add_option("--seed", options->seed,
+                  "by a model: seed of random and de; equal seeds give equal results")
       ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
-      "With --measure, kernels are verified and timed in a process of their own: one that crashes costs one "
+      "With --measure, kernels are verified and timed in a process of their own: a crash affects only one "
       "config.\n"
       "The order starts from the model, without one from the vendor's suggestions and analytic costs, and "
       "follows what\n"
       "was timed. The fastest are timed again in interleaved rounds (in_rounds) before one is called the "
       "best.\n"
-      "evaluation: the config was the n-th that was timed or scored; trained: the model was trained on it\n\n"
+      "evaluation: position in the order of timing or scoring; trained: the model was trained on it\n"
+      "\n"
       "examples\n"
       "  kscout search gemm:16x4096x4096 --measure\n"
       "  kscout search gemm:16x4096x4096:bf16 --measure --backend cuda --cache cold --budget 30\n"
-      "  kscout search conv_fwd:32x128x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n\n"
+      "  kscout search conv_fwd:32x128x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n"
+      "\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take the problem, 4 no model, or a file or "
       "worker failure");
   verb.callback([options, &verb] { search(*options, verb); });

@@ -101,7 +101,7 @@ std::string output_of(const std::string& command) {
   for (std::size_t got = 0; (got = std::fread(bytes, 1, sizeof(bytes), pipe)) > 0;) output.append(bytes, got);
   const int status = pclose(pipe);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    fail(Errc::invalid_argument, "DuckDB does not take the query; the table is called data");
+    fail(Errc::invalid_argument, "DuckDB rejects the query; the table is called data");
   return output;
 }
 

@@ -64,8 +64,8 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
   if (!options.library.empty()) library.emplace(read_library_index(options.library));
   if (library && library_request(*library).rules != before.plan.rules) {
     fail(Errc::invalid_argument,
-         "--remeasure {}: it measured {}, and {} is {}: sweep what was built anew by itself",
-         options.remeasure, before.plan.rules, options.library, library_request(*library).rules);
+         "--remeasure {}: it measured {}, and {} is {}: sweep the new build separately", options.remeasure,
+         before.plan.rules, options.library, library_request(*library).rules);
   }
   Backend& backend = library ? *library : kscout::backend(options.plan.backend);
   SweepPlan plan = remeasure_contenders(before, backend.device());
@@ -247,29 +247,29 @@ void setup_sweep(CLI::App& verb) {
                           ->delimiter(','));
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  CLI::Option* const remeasure = verb.add_option(
-      "--remeasure", options->remeasure,
-      "measure the contenders of the sweep in this folder once more, by its protocol (--rounds may differ, "
-      "and "
-      "--seed, else one more than its own, which several such sweeps should not share); then: kscout dataset "
-      "merge --keep mean");
-  verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda (hip: --library)")
+  CLI::Option* const remeasure =
+      verb.add_option("--remeasure", options->remeasure,
+                      "measure the contenders of the sweep in this folder again, with its protocol except "
+                      "--rounds and --seed (default: its seed + 1; give several such sweeps different "
+                      "seeds); then: kscout dataset merge --keep mean");
+  verb.add_option("--backend", options->plan.backend,
+                  "backend that runs the kernels: cpu or cuda (hip: --library)")
       ->capture_default_str();
-  verb.add_option("--provider", options->plan.provider, "who describes the kernels")
+  verb.add_option("--provider", options->plan.provider, "provider of the kernels")
       ->default_str("the backend's");
   verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout harvest)")
       ->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,
-                  "per problem, spread evenly over the family; 0 = all")
+                  "max configs per problem, evenly spaced in the family; 0 = all")
       ->capture_default_str();
-  verb.add_option("--max-problems", options->plan.max_problems, "drawn by the seed; 0 = all")
+  verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
                   "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
       ->default_str("2 on a CPU, 0 on a GPU")
       ->check(not_negative(), "NONNEGATIVE");
-  verb.add_option("--seed", options->plan.seed, "of operands and of the order of problems and configs")
+  verb.add_option("--seed", options->plan.seed, "seed of operands and of the order of problems and configs")
       ->capture_default_str();
 
   Protocol& protocol = options->protocol;
@@ -282,10 +282,10 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));
   verb.add_option("--contenders", protocol.contenders,
-                  "most configs in the rounds of the second pass; 0 = no second pass")
+                  "max configs in the rounds of the second pass; 0 = no second pass")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
-  verb.add_option("--rounds", protocol.rounds, "samples of each contender, taken in turns")
+  verb.add_option("--rounds", protocol.rounds, "interleaved samples of each contender")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
 
@@ -314,22 +314,23 @@ void setup_sweep(CLI::App& verb) {
                                  "--warmup", "--repeat", "--contenders", "--library"})
     remeasure->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
-  verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
+  verb.add_option("--status", options->status, "print what a sweep's folder holds, and exit");
   verb.add_option("--worker", options->worker)->group("");  // hidden; tests pass their own worker
   add_format_option(verb, options->format);
   verb.footer(
       "Measures every config of a family on every problem in two passes: each is verified and timed once; "
-      "then "
-      "the fastest\n"
-      "are timed in rounds of random order, and what the machine's speed did meanwhile is taken out. Rows\n"
-      "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n\n"
+      "then the fastest\n"
+      "are timed in rounds of random order, and changes of the machine's speed are corrected. Rows\n"
+      "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n"
+      "\n"
       "examples\n"
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
       "  kscout sweep --remeasure sweep --seed 5 --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
-      "  kscout sweep --status sweep\n\n"
+      "  kscout sweep --status sweep\n"
+      "\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
       "arguments,\n"
       "3 the backend is not on this machine, 4 file or worker failure, 130 / 143 ended by Ctrl-C / "

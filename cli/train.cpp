@@ -209,17 +209,19 @@ void setup_train(CLI::App& verb) {
                   "a model of ours (folder or .ksf file) or a folder of CK Tile's trainer: its trees stay, "
                   "--rounds more are added");
   verb.add_option("--hard-rounds", options->train.hard_rounds,
-                  "times that problems with bad choices get more weight; what chooses best out of fold stays")
+                  "number of retrainings with more weight on problems with bad choices; the weights that "
+                  "choose best out of fold are kept")
       ->capture_default_str()
       ->check(CLI::Range(0, 20));
   verb.add_option("--handicap", options->train.handicap.where,
                   "configs for which this formula holds count as slower while choices are learned, e.g. a "
                   "library's own suggestions: \"c.suggestion > 0\"");
-  verb.add_option("--handicap-percent", options->handicap_percent, "by so much of their speed")
+  verb.add_option("--handicap-percent", options->handicap_percent, "by this share of their speed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 99.0));
-  verb.add_option("--rules", options->rules,
-                  "rule set of the candidates (default: the dataset's; of several, what was measured)");
+  verb.add_option(
+      "--rules", options->rules,
+      "rule set of the candidates (default: the dataset's; if it names several, the measured configs)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
   add_word_option(verb, "--fold-by", options->train.fold_by,

@@ -302,8 +302,8 @@ void check_comparable(const Installed& installed, const TuneOptions& options, co
   const Model model = Model::load(installed.model);
   const auto refuse = [&](const std::string& why) {
     fail(Errc::invalid_argument,
-         "{} {}: whether a new model is better cannot be decided; give --replace to put the new one in its "
-         "place all the same, or another --out",
+         "{} {}: whether a new model is better cannot be decided; give --replace to install the new one "
+         "anyway, or another --out",
          installed.model.string(), why);
   };
   if (model.device().name != device.name)
@@ -362,11 +362,11 @@ std::size_t sizes_in(const MeasurementTable& table) {
 }
 
 [[noreturn]] void end_interrupted(const fs::path& kept) {
-  fmt::print(
-      stderr,
-      "\nkscout tune: what was measured is kept in {}; the next kscout tune goes on from it, whatever its "
-      "options but --rules\n",
-      kept.string());
+  fmt::print(stderr,
+             "\n"
+             "kscout tune: what was measured is kept in {}; the next kscout tune continues from it, with any "
+             "options but another --rules\n",
+             kept.string());
   end_by_signal();
   std::abort();  // the signal that ends this process has just been raised
 }
@@ -408,9 +408,9 @@ Verdict compare_models(const TuneFolder& tune_folder, const Installed& installed
     return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
   });
   if (unseen.problems.size() < kMinCompared) {
-    const std::string why = trained ? fmt::format("only {} problems are new to both models, {} would do",
+    const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
                                                   unseen.problems.size(), kMinCompared)
-                                    : "it does not tell which sizes it was trained on";
+                                    : "it does not record which sizes it was trained on";
     return {whole(), std::nullopt,
             options.replace ? "" : "whether the new one is better cannot be decided: " + why};
   }
@@ -500,9 +500,8 @@ void check_enough(const TableParts& parts) {
   const std::size_t training = sizes_in(parts.training), held_out = sizes_in(parts.held_out);
   if (training >= 2 && held_out >= 1) return;
   fail(Errc::invalid_argument,
-       "too little was measured: {} sizes to train on and {} to evaluate on, 2 and 1 are the least; what "
-       "there is "
-       "is kept, and the same command measures more",
+       "too little was measured: {} sizes to train on and {} to evaluate on, at least 2 and 1 are needed; "
+       "the measurements are kept, and the same command adds more",
        training, held_out);
 }
 
@@ -516,12 +515,12 @@ void tune_verb(const TuneOptions& options) {
   default_worker();
   const TuneFolder tune_folder(target);
   if (options.restart && tune_folder.clear())
-    fmt::print(stderr, "kscout tune: what was measured in {} is forgotten\n", tune_folder.path().string());
+    fmt::print(stderr, "kscout tune: removed the measurements in {}\n", tune_folder.path().string());
 
   std::vector<MeasurementTable> tables = read_tune_folder(tune_folder, options, device);
   const Installed installed = find_installed(target, options, device);
   if (!tables.empty())
-    fmt::print(stderr, "kscout tune: goes on from {} problems in {} (--restart forgets them)\n",
+    fmt::print(stderr, "kscout tune: continues from {} problems in {} (--restart removes them)\n",
                problems_of_all(tables).size(), tune_folder.path().string());
   if (installed.measurements) tables.insert(tables.begin(), *installed.measurements);
   std::set<Layout> layouts;
@@ -583,32 +582,35 @@ void setup_tune(CLI::App& verb) {
   verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")
       ->capture_default_str()
       ->check(CLI::Range(2, 20));
-  verb.add_option(
-          "--held-out", options->held_out,
-          "share of the sizes kept for the evaluation; a smaller share than before releases some to training")
+  verb.add_option("--held-out", options->held_out,
+                  "share of the sizes held out for the evaluation; a smaller share than before releases some "
+                  "to training")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 0.9));
   verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
-  verb.add_option("--seed", options->seed, "of problems and their order")->capture_default_str();
+  verb.add_option("--seed", options->seed, "seed of problems and their order")->capture_default_str();
   verb.add_flag("--replace", options->replace, "install the new model even if it is worse");
   verb.add_flag("--restart", options->restart,
-                "forget what was measured since a model was last installed; without it every tune goes on");
+                "remove what was measured since a model was last installed; without it, every tune continues "
+                "from there");
   verb.add_option("--out", options->out,
                   "model folder (default: the user's models, where run and predict look)");
   add_format_option(verb, options->format, false);
   verb.footer(
       "Measurements add up: a later tune measures other problems and trains on all. The new model is "
       "installed\n"
-      "where run and predict find it, if it is at least as good as the model that answers there now, on "
+      "where run and predict find it, if it is at least as good as the model that is used there now, on "
       "problems\n"
-      "that neither was trained on; the one before stays in the folder, under previous. Ctrl-C keeps what "
-      "was\n"
+      "that neither was trained on; the model before it is kept in the folder, under previous. Ctrl-C keeps "
+      "what was\n"
       "measured. The measurements stay in the model's folder, so that kscout evaluate --model FOLDER prints "
       "the\n"
-      "full evaluation.\n\n"
-      "Example:\n  kscout tune --budget 60");
+      "full evaluation.\n"
+      "\n"
+      "Example:\n"
+      "  kscout tune --budget 60");
   verb.callback([options] { tune_verb(*options); });
 }
 

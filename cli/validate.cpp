@@ -176,8 +176,7 @@ class Executor {
 
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   if (plan.pairs() == 0)
-    fail(Errc::unsupported, "no kernel that was asked for takes any of the {} problems",
-         plan.problems.size());
+    fail(Errc::unsupported, "no requested kernel applies to any of the {} problems", plan.problems.size());
   const WorkFolder folder(options.work);
   const SweepReport report = sweep_with_progress(plan,
                                                  {.folder = folder.path,
@@ -391,7 +390,7 @@ void validate(const ValidateOptions& options) {
 
 void setup_validate(CLI::App& verb) {
   const auto options = std::make_shared<ValidateOptions>();
-  add_word_option(verb, "--mode", options->mode, "what the model is evaluated by");
+  add_word_option(verb, "--mode", options->mode, "what to evaluate the model against");
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   reads_file(
       verb.add_option("--data", options->data,
@@ -410,7 +409,7 @@ void setup_validate(CLI::App& verb) {
       "oracle CSV with problem_idx"));
   add_word_option(verb, "--pool", options->how.pool, "oracle: where picks come from");
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
-  verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
+  verb.add_option("--backend", options->backend, "hardware, training-shapes: backend that executes")
       ->capture_default_str();
   reads_file(verb.add_option(
       "--library", options->library,
@@ -421,9 +420,9 @@ void setup_validate(CLI::App& verb) {
       verb.add_option("--layout", options->layouts, "hardware: layouts of each size, comma-separated")
           ->delimiter(','));
   verb.add_option("--max-problems", options->max_problems,
-                  "hardware: first so many of the seeded order; 0 = all")
+                  "hardware: max problems, the first of the seeded order; 0 = all")
       ->capture_default_str();
-  verb.add_option("--shapes", options->shapes, "training-shapes: how many are measured again")
+  verb.add_option("--shapes", options->shapes, "training-shapes: number of problems to measure again")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   verb.add_option("--seed", options->seed, "of what is drawn")->capture_default_str();
@@ -431,9 +430,10 @@ void setup_validate(CLI::App& verb) {
       "--work", options->work,
       "hardware, training-shapes: folder of the sweep; kept, and the same command goes on from it");
   add_out_option(verb, "--out", options->out, "write the problems, one a line, as CSV");
-  add_out_option(verb, "--ck-out", options->ck_out, "the same in the columns of the public CK Tile tools");
+  add_out_option(verb, "--ck-out", options->ck_out,
+                 "write the same CSV in the columns of the public CK Tile tools");
   add_out_option(verb, "--ck-summary-out", options->ck_summary_out,
-                 "metric,value in their words and definitions");
+                 "write metric,value as CSV, with the public tools' words and definitions");
   verb.add_flag("--targets", options->targets,
                 "exit 1 unless the public tools' target metrics of the operation are met");
   add_format_option(verb, options->format);
