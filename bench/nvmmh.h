@@ -6,8 +6,8 @@
 ///     std::string why;
 ///     if (auto peer = MatmulHeuristics::open(device, why))
 ///       for (const SuggestedKernel& kernel : peer->suggest(problem, 8))
-///                 if (const Matched found = nearest(kernel, existing); !found.configs.empty())
-///         existing[found.configs[0]]
+///         if (const Matched found = nearest(kernel, existing); !found.configs.empty())
+///           existing[found.configs[0]]
 ///
 /// Loads the library on demand (KSCOUT_NVMMH, else the dynamic loader's search path); nothing links it. Uses
 /// the library's preset of the device, so that it opens no GPU.

@@ -10,7 +10,7 @@
 
 namespace kscout::cli {
 
-/// A rule set of a provider, or a list of CK Builder in a user's folder (`profiler`, `tests`).
+/// A rule set of a provider, or one translated from CK Builder's lists in a folder (`profiler`, `tests`).
 struct SetRequest {
   FamilyRequest family;
   std::string builder_configs;  ///< folder of the builder lists; empty: none

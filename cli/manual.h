@@ -21,10 +21,10 @@ namespace kscout::cli {
 /// Sets the words that completion offers for an option.
 void offer_words(const CLI::Option* option, std::span<const std::string_view> words);
 
-/// Whether this program has the options of a verb; otherwise the sibling program has them.
+/// Whether this program has the options of a verb; otherwise kscout-lab has them.
 using HasOptions = std::function<bool(std::string_view verb)>;
 
-/// Adds `kscout help [--man] [VERB]`, which throws NeedsLab for a verb of the sibling.
+/// Adds `kscout help [--man] [VERB]`, which throws NeedsLab for a verb of kscout-lab.
 void add_help_verb(CLI::App& verb, const CLI::App& program, HasOptions has_options);
 /// Adds `kscout completion bash`, which prints a script. The script calls the program with --candidates and
 /// the words so far.

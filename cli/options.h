@@ -26,10 +26,10 @@ namespace kscout::cli {
 /// Adds --format text|json|csv. Pass csv = false for tables without a CSV form.
 void add_format_option(CLI::App& verb, Format& format, bool csv = true);
 
-/// Adds an option whose values are the words of an enum; unknown words give the library's message.
+/// Adds an option whose values are the words of an enum; an unknown word raises the library's error.
 template <WordEnum E>
 CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help);
-/// Adds an option that passes its text to a setter, such as add_word_option does.
+/// Adds an option that passes its text to `set`, which throws for a wrong value. add_word_option uses it.
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 

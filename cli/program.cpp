@@ -127,7 +127,7 @@ void check_values(const CLI::App& app) {
   for (const CLI::App* part : app.get_subcommands()) check_values(*part);
 }
 
-/// Adds all verbs; those of the sibling program get no options here.
+/// Adds all verbs; those of the other program get no options here.
 void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);

@@ -2,8 +2,8 @@
 /// \file
 /// Runs a sweep with progress on stderr; Ctrl-C ends it cleanly.
 ///
-///         const SweepReport report = sweep_with_progress(plan, {.folder = out, .worker = default_worker()},
-///     "sweep");
+///     const SweepReport report =
+///         sweep_with_progress(plan, {.folder = out, .worker = default_worker()}, "sweep");
 ///     if (report.ended == "interrupted") end_by_signal();
 #include <string_view>
 

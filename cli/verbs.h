@@ -14,7 +14,7 @@ class App;
 
 namespace kscout::cli {
 
-/// The program that contains a verb: `kscout` itself, or its sibling `kscout-lab` (Arrow, LightGBM), which is
+/// The program that contains a verb: `kscout` itself, or `kscout-lab` (Arrow, LightGBM), which is
 /// started on demand.
 enum class Program { kscout, lab };
 

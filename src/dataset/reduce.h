@@ -4,8 +4,8 @@
 /// good model.
 ///
 ///     RuleSetRows reduced = rows_of_rule_set(merge(sweeps, Keep::mean), "pruned");
-///         write_dataset("train.parquet",
-///     with_time_digits(sample_pruned_early(timed_rows(std::move(reduced.table)), 10), 4));
+///     const MeasurementTable sample = sample_pruned_early(timed_rows(std::move(reduced.table)), 10);
+///     write_dataset("train.parquet", with_time_digits(sample, 4));
 ///
 /// Problems and configs without remaining rows are left out, too.
 #include <cstdint>

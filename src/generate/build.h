@@ -32,7 +32,7 @@ struct BuildRequest {
 struct BuiltKernel {
   std::string name;
   bool ok = false;
-  /// The first error message when compilation failed, or a warning of the emitter's kind.
+  /// The first error message when compilation failed, or a warning that the emitter marks as important.
   std::string message;
 };
 

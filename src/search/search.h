@@ -64,11 +64,10 @@ class Searcher {
   /// all     Every config once, in the order of the space.
   /// random  `evaluations` draws from the legal configs, repetitions included.
   /// de      Differential evolution over the values of axes: 20 members, mutation 0.3, crossover 0.7,
-  /// synchronous
-  ///         generations; an illegal child is replaced by its parent. Fewer than 4 members: as random. The
-  ///                 result holds members of the last generation. Unlike the original, it never exceeds
-  ///         `evaluations` and
-  ///         draws its first members from the legal configs instead of trying 50 times for each.
+  ///         synchronous generations. An illegal child is replaced by its parent. Fewer than 4 members: as
+  ///         random. The result holds members of the last generation. Unlike the original, it never exceeds
+  ///         `evaluations` and draws its first members from the legal configs instead of trying 50 times for
+  ///         each.
   SearchResult search(const SearchSpace& space, const Objective& objective, const SearchRequest& request);
 
  private:

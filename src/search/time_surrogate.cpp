@@ -15,7 +15,7 @@ namespace {
 constexpr double kLength = 1.2;    // distance over which configs resemble each other; one axis spans 1
 constexpr double kNoise = 0.01;    // variance of a time over that of the residuals
 constexpr double kDeviations = 2;  // of optimism, in standard deviations
-// Ln of time over the best, at most: differences among slower configs say little.
+// Max ln of time over the best: differences among slower configs say little.
 constexpr double kWorst = 1.5;
 constexpr double kSpread = 0.3;     // standard deviation of residuals before any was measured ...
 constexpr double kSpreadCount = 3;  // ... which weighs as much as this many residuals

@@ -2,8 +2,8 @@
 /// \file
 /// Sweeps with CK Tile's own benchmark executables: one program per kernel, one process per measurement.
 ///
-///         const auto kernels = find_ck_kernels({.folder = "ck/build", .dtype = DType::fp16, .layout =
-///     Layout::rcr});
+///     const auto kernels =
+///         find_ck_kernels({.folder = "ck/build", .dtype = DType::fp16, .layout = Layout::rcr});
 ///     const CkSweepReport report = sweep_ck_build(kernels, problems, {.out = "sweep"});
 ///     write_dataset("sweep/measurements.parquet", report.table);
 ///

@@ -4,8 +4,7 @@
 ///
 ///     sweep  -> worker  {"problem":12,"pass":1,"configs":[4,0,7],"best_us":81.2}
 ///     worker -> sweep   {"ready":true}                              once, after start
-///                                             {"row":4,"measured":{"status":"ok",...},...}  per config, in
-///                       the order of the assignment
+///                       {"row":4,"measured":{"status":"ok",...},...}  per config, in the order assigned
 ///                       {"done":12,"kernels_ns":...}                after the last one
 ///                       {"failed":"no backend 'cuda' here","code":2}  it cannot work at all
 #include <cstdint>
@@ -32,9 +31,8 @@ struct Reply {
   std::uint32_t index = 0;  ///< config of a row, or problem of a `done`
   Outcome outcome = {};     ///< of a row
   TimeSpent spent = {};     ///< of a `done`: since the previous one
-  double clock_mhz =
-      /// Of a `done`: the device's clock at that time; NaN = not reported.
-      std::numeric_limits<double>::quiet_NaN();
+  /// Of a `done`: the device's clock at that time; NaN = not reported.
+  double clock_mhz = std::numeric_limits<double>::quiet_NaN();
   Errc code = Errc::device_failure;
 };
 

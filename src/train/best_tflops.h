@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Trains the small forest that predicts the speed of a problem's best config. It turns relative scores into
-/// times.
+/// Trains the small forest that predicts the speed of a problem's best config. This prediction turns relative
+/// scores into times.
 #include <cstdint>
 #include <vector>
 

@@ -2,8 +2,8 @@
 /// \file
 /// Trains the shortlist of a model, and measures its cost out of fold.
 ///
-///         const ShortlistFit fit = fit_shortlist(set, families, device, fold_of, scores,
-///     /*lower_is_better=*/false, seed);
+///     const ShortlistFit fit =
+///         fit_shortlist(set, families, device, fold_of, scores, /*lower_is_better=*/false, seed);
 ///     fit.mean_loss();    // 0.0002: choices from shortlists are 0.02 points slower than among all configs
 ///
 /// The network learns the probability of each config under a softmax of the measured efficiencies with
@@ -36,9 +36,8 @@ struct ShortlistFit {
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much
   std::size_t problems = 0;
-  double mean_all = 0,
-         /// Mean efficiency of the choice among all configs, and among the shortlisted ones.
-      mean_shortlisted = 0;
+  /// Mean efficiency of the choice among all configs, and among the shortlisted ones.
+  double mean_all = 0, mean_shortlisted = 0;
   double p10_all = 0, p10_shortlisted = 0;
 
   double mean_loss() const noexcept { return mean_all - mean_shortlisted; }
