@@ -40,7 +40,7 @@ struct ModelEvaluation {
   bool training_known = true;      ///< false: the model does not list its training sizes
   std::size_t without_family = 0;  ///< problems left out: the model has no family for their signature
   Evaluation evaluation;
-  /// With an exact score for every config; nothing when the model has no shortlist.
+  /// Summary of choices by exact scores of all configs; nothing when the model has no shortlist.
   std::optional<Summary> all_scored;
   std::vector<Baseline> baselines;
 };
@@ -53,8 +53,8 @@ ModelEvaluation evaluate_model(const std::filesystem::path& model, const Measure
 /// Default number of worst problems in `evaluation_json`.
 inline constexpr std::size_t kWorstShown = 10;
 
-/// Everything except the single problems, of which it holds the worst ones. Percentages are under
-/// `efficiency`, `top_k`, `baselines`.
+/// The evaluation as JSON, with the `worst` worst problems. Members of `efficiency`, `top_k` and `baselines`
+/// are percentages.
 std::string evaluation_json(const ModelEvaluation& evaluation, std::size_t worst = kWorstShown);
 /// One line per problem, worst first: problem, efficiency, pick, oracle, times, top-k. Fractions of
 /// ProblemResult become percentages.

@@ -26,9 +26,10 @@ struct Batch {
 
 /// Derives the remaining work from the rows, the crashes and the plan alone, so a resumed sweep continues
 /// exactly as an uninterrupted one:
-///  1. pass 1: all configs without a row, together; those during which a worker crashed once, alone
-///   2. pass 2: the contenders (protocol) without a row, interleaved; alone once a worker crashed in their
-///  round
+///  1. Pass 1: all configs without a row, in one batch. A config during which a worker crashed once is
+///     measured alone.
+///  2. Pass 2: the contenders (protocol) without a row, interleaved. They are measured alone after a worker
+///     crashed in their round.
 /// Keys during which workers crashed twice are listed by crashed_twice(); they get a row with status
 /// `crashed`.
 class WorkQueue {

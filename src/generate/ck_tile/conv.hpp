@@ -65,7 +65,7 @@ struct BackwardData {
   static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
     return HostArgs(conv_param(s), c, b, {}, a, parts);
   }
-  /// The kernel never writes elements of the image that no filter element meets.
+  /// The image is set to 0 first: the kernel does not write elements that no filter element meets.
   static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t) { return input_elements(s) * sizeof(C); }
 };
 
@@ -81,7 +81,7 @@ struct BackwardWeight {
   static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
     return HostArgs(conv_param(s), b, c, {}, a, parts);
   }
-  /// The kernel adds split-K slices to the existing contents.
+  /// With split-K, the filter is set to 0 first: the kernel adds the slices to the existing contents.
   static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t parts) {
     return parts > 1 ? filter_elements(s) * sizeof(C) : 0;
   }
