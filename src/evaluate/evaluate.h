@@ -108,14 +108,14 @@ struct ProblemResult {
   double ndcg = 0;       ///< at kTop.back(), relevance = efficiency, discount 1 / log2(i + 1)
   bool tie = false;      ///< the pick is not the oracle, but their times do not differ significantly
   double pool_best = 0;  ///< efficiency of the pool's fastest config: the upper limit of any choice
-  /// Claimed probability that the pick is within 3 % of the best config.
+  /// Claimed probability that the pick is within 3 % of the pool's fastest config.
   double confidence = Measurement::unknown;
   /// Rank of the pick by speed among the measured configs, from 1; 0 = not usable.
   std::size_t pick_place = 0;
   double regret_us = Measurement::unknown;  ///< time of the pick - time of the oracle; NaN when not usable
 
   double efficiency() const noexcept { return top[0]; }
-  bool within_claim() const noexcept;  ///< whether the outcome is the one that `confidence` predicts
+  bool within_claim() const noexcept;  ///< the pick is within 3 % of the pool's fastest config
 };
 
 /// Means and percentiles over some problems, as fractions.

@@ -30,7 +30,7 @@ struct IsolatedTimerOptions {
 
 class IsolatedTimer {
  public:
-  /// The plan must outlive the timer. Throws invalid_argument when it has more or less than one problem.
+  /// The plan must outlive the timer. Throws invalid_argument unless it has exactly one problem.
   IsolatedTimer(const SweepPlan& plan, IsolatedTimerOptions options);
 
   // coarse() and contenders() report a config's failure in its outcome. They throw only when nothing can be

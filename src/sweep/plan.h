@@ -43,7 +43,7 @@ struct SweepPlan {
   std::size_t pairs() const;  ///< number of (problem, config) to measure
 };
 
-/// Prefix of the index's path in SweepPlan::backend, for kernels of a library.
+/// For kernels of a library, SweepPlan::backend is this prefix and the path of the library's index.
 inline constexpr std::string_view kLibraryPrefix = "library:";
 
 struct PlanRequest {

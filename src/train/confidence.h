@@ -52,8 +52,8 @@ struct ConfidenceFit {
     double claimed = 0;      ///< mean of claimed
   };
   Confidence confidence;
-  /// Per precisely measured choice, from a fit to the other folds: the probability of being right given its
-  /// samples, and the claimed probability.
+  /// Per precisely measured choice: the probability that it is right, by a fit to the other folds. as_seen
+  /// uses the choice's own number of samples, claimed uses claimed_for_repeats.
   std::vector<double> as_seen, claimed;
   /// Claims assume that the best config was measured with this many samples. Nothing when the number of
   /// samples is no input; as_seen and claimed are then equal.
@@ -67,7 +67,7 @@ struct ConfidenceFit {
   std::vector<OfFamily> families;  ///< in the order of the model
 };
 
-/// Fits the precisely measured choices; the sizes of all choices count as trained. Nothing when there are
+/// Fits the precisely measured choices. The range of trained sizes covers all choices. Nothing when there are
 /// fewer than kMinChoices, or all have the same outcome.
 ///
 /// Measurement noise makes more good choices fail where the best config has fewer samples. So the regression
