@@ -43,8 +43,8 @@ struct ExplainRequest {
   bool has_measured = false;        ///< --data was given
 };
 
-/// Prints why `selector` ranks the configs in this order. Without a model, the choice is made from the family
-/// of `family`. Formats: text, json.
+/// Prints why `selector` ranks the configs in this order. Without a model, the candidates are the family that
+/// `family` requests. Formats: text, json.
 void print_explanation(const Selector& selector, const FamilyRequest& family, const ExplainRequest& request,
                        Format format);
 

@@ -25,7 +25,8 @@ namespace kscout {
 
 /// The config with the highest mean efficiency over the table's problems; unmeasured and failed count as 0.
 KernelConfig best_static(const MeasurementTable& training);
-/// `count` configs, added greedily: each is the one that raises the mean of the best among them most.
+/// Chooses `count` configs greedily. Each next config is the one that raises the mean efficiency most, where
+/// a problem counts with the best config chosen so far.
 std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
 
 struct PruneRequest {

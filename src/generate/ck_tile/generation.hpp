@@ -22,7 +22,7 @@ namespace kscout_ck {
 using ck_tile::index_t;
 using PassThrough = ck_tile::element_wise::PassThrough;
 
-/// False, but evaluated only once T is known.
+/// False, evaluated only when a template is instantiated.
 template <class T>
 inline constexpr bool never = false;
 
