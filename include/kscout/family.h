@@ -33,9 +33,9 @@ struct EnumWords<RuleKind> {
 struct Rule {
   std::string name;
   RuleKind kind = RuleKind::legal;
-  std::string admits;  ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `applicability` rules
-                       ///< also p.<problem field> and t.<trait>
-  std::string because;     ///< the fact, and where it is written down or measured
+  std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `applicability` rules
+                        ///< also p.<problem field> and t.<trait>
+  std::string because;  ///< the fact, and where it is written down or measured
   bool suggested = false;  ///< an applicability rule that is also asked of what a library's own heuristic
                            ///< names: about wrong results, not about what the library refuses
 };

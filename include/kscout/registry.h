@@ -66,8 +66,8 @@ class KSCOUT_API Registry {
 /// when the backend takes it.
 KSCOUT_API std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config);
 
-/// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH (separated by ':'; an entry is an index file or a
-/// folder of files *.kscout-library.json, which are taken in the order of their names). Throws not_found.
+/// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH (separated by ':'; an entry is an index file or
+/// a folder of files *.kscout-library.json, which are taken in the order of their names). Throws not_found.
 KSCOUT_API std::vector<std::filesystem::path> library_search_path();
 
 }  // namespace kscout

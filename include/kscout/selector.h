@@ -181,8 +181,8 @@ class KSCOUT_API Selector {
 /// The folder models/<op>_<dtype>_<device>: "gemm_fp32_zen3-2c".
 KSCOUT_API std::string model_folder_name(Op op, DType dtype, const Device& device);
 
-/// Folders that are searched for models, in order: KSCOUT_MODEL_PATH (separated by ':'; an entry may also be a
-/// model folder itself), the user's tuned models ($XDG_DATA_HOME/kscout/models or
+/// Folders that are searched for models, in order: KSCOUT_MODEL_PATH (separated by ':'; an entry may also be
+/// a model folder itself), the user's tuned models ($XDG_DATA_HOME/kscout/models or
 /// ~/.local/share/kscout/models), the models that came with the program.
 KSCOUT_API std::vector<std::filesystem::path> model_search_path();
 /// Where `kscout tune` installs: the user's entry of model_search_path().

@@ -35,7 +35,8 @@ SampleSummary summarise(std::span<const double> samples);
 /// Rank (1 = smallest) of the interval's lower end for `count` samples at 95 %; at least 1.
 std::size_t lower_rank(std::size_t count);
 
-// ---- Contenders timed in interleaved rounds on a machine whose speed drifts: what each takes when the drift is taken out.
+// ---- Contenders timed in interleaved rounds on a machine whose speed drifts: what each takes when the drift
+// is taken out.
 //
 //     std::vector<ContenderSample> samples;
 //     for (int round = 0; round < 24; ++round)

@@ -19,7 +19,8 @@ NameSpace names_of(const SelectorRequest& request, const std::optional<LoadedMod
   return {std::string(model->model.provider()), request.device, model->model.data().families, request.rules};
 }
 
-/// A family of one config. Applicability rules are those of the model's family, else of whoever makes families.
+/// A family of one config. Applicability rules are those of the model's family, else of whoever makes
+/// families.
 Family family_of_one(const FallbackInputs& base, const Model* model, const NamedConfig& named) {
   const Family* const known = model ? model->family(named.signature) : nullptr;
   Family family = known ? *known : base.families(named.signature);

@@ -7,7 +7,8 @@
 ///
 /// KSCOUT_FORCE    configs by name, separated by commas: each answers every problem of its types and layout
 ///                 that it can take
-/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, separated by commas, that are not
+/// KSCOUT_DISABLE  sources (cache, db, model, analytic) and configs by name, separated by commas, that are
+/// not
 ///                 asked or chosen
 #include <cstdint>
 #include <span>

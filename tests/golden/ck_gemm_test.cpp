@@ -42,13 +42,13 @@ TEST(CkGemmSchemas, RefuseWhatTheEncodingDoesNotKnow) {
       EXPECT_NE(std::string_view(error.what()).find(part), std::string_view::npos) << error.what();
     }
   };
-  refuses(make_gemm(1, 2, 3, DType::fp64), config, "knows fp32");
+  refuses(make_gemm(1, 2, 3, DType::fp64), config, "codes for fp32");
   KernelConfig unknown = config;
   unknown.set("pipeline", KernelConfig::unknown);
-  refuses(problem, unknown, "knows pipelines");
+  refuses(problem, unknown, "codes for pipelines");
   KernelConfig newer = config;
   newer.set("epilogue", parse_axis_value(config.space->axes[config.space->axis_index("epilogue")], "tdm"));
-  refuses(problem, newer, "knows epilogues");
+  refuses(problem, newer, "codes for epilogues");
 }
 
 TEST(CkGemmSchemas, TakeSplitKFromTheConfigWhenTheProblemLeavesItOpen) {

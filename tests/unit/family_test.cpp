@@ -151,6 +151,16 @@ TEST(Family, TheOldKindServesIsRead) {
   EXPECT_EQ(parse_family(text, "toy.toml", kFamilySpace).rules[2].kind, RuleKind::applicability);
 }
 
+TEST(Family, TheOldKeyThinIsRead) {
+  const std::string head = std::string(kFamily) + "\n[rule_set.few]\nhelp = 'h'\n";
+  const std::string sample = "{ of = 'small', by = 'c.m' }\n";
+  const FamilyFile old = parse_family(head + "thin = " + sample, "toy.toml", kFamilySpace);
+  EXPECT_EQ(old.rule_sets.back().sample.of, "small");
+  EXPECT_EQ(old.rule_sets.back().sample.by, "c.m");
+  EXPECT_THROW(parse_family(head + "thin = " + sample + "sample = " + sample, "toy.toml", kFamilySpace),
+               Error);
+}
+
 TEST(Family, BadFilesAreRefusedWithTheLine) {
   const auto rule = [](std::string_view admits) {
     return fmt::format("[[rule]]\nname = 'r'\nkind = 'legal'\nadmits = '{}'\nbecause = 'b'\n", admits);

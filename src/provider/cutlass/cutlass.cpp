@@ -42,8 +42,8 @@ constexpr Axis kCutlassAxes[] = {
     {"raster", "1", "along which way of C blocks take tiles one after the other", kRasters, true},
     {"swizzle", "1", "tiles of C walked together for the level-2 cache, at most", {}, true},
     {"decomposition", "1",
-     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks", kDecompositions,
-     true},
+     "whether blocks share the K of a tile: not; in split_k equal parts; evenly over all blocks",
+     kDecompositions, true},
     {"split_k", "1", "split-K slices, summed at the end", {}, true},
 };
 
