@@ -1,4 +1,4 @@
-// How close the shipped model's choices come to the oracle, on problems it never saw.
+// Measures how close the shipped model's choices come to the oracle, on held-out problems.
 //
 //   evaluate [MODEL] [HELD_OUT.parquet] [TRAINING.parquet]
 //

@@ -1,6 +1,6 @@
-// How long CK Tile's rule set `full` of grouped convolutions takes to enumerate: all directions, 2-D and 3-D,
-// three types, 14,048 configs. First with the files parsed on the way, then the median of runs that have
-// them.
+// Times the enumeration of CK Tile's rule set `full` of grouped convolutions: all directions, 2-D and 3-D,
+// three types, 14,048 configs. The first time includes parsing the files; the second is the median of runs
+// with parsed files.
 #include <algorithm>
 #include <chrono>
 #include <vector>

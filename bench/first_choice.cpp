@@ -1,5 +1,4 @@
-// The least program that chooses: reads a model, makes one choice, ends. bench/forest.cpp times it from
-// outside.
+// Reads a model, makes one choice, and exits. bench/forest.cpp times the whole program.
 #include <cstdio>
 #include <exception>
 

@@ -1,5 +1,5 @@
-// What it costs to read a model: time from file to a model that can be asked, beside LightGBM's own reader;
-// time from the start of a program to its first choice; memory.
+// Measures the cost of loading a model: time from the file to a usable model, beside LightGBM's own reader;
+// time from program start to the first choice; memory.
 //
 //   forest [MODEL.ksf ...]
 //
@@ -68,7 +68,7 @@ GemmProblem some_problem(const Model& model) {
   return make_gemm(64, 1000, 1000, s.dtype_a, s.layout);
 }
 
-/// The default target's forest as LightGBM would be given it.
+/// The default target's forest as LightGBM's text.
 std::string text_of(const Model& model) {
   LightgbmModel text{model.data().targets.front().forest, {}, "regression", Link::identity};
   for (const Feature& feature : model.data().schema->features()) text.feature_names.push_back(feature.id);
@@ -94,7 +94,7 @@ Figures measure(const std::string& file) {
     figures.peak_bytes = static_cast<double>(watch.peak());
   }
   std::vector<double> load, first, start, lightgbm, own_text;
-  for (int round = 0; round < kRounds; ++round) {  // side by side: each round does all
+  for (int round = 0; round < kRounds; ++round) {  // interleaved: each round runs every subject
     load.push_back(ms_of([&] { Model::load(file); }));
     first.push_back(ms_of([&] { Selector::load(file).select(problem); }));
     start.push_back(start_to_first_choice_ms(file));
@@ -119,7 +119,7 @@ struct Subject {
   std::string name, file;
 };
 
-/// A forest that learnt ln(best time / time) of 40 random problems x all configs of a family.
+/// A forest trained on ln(best time / time) of 40 random problems x all configs of a family.
 Forest trained_forest(const Schema& schema, const Family& family, int trees, std::uint32_t leaves) {
   const std::size_t configs = family.configs.size(), time = schema.index("analytic_time_us");
   std::mt19937_64 rng(7);
@@ -150,7 +150,7 @@ Forest trained_forest(const Schema& schema, const Family& family, int trees, std
   return parse_lightgbm(booster.text(-1)).forest;
 }
 
-/// The trained models, written to files of this process, and the repository's.
+/// The trained models, written to files of this process, and the repository's models.
 std::vector<Subject> usual_subjects(const fs::path& folder) {
   std::vector<Subject> subjects;
   for (const std::uint32_t leaves : {31U, 127U}) {

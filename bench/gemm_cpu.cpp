@@ -1,6 +1,6 @@
-// The native CPU kernels against OpenBLAS and oneDNN: for each problem the best measured config of a rule set
-// and the better of the two libraries, with the same threads, in one run. `--coverage` leaves the libraries
-// out and shows which configs are best how often: what the values of rule set `default` were chosen by.
+// Compares the native CPU kernels with OpenBLAS and oneDNN. For each problem: the best measured config of a
+// rule set and the better of the two libraries, with the same threads, in one run. `--coverage` leaves the
+// libraries out and counts how often each config is the best; rule set `default` is based on these counts.
 //
 //     gemm_cpu [--quick] [--rules default] [--part i/n] [--coverage] [--csv FILE]
 #include <algorithm>
@@ -69,8 +69,8 @@ std::vector<GemmProblem> bench_problems(bool quick) {
   return problems;
 }
 
-/// What the family must choose well on: the language-model and random sets of the sweep, small enough to
-/// measure often.
+/// Problems on which the family must have good configs: the language-model and random sets of the sweep,
+/// small enough for many samples.
 std::vector<GemmProblem> coverage_problems(bool quick) {
   const std::vector<Layout> layouts = {Layout::rcr, Layout::rrr};
   std::vector<GemmProblem> problems = bench_problems(true);
@@ -200,8 +200,8 @@ int run(const Options& options) {
   return options.coverage ? show_coverage(mine, options) : compare_with_peers(mine, options);
 }
 
-/// How long idle threads of the libraries spin is read when they are loaded, so it must be set before main:
-/// start again.
+/// The libraries read their spin time for idle threads when they are loaded, so it must be set before main:
+/// restarts the program.
 void shorten_spinning(char** argv) {
   if (std::getenv("OPENBLAS_THREAD_TIMEOUT") != nullptr) return;
   setenv("OPENBLAS_THREAD_TIMEOUT", "18",

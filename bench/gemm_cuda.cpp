@@ -1,13 +1,13 @@
-// The model's choice against cuBLASLt on a GPU: its heuristic's first suggestion, and the fastest of its
-// eight as timing tells; and against nvMatmulHeuristics' first suggestion and the fastest of its eight, each
-// taken to the nearest CUTLASS kernel that is here. All with the same workspace, cold caches, the kernel's
-// time alone, in turns, in one run.
+// Compares the model's choice on a GPU with two libraries. cuBLASLt: its heuristic's first suggestion, and
+// the fastest of eight suggestions by timing. nvMatmulHeuristics: its first suggestion and the fastest of
+// eight, each mapped to the nearest available CUTLASS kernel. All use the same workspace and cold caches;
+// only kernel time counts; samples are interleaved in one run.
 //
 //     gemm_cuda --problems held_out.txt [--model models/gemm_bf16_h200] [--csv FILE] [--limit N]
 //
-// Problems from a file of one-line forms: `kscout problems --file` and docs/bench/gemm_h200.md say how the
-// held-out ones were written. A joint model and the peer of CUTLASS need KSCOUT_LIBRARY_PATH
-// (docs/cutlass.md), the peer its library too (KSCOUT_NVMMH).
+// Reads a file of problem texts; `kscout problems --file` and docs/bench/gemm_h200.md say how the held-out
+// ones were written. A joint model and the CUTLASS peer need KSCOUT_LIBRARY_PATH (docs/cutlass.md); the peer
+// also needs its library (KSCOUT_NVMMH).
 #include "gemm_cuda.h"
 
 #include <algorithm>
@@ -58,19 +58,19 @@ struct Timed {
   bool noisy = true;  ///< the median's 95 % interval is wider than 5 % to either side
 };
 
-/// One problem's answers.
+/// The results of one problem.
 struct Row {
   GemmProblem problem;
   std::string config;  ///< ours, by name
   Timed ours, first, best;
-  Timed nvmmh, nvmmh_best;  ///< not a number where it suggests nothing that is here
-  bool exact = false;       ///< its first suggestion is here as it is
+  Timed nvmmh, nvmmh_best;  ///< NaN where none of its suggestions is available
+  bool exact = false;       ///< its first suggestion is available without changes
 };
 
-/// nvMatmulHeuristics, restricted to the compiled kernels that are here.
+/// nvMatmulHeuristics, restricted to the available compiled kernels.
 class CutlassPeer {
  public:
-  /// Null when the library or every kernel for the signature is missing; says so.
+  /// Null, after a message, when the library or every kernel for the signature is missing.
   static std::unique_ptr<CutlassPeer> here(const Signature& signature) {
     auto peer = std::make_unique<CutlassPeer>();
     std::string why;
@@ -88,7 +88,8 @@ class CutlassPeer {
     return nullptr;
   }
 
-  /// What its suggestions come to, the first one's first, each once; `exact`: the first is here as it is.
+  /// The configs for its suggestions, in their order, each once; `exact`: the first one is available without
+  /// changes.
   std::vector<KernelConfig> suggestions(const GemmProblem& problem, bool& exact) {
     std::vector<KernelConfig> applicable;
     for (const KernelConfig& config : existing_) {
@@ -136,15 +137,15 @@ std::size_t fastest_of(std::span<const Timed> timed) {
 
 class Match {
  public:
-  /// Without a peer of CUTLASS when that is null.
+  /// `peer` may be null: then there is no CUTLASS peer.
   Match(const Selector& selector, CutlassPeer* peer)
       : selector_(selector), rival_(peer), bench_(protocol(), 1, cuda::gpu_instruments()) {}
 
-  /// Nothing when our choice or the first suggestion cannot compute it, or computes it wrongly.
+  /// Nothing when our choice or the first suggestion cannot compute the problem, or computes it wrongly.
   std::optional<Row> play(const GemmProblem& problem) {
     const Choice choice = selector_.select(problem);
     bench_.open(problem);
-    // Who is the fastest of the eight is decided before the match, as an application would: by timing them.
+    // The fastest of the eight is determined by timing before the comparison, as an application would do it.
     std::vector<KernelConfig> eight;
     for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
     std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(time(eight))]};
@@ -176,7 +177,7 @@ class Match {
   std::vector<Timed> time(const std::vector<KernelConfig>& configs) {
     std::vector<Candidate> candidates;
     for (const KernelConfig& config : configs) candidates.push_back({&cuda_backend(), config});
-    // Verified, and loaded: a kernel's first call takes milliseconds.
+    // Verifies all configs. This also loads them: a kernel's first call takes milliseconds.
     std::vector<bool> right;
     for (const Candidate& one : candidates) {
       const Outcome first = bench_.coarse(one, std::numeric_limits<double>::infinity());
@@ -185,7 +186,7 @@ class Match {
     std::vector<Timed> timed(configs.size());
     bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
       const Measurement& m = outcome.measured;
-      // A config pruned early is far behind: that much is known of it.
+      // A config pruned early is known to be slow, so its coarse time is good enough.
       if (right[i] && (m.status == Status::ok || m.status == Status::pruned_early))
         timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
     });
@@ -200,10 +201,10 @@ class Match {
 struct Summary {
   std::size_t problems = 0;
   double geomean = 1, p10 = 1, least = 1;
-  std::size_t wins = 0, losses = 0;  ///< by more than 3 %, both times known to 5 %
+  std::size_t wins = 0, losses = 0;  ///< by more than 3 %, with both times known to 5 %
 };
 
-/// Our speed over a peer's.
+/// Our speed divided by a peer's.
 Summary against(Timed Row::*peer, const std::vector<const Row*>& rows) {
   Summary summary;
   std::vector<double> all;
@@ -292,7 +293,7 @@ void write_csv(const std::string& file, const std::vector<Row>& rows) {
   }
 }
 
-/// A pass of each model over so many tokens: the sum over its products, each times its calls.
+/// One pass of each model over a number of tokens: the sum over its products, each times its calls.
 void compare_decoding(Match& match, DType dtype) {
   fmt::print("\n{:16} {:>6} {:>9} {:>12} {:>12} {:>12} {:>7} {:>7}\n", "model", "tokens", "products",
              "ours us", "first us", "best of 8", "ratio", "of 8");
@@ -334,7 +335,7 @@ int run(const Options& options) {
   fmt::print("{}; {} on {} problems of {}\n", cuda_backend().device().model, options.model, problems.size(),
              options.problems);
   for (const auto& warning : selector.warnings()) fmt::print("warning: {}\n", warning);
-  compare_deciding(selector, problems);  // before anything else asks the heuristic, which remembers
+  compare_deciding(selector, problems);  // comes first, because the heuristic caches results
   const auto peer = CutlassPeer::here(signature_of(problems.front()));
   Match match(selector, peer.get());
   std::vector<Row> rows;
@@ -361,7 +362,7 @@ int main(int argc, char** argv) {
   CLI::App app("a model's choices against cuBLASLt's and nvMatmulHeuristics'");
   app.add_option("--problems", options.problems, "file of one-line forms, one signature")->required();
   app.add_option("--model", options.model, "model folder")->capture_default_str();
-  app.add_option("--limit", options.limit, "only the first so many problems");
+  app.add_option("--limit", options.limit, "only the first N problems");
   app.add_option("--csv", options.csv, "write every problem's times");
   app.add_flag("--no-decode", options.no_decode, "leave out the passes of language models");
   CLI11_PARSE(app, argc, argv);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The two halves of bench/gemm_cuda.cpp.
+/// Declares the part of bench/gemm_cuda.cpp that times decisions.
 #include <span>
 
 #include <kscout/problem.h>
@@ -8,8 +8,8 @@
 
 namespace kscout::bench {
 
-/// Prints what it takes to decide: the selector, cold and cached, beside cuBLASLt's heuristic asked for the
-/// first time and again; ends with RESULT lines. Opens the GPU.
+/// Prints the time of a decision: the selector, cold and cached, beside cuBLASLt's heuristic on the first and
+/// on a repeated call; ends with RESULT lines. Opens the GPU.
 void compare_deciding(Selector& selector, std::span<const GemmProblem> problems);
 
 }  // namespace kscout::bench

@@ -44,12 +44,12 @@ void compare_deciding(Selector& selector, std::span<const GemmProblem> problems)
     (void)module.suggest(cuda::shape_of(problem), kCublasLtWorkspace, &algorithm, 1, &count);
   };
   Choice choice;
-  (void)selector.try_select(problems.front(), choice);  // makes the family of the signature ready
+  (void)selector.try_select(problems.front(), choice);  // prepares the family of the signature
   ask(problems.front());
   selector.clear_cache();
   for (const GemmProblem& problem : problems) {
     cold.us.push_back(microseconds([&] { (void)selector.try_select(problem, choice); }));
-    // A hit is shorter than a clock's reading: a thousand of them.
+    // A cache hit is shorter than the clock's resolution, so a thousand are timed together.
     cached.us.push_back(microseconds([&] {
                           for (int i = 0; i < 1000; ++i) (void)selector.try_select(problem, choice);
                         }) /

@@ -13,12 +13,12 @@ namespace kscout::bench {
 
 namespace {
 
-constexpr double kSeriesUs = 100;  ///< least length of a coarse series
-constexpr double kRoundUs = 1500;  ///< and of one round of a finalist
+constexpr double kSeriesUs = 100;  ///< min length of a coarse series
+constexpr double kRoundUs = 1500;  ///< min length of one round of a finalist
 constexpr double kPruneFactor =
-    1.8;  ///< given up after one series when this much slower than the best so far
+    1.8;  ///< dropped after one series when this many times slower than the best so far
 
-/// Microseconds per call of a series of at least `min_us`; `one_us` is what a call takes about.
+/// Microseconds per call of a series of at least `min_us`; `one_us` is the approximate time of a call.
 double series(const std::function<void()>& call, double min_us, double one_us) {
   const int calls = static_cast<int>(std::clamp(min_us / std::max(one_us, 0.01), 1.0, 1e5));
   const std::int64_t begin = now_ns();
@@ -72,7 +72,7 @@ void GemmTimer::coarse() {
   for (Candidate& one : candidates_) {
     if (one.peer) continue;
     double first = series(one.call, 0, 1);
-    if (first < 2 * best && first < 20000) first = series(one.call, 0, 1);  // the first call finds cold code
+    if (first < 2 * best && first < 20000) first = series(one.call, 0, 1);  // the first call runs cold code
     one.coarse_us = first;
     for (int i = 0; i < 3 && one.coarse_us < kPruneFactor * best && first * (i + 1) < 20000; ++i) {
       one.coarse_us = std::min(one.coarse_us, series(one.call, kSeriesUs, first));
@@ -97,7 +97,7 @@ void GemmTimer::interleaved(std::size_t finalists, int rounds) {
       chosen[i]->call();
       const double one_us = series(chosen[i]->call, 0, 1);
       times[i].push_back(series(chosen[i]->call, kRoundUs, one_us));
-      // Other libraries' idle threads spin for a while; they must not slow down who comes next.
+      // Waits until idle threads of other libraries stop spinning, which would slow down the next candidate.
       if (chosen[i]->peer) std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
   }

@@ -5,7 +5,7 @@
 ///     GemmTimer timer(problem);
 ///     for (std::size_t i = 0; i < family.configs.size(); ++i) timer.add(family.configs[i], family.name(i));
 ///     timer.add_peer("onednn", [&] { ... });
-///     timer.coarse();              // every config, hopeless ones given up early
+///     timer.coarse();              // every config, slow ones dropped early
 ///     timer.interleaved(4, 7);     // the best 4 and the peers, in 7 rounds
 ///
 /// Caches stay as the previous call left them; all candidates use the same buffers.
@@ -31,17 +31,17 @@ struct Candidate {
   bool peer = false;
   std::function<void()> call;
   double coarse_us = std::numeric_limits<double>::infinity();
-  double time_us = std::numeric_limits<double>::infinity();  ///< median over rounds; infinite: no finalist
+  double time_us = std::numeric_limits<double>::infinity();  ///< median over rounds; infinite: not a finalist
 };
 
 class GemmTimer {
  public:
   explicit GemmTimer(const GemmProblem& problem);
 
-  /// Skips configs that the backend refuses.
+  /// Skips configs that the backend rejects.
   void add(const KernelConfig& config, const std::string& name);
   void add_peer(const std::string& name, std::function<void()> call);
-  /// Best of up to three short series of every config that is no peer.
+  /// Takes the best of up to three short series of every config that is not a peer.
   void coarse();
   void interleaved(std::size_t finalists, int rounds);
 
@@ -50,7 +50,7 @@ class GemmTimer {
   const float* b() const { return b_.floats(); }
   float* c() const { return c_.floats(); }
   const std::vector<Candidate>& candidates() const { return candidates_; }
-  /// The finalist with the least median, among peers or among configs.
+  /// The finalist with the lowest median, among peers or among configs.
   const Candidate& best(bool peer) const;
 
  private:

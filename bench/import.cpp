@@ -1,4 +1,4 @@
-// How fast and in how much memory a streaming log is read.
+// Measures speed and memory of reading a streaming log.
 //
 //   import [MEGABYTES]        1024 without an argument
 //

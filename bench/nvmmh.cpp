@@ -16,7 +16,7 @@ namespace kscout::bench {
 
 namespace {
 
-// The library's C interface (release 0.1), as far as it is used: sizes and numbers are part of it.
+// The used part of the library's C interface (release 0.1); sizes and numbers belong to the interface.
 struct CKernel {
   std::uint16_t cta[3], warp[3], instruction[3];
   std::uint16_t split_k;
@@ -37,12 +37,12 @@ struct KnownGpu {
 constexpr KnownGpu kGpus[] = {
     {"a100", 8000}, {"l40s", 8902}, {"h100", 9000}, {"h200", 9003}, {"b200", 10000}};
 
-/// Of problems whose C is row-major: 2 * (A is column-major) + (B is).
+/// The library's number of a layout with row-major C: 2 * (A is column-major) + (B is).
 int layout_number(Layout layout) { return 2 * !row_major_a(layout) + !row_major_b(layout); }
 
-/// How types are called: operands, sums, C. Of 16-bit types only fp16 has measurements inside the library
-/// (others answer "not entirely loaded"), and kernels of both are the same but for the type: the peer gets
-/// its better side.
+/// The library's name of the types of operands, sums, and C. Of 16-bit types, only fp16 has measurements
+/// inside the library (others answer "not entirely loaded"). Kernels of both 16-bit types differ in the type
+/// only, so the peer is queried with fp16 for both, its better case.
 const char* precision(const GemmProblem& problem) {
   switch (problem.dtype_a) {
     case DType::fp16:
@@ -57,7 +57,7 @@ const char* precision(const GemmProblem& problem) {
 
 }  // namespace
 
-/// Its handles stay until the program ends: destroying one that has answered crashes inside release 0.1.0.
+/// Its handles live until the program ends: destroying a used one crashes inside release 0.1.0.
 struct MatmulHeuristics::Library {
   void* file = nullptr;
   void* handle = nullptr;
@@ -122,7 +122,7 @@ std::vector<SuggestedKernel> MatmulHeuristics::suggest(const GemmProblem& proble
   const char* const types = precision(problem);
   if (!types || count < 1) return {};
   const int layout = layout_number(problem.layout);
-  if (library_->loaded.emplace(types, layout).second)  // where it has none it answers from its model alone
+  if (library_->loaded.emplace(types, layout).second)  // without stored measurements it uses its model alone
     library_->load_measurements(library_->handle, types, kTargetCutlass3, layout, library_->hardware);
   const CProblem asked{static_cast<std::uint32_t>(problem.m), static_cast<std::uint32_t>(problem.n),
                        static_cast<std::uint32_t>(problem.k), static_cast<std::uint32_t>(problem.batch),
@@ -143,7 +143,7 @@ namespace {
 
 double octaves(int a, int b) { return std::fabs(std::log2(static_cast<double>(a) / b)); }
 
-/// 0 for what was suggested. Each property outweighs all that follow it.
+/// 0 for the suggestion itself. Each property outweighs all later ones.
 double distance(const SuggestedKernel& kernel, const CutlassConfig& c) {
   const bool cutlass2 = c.is(CutlassPipeline::mma80);
   const int parts = std::max(1, kernel.split_k);

@@ -1,10 +1,10 @@
-// How fast the config is that `kscout search --measure` finds, by replay: tables of measurements answer in
-// place of a device. Beside it the plain order in which the search starts.
+// Measures the quality of `kscout search --measure` by replay: tables of measurements replace the device.
+// Beside it: timing configs in the starting order only.
 //
 //   search [--training] [PROBLEMS]      default: the held-out tables, all problems whose rows are complete
 //
-// Then what the public CK Tile tools do with a model as objective, random draws and differential evolution,
-// against scoring every config.
+// Then compares the strategies of the public CK Tile tools with a model as objective (random draws and
+// differential evolution) with scoring every config.
 #include "search/search.h"
 
 #include <algorithm>
@@ -36,12 +36,12 @@ namespace {
 using namespace kscout;
 using Clock = std::chrono::steady_clock;
 
-/// A pair of tables, and the rule sets of the sweeps behind them.
+/// Two tables of measurements, and the rule sets of their sweeps.
 struct TableName {
   const char* name;
   const char* held_out_rules;
   const char* training_rules;
-  /// Whose model a replay of the training table asks: the table's own was trained on it.
+  /// The model for a replay of the training table: the table's own model was trained on it.
   const char* other_model;
 };
 constexpr TableName kTables[] = {
@@ -62,9 +62,9 @@ double mean(const std::vector<double>& values) {
 
 // ------------------------------------------------------------------------------------------------- replay
 
-/// Answers with the rows of one problem. Rows that the sweep gave up early come behind those that are `ok`,
-/// however short their coarse times. A config without a row was given up early,
-/// too, and its row was not kept: it takes as long as the slowest that has one.
+/// Replays the rows of one problem. Rows that the sweep pruned early rank after those that are `ok`, however
+/// short their coarse times. A config without a row was pruned early, too, and its row was dropped: it gets
+/// the time of the slowest row.
 class Replay final : public ConfigTimer {
  public:
   explicit Replay(std::vector<Measurement> measured) : measured_(std::move(measured)) {}
@@ -87,21 +87,21 @@ class Replay final : public ConfigTimer {
   std::vector<Measurement> measured_;
 };
 
-/// Times the configs with which a search would start, in that order and nothing else.
+/// Times the configs of a search's start, in that order and nothing else.
 MeasuredSearchResult time_in_order(const SearchSpace& space, Replay& replay, SearchStart start) {
   start.in_order = start.evaluations;
   return search_by_measuring(space, replay, {.start = start, .evaluations = start.evaluations});
 }
 
-/// One way of searching over the problems of a table.
+/// Results of one search method over the problems of a table.
 struct Line {
   std::string name;
-  std::vector<double> share = {};  ///< speed of the config found over the oracle's
+  std::vector<double> share = {};  ///< speed of the found config over the oracle's
   std::vector<double> timed = {};
   double ms = 0;
 };
 
-/// Share of the family that must have rows for a problem of a held-out table to be replayed.
+/// A problem of a held-out table is replayed if at least this share of the family has rows.
 constexpr double kComplete = 0.8;
 
 class TableReplay {
@@ -141,7 +141,7 @@ class TableReplay {
     return families_.back().second;
   }
 
-  /// The rows of a family's configs, in its order.
+  /// The rows of a family's configs, in family order.
   std::vector<Measurement> measured(const ConfigTable& configs, const std::vector<FinalRow>& rows,
                                     std::size_t& known) const {
     std::unordered_map<KernelConfig, Measurement> by_config;
@@ -216,7 +216,7 @@ class TableReplay {
 
 constexpr std::size_t kConvProblems = 200;
 
-/// Random draws and differential evolution against scoring every config of a rule set.
+/// Compares random draws and differential evolution with scoring every config of a rule set.
 void compare_strategies(const Model& model, const std::string& rules, std::size_t evaluations) {
   const FamilyRequest request{.provider = "ck_tile",
                               .signature = signature_of(make_conv(Op::conv_fwd, DType::bf16, Layout::nhwgc)),

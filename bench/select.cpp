@@ -1,6 +1,5 @@
-// What a cold choice costs, on one core: a selector asked about a new problem, with caches emptied before
-// each call. Beside it, in the same run, LightGBM scores the same 32 configs that the second step of a choice
-// scores.
+// Measures a cold choice on one core: a selector gets a new problem, with caches emptied before each call.
+// Beside it, in the same run: LightGBM scoring the 32 configs that the second step of a choice scores.
 //
 //   select [--prepare] [SECONDS]
 //
@@ -49,7 +48,7 @@ constexpr Case kCases[] = {
      "models/gemm_bf16_h200"},
 };
 
-/// Reads and writes more than the caches hold, as other work of a program does between its choices.
+/// Reads and writes more memory than the caches hold, as a program does between its choices.
 class CacheSweep {
  public:
   void operator()() {
@@ -70,7 +69,7 @@ struct Times {
   std::vector<double> cold, warm, rules, exact, lightgbm;
 };
 
-/// The 32 configs of highest score, or all.
+/// The 32 configs with the highest scores, or all.
 std::vector<std::uint32_t> best_of(const Model& model, ProblemRef problem, std::size_t configs) {
   std::vector<double> scores(configs);
   model.score(problem, scores);
@@ -126,7 +125,7 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
     const auto measured = [&](std::vector<double>& to, const std::function<void()>& work) {
       sweep();
       const double us = microseconds(work);
-      if (!first) to.push_back(us);  // the first call makes what later ones use
+      if (!first) to.push_back(us);  // the first call allocates what later ones reuse
     };
     Choice choice;
     measured(times.cold, [&] { choice = selector.select(problem); });

@@ -1,11 +1,11 @@
-// Measures hits of the decision cache: nanoseconds of a hit on one thread by problems in use, and how the
-// number of hits scales with threads.
+// Measures hits of the decision cache: nanoseconds of a hit on one thread by number of problems, and how hits
+// scale with threads.
 //
 //   select_cached
 //
-// Cyclic: a shuffled list of problems, over and over. Random: each problem drawn uniformly. Scaling of n
-// threads: throughput(n) / (n x throughput(1)). Its last column, "arithmetic", scales a loop without memory
-// accesses the same way: it shows what the host's clock and hardware threads allow.
+// Cyclic: a shuffled list of problems, repeated. Random: each problem drawn uniformly. Scaling of n threads:
+// throughput(n) / (n x throughput(1)). The last column, "arithmetic", is the scaling of a loop without memory
+// accesses: it shows the limit of the host's clock and hardware threads.
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -39,11 +39,11 @@ std::vector<GemmProblem> problems(std::size_t count) {
     all.push_back(make_gemm(static_cast<std::int64_t>(1 + i % 512), 4096,
                             static_cast<std::int64_t>(1024 * (1 + i / 512))));
   }
-  std::ranges::shuffle(all, std::mt19937(1));  // no prefetcher knows the order in the cache's memory
+  std::ranges::shuffle(all, std::mt19937(1));  // defeats prefetching of the cache's memory
   return all;
 }
 
-/// Asks for problems in an order.
+/// Selects problems in a given order.
 class Chooser {
  public:
   Chooser(const Selector& selector, const std::vector<GemmProblem>& of, Order order, unsigned seed)
@@ -76,7 +76,7 @@ class Chooser {
   Choice choice_;
 };
 
-/// Multiplies for as long as a block of hits takes, about.
+/// Multiplies for about the duration of a block of hits.
 void arithmetic_block() {
   std::uint64_t product = 1;
   for (int i = 0; i < 1500; ++i) {
@@ -85,7 +85,7 @@ void arithmetic_block() {
   }
 }
 
-/// Blocks a nanosecond of all threads together; `make` gives each thread what does a block.
+/// Blocks per nanosecond of all threads together; `make` returns each thread's function for one block.
 double throughput(unsigned threads, const auto& make) {
   std::barrier together(threads);
   std::vector<double> rate(threads);
@@ -122,7 +122,7 @@ Hit hit_ns(Chooser asker) {
   return {quantile(ns, 0.5), quantile(ns, 0.99)};
 }
 
-/// A selector that has decided each problem.
+/// Makes the selector decide each problem once.
 void warm(const Selector& selector, const std::vector<GemmProblem>& of) {
   Choice choice;
   for (const GemmProblem& problem : of) {
@@ -166,7 +166,7 @@ std::string measure_scaling(const Selector& selector) {
       return [asker = Chooser(selector, of, Order::random, seed)]() mutable { asker.choose_block(); };
     };
   };
-  // Side by side: each round measures all numbers of threads.
+  // Interleaved: each round measures all numbers of threads.
   struct Rates {
     std::vector<double> few, many, arithmetic;
   };

@@ -27,7 +27,8 @@ std::vector<std::uint64_t> bits_of(const Traits& traits) {
   return bits;
 }
 
-/// ln of what bends a config's analytic time: smooth in the logarithms of the sizes, jagged in the traits.
+/// ln of the factor between a config's analytic and its synthetic time: smooth in the logarithms of the
+/// sizes, jagged in the traits.
 class Bend {
  public:
   Bend(std::size_t configs, std::mt19937_64& random) : random_(random) {
@@ -58,7 +59,7 @@ class Bend {
   std::vector<double> own_;
 };
 
-/// Three sizes that say how large a problem is.
+/// Three sizes that measure how large a problem is.
 std::array<double, 3> sizes_of(const Problem& problem) {
   const auto sizes = [](auto... of) { return std::array{static_cast<double>(of)...}; };
   if (problem.op() == Op::gemm) return sizes(problem.gemm().m, problem.gemm().n, problem.gemm().k);
@@ -158,7 +159,7 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   const Family family = select_family(of);
   const auto schema = std::make_shared<const Schema>(
       Schema::find(std::string(default_schema(of.op, family.device.kind))).for_op(of.op));
-  // A schema or a format that changed asks for another model.
+  // The name contains schema and format, so changing either trains another model.
   const auto model =
       folder / fmt::format("{}_{}_{:016x}_v{}", of.provider, word(of.op), schema->hash(), kKsfVersion);
   if (std::filesystem::exists(model)) return model;
@@ -172,7 +173,7 @@ std::filesystem::path train_select_model(const SelectCase& of, const std::filesy
   options.parameters.threads = 2;
   const std::vector<MeasurementTable> tables = {measurements(family)};
   TrainingResult result = train(tables, {family}, schema, options, {});
-  // Measurements as random as these teach a shortlist too little to be kept; a choice costs as much with it.
+  // Measurements as random as these teach a shortlist too little to be kept. A choice with it costs the same.
   if (!result.model.data().shortlist) {
     ModelData data = result.model.data();
     data.shortlist = train_shortlist(

@@ -1,9 +1,8 @@
 #pragma once
 /// \file
-/// Families, problems and trained models of bench/select. Measurements are synthetic: the analytic time of a
-/// config, bent by seeded functions of its traits and of the problem, and by noise. They give trees the mix
-/// of splits (on the problem, on the config, on both) that measurements give; no claim rests on the models'
-/// accuracy.
+/// Provides families, problems and trained models of bench/select. Measurements are synthetic: the analytic
+/// time of a config, distorted by seeded functions of its traits and of the problem, and by noise. Trees then
+/// split on problem, config and both in realistic proportions; the models' accuracy means nothing.
 #include <filesystem>
 #include <random>
 #include <string>
@@ -23,11 +22,11 @@ struct SelectCase {
   std::size_t configs;  ///< 0: all
 };
 
-/// `configs` configs of the rule set `full`, spread evenly over those with distinct traits, so that nothing
-/// is gained from configs that the model cannot tell apart.
+/// `configs` configs of the rule set `full`, spaced evenly over those with distinct traits: configs with
+/// equal traits would make the benchmark easier.
 Family select_family(const SelectCase& of);
 
-/// A problem of a signature.
+/// A random problem of a signature.
 Problem select_problem(const Signature& of, std::mt19937_64& random);
 
 /// The folder of a model of 260 trees of 31 leaves, trained by `kscout train`'s code on 200 problems x 200

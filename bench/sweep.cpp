@@ -1,8 +1,8 @@
-// How fast a sweep measures, and what share of its time is not measuring.
+// Measures the speed of a sweep, and the share of its time outside measuring.
 //
 //   bench_sweep [--rules NAME] [--problems N] [--max-gflop X] [--cache warm|cold]
 //
-// The mix: N problems of set `random` (log-uniform sizes, seed 1) of up to X GFLOP, all configs of the rule
+// Workload: N problems of set `random` (log-uniform sizes, seed 1) of up to X GFLOP, all configs of the rule
 // set, default protocol: verified once, pruned early, contenders measured again. One worker with all CPUs, a
 // new folder each time.
 #include "sweep/sweep.h"

@@ -1,4 +1,4 @@
-// kscout sweep --ck-build: CK Tile's own benchmark executables as a sweep.
+// `kscout sweep --ck-build`: sweeps with CK Tile's own benchmark executables.
 #include "sweep/ck_build.h"
 
 #include <memory>
@@ -75,7 +75,7 @@ void setup_sweep_ck_build(CLI::App& verb) {
   verb.add_option("--timeout", options->how.limit_s, "seconds that one run may take")
       ->capture_default_str()
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--max-configs", options->max_configs, "the first so many kernels; 0 = all")
+  verb.add_option("--max-configs", options->max_configs, "measure only the first N kernels; 0 = all")
       ->capture_default_str();
   add_format_option(verb, options->format);
   verb.callback([options] { sweep_build(*options); });

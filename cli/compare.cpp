@@ -1,4 +1,4 @@
-// kscout compare: may a new model take the place of an old one?
+// `kscout compare`: checks whether a new model may replace an old one.
 #include <filesystem>
 #include <memory>
 
@@ -66,7 +66,7 @@ void compare(const CompareOptions& options) {
   counted("degraded", c.degraded);
   table.print(options.format);
   if (c.only_old + c.only_new > 0)
-    fmt::print(stderr, "left out: {} problems of the old list alone, {} of the new one alone\n", c.only_old,
+    fmt::print(stderr, "left out: {} problems only in the old list, {} only in the new one\n", c.only_old,
                c.only_new);
   const bool accepted = all_met(c.criteria);
   fmt::print(stderr, "{}\n",
@@ -82,17 +82,18 @@ void setup_compare(CLI::App& verb) {
                   "a table of picks (validate --out, evaluate --format csv, or the public CK Tile "
                   "tools'), or a model")
       ->required();
-  verb.add_option("new", options->after, "what is to replace it")->required();
+  verb.add_option("new", options->after, "its possible replacement, in the same form")->required();
   verb.add_option("--data", options->data, "for models: the dataset that both are evaluated on");
-  verb.add_flag("--in-sample", options->in_sample, "for models: also sizes that they were trained on");
+  verb.add_flag("--in-sample", options->in_sample,
+                "for models: evaluate also sizes that they were trained on");
   AcceptanceLimits& limits = options->limits;
   const auto limit = [&](const char* name, double& value, const char* help) {
     verb.add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 100.0));
   };
-  limit("--mean", limits.mean_points, "most loss of the mean efficiency, points");
-  limit("--median", limits.median_points, "most loss of the median, points");
-  limit("--p10", limits.p10_percent, "most loss of P10, percent of the old P10");
-  limit("--drop", limits.drop_points, "most that a problem may lose, points");
+  limit("--mean", limits.mean_points, "max loss of the mean efficiency, points");
+  limit("--median", limits.median_points, "max loss of the median, points");
+  limit("--p10", limits.p10_percent, "max loss of P10, percent of the old P10");
+  limit("--drop", limits.drop_points, "max loss of any problem, points");
   limit("--same", limits.same_points, "smaller changes of a problem count as none, points");
   verb.add_flag("--both-ways", limits.both_ways,
                 "refuse large gains, too, as the public CK Tile tools do (default: any gain is accepted)");

@@ -21,7 +21,7 @@ namespace kscout::cli {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::size_t kShownBest = 20;  ///< lines of the best-config table in text
+constexpr std::size_t kShownBest = 20;  ///< rows of the best-config table in text
 
 struct DatasetArguments {
   std::vector<std::string> files;
@@ -36,8 +36,9 @@ struct DatasetArguments {
   bool without_derived = false;
   std::string rules;
   std::uint32_t pruned_early_one_in = 1;
-  int digits = 0;               ///< of times; 0: as they are
-  int pruned_early_digits = 0;  ///< of times of rows pruned early, which keep little else; 0: as they are
+  int digits = 0;  ///< significant digits of times; 0: unchanged
+  /// Significant digits of times of rows pruned early, which lose most other columns; 0: unchanged.
+  int pruned_early_digits = 0;
   std::uint64_t seed = 1;
   bool mixed_devices = false;
 };
@@ -48,7 +49,7 @@ DatasetOptions reading(const DatasetArguments& options) {
   return how;
 }
 
-/// A dataset file, or a sweep's folder.
+/// Reads a dataset file, or a sweep's folder.
 MeasurementTable read_any(const std::string& path, const DatasetArguments& options) {
   if (!fs::is_directory(path)) return read_dataset(path, reading(options));
   std::size_t unfinished = 0;
@@ -56,13 +57,12 @@ MeasurementTable read_any(const std::string& path, const DatasetArguments& optio
   if (unfinished > 0)
     fmt::print(
         stderr,
-        "note: {}: {} problem{} still being measured left out; the command that made the sweep goes on "
-        "with {}\n",
+        "note: {}: left out {} unfinished problem{}; the command that made the sweep continues with {}\n",
         path, unfinished, unfinished == 1 ? "" : "s", unfinished == 1 ? "it" : "them");
   return table;
 }
 
-/// Name of a config under the signature that most of a report's rows have.
+/// Name of a config under the signature of most of a report's rows.
 std::string config_name(const MeasurementTable& table, std::uint32_t config, ProblemRef problem) {
   return provider(table.configs[config].space->provider).print(signature_of(problem), table.configs[config]);
 }
@@ -167,15 +167,14 @@ void split_verb(const DatasetArguments& options) {
   const TableParts parts =
       split_table(read_any(options.files.front(), options), options.held_out, options.seed, options.by);
   if (parts.training.rows.empty() || parts.held_out.rows.empty()) {
-    fail(Errc::invalid_argument,
-         "{}: too few groups for a part of {} and its rest; change --held-out or --seed",
+    fail(Errc::invalid_argument, "{}: too few groups to hold out a share of {}; change --held-out or --seed",
          options.files.front(), options.held_out);
   }
   write_table(options.out, options, parts.training);
   write_table(options.held_out_out, options, parts.held_out);
 }
 
-/// What the options leave of a table.
+/// Applies the options that reduce a table.
 MeasurementTable reduce(MeasurementTable table, const DatasetArguments& options) {
   if (options.final_rows) table = final_table(table);
   if (!options.rules.empty()) {
@@ -233,7 +232,7 @@ Table rows_table(const MeasurementTable& table, std::size_t limit) {
   return shown;
 }
 
-/// What a person wants to see of a row.
+/// The columns that people read.
 Table short_table(const MeasurementTable& table, std::size_t limit) {
   Table shown({"problem", "config", "status", "pass", "time_us", "tflops", "spread", "repeats", "noisy"});
   for (std::size_t r = 0; r < std::min(limit, table.rows.size()); ++r) {
@@ -298,7 +297,7 @@ CLI::App* add_part(CLI::App& verb, const std::shared_ptr<DatasetArguments>& opti
   return part;
 }
 
-/// What is left out of the file.
+/// Adds the options that leave rows or digits out of the written file.
 void add_reduction_options(CLI::App& part, DatasetArguments& options) {
   part.add_option("--rules", options.rules,
                   "keep only configs of this rule set: a name, or FILE.toml[:SET]; the file's metadata then "
@@ -308,19 +307,18 @@ void add_reduction_options(CLI::App& part, DatasetArguments& options) {
   part.add_flag("--timed", options.timed, "keep only rows with a time: status ok or raced (pruned early)");
   part.add_option(
           "--pruned-early-one-in", options.pruned_early_one_in,
-          "of the rows pruned early (status raced) keep one in so many, by a hash of problem and config")
+          "keep one in N of the rows pruned early (status raced), chosen by a hash of problem and config")
       ->check(above_zero(), "POSITIVE");
-  part.add_option("--digits", options.digits,
-                  "round times to so many digits, one less for rows pruned early (status raced); spread and "
-                  "error to 2")
-      ->check(CLI::Range(2, 17));
   part.add_option(
-          "--pruned-early-digits", options.pruned_early_digits,
-          "of rows pruned early (status raced) keep the time, rounded to so many digits, and the number of "
-          "samples; drop spread and error")
+          "--digits", options.digits,
+          "round times to N digits, one less for rows pruned early (status raced); spread and error to 2")
+      ->check(CLI::Range(2, 17));
+  part.add_option("--pruned-early-digits", options.pruned_early_digits,
+                  "reduce rows pruned early (status raced) to the number of samples and the time, rounded to "
+                  "N digits; drop spread and error")
       ->check(CLI::Range(1, 17));
   part.add_flag("--without-derived", options.without_derived,
-                "leave out tflops and gb_s, which follow from the rest: half of a Parquet file");
+                "leave out tflops and gb_s, which follow from other columns and take half of a Parquet file");
 }
 
 }  // namespace
@@ -334,32 +332,35 @@ void setup_dataset(CLI::App& verb) {
         ->expected(1);
   };
 
-  CLI::App* part = add_part(verb, options, "describe", "what is in it, and which configs win", describe_verb);
+  CLI::App* part = add_part(verb, options, "describe", "show what a dataset holds, and its fastest configs",
+                            describe_verb);
   one_file(part);
   add_format_option(*part, options->format, /*csv=*/false);
 
-  part = add_part(verb, options, "check", "look for what cannot be trusted; exit 1 when there is some",
+  part = add_part(verb, options, "check", "look for rows that cannot be trusted; exit 1 when there are any",
                   check_verb);
   part->add_option("files", options->files, "datasets")->required();
   add_format_option(*part, options->format);
 
-  part = add_part(verb, options, "merge", "several files of one device and provider into one", merge_verb);
+  part = add_part(verb, options, "merge", "merge several files of one device and provider", merge_verb);
   reads_file(part->add_option("files", options->files, "datasets"))->required();
   add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
-  add_word_option(*part, "--keep", options->keep, "a key measured twice");
+  add_word_option(*part, "--keep", options->keep,
+                  "which row to keep when a (problem, config, pass) was measured twice");
   part->add_flag(
       "--mixed-devices", options->mixed_devices,
       "accept files whose devices differ by more than the drift of a clock; the merged dataset takes its "
       "facts from the first file");
   add_reduction_options(*part, *options);
 
-  part = add_part(verb, options, "import", "a sweep's folder or CSV into a dataset", merge_verb);
+  part = add_part(verb, options, "import", "convert a sweep's folder or CSV to a dataset", merge_verb);
   reads_file(part->add_option("source", options->files, "folder of a sweep, or CSV with our column names"))
       ->required();
   add_out_option(*part, "--out", options->out, "file to write: .parquet, .csv")->required();
   add_reduction_options(*part, *options);
 
-  part = add_part(verb, options, "split", "training and held-out problems, which share no group", split_verb);
+  part = add_part(verb, options, "split", "split into training and held-out problems, which share no group",
+                  split_verb);
   one_file(part);
   add_out_option(*part, "--out", options->out, "file for the training problems")->required();
   add_out_option(*part, "--held-out-out", options->held_out_out, "file for the held-out problems")
@@ -370,7 +371,7 @@ void setup_dataset(CLI::App& verb) {
   part->add_option("--seed", options->seed, "of the split")->capture_default_str();
   add_word_option(*part, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
 
-  part = add_part(verb, options, "diff", "what changed between two datasets", diff_verb);
+  part = add_part(verb, options, "diff", "compare two datasets", diff_verb);
   part->add_option("files", options->files, "two datasets")->required()->expected(2);
   part->add_option("--rows", options->rows, "differences to show")
       ->capture_default_str()
@@ -384,7 +385,7 @@ void setup_dataset(CLI::App& verb) {
       ->check(not_negative(), "NONNEGATIVE");
   add_format_option(*part, options->format);
 
-  part = add_part(verb, options, "export", "all rows as CSV or JSON", export_verb);
+  part = add_part(verb, options, "export", "print all rows as CSV or JSON", export_verb);
   one_file(part);
   add_out_option(*part, "--out", options->out,
                  "file to write: .csv, .json or .parquet (default: CSV or JSON on stdout)");

@@ -1,5 +1,6 @@
 /// \file
-/// `kscout db`: decisions that applications found by timing, in the file that they share.
+/// Implements `kscout db`: lists and edits the decisions that applications found by timing, in their shared
+/// file.
 #include <chrono>
 #include <filesystem>
 #include <memory>
@@ -66,7 +67,7 @@ void export_decisions(const DbOptions& options) {
   options.out.empty() ? fmt::print("{}", text) : write_out(options.out, text);
 }
 
-/// A decision that nobody could use is refused here, where somebody reads the message.
+/// Rejects a decision that no application could use, while a person still reads the message.
 void check(const StoredDecision& one) {
   const Problem problem = parse_any_problem(one.problem);
   parse_config_name(one.config);
@@ -81,7 +82,7 @@ bool holds_measurements(const std::string& path) {
   return std::filesystem::is_directory(path, ignored) || path.ends_with(".parquet") || path.ends_with(".csv");
 }
 
-/// The fastest measured config of each problem, as if an application had found it.
+/// The fastest measured config of each problem, in the form of an application's decision.
 std::vector<StoredDecision> measured_decisions(const DbOptions& options) {
   if (!options.read) throw NeedsLab{};
   const MeasuredBests measured = options.read(options.in);
@@ -94,7 +95,7 @@ std::vector<StoredDecision> measured_decisions(const DbOptions& options) {
     fail(Errc::invalid_argument, "{}: under which driver was '{}' measured? give --driver", options.in,
          measured.device.name);
   }
-  if (backend.starts_with(kLibraryPrefix)) backend.clear();  // decisions name a library, not its file
+  if (backend.starts_with(kLibraryPrefix)) backend.clear();  // decisions store a library's name, not its path
   if (version.empty()) version = KSCOUT_VERSION;
   std::vector<StoredDecision> decisions;
   for (const MeasuredBest& best : measured.best) {
@@ -118,7 +119,7 @@ std::vector<StoredDecision> exported_decisions(const DbOptions& options) {
   std::vector<StoredDecision> decisions;
   try {
     for (Json json : Json::parse(read_file(options.in))) {
-      if (json.is_object()) json.emplace("backend", "");  // files that export wrote before backends were kept
+      if (json.is_object()) json.emplace("backend", "");  // files from versions of `export` without backends
       decisions.push_back(record_from_json<StoredDecision>(json, options.in));
       check(decisions.back());
     }
@@ -161,9 +162,9 @@ void setup_db(CLI::App& verb, ReadBests read) {
   options->read = read;
   verb.require_subcommand(1);
   const auto add_origin = [&](CLI::App* action) {
-    action->add_option("--device", options->device, "the device of now: a preset's name, or auto")
+    action->add_option("--device", options->device, "the current device: a preset's name, or auto")
         ->capture_default_str();
-    action->add_option("--driver", options->driver, "the driver of now; empty for cpu");
+    action->add_option("--driver", options->driver, "the current driver; empty for cpu");
   };
   CLI::App* const listing =
       add_action(verb, options, "list", "decisions; holds: made on this device by this version", list);
@@ -179,12 +180,14 @@ void setup_db(CLI::App& verb, ReadBests read) {
                    "JSON of export; or a dataset (.parquet) or the folder of a sweep: the fastest config "
                    "of each problem")
       ->required();
-  importing->add_option("--driver", options->driver, "under which a GPU was measured");
+  importing->add_option("--driver", options->driver, "driver under which a GPU was measured");
   CLI::App* const pruning = add_action(
       verb, options, "prune",
-      "removes what another version of the library, or another driver of this device, has measured", prune);
+      "removes decisions of other versions of the library, or of other drivers of this device", prune);
   add_origin(pruning);
-  pruning->add_option("--older-than", options->older_than_days, "also what is older than this many days")
+  pruning
+      ->add_option("--older-than", options->older_than_days,
+                   "also removes decisions older than this many days")
       ->check(CLI::Range(0.0, 1e6));
   verb.footer(
       "Applications write decisions when DispatchPolicy::db names a file (first-use refinement, exhaustive\n"

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kShownWorst = 5;
 
-/// What is asked for at least, percent.
+/// Required minimum values, in percent.
 struct Goals {
   double mean = 0, p10 = 0, worst = 0, top3 = 0;
 };
@@ -39,7 +39,7 @@ struct EvaluateOptions {
   std::optional<std::size_t> worst;
 };
 
-/// A line for each goal that is missed.
+/// One line per missed goal.
 std::vector<std::string> missed(const Goals& least, const Summary& s) {
   static_assert(kTop[1] == 3);
   struct Goal {
@@ -52,7 +52,7 @@ std::vector<std::string> missed(const Goals& least, const Summary& s) {
         Goal{"top-3 mean", s.top_mean[1], least.top3}}) {
     if (100 * goal.reached >= goal.least) continue;
     lines.push_back(
-        fmt::format("{} {:.2f} percent, asked for at least {}", goal.what, 100 * goal.reached, goal.least));
+        fmt::format("{} {:.2f} percent, required: at least {}", goal.what, 100 * goal.reached, goal.least));
   }
   return lines;
 }
@@ -117,12 +117,11 @@ void print_details(const ModelEvaluation& e) {
         kShortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
   }
   if (s.coarse > 0) {
-    fmt::print(
-        "{} picks were timed with less care than the oracle, so that their efficiency may be far off{}\n",
-        s.coarse,
-        s.coarse < s.problems ? fmt::format("; mean of the other {} problems {:.2f}", s.problems - s.coarse,
-                                            100 * s.mean_without_coarse)
-                              : "");
+    fmt::print("{} picks were timed less precisely than the oracle, so their efficiency may be far off{}\n",
+               s.coarse,
+               s.coarse < s.problems ? fmt::format("; mean of the other {} problems {:.2f}",
+                                                   s.problems - s.coarse, 100 * s.mean_without_coarse)
+                                     : "");
   }
   const Calibration& c = e.evaluation.calibration;
   if (c.rows == 0) return;
@@ -162,11 +161,12 @@ void print_reliability(const ModelEvaluation& e) {
     return;
   }
   fmt::print(
-      "\nBrier score {:.4f}; every bin of {} or more problems is to be off by at most {:.0f} points: {}\n",
+      "\nBrier score {:.4f}; every bin of {} or more problems must be off by at most {:.0f} points: {}\n",
       r.brier, Reliability::min_claims, 100 * Reliability::tolerance, r.holds() ? "holds" : "does not hold");
 }
 
-/// A model may claim too much of one layout and too little of another: together they look right.
+/// Prints reliability per layout: too high confidence for one layout and too low for another would cancel out
+/// in the total.
 void print_reliability_by_layout(const ModelEvaluation& e) {
   Table table({"layout", "problems", "claimed %", "observed %", "off by", "chance alone", "Brier score"});
   std::size_t layouts = 0;
@@ -217,7 +217,7 @@ void print_text(const ModelEvaluation& e, std::size_t worst) {
   print_worst(e, worst);
 }
 
-/// The problems of these layouts; all when none is named.
+/// The problems of these layouts; all problems when none is named.
 MeasurementTable of_layouts(MeasurementTable table, const std::vector<std::string>& names) {
   if (names.empty()) return table;
   std::set<Layout> layouts;
@@ -238,7 +238,8 @@ std::optional<MeasurementTable> read_all(const std::vector<std::string>& files) 
   return tables.size() == 1 ? std::move(tables.front()) : merge(tables, Keep::error);
 }
 
-/// Reads what `tune` kept. The sizes that the model was trained on choose the static baselines.
+/// Reads the measurements that `tune` kept. The rows of the model's training sizes become the dataset for
+/// static baselines.
 MeasurementTable read_kept(EvaluateOptions& options) {
   const fs::path file = fs::path(options.model) / kKeptMeasurements;
   if (!fs::is_regular_file(file)) {
@@ -305,10 +306,9 @@ void setup_evaluate(CLI::App& verb) {
   reads_file(verb.add_option(
       "--data", options->data,
       "dataset to evaluate on; several are merged (default: what tune kept in the model's folder)"));
-  reads_file(verb.add_option(
-      "--train-data", options->train_data,
-      "datasets on which the static baselines are chosen (default: other folds of --data; without "
-      "--data what the model was trained on)"));
+  reads_file(verb.add_option("--train-data", options->train_data,
+                             "datasets on which the static baselines are chosen (default: other folds of "
+                             "--data; without --data the model's training data)"));
   check_words<Layout>(verb.add_option("--layout", options->layouts,
                                       "evaluate problems of these layouts only, comma-separated")
                           ->delimiter(','));
@@ -317,20 +317,21 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "evaluate this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
-  verb.add_option("--min-mean", options->least.mean, "exit 1 when the mean efficiency is below, in percent")
+  verb.add_option("--min-mean", options->least.mean,
+                  "exit 1 when the mean efficiency is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below, in percent")
+  verb.add_option("--min-p10", options->least.p10, "exit 1 when P10 is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_option("--min-worst", options->least.worst, "exit 1 when the worst problem is below, in percent")
+  verb.add_option("--min-worst", options->least.worst,
+                  "exit 1 when the worst problem is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
   verb.add_option("--min-top3", options->least.top3,
-                  "exit 1 when the mean of the best of the first three picks is below, in percent")
+                  "exit 1 when the mean of the best of the first three picks is below this percentage")
       ->check(CLI::Range(0.0, 100.0));
-  verb.add_flag(
-      "--check-confidence", options->check_confidence,
-      "exit 1 when a bin of 30 or more problems is off by more than 5 points from what was claimed, or none "
-      "is so large");
-  verb.add_option("--worst", options->worst, "how many of the worst problems are shown")
+  verb.add_flag("--check-confidence", options->check_confidence,
+                "exit 1 when a bin of 30 or more problems is off by more than 5 points from the claimed "
+                "probability, or no bin has 30 problems");
+  verb.add_option("--worst", options->worst, "number of worst problems to show")
       ->default_str("5; 10 in JSON");
   add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
   add_out_option(verb, "--predictions-out", options->predictions_out,

@@ -8,7 +8,7 @@
 
 namespace kscout::cli {
 
-/// Text, JSON or CSV on stdout. `worst`: how many of the worst problems text and JSON show.
+/// Prints text, JSON or CSV on stdout. `worst`: number of worst problems in text and JSON.
 void print_evaluation(const ModelEvaluation& evaluation, Format format,
                       std::optional<std::size_t> worst = std::nullopt);
 

@@ -22,25 +22,25 @@ constexpr std::size_t kShownMoves = 10;
 
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-/// A config of the ranking, or one that was asked for.
+/// A config of the ranking, or one requested by --config.
 struct Line {
   KernelConfig config;
-  std::optional<std::size_t> rank;  ///< nothing: a rule keeps it out
+  std::optional<std::size_t> rank;  ///< nothing: a rule excludes it
   double time_us = Choice::unknown, tflops = Choice::unknown, score = Choice::unknown;
-  const ExplainedConfig* explained = nullptr;  ///< by the model
+  const ExplainedConfig* explained = nullptr;  ///< the model's explanation
   std::vector<Rule> against;
-  std::string left_out;  ///< what else keeps it out: the limit of threads, KSCOUT_DISABLE
+  std::string left_out;  ///< other reason for its exclusion: the thread limit, KSCOUT_DISABLE
 };
 
-/// Everything that is printed, in either format.
+/// The contents of the explanation, for both formats.
 struct Report {
   const ExplainRequest* request = nullptr;
-  std::string model;  ///< empty: none answered
+  std::string model;  ///< empty: no model was found
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
-  double confidence = Choice::unknown;  ///< of the first
+  double confidence = Choice::unknown;  ///< confidence of the first config
   ThreadLimit limit = {};
-  std::size_t over_limit = 0;  ///< configs of the family that need more threads
+  std::size_t over_limit = 0;  ///< configs of the family that need more threads than the limit
   const Family* family = nullptr;
   const Schema* schema = nullptr;
   Explanation why = {};
@@ -77,14 +77,14 @@ std::vector<std::size_t> positions_in(const Family& family, const std::vector<Ke
   return positions;
 }
 
-/// `ranked`: all configs that can take the problem here.
+/// `ranked`: all configs that apply to the problem here.
 void explain_by_model(Report& report, const Model& model, const std::vector<Choice>& ranked) {
   const ExplainRequest& request = *report.request;
   const Target target = request.by == By::best ? model.default_target() : parse<Target>(word(request.by));
   report.target = std::string(word(target));
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
-  // Those that stand first here: not the ones of the highest scores, where a limit of threads acts.
+  // The configs that rank first here. With a thread limit these are not those of the highest scores.
   std::vector<KernelConfig> also = request.asked;
   for (const Choice& choice :
        std::span(ranked).first(std::min(std::max<std::size_t>(request.top, 2), ranked.size())))
@@ -92,14 +92,14 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   report.why = explain(model, request.problem, target, 0, positions_in(*report.family, also));
 }
 
-/// What keeps a config of the family from the ranking that is no rule.
+/// Why a config of the family is not in the ranking, other than by a rule.
 std::string left_out(const Report& report, const KernelConfig& config) {
   const int threads = host_threads(config);
   if (!report.limit.admits(threads)) return report.limit.refusal(threads);
   return positions_in(*report.family, {config}).empty() ? "" : "KSCOUT_DISABLE names it";
 }
 
-/// `ranked`: all configs that can take the problem.
+/// `ranked`: all configs that apply to the problem.
 void add_lines(Report& report, const std::vector<Choice>& ranked) {
   const ExplainRequest& request = *report.request;
   for (std::size_t i = 0; i < std::min(request.top, ranked.size()); ++i) {
@@ -148,12 +148,14 @@ void print_moves(const Report& report, const Line& first, const Line& second) {
   const auto moves = contribution_differences(*first.explained, *second.explained);
   const double difference = first.explained->score - second.explained->score;
   fmt::print(
-      "\nwhy {} before {}: score {:.5g} against {:.5g}; what the features add to the difference of "
-      "{:.3g}\n\n",
+      "\n"
+      "why {} before {}: score {:.5g} against {:.5g}; contributions of the features to the difference of "
+      "{:.3g}\n"
+      "\n",
       *first.rank, *second.rank, first.explained->score, second.explained->score, difference);
   if (moves.empty()) {
     fmt::print(
-        "nothing: no tree tells the two apart, and of equal scores the first in family order is taken\n");
+        "nothing: every tree scores both equally, and of equal scores the first in family order is taken\n");
     return;
   }
   Table table({"feature", "of first", "of second", "adds", "meaning"});
@@ -198,11 +200,11 @@ void print_asked(const Report& report, const Line& line) {
     return;
   }
   if (line.against.empty()) {
-    fmt::print("\n{} is not among the {} configs of the family, though no rule of today keeps it out\n",
+    fmt::print("\n{} is not among the {} configs of the family, although no current rule excludes it\n",
                name_of(report, line.config), report.family->configs.size());
     return;
   }
-  fmt::print("\n{} cannot be chosen: these do not hold\n\n", name_of(report, line.config));
+  fmt::print("\n{} cannot be chosen: these rules do not hold\n\n", name_of(report, line.config));
   print_rules(line.against);
 }
 
@@ -223,10 +225,10 @@ void print_text(const Report& report) {
                request.measured_rows.rows.size(), request.measured_rows.best_us());
   }
   if (report.why.family) {
-    fmt::print("\nmean score of the {} configs that can take the problem: {:.5g}\n", report.why.candidates,
+    fmt::print("\nmean score of the {} configs that apply to the problem: {:.5g}\n", report.why.candidates,
                report.why.expected);
     if (report.why.shortlisted < report.why.candidates)
-      fmt::print("shortlist: {} of them, ranked by these scores; the others stand behind\n",
+      fmt::print("shortlist: {} of them, ranked by these scores; the others rank after them\n",
                  report.why.shortlisted);
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
@@ -243,7 +245,7 @@ void print_text(const Report& report) {
   }
   for (const Line& line : report.asked) print_asked(report, line);
   if (report.excluded.empty()) return;
-  fmt::print("\nrules that keep configs from this problem\n\n");
+  fmt::print("\nrules that exclude configs for this problem\n\n");
   Table rules({"configs", "rule", "because"});
   for (const Exclusion& exclusion : report.excluded) {
     rules.add_row({number(static_cast<std::int64_t>(exclusion.configs)), text(exclusion.rule.name),

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `kscout predict --explain` prints, and where it finds out what was measured.
+/// Prints the explanation of `kscout predict --explain`, and reads the measurements for it.
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,34 +17,34 @@ class App;
 
 namespace kscout::cli {
 
-/// What was measured of one problem: each config's row that counts.
+/// Measurements of one problem: the final row of each config.
 struct MeasuredRows {
   std::vector<std::pair<KernelConfig, Measurement>> rows;
-  /// Time of the fastest that ended well; NaN when none did.
+  /// Time of the fastest ok row; NaN when there is none.
   double best_us() const noexcept;
   const Measurement* of(const KernelConfig& config) const noexcept;
 };
-/// Reads a dataset and keeps what it says of one problem.
+/// Reads the rows of one problem from a dataset.
 using ReadMeasuredRows = MeasuredRows (*)(const std::string& file, const Problem& problem);
 
 /// In kscout-lab: read_dataset.
 MeasuredRows read_measured_rows(const std::string& file, const Problem& problem);
 
-/// The verb; without `read`, --data starts kscout-lab.
+/// Sets up the verb; without `read`, --data starts kscout-lab.
 void setup_predict(CLI::App& verb, ReadMeasuredRows read);
 
 struct ExplainRequest {
   Problem problem;
-  std::vector<KernelConfig> asked = {};  ///< configs whose place in the ranking is wanted
+  std::vector<KernelConfig> asked = {};  ///< configs to explain besides the first ones
   std::size_t top = 5;
   By by = By::best;
-  int threads = 0;                  ///< the limit that the selector was made with; 0: none of its own
-  MeasuredRows measured_rows = {};  ///< no rows: nothing was measured
+  int threads = 0;                  ///< the selector's thread limit; 0: none
+  MeasuredRows measured_rows = {};  ///< empty: nothing was measured
   bool has_measured = false;        ///< --data was given
 };
 
-/// Prints why `selector` ranks as it does; `family` asks for what it chooses from when no model answers.
-/// Formats: text, json.
+/// Prints why `selector` ranks the configs in this order. Without a model, the candidates are the family that
+/// `family` requests. Formats: text, json.
 void print_explanation(const Selector& selector, const FamilyRequest& family, const ExplainRequest& request,
                        Format format);
 

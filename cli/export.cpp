@@ -1,4 +1,4 @@
-// kscout export: a model for programs that do not link the library.
+// `kscout export`: writes a model for programs that do not link the library.
 #include <algorithm>
 #include <map>
 
@@ -19,7 +19,7 @@ namespace kscout::cli {
 
 namespace {
 
-/// What can be written.
+/// The formats that can be written.
 enum class ExportFormat : std::uint8_t { header, lightgbm, json };
 
 }  // namespace
@@ -48,7 +48,7 @@ std::optional<Target> asked_target(const ExportOptions& options) {
   return parse<Target>(options.target);
 }
 
-/// The table may also come from analytic costs: then there is no model to name.
+/// Writes a table of choices. They may come from analytic costs, in which case there is no model to name.
 std::string shapes_text(const ExportOptions& options) {
   if (options.format != ExportFormat::header) {
     fail(Errc::invalid_argument, "--shapes writes a lookup table, which is a header; --format {} has none",
@@ -59,7 +59,7 @@ std::string shapes_text(const ExportOptions& options) {
          "--target: the lookup table holds what `kscout predict` chooses; leave it out");
   }
   const auto problems = read_problems(options.shapes, usual_dtype(options.model, options.family.device));
-  std::map<DType, Selector> selectors;  // a model is of one type
+  std::map<DType, Selector> selectors;  // a model covers one type
   std::vector<ShapeChoice> choices;
   for (const GemmProblem& problem : problems) {
     auto selector = selectors.find(problem.dtype_a);
@@ -76,7 +76,7 @@ std::string shapes_text(const ExportOptions& options) {
   return shapes_header(std::move(choices), options.name_space);
 }
 
-/// The table of what was measured: of all problems, or of those of --shapes.
+/// Writes a table of the fastest measured configs: for all problems, or for those of --shapes.
 std::string measured_text(const ExportOptions& options) {
   if (options.format != ExportFormat::header || !options.target.empty() || !options.model.empty()) {
     fail(Errc::invalid_argument,
@@ -158,7 +158,8 @@ void setup_export(CLI::App& verb, ReadBests read) {
   check_words<Target>(
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
-  verb.add_option("--namespace", options->name_space, "of the header (made of op, type and device)");
+  verb.add_option("--namespace", options->name_space,
+                  "namespace of the header (default: from op, type and device)");
   add_provider_option(verb, options->family.provider, "for --shapes without a model")->needs(shapes);
   verb.add_option("--rules", options->family.rules, "for --shapes without a model")
       ->capture_default_str()

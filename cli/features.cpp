@@ -1,4 +1,5 @@
-// kscout features: the catalogue of schemas; the row of one (problem, config).
+// `kscout features`: lists the schemas and their features, and prints the feature row of one (problem,
+// config).
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ struct FeaturesOptions {
   ProblemOptions problem;
 };
 
-/// Format has no markdown: only this verb writes pages.
+/// Format has no markdown, because only this verb writes pages.
 Format table_format(const FeaturesOptions& options) {
   if (options.format == "markdown") {
     fail(Errc::invalid_argument, "--format markdown: the catalogue only; a row is text, json or csv");
@@ -49,7 +50,7 @@ void print_catalogue(const Schema& schema, Format format) {
   table.print(format);
 }
 
-/// Without a schema: the one that a model is trained with.
+/// Without a named schema, uses the one that models are trained with.
 void print_row(const FeaturesOptions& options) {
   const Problem problem = options.problem.any_problem();
   const Op op = problem.op();

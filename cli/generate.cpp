@@ -1,4 +1,4 @@
-// kscout generate: sources of kernel libraries.
+// `kscout generate`: writes sources of kernel libraries.
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -28,11 +28,11 @@ struct GenerateOptions {
 
 std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(count); }
 
-/// What an earlier run asked for, from its index of sources.
+/// The request of an earlier run, read from its index of sources.
 GenerateRequest regenerate_request(const GenerateOptions& options) {
   const std::filesystem::path folder = options.regenerate;
   const auto json = Json::parse(read_file(folder / "sources.json"), nullptr, false);
-  read_project(folder);  // says what is wrong with another file
+  read_project(folder);  // reports what is wrong with any other file
   GenerateRequest request{.family = options.family.request({}),
                           .signatures = {},
                           .out = folder,
@@ -77,8 +77,7 @@ void print_generated(const GenerateReport& report, const GenerateOptions& option
   if (!report.left_out.empty()) fmt::print("{} left out (sources.json says why)\n", report.left_out.size());
 }
 
-/// What the compiler is told besides the emitter's flags: where the templates are, and the architecture of
-/// HIP.
+/// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
 std::vector<std::string> flags_for(const GenerateOptions& options, const Project& project,
                                    const std::string& compiler) {
   std::vector<std::string> flags;
@@ -91,13 +90,13 @@ std::vector<std::string> flags_for(const GenerateOptions& options, const Project
                    compiler.find("hipcc") != std::string::npos;
   if (hip) flags = {"-x", "hip", "--offload-arch=" + find_device(project.device).arch};
   if (hip && options.check)
-    flags.push_back("-nogpulib");  // nothing is linked: libraries of the device need not be there
+    flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
   if (!options.ck_root.empty()) flags.push_back("-I" + options.ck_root + "/include");
   return flags;
 }
 
-/// One row per kernel when checking, the failures and warnings when building; exit code 1 when a kernel
-/// failed.
+/// Prints one row per kernel when checking, and the failures and warnings when building; exit code 1 when a
+/// kernel failed.
 void build(const GenerateOptions& options, const std::filesystem::path& project) {
   BuildRequest request{.project = project,
                        .compiler = options.compiler,
@@ -161,29 +160,30 @@ void setup_generate(CLI::App& verb) {
   options->family.add_to(verb);
   verb.get_option("--provider")->default_str(options->family.provider);
   auto* out = verb.add_option("--out", options->out, "folder of the project");
-  auto* all =
-      verb.add_flag("--all", options->all, "for every op, layout and type that the families are meant for");
+  auto* all = verb.add_flag("--all", options->all,
+                            "generate for every op, layout and type that the families support");
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
-  auto* regenerate = verb.add_option("--regenerate", options->regenerate,
-                                     "a generated folder: the same once more, with --rules");
+  auto* regenerate =
+      verb.add_option("--regenerate", options->regenerate, "generate an existing folder again, with --rules");
   auto* seal = verb.add_option("--seal", options->seal,
-                               "a generated folder: write the index of --library, which was built from it");
+                               "write the index of --library, which was built from this generated folder");
   auto* library =
       verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
   seal->needs(library)->excludes(out)->excludes(regenerate);
   regenerate->excludes(out)->excludes(all);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
     regenerate->excludes(verb.get_option(of_sources));
-  auto* build_flag =
-      verb.add_flag("--build", options->build, "compile and link as well; what fails is listed and left out");
+  auto* build_flag = verb.add_flag("--build", options->build,
+                                   "also compile and link; failed kernels are listed and left out");
   verb.add_flag("--check", options->check, "compile each source without code generation and report it")
       ->excludes(build_flag);
-  verb.add_option("--compiler", options->compiler, "of --build (hipcc, nvcc) and --check (clang++)");
+  verb.add_option("--compiler", options->compiler, "compiler of --build (hipcc, nvcc) and --check (clang++)");
   verb.add_option("--ck-root", options->ck_root, "a checkout of Composable Kernel");
   verb.add_option("--cutlass-root", options->cutlass_root,
                   "where CUTLASS is: a checkout, a folder with the wheel nvidia-cutlass")
       ->default_str("CUTLASS_PATH, else the active Python environment");
-  verb.add_option("--jobs", options->jobs, "compilers at once (0: one per core)")->capture_default_str();
+  verb.add_option("--jobs", options->jobs, "number of parallel compilers (0: one per core)")
+      ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
       "examples\n"

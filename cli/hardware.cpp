@@ -18,7 +18,7 @@ namespace kscout::cli {
 
 namespace {
 
-/// Whole numbers without ".0": counts and bytes are most of the facts.
+/// Integers without ".0": most facts are counts and bytes.
 Json number_json(double value) {
   if (value == std::floor(value) && std::fabs(value) < 1e15) return static_cast<std::int64_t>(value);
   return value;
@@ -63,7 +63,7 @@ Table facts_table(const Device& device) {
   return table;
 }
 
-/// The GPU that backend cuda uses; null when there is none, with the reason where one was looked for in vain.
+/// The GPU that backend cuda uses. Null when there is none; `why` then receives the error message.
 Backend* gpu(std::string& why) {
   try {
     Backend& found = backend("cuda");
@@ -135,7 +135,7 @@ void setup_hardware(CLI::App& verb) {
   const auto options = std::make_shared<Options>();
   verb.add_option(
       "--device", options->device,
-      "only this one: a preset's name, auto for this machine's CPU, gpu for its first GPU of AMD");
+      "show only this device: a preset's name, auto for this machine's CPU, gpu for its first AMD GPU");
   add_format_option(verb, options->format, /*csv=*/false);
   verb.footer(
       "examples\n"

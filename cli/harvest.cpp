@@ -1,4 +1,4 @@
-// `kscout harvest`: asks cuBLASLt on this machine's GPU which algorithms it has and writes them as rule sets.
+// `kscout harvest`: lists the algorithms of cuBLASLt on this machine's GPU and writes them as rule sets.
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +21,7 @@ struct HarvestVerb {
   HarvestOptions how;
   Format format = Format::text;
 
-  /// The layout that was asked for, if any.
+  /// The requested layout, or the empty list.
   std::vector<Layout> layouts() const {
     return layout.empty() ? std::vector<Layout>{} : std::vector{parse<Layout>(layout)};
   }
@@ -46,26 +46,30 @@ void harvest_verb(const HarvestVerb& options) {
 
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
-  reads_file(
-      verb.add_option("--problems", options->problems, "problem sets or files to ask the library about"),
-      problem_file)
+  reads_file(verb.add_option("--problems", options->problems,
+                             "problem sets or files whose algorithms the library lists"),
+             problem_file)
       ->required();
   add_word_option(verb, "--dtype", options->dtype,
-                  "element type of sets, and of a file's problems that say none");
+                  "element type of sets, and of a file's problems without one");
   verb.add_option("--layout", options->layout,
-                  "storage of A, B, C (default: rcr for sets, for files what stands there)");
-  add_out_option(verb, "--out", options->out, "file of the rule sets; then --rules FILE.toml takes it");
+                  "storage of A, B, C (default: rcr for sets, the written layout for files)");
+  add_out_option(verb, "--out", options->out, "file for the rule sets; use it as --rules FILE.toml");
   verb.add_option("--suggestions", options->how.suggestions,
-                  "algorithms that the library's heuristic is asked to name for each problem")
+                  "number of algorithms to request from the library's heuristic for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
-  verb.add_option("--widen", options->how.widen, "most algorithms beside the suggested ones, per signature")
+  verb.add_option("--widen", options->how.widen,
+                  "max algorithms in addition to the suggested ones, per signature")
       ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
       "Writes two rule sets of provider cublaslt: harvested holds the algorithms that the heuristic named,\n"
-      "widened also others around them that the library takes. Needs an NVIDIA GPU.\n\n"
-      "Example:\n  kscout harvest --problems llm --dtype bf16 --out h200.toml\n\n"
+      "widened also similar ones that the library supports. Needs an NVIDIA GPU.\n"
+      "\n"
+      "Example:\n"
+      "  kscout harvest --problems llm --dtype bf16 --out h200.toml\n"
+      "\n"
       "exit status: 0 done, 2 wrong arguments, 3 no GPU or types that the library lacks, 4 file failure");
   verb.callback([options] { harvest_verb(*options); });
 }

@@ -45,27 +45,29 @@ void import_verb(const ImportOptions& options) {
 
 void setup_import(CLI::App& verb) {
   const auto options = std::make_shared<ImportOptions>();
-  reads_file(verb.add_option("file", options->file, "what another tool wrote"))->required();
+  reads_file(verb.add_option("file", options->file, "file of another tool"))->required();
   check_words<ImportFormat>(
       verb.add_option("--from", options->from, "ck-csv|ck-log|ck-json|ck-profiler|parquet")->required());
   check_words<Op>(verb.add_option("--op", options->op, "gemm|conv_fwd|conv_bwd_data|conv_bwd_weight")
                       ->capture_default_str());
   check_words<DType>(
-      verb.add_option("--dtype", options->dtype, "element type where the file does not tell (default fp16)"));
-  check_words<Layout>(verb.add_option("--layout", options->layout,
-                                      "layout where the file does not tell (default rcr, nhwgc)"));
+      verb.add_option("--dtype", options->dtype, "element type where the file names none (default fp16)"));
+  check_words<Layout>(
+      verb.add_option("--layout", options->layout, "layout where the file names none (default rcr, nhwgc)"));
   verb.add_option("--device", options->device, "preset of the device that was measured, e.g. gfx950")
       ->required();
   verb.add_option("--problem", options->problem, "ck-profiler: the problem of lines before any problem line");
   add_out_option(verb, "--out", options->out, "dataset to write (.parquet or .csv)")->required();
-  verb.add_option("--show-skipped", options->show, "how many skipped places to name")->capture_default_str();
+  verb.add_option("--show-skipped", options->show, "number of skipped places to list")->capture_default_str();
   verb.footer(
-      "Formats: docs/formats/import.md. What cannot be read is skipped, counted and named by line. Of a "
+      "Formats: docs/formats/import.md. What cannot be read is skipped, counted and named by line. If a "
       "kernel\n"
-      "that was measured twice on a problem the fastest row stays.\n\n"
+      "was measured twice on a problem, the fastest row is kept.\n"
+      "\n"
       "examples\n"
       "  kscout import conv.csv --from ck-csv --op conv_fwd --dtype bf16 --device gfx950 --out conv.parquet\n"
-      "  kscout import batch_001.log --from ck-log --device gfx950 --out gemm.parquet\n\n"
+      "  kscout import batch_001.log --from ck-log --device gfx950 --out gemm.parquet\n"
+      "\n"
       "exit status: 0 done, 2 wrong arguments, 4 the file cannot be read as that");
   verb.callback([options] { import_verb(*options); });
 }

@@ -22,7 +22,7 @@ namespace {
 
 std::int64_t as_json_count(std::size_t count) { return static_cast<std::int64_t>(count); }
 
-/// Names from a file: the `kernels` of a JSON document, else one a line.
+/// Reads kernel names from a file: the `kernels` of a JSON document, else one a line.
 std::vector<NamedConfig> read_names(const std::string& path) {
   const std::string text = read_file(path);
   std::vector<NamedConfig> named;
@@ -57,7 +57,7 @@ std::vector<NamedConfig> read_names(const std::string& path) {
   return named;
 }
 
-/// The configs of a builder list; lines that have none are said on stderr.
+/// The configs of a builder list; reports lines without a config on stderr.
 std::vector<SignatureConfigs> listed_by_builder(const SetRequest& request) {
   BuilderLists lists = read_builder_lists(request.builder_configs, request.family.rules);
   constexpr std::size_t kShown = 5;
@@ -75,13 +75,13 @@ std::vector<SignatureConfigs> configs_of(const SetRequest& request,
                                    : enumerate_signatures(request.family, signatures);
 }
 
-/// Those that the provider's families are meant for; where they name none, the one that was asked for.
+/// The signatures of the provider's families; where the families name none, the requested signature.
 std::vector<Signature> compared_signatures(const SetRequest& request) {
   auto signatures = family_signatures(request.family.provider);
   return signatures.empty() ? std::vector{request.family.signature} : signatures;
 }
 
-/// Whether it names a rule set of the provider, of any operation; a file of that name is then ./NAME.
+/// Whether the name is a rule set of the provider, for any op. A file of that name must be written ./NAME.
 bool is_rule_set(const SetRequest& request, const std::string& name) {
   for (const Op op : provider(request.family.provider).ops()) {
     const auto names = rule_set_names(request.family.provider, op);
@@ -90,7 +90,7 @@ bool is_rule_set(const SetRequest& request, const std::string& name) {
   return !request.builder_configs.empty() && (name == "profiler" || name == "tests");
 }
 
-/// What `other` holds, as names or configs alike.
+/// The configs of `other`, from names or from a rule set.
 std::vector<NamedConfig> other_configs(const SetRequest& request, const std::string& other) {
   std::error_code ignored;
   if (!is_rule_set(request, other) && std::filesystem::exists(other, ignored)) return read_names(other);
@@ -103,7 +103,7 @@ std::vector<NamedConfig> other_configs(const SetRequest& request, const std::str
   return named;
 }
 
-/// The configs of a rule set under one signature, to look others up in.
+/// Looks up configs in a rule set under one signature.
 class Holder {
  public:
   explicit Holder(const SignatureConfigs& from) : signature(from.signature) {
@@ -129,7 +129,7 @@ class Holder {
   std::unordered_set<KernelConfig> configs_;
 };
 
-/// Names, their count, or a JSON file with `metadata` and every axis.
+/// Prints names or their count, or writes a JSON file with `metadata` and every axis.
 void print_configs(const std::vector<SignatureConfigs>& all, Json metadata, const ListOptions& options) {
   Table names({"config"});
   Json kernels = Json::array();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Rule sets seen as a whole: their sizes over all signatures, and whether one holds another.
+/// Prints properties of whole rule sets: sizes over all signatures, and whether one contains another.
 #include <string>
 
 #include <kscout/family.h>
@@ -10,32 +10,31 @@
 
 namespace kscout::cli {
 
-/// A rule set, also one of those that a user's lists of CK Builder hold (`profiler`, `tests`).
+/// A rule set of a provider, or one translated from CK Builder's lists in a folder (`profiler`, `tests`).
 struct SetRequest {
   FamilyRequest family;
-  std::string builder_configs;  ///< the folder of the lists; empty: none
+  std::string builder_configs;  ///< folder of the builder lists; empty: none
   bool is_builder_list() const;
 };
 
-/// One row per signature that the set is for, and their sum.
+/// Prints one row per signature of the set, and the sum.
 void print_signature_counts(const SetRequest& request, Format format);
 
-/// A check: whether the set holds every config of `other`, a set or a file of kernel names (one a line, or
-/// JSON as
-/// --export-json writes it), over all signatures. Shows up to `most` that are missing and ends with exit code
-/// 1 when there are any. Configs of names that do not say everything are covered by any config that agrees
-/// with what they say.
+/// Checks whether the set contains every config of `other` over all signatures. `other` is a rule set or a
+/// file of kernel names (one a line, or JSON as written by --export-json). Prints up to `most` missing
+/// configs; exit code 1 when any is missing. An incomplete name counts as contained when any config of the
+/// set agrees with the parts that it states.
 void print_coverage(const SetRequest& request, const std::string& other, std::size_t most, Format format);
 
-/// What is done with configs of several signatures: their names, or how many there are, or a JSON file.
+/// The output for configs of several signatures: names, their number, or a JSON file.
 struct ListOptions {
   bool count = false;
   std::string export_json;
   Format format = Format::text;
 };
-/// The configs of a builder list.
+/// Prints the configs of a builder list.
 void print_builder_list(const SetRequest& request, const ListOptions& options);
-/// What a trait file of CK's instance builder asks for.
+/// Prints the configs that a trait file of CK's instance builder requests.
 void print_trait_configs(const FamilyRequest& request, const std::string& file, TraitMode mode,
                          const ListOptions& options);
 

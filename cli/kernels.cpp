@@ -42,13 +42,14 @@ struct KernelsOptions {
   Format format = Format::text;
 };
 
-/// A formula from a file; lines that begin with # are comments.
+/// Reads a formula from a file; lines that begin with # are comments.
 std::string read_filter(const std::string& path) {
   std::istringstream lines(read_file(path));
   std::string formula, line;
   while (std::getline(lines, line)) {
     const std::size_t first = line.find_first_not_of(" \t");
-    if (first != std::string::npos && line[first] == '#') line.clear();  // the line stays, so positions agree
+    // Empty lines keep the positions in error messages right.
+    if (first != std::string::npos && line[first] == '#') line.clear();
     formula += line + '\n';
   }
   return formula;
@@ -73,7 +74,7 @@ Cell axis_cell(const Axis& axis, std::int32_t value) {
   return axis.words.empty() ? number(static_cast<std::int64_t>(value)) : text(axis_value_text(axis, value));
 }
 
-/// Axes on which the configs differ; the others would be columns of one value.
+/// Axes on which the configs differ; other axes would be constant columns.
 std::vector<std::size_t> varying_axes(const ConfigTable& configs) {
   std::vector<std::size_t> varying;
   for (std::size_t axis = 0; axis < configs.space().axes.size(); ++axis) {
@@ -94,7 +95,7 @@ std::string single_line(std::string_view formula) {
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
-/// People see the axes that differ; programs get all of them.
+/// Prints the axes that differ for people, and all axes for programs.
 void print_list(const Family& family, Format format) {
   const ConfigSpace& space = family.configs.space();
   std::vector<std::size_t> axes = varying_axes(family.configs);
@@ -127,7 +128,7 @@ void print_count(const Family& family, const EnumerationReport& report, Format f
   table.print(format);
 }
 
-/// How many candidates each rule was the first to refuse, with the rule's reason.
+/// Prints how many candidates each rule was the first to reject, with the rule's reason.
 void print_refusals(const FamilyRequest& request, const EnumerationReport& report, std::size_t admitted,
                     Format format) {
   const RuleSource source = find_rules(request.provider, request.signature.op, request.rules);
@@ -162,7 +163,7 @@ void print_rule_sets(const KernelsOptions& options) {
   table.print(options.format);
 }
 
-/// Says on stderr when a name of a convolution is not spelled as today's tools spell it.
+/// Warns on stderr when a convolution's name has the spelling of older tools.
 void print_spelling(const std::string& name, const NamedConfig& named) {
   if (!is_ck_tile_conv_name(name)) return;
   CkSpelling spelling{};
@@ -172,7 +173,7 @@ void print_spelling(const std::string& name, const NamedConfig& named) {
              word(spelling), config_name(named.signature, named.config));
 }
 
-/// A check: exit code 1 when the config is out.
+/// Checks one config; exit code 1 when a rule excludes it.
 void print_why(const KernelsOptions& options) {
   const NamedConfig named = parse_config_name(options.why);
   print_spelling(options.why, named);
@@ -231,7 +232,7 @@ Json export_of(const Family& family, const FamilyRequest& request, const Enumera
   return out;
 }
 
-/// The kernel libraries that are known, one a row.
+/// Prints the known kernel libraries, one a row.
 void print_libraries(const KernelsOptions& options) {
   Table table({"library", "provider", "device", "configs", "file"});
   const Registry registry = options.libraries.registry();
@@ -245,7 +246,7 @@ void print_libraries(const KernelsOptions& options) {
   table.print(options.format);
 }
 
-/// What a library holds for the signature, instead of what rules enumerate.
+/// The configs of a library for the signature, in place of a rule set's.
 Family library_family(const KernelsOptions& options) {
   const Registry registry = options.libraries.registry();
   return registry.backend(options.backend).family(options.family.signature(), options.family.rules);
@@ -297,7 +298,7 @@ void run_kernels(const KernelsOptions& options) {
   }
 }
 
-/// Refuses `kernels --NAME`, a flag of earlier versions, and names the verb that took its place.
+/// Makes `kernels --NAME`, a flag of earlier versions, an error that names the verb to use now.
 void add_former_flag(CLI::App& verb, const std::string& name) {
   const auto refuse = [name](const std::vector<std::string>& /*values*/) {
     fail(Errc::invalid_argument, "kernels --{0}: use the verb {0} (kscout {0} --help)", name);
@@ -312,22 +313,21 @@ void setup_kernels(CLI::App& verb) {
   options->family.add_to(verb);
   options->provider = verb.get_option("--provider");
   reads_file(verb.add_option("--filter-file", options->filter_file,
-                             "a file with such a formula; both given: both must hold"));
-  auto* list = verb.add_flag("--list", options->list,
-                             "the configs, one a line (what is done when nothing else is asked)");
-  auto* count = verb.add_flag("--count", options->count, "how many there are");
+                             "a file with such a formula; with both options, both formulas must hold"));
+  auto* list = verb.add_flag("--list", options->list, "print the configs, one a line (the default)");
+  auto* count = verb.add_flag("--count", options->count, "print the number of configs");
   auto* why = verb.add_option("--why", options->why,
-                              "name the rules that keep this config out, by its kernel name; of its own "
+                              "name the rules that exclude this config, given by its kernel name; of its own "
                               "provider unless --provider is given (nvidia: of cublaslt and cutlass)");
-  auto* refusals =
-      verb.add_flag("--refusals", options->refusals, "how many candidates each rule was the first to refuse");
+  auto* refusals = verb.add_flag("--refusals", options->refusals,
+                                 "print how many candidates each rule was the first to reject");
   auto* by_signature =
       verb.add_flag("--by-signature", options->by_signature,
-                    "the size of the rule set for every op, layout and type that it is meant for");
+                    "print the size of the rule set for every op, layout and type that it supports");
   auto* covers = verb.add_option("--covers", options->covers,
-                                 "whether the rule set holds all configs of this one, or of a file of kernel "
-                                 "names, over all signatures; exit 1 if not");
-  verb.add_option("--show-missing", options->show_missing, "with --covers: how many missing ones are shown")
+                                 "check whether the rule set holds all configs of this one, or of a file of "
+                                 "kernel names, over all signatures; exit 1 if not");
+  verb.add_option("--show-missing", options->show_missing, "with --covers: number of missing configs to show")
       ->capture_default_str()
       ->needs(covers);
   verb.add_option("--builder-configs", options->builder_configs,
@@ -337,14 +337,13 @@ void setup_kernels(CLI::App& verb) {
                                  "instead of a rule set: a trait file of CK's instance builder (JSON)"));
   add_word_option(verb, "--trait-mode", options->trait_mode, "where --trait-config lists compv4")
       ->needs(traits);
-  auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "the rule sets and their sizes");
+  auto* sets = verb.add_flag("--rule-sets", options->rule_sets, "print the rule sets and their sizes");
   auto* file = add_out_option(verb, "--export-json", options->export_json,
                               "write the configs with metadata to this file");
   options->libraries.add_to(verb);
-  auto* libraries =
-      verb.add_flag("--libraries", options->list_libraries, "the kernel libraries that are known");
+  auto* libraries = verb.add_flag("--libraries", options->list_libraries, "print the known kernel libraries");
   auto* backend = verb.add_option("--backend", options->backend,
-                                  "what this backend can execute: cpu or a kernel library's name");
+                                  "print what this backend can execute: cpu or a kernel library's name");
   for (const char* moved : {"harvest", "prune"}) add_former_flag(verb, moved);
   for (CLI::Option* alone : {why, refusals, sets, file, by_signature, covers})
     libraries->excludes(alone), backend->excludes(alone);

@@ -6,7 +6,7 @@
 
 namespace kscout::cli {
 
-// One line per verb here and below, in the order of kVerbs.
+// One line per verb, here and below, in the order of kVerbs.
 void setup_tune(CLI::App& verb);
 void setup_dataset(CLI::App& verb);
 void setup_import(CLI::App& verb);

@@ -4,7 +4,7 @@
 
 namespace kscout::cli {
 
-// One line per verb here and below, in the order of kVerbs.
+// One line per verb, here and below, in the order of kVerbs.
 void setup_kernels(CLI::App& verb);
 void setup_harvest(CLI::App& verb);
 void setup_problems(CLI::App& verb);

@@ -24,7 +24,7 @@ std::map<const CLI::Option*, Words>& offered_words() {
   return words;
 }
 
-/// Options that --help shows, or its positional arguments.
+/// The options that --help shows, or the positional arguments.
 std::vector<const CLI::Option*> shown_options(const CLI::App& app, bool positional) {
   return app.get_options([positional](const CLI::Option* option) {
     return !option->get_group().empty() && option->get_positional() == positional;
@@ -57,7 +57,7 @@ const CLI::Option* option_of(const CLI::App& app, const std::string& name) {
   return nullptr;
 }
 
-/// The verb, or part of a verb, that the words lead to, and the name of the way there.
+/// A verb or part of a verb, with its full name.
 struct Place {
   const CLI::App* app;
   std::string name;
@@ -72,7 +72,7 @@ Place place_of(const CLI::App& program, std::span<const std::string> words) {
   return place;
 }
 
-/// The verb or part that was parsed last.
+/// The last verb or part on the command line.
 Place parsed_place(const CLI::App& program) {
   Place place{&program, program.get_name()};
   for (auto parts = program.get_subcommands(); !parts.empty(); parts = place.app->get_subcommands())
@@ -82,7 +82,7 @@ Place parsed_place(const CLI::App& program) {
 
 // ----------------------------------------------------------------------------------------- man pages
 
-/// Text as roff shows it: hyphens that can be copied, no line that begins a request.
+/// Escapes text for roff: hyphens stay hyphens, and no line starts a roff request.
 std::string roff(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -199,7 +199,7 @@ std::string unknown_option_message(const CLI::App& program) {
   if (!word.starts_with("-")) return fmt::format("unexpected word '{}' after {}", word, place.name);
   const Words names = long_names(*place.app);
   std::string message = fmt::format("unknown option '{}' of {}", word, place.name);
-  // One hyphen is a common slip: '-format'.
+  // One hyphen in place of two is a common mistake: '-format'.
   const std::string spelled = word.starts_with("--") ? word : "-" + word;
   if (const auto near = nearest_word(spelled, views(names)))
     message += fmt::format("; did you mean '{}'?", *near);

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The fastest measured config of each problem of a sweep or a dataset, for verbs of kscout that keep or
-/// write them. Reading takes Arrow: in kscout these verbs hand the command on to kscout-lab.
+/// Finds the fastest measured config of each problem of a sweep or a dataset, for verbs of kscout that store
+/// or export it. Reading needs Arrow, so these verbs start kscout-lab for it.
 #include <map>
 #include <string>
 #include <vector>
@@ -20,24 +20,24 @@ struct MeasuredBest {
   Problem problem;
   KernelConfig config;
   double time_us = 0;
-  double next_us = 0;     ///< of the second fastest; NaN when only one ended well
-  std::size_t timed = 0;  ///< configs that were timed
+  double next_us = 0;     ///< of the second fastest; NaN when only one row is ok
+  std::size_t timed = 0;  ///< number of timed configs
 };
 
 struct MeasuredBests {
   Device device;
   std::map<std::string, std::string> metadata;  ///< of the sweep: backend, kscout_version, ...
-  std::vector<MeasuredBest> best;               ///< of the problems that have an ok row, in their order
+  std::vector<MeasuredBest> best;               ///< of the problems that have an ok row, in the file's order
 };
 
 /// Reads a dataset (.parquet) or the folder of a sweep.
 using ReadBests = MeasuredBests (*)(const std::string& path);
 
-/// In kscout-lab: read_sweep and read_dataset. Throws invalid_argument for CSV, which names no
-/// device, and when no row is ok.
+/// In kscout-lab: read_sweep and read_dataset. Throws invalid_argument for CSV, which names no device, and
+/// when no row is ok.
 MeasuredBests read_bests(const std::string& path);
 
-/// The verbs; without `read`, measurements start kscout-lab.
+/// Set up the verbs; without `read`, they start kscout-lab for measurements.
 void setup_db(CLI::App& verb, ReadBests read);
 void setup_export(CLI::App& verb, ReadBests read);
 

@@ -1,4 +1,4 @@
-// What a dataset says of one problem, or of the best of each: needs Arrow, so only kscout-lab has it.
+// Reads datasets for verbs of kscout. Needs Arrow, so only kscout-lab contains it.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>

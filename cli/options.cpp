@@ -86,7 +86,7 @@ void ProblemOptions::add_all_to(CLI::App& verb) {
   check_words<Op>(
       verb.add_option("--op", op, "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)"));
   check_words<DType>(verb.add_option("--dtype", dtype, "element type of all operands (fp32)"));
-  std::vector<std::pair<std::string, std::string>> flags;  // name, help: one flag where both kinds have it
+  std::vector<std::pair<std::string, std::string>> flags;  // name, help; fields of both kinds share one flag
   for_each_field<GemmProblem>(
       [&](const auto& field) { flags.emplace_back(std::string(field.name), std::string(field.help)); });
   for_each_field<ConvProblem>([&](const auto& field) {
@@ -108,7 +108,7 @@ void ProblemOptions::add_all_to(CLI::App& verb) {
 
 namespace {
 
-/// The fields that the shape of a convolution's one-line form is made of.
+/// The fields in the shape part of a convolution's problem text.
 constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y", "x"};
 
 }  // namespace
@@ -220,7 +220,7 @@ Problem ProblemOptions::any_problem(DType usual) const {
 }
 
 void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
-  add_provider_option(verb, provider, "who describes the kernels");
+  add_provider_option(verb, provider, "provider of the kernels");
   verb.add_option("--rules", rules, "rule set")->capture_default_str();
   verb.add_option("--filter", filter,
                   "keep configs for which this formula holds, e.g. \"c.mr >= 6 and c.kind == 'tiled'\"");
@@ -266,18 +266,17 @@ DType usual_dtype(const std::string& model, const std::string& device) {
 
 CLI::Option* add_threads_option(CLI::App& verb, int& threads) {
   return verb
-      .add_option(
-          "--threads", threads,
-          "most threads of one kernel on the CPU; configs that need more do not apply (default: "
-          "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its "
-          "CPU quota)")
+      .add_option("--threads", threads,
+                  "max threads of one kernel on the CPU; configs that need more do not apply (default: "
+                  "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and "
+                  "its CPU quota)")
       ->check(CLI::Range(1, 1 << 20));
 }
 
 KernelConfig named_config(const std::string& name, ProblemRef problem) {
   NamedConfig named = parse_kernel_to_run(name);
   const Signature wanted = signature_of(problem);
-  named.signature.accumulate = wanted.accumulate;  // every kernel reads C when asked to
+  named.signature.accumulate = wanted.accumulate;  // every kernel can read C
   if (named.signature != wanted) {
     fail(Errc::invalid_argument,
          "--config {} computes {} {}; the problem {} needs a kernel of its own types and layout", name,
@@ -289,7 +288,7 @@ KernelConfig named_config(const std::string& name, ProblemRef problem) {
 void LibraryOptions::add_to(CLI::App& verb) {
   reads_file(verb.add_option(
       "--library", indexes,
-      "index file of a kernel library, beside those of KSCOUT_LIBRARY_PATH; repeat for more"));
+      "index file of a kernel library, in addition to those of KSCOUT_LIBRARY_PATH; repeatable"));
 }
 
 Registry LibraryOptions::registry() const {
@@ -317,7 +316,7 @@ void CkBuildFlags::add_to(CLI::App& verb) {
 
 namespace {
 
-/// Of a source that is a file.
+/// The request for problems from a file.
 ProblemSetRequest file_request(const std::string& file, DType dtype, const std::vector<Layout>& layouts) {
   return {.set = "file", .file = file, .text = read_problem_text(file), .dtype = dtype, .layouts = layouts};
 }
@@ -382,7 +381,7 @@ void warn_of_model_path() {
 
 void warn_of_absent_device(const Device& trained, std::vector<std::string> here) {
   if (std::ranges::find(here, trained.name) != here.end()) return;
-  std::ranges::sort(here);  // several backends may be of one device
+  std::ranges::sort(here);  // several backends may use one device
   here.erase(std::unique(here.begin(), here.end()), here.end());
   fmt::print(stderr,
              "kscout: warning: foreign_device: the model was trained on '{}' and its choices are for that "
@@ -399,7 +398,7 @@ std::vector<std::string> devices_here(DeviceKind kind) {
   for (const Device& gpu : detect_amd_gpus()) names.push_back(gpu.name);
   try {
     names.push_back(backend("cuda").device().name);
-  } catch (const Error&) {  // no NVIDIA GPU, or no module for it
+  } catch (const Error&) {  // no NVIDIA GPU, or no CUDA module
   }
   return names;
 }
@@ -422,7 +421,8 @@ Selector selector_for(const std::string& model, const Signature& signature, Sele
   if (limited && request.device.kind == DeviceKind::gpu)
     fail(Errc::invalid_argument, "--threads {}: kernels on {} take no threads of the CPU; leave it out",
          request.threads, request.device.name);
-  if (!model.empty()) request.devices = DevicePolicy::any;  // named by a person: their decision
+  // The user named the model, so its device is not checked.
+  if (!model.empty()) request.devices = DevicePolicy::any;
   Selector selector = model.empty() ? Selector::find(signature.op, signature.dtype_a, request)
                                     : Selector::load(model, request);
   if (for_its_own) warn_of_absent_device(request.device, devices_here(request.device.kind));

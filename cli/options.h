@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Options that mean the same in every verb.
+/// Defines the options that have the same meaning in every verb.
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
@@ -23,24 +23,24 @@ class Option;
 
 namespace kscout::cli {
 
-/// --format text|json|csv; tables that have no CSV form pass csv = false.
+/// Adds --format text|json|csv. Pass csv = false for tables without a CSV form.
 void add_format_option(CLI::App& verb, Format& format, bool csv = true);
 
-/// Gives an enum option its words, with the library's message for unknown ones.
+/// Adds an option whose values are the words of an enum; an unknown word raises the library's error.
 template <WordEnum E>
 CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value, const std::string& help);
-/// Same for any setter of text: what add_word_option is made of.
+/// Adds an option that passes its text to `set`, which throws for a wrong value. add_word_option uses it.
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 
-/// For CLI::Option::check: a number above 0, or of at least 0. What is not finite is refused later.
+/// For CLI::Option::check: require a number above 0, or of at least 0. Infinite and NaN values are rejected
+/// later.
 std::function<std::string(const std::string&)> above_zero();
 std::function<std::string(const std::string&)> not_negative();
 
-/// Passes what an option is given to `check`, which throws invalid_argument for a wrong value.
+/// Passes the value of an option to `check`, which throws invalid_argument for a wrong value.
 CLI::Option* check_text(CLI::Option* option, std::function<void(const std::string&)> check);
-/// For options that keep the words of an enum as text: unknown ones are wrong arguments before any work
-/// begins.
+/// For options that store the words of an enum as text: rejects unknown words before any work begins.
 template <WordEnum E>
 CLI::Option* check_words(CLI::Option* option) {
   offer_words(option, EnumWords<E>::words);
@@ -57,15 +57,16 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
   return option;
 }
 
-/// One flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout) and a
-/// positional one-line form `gemm:MxNxK:...`; flags say what the one-line form leaves open.
+/// Adds one flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout)
+/// and a positional problem text `gemm:MxNxK:...`. Flags set fields that the text leaves out.
 struct ProblemOptions {
   void add_to(CLI::App& verb);
-  /// Also --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
+  /// Also adds --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
   void add_all_to(CLI::App& verb);
-  /// The problem asked for; throws invalid_argument when sizes are missing or wrong.
+  /// The requested problem; throws invalid_argument when sizes are missing or wrong.
   GemmProblem problem() const;
-  /// A convolution when --op or the one-line form says so. `usual`: the element type when nobody says one.
+  /// The requested problem: a convolution when --op or the problem text says so. `usual`: the default element
+  /// type.
   Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
 
@@ -76,55 +77,55 @@ struct ProblemOptions {
  private:
   bool names_dtype() const;
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
-  /// Throws invalid_argument for a flag that says again what the one-line form says.
+  /// Throws invalid_argument for a flag whose field the problem text already sets.
   void refuse_repeated() const;
   ConvProblem conv_problem(Op op) const;
 };
 
-/// --provider, --rules, --filter, --device, and the signature from --op, --dtype, --layout.
+/// Adds --provider, --rules, --filter, --device, and the signature from --op, --dtype, --layout.
 struct FamilyOptions {
   void add_to(CLI::App& verb, bool with_signature = true);
-  /// `signature` of the problem when the verb takes problems.
+  /// Pass the problem's signature in verbs that take problems.
   FamilyRequest request(const Signature& signature) const;
   Signature signature() const;
 
-  std::string provider;  ///< empty: default_provider of the operation and the device
+  std::string provider;  ///< empty: default_provider of the op and the device
   std::string rules = "default", filter, device = "auto";
   Op op = Op::gemm;
   std::optional<DType> dtype;  ///< nothing: usual_dtype of the device
-  std::string layout;          ///< a word; empty: rcr of a GEMM, nhwgc of a convolution
+  std::string layout;          ///< a word; empty: rcr for a GEMM, nhwgc for a convolution
 };
 
-/// --provider, with the same words in every verb.
+/// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
 inline constexpr const char* kUsualProvider =
     "by the device: native, cublaslt or ck_tile; ck_tile for convolutions";
 
-/// The element type that is meant for a device when nobody says one: fp32 on a CPU, bf16 on a GPU.
+/// The default element type of a device: fp32 on a CPU, bf16 on a GPU.
 DType usual_dtype(const Device& device);
-/// The same with a model: its own type where --device is left at auto.
+/// The default element type with a model: the model's type where --device is auto, else the device's.
 DType usual_dtype(const std::string& model, const std::string& device);
 
-/// --threads: most threads of one kernel on the CPU.
+/// Adds --threads: max threads of one kernel on the CPU.
 CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 
-/// The config behind a kernel's name; throws invalid_argument for a kernel of another signature, which would
-/// compute something else.
+/// The config with a kernel's name. Throws invalid_argument for a kernel of another signature, which would
+/// compute another result.
 KernelConfig named_config(const std::string& name, ProblemRef problem);
 
-/// --library: kernel libraries beside those of KSCOUT_LIBRARY_PATH.
+/// Adds --library: kernel libraries in addition to those of KSCOUT_LIBRARY_PATH.
 struct LibraryOptions {
   void add_to(CLI::App& verb);
-  /// Registry::here() and the named libraries.
+  /// Registry::here() plus the named libraries.
   Registry registry() const;
 
   std::vector<std::string> indexes;
 };
 
-/// The problems of a file, GEMMs or convolutions, as written; `usual`: the type of those that say none.
+/// Reads the problems of a file, GEMMs or convolutions; `usual`: type of problems without one.
 std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual = DType::fp32);
 
-/// What `sweep --ck-build` is told; kscout hands the command on to kscout-lab, which writes the dataset.
+/// Options of `sweep --ck-build`. kscout passes the command on to kscout-lab, which writes the dataset.
 struct CkBuildFlags {
   void add_to(CLI::App& verb);
 
@@ -132,32 +133,33 @@ struct CkBuildFlags {
   bool verify = false;
 };
 
-/// The file that a source of problems names: one that exists, or any text with a dot or a slash. Empty for
-/// the name of a set, also beside a file of that name (./smoke is the file).
+/// The file that a source of problems names: an existing file, or any text with a dot or a slash. Empty for
+/// the name of a set, also where a file of that name exists (./smoke is the file).
 std::string problem_file(const std::string& source);
 
-/// The problems of sets and files, as written: a source is a set's name or a file. `dtype`: of sets, and of a
-/// file's problems that say none. Without layouts: rcr for sets, for files what stands there.
+/// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: type of sets, and of a
+/// file's problems without one. Without `layouts`: rcr for sets, the written layouts for files.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
-/// The same where sets and files may also be of convolutions (layouts are for GEMMs).
+/// Like problems_of, also for sets and files of convolutions (layouts apply to GEMMs only).
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
-/// Warns on stderr of folders on KSCOUT_MODEL_PATH that are not there, for verbs that look for models.
+/// Warns on stderr about missing folders in KSCOUT_MODEL_PATH, for verbs that search for models.
 void warn_of_model_path();
 
-/// Warns on stderr of a model of a device that is none of `here`, which names this machine's.
+/// Warns on stderr when a model was trained on a device that is not among `here`, the names of this
+/// machine's.
 void warn_of_absent_device(const Device& trained, std::vector<std::string> here);
 
-/// Throws invalid_argument naming the nearest rule set.
+/// Throws invalid_argument for an unknown rule set, naming the nearest one.
 void check_rules(const std::string& provider, Op op, const std::string& rules);
 
-/// The selector that a verb uses: `model` when it is given, else the first model for (op, dtype, device) on
-/// the search path, else analytic costs over the rule set. An unknown rule set is an error also where a model
-/// answers. `device_given`: choices are for request.device; else a model that is given answers for its own.
-/// Warns on stderr when the model was trained on another device than that or this machine's. Throws
+/// Creates the selector of a verb: from `model` when given, else from the first model for (op, dtype, device)
+/// on the search path, else from analytic costs over the rule set. An unknown rule set is an error even where
+/// a model is found. `device_given`: selects for request.device; otherwise a given model selects for its own
+/// device. Warns on stderr when the model was trained on neither that device nor this machine's. Throws
 /// invalid_argument when request.threads limits the kernels of a GPU.
 Selector selector_for(const std::string& model, const Signature& signature, SelectorRequest request,
                       bool device_given = true);

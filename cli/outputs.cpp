@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kStdout = "-";
 
-/// Options of all verbs that name a file to write.
+/// The options of all verbs that name a file to write.
 std::vector<const CLI::Option*>& out_options() {
   static std::vector<const CLI::Option*> options;
   return options;
@@ -36,16 +36,16 @@ struct InOption {
   const CLI::Option* option;
   FileOfValue file_of;
 };
-/// Those of all verbs.
+/// The options of all verbs that name files to read.
 std::vector<InOption>& in_options() {
   static std::vector<InOption> options;
   return options;
 }
 
-int reserved_stdout = -1;    ///< standard output while stdout is the report's, on stderr
-std::string name_of_stdout;  ///< what the option says for it: "-", or the file that it goes to
+int reserved_stdout = -1;    ///< the original standard output, while stdout is redirected to stderr
+std::string name_of_stdout;  ///< the option's value for standard output: "-", or its file
 
-/// Standard output is the file of "-": what the verb prints goes to stderr.
+/// Reserves standard output for the file "-": the verb's own prints go to stderr.
 void reserve_stdout() {
   std::fflush(stdout);
   reserved_stdout = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
@@ -54,7 +54,7 @@ void reserve_stdout() {
   }
 }
 
-/// What the command line gives an option, of all parsed verbs and parts of verbs.
+/// An option with its values on the command line, of any parsed verb or part of a verb.
 struct Given {
   const CLI::Option* option;
   std::string value;
@@ -66,7 +66,8 @@ void add_given(const CLI::App& app, std::vector<Given>& given) {
   for (const CLI::App* part : app.get_subcommands()) add_given(*part, given);
 }
 
-/// "-", or another name of the regular file that standard output goes to: replaced, it would lose the report.
+/// Whether a name means standard output: "-", or the regular file that it is redirected to. Replacing that
+/// file would lose the report.
 bool is_stdout(const std::string& file) {
   if (file == kStdout) return true;
   struct stat named {
@@ -75,7 +76,7 @@ bool is_stdout(const std::string& file) {
          named.st_dev == output.st_dev && named.st_ino == output.st_ino;
 }
 
-/// Whether two names are of one regular file. Two names of a terminal or of a pipe harm nobody.
+/// Whether two names are the same regular file. Using a terminal or a pipe twice is harmless.
 bool is_same_file(const fs::path& a, const fs::path& b) {
   std::error_code absent;
   return fs::is_regular_file(a, absent) && fs::equivalent(a, b, absent);
@@ -98,7 +99,7 @@ void check_folder(const Given& out) {
   }
 }
 
-/// The file that an option reads; empty when it names none.
+/// The file that an option reads; empty when its value names none.
 std::string read_by(const Given& one) {
   constexpr std::string_view kRules = ".toml";  // --rules NAME, or FILE.toml[:SET]
   if (one.option->get_name() == "--rules") {
@@ -110,7 +111,7 @@ std::string read_by(const Given& one) {
   return in->file_of ? in->file_of(one.value) : one.value;
 }
 
-/// A file that is read and written in one go would lose what the verb leaves out.
+/// Rejects one file for two options: the written file would replace the one that is read.
 void check_other(const Given& out, const Given& other, bool other_is_written) {
   if (other_is_written) {
     std::error_code ignored;
@@ -173,8 +174,8 @@ void write_out(const std::string& file, std::string_view bytes) {
 void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (fcntl(stream, F_GETFD) >= 0) continue;
-    // The lowest free descriptor, which is this one. Results that are written to it fail, as they should;
-    // messages do not.
+    // Opens the lowest free descriptor, which is this stream's. Results written to it fail, as they must;
+    // messages are dropped.
     if (open("/dev/null", stream == STDERR_FILENO ? O_WRONLY : O_RDONLY) < 0) return;
   }
 }

@@ -1,12 +1,12 @@
 #pragma once
 /// \file
-/// Files that a verb writes, named by its options, and standard output.
+/// Handles the files that a verb writes, named by its options, and standard output.
 ///
 ///     add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
 ///     write_out(options.out, text);  // a file, a device, a pipe, or standard output for "-"
 ///
-/// Where an option says "-", the verb's own report goes to stderr: standard output holds the file and nothing
-/// else.
+/// When an option's value is "-", the verb's own report goes to stderr, so standard output holds only the
+/// file.
 #include <string>
 #include <string_view>
 
@@ -21,27 +21,28 @@ namespace kscout::cli {
 CLI::Option* add_out_option(CLI::App& verb, const std::string& name, std::string& file,
                             const std::string& help);
 
-/// The file that an option's value names; empty when it names something else, such as a problem set.
+/// Returns the file that an option's value names; empty when the value means something else, such as a
+/// problem set.
 using FileOfValue = std::string (*)(const std::string& value);
 
-/// Marks an option that names files to read, in a verb that writes others: none of them may be overwritten.
+/// Marks an option that names files to read, in a verb that also writes files: they must not be overwritten.
 /// Without `file_of` every value is a file. --rules needs no mark.
 CLI::Option* reads_file(CLI::Option* option, FileOfValue file_of = nullptr);
 
-/// Checks the options that were given before any work: the folders exist, no two options name one file, none
-/// names a file that the verb reads. Throws invalid_argument; not_found or device_failure for a folder.
+/// Checks the given options before any work: folders exist, no two options name one file, no written file is
+/// also read. Throws invalid_argument; not_found or device_failure for a folder.
 void prepare_outputs(const CLI::App& program);
 
-/// Writes a file that an option of add_out_option names; "-" is standard output. Throws device_failure.
+/// Writes the file of an option of add_out_option; "-" is standard output. Throws device_failure.
 void write_out(const std::string& file, std::string_view bytes);
 
-/// Opens standard streams that the caller closed, so that no file takes their place.
+/// Opens standard streams that the caller closed, so that no file gets their descriptor numbers.
 void open_standard_streams();
 
-/// Gives standard output back to the report; for whoever starts another program.
+/// Restores standard output; call it before starting another program.
 void release_stdout();
 
-/// Throws device_failure when something that was printed did not arrive.
+/// Throws device_failure when printed output could not be written.
 void check_stdout();
 
 }  // namespace kscout::cli

@@ -21,7 +21,7 @@ struct PredictOptions {
   ProblemOptions problem;
   FamilyOptions family;
   std::string file, model, data;
-  std::vector<std::string> configs;  ///< --config: why not this one?
+  std::vector<std::string> configs;  ///< from --config: configs to explain
   bool explain = false;
   int threads = 0;
   std::size_t top = 5;
@@ -29,7 +29,7 @@ struct PredictOptions {
   Format format = Format::text;
 };
 
-/// The problem asked for.
+/// The requested problem.
 Problem asked_problem(const PredictOptions& options) {
   return options.problem.any_problem(usual_dtype(options.model, options.family.device));
 }
@@ -44,7 +44,7 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                       options.family.device != "auto");
 }
 
-/// The choices of all problems, and why some have none.
+/// Collects the choices of all problems, and the reasons for problems without one.
 class Predictions {
  public:
   void add(const Problem& problem, const std::vector<Choice>& choices) {
@@ -64,7 +64,7 @@ class Predictions {
   }
   std::size_t uncovered() const noexcept { return uncovered_; }
 
-  /// People see the column `reason` when it holds something; programs, whenever it may.
+  /// Prints the column `reason` for people only when it has content, and for programs whenever it may have.
   void print_as(Format format, bool list) {
     std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
                                         "tflops",  "gb_s",  "margin_percent", "confidence_percent",
@@ -103,7 +103,7 @@ void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   print_explanation(selector, options.family.request(signature_of(request.problem)), request, options.format);
 }
 
-/// Who chose, on stderr.
+/// Prints the models that made the choices, on stderr.
 void print_models(const std::map<std::pair<Op, DType>, Selector>& selectors) {
   for (const auto& [type, selector] : selectors) {
     const auto path = selector.model_path();
@@ -125,7 +125,7 @@ void predict(const PredictOptions& options) {
       options.file.empty() ? std::vector{asked_problem(options)}
                            : any_problems_of(options.file, usual_dtype(options.model, options.family.device));
   Predictions predictions;
-  std::map<std::pair<Op, DType>, Selector> selectors;  // a model is for one operation and type
+  std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one op and type
   const auto selector_of = [&](const Problem& problem) -> const Selector& {
     const Signature signature = signature_of(problem);
     const auto key =
@@ -138,7 +138,7 @@ void predict(const PredictOptions& options) {
       predictions.add(problem, selector_of(problem).rank(problem, options.top, options.by));
     } catch (const Error& error) {
       if (options.file.empty() || error.code() != Errc::unsupported) throw;
-      predictions.add_uncovered(problem, error.what());  // the other problems of the list have their rows
+      predictions.add_uncovered(problem, error.what());  // the other problems of the list keep their rows
     }
   }
   predictions.print_as(options.format, !options.file.empty());
@@ -159,19 +159,20 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
-  add_provider_option(verb, options->family.provider, "who describes the kernels when there is no model");
+  add_provider_option(verb, options->family.provider, "provider of the kernels when there is no model");
   verb.add_option("--rules", options->family.rules, "rule set when there is no model")->capture_default_str();
   verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
       ->capture_default_str();
   add_threads_option(verb, options->threads);
-  verb.add_option("--top", options->top, "how many configs of each problem")
+  verb.add_option("--top", options->top, "number of configs to show for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
-  add_word_option(verb, "--by", options->by, "what to be best in; best = the model's own target");
+  add_word_option(verb, "--by", options->by, "quantity to rank by; best = the model's own target");
   verb.add_flag("--explain", options->explain,
-                "why: the features that decided between the first two, the rules that keep configs out");
+                "explain the choice: the features that decided between the first two configs, the rules that "
+                "exclude configs");
   verb.add_option("--config", options->configs, "with --explain: why this config was not chosen; repeatable");
-  verb.add_option("--data", options->data, "with --explain: a dataset; shows what was measured beside it");
+  verb.add_option("--data", options->data, "with --explain: a dataset, whose measurements are shown, too");
   add_format_option(verb, options->format);
   verb.footer(
       "source: db, model, analytic (roofline and tile costs, no measurement), default (nothing known) or\n"

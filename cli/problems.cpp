@@ -1,4 +1,4 @@
-// kscout problems: list, generate, read, describe problem sets.
+// `kscout problems`: lists, generates, reads and describes problem sets.
 #include "problems.h"
 
 #include <algorithm>
@@ -25,12 +25,12 @@ struct ProblemsOptions {
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
-  std::string op;              ///< of convolutions; empty: as the set has it
+  std::string op;              ///< of convolutions; empty: the set's
   std::string miopen, top_up;  ///< files
   std::vector<std::string> merge;
   TopUpRequest wanted;
   double below = 90;
-  std::uint64_t seed = 42;  ///< of convolutions
+  std::uint64_t seed = 42;  ///< for sets of convolutions
   FamilyOptions family;
   Format format = Format::text;
 };
@@ -48,7 +48,7 @@ void list_sets(Format format) {
   table.print(format);
 }
 
-/// Text: one-line forms, which every verb and read_problems take. JSON and CSV: one column per field.
+/// Text: problem texts, which every verb and read_problems accept. JSON and CSV: one column per field.
 template <class P>
 void print_problems(const std::vector<P>& problems, Format format) {
   if (format == Format::text) {
@@ -61,14 +61,14 @@ void print_problems(const std::vector<P>& problems, Format format) {
   table.print(format);
 }
 
-/// Smallest, middle and largest of a quantity.
+/// Adds minimum, median and maximum of a quantity.
 void add_spread(Table& table, std::string_view name, std::vector<double> values) {
   std::ranges::sort(values);
   table.add_row(
       {text(name), number(values.front()), number(values[values.size() / 2]), number(values.back())});
 }
 
-/// How many problems have each value of what `of` reads off them, in the order of the values.
+/// Counts the problems per value of `of`, in ascending order of the values.
 template <class P, class F>
 void add_counts(Table& table, std::string_view slice, const std::vector<P>& problems, F&& of) {
   std::map<std::invoke_result_t<F, const P&>, std::int64_t> counts;
@@ -82,7 +82,7 @@ void add_counts(Table& table, std::string_view slice, const std::vector<P>& prob
   }
 }
 
-/// What --describe says of one kind of problems: the quantities, and the slices in which they are counted.
+/// The contents of --describe for one kind of problems: quantities, and the slices to count.
 struct Description {
   Table spread{{"quantity", "min", "median", "max"}};
   Table counts{{"slice", "value", "problems"}};
@@ -157,7 +157,8 @@ void describe_problems(const std::vector<P>& problems, Format format) {
   about.counts.print(format);
 }
 
-/// Why nothing of the provider takes the problem; empty when a config does. Families are kept by signature.
+/// Checks whether any config of the provider applies to a problem, and returns the reason when none does.
+/// Families are cached by signature.
 class ApplicabilityCheck {
  public:
   explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {}
@@ -194,7 +195,7 @@ class ApplicabilityCheck {
   std::vector<Entry> entries_;
 };
 
-/// Prints the problems that no config takes; a check that fails when there are any.
+/// Prints the problems to which no config applies; the check fails when there are any.
 void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
   ApplicabilityCheck check(options.family);
   Table table({"problem", "because"});
@@ -222,7 +223,7 @@ Op direction_of(const ProblemsOptions& options) {
   return op;
 }
 
-/// A set of convolutions, or a file of them.
+/// Reads a set or a file of convolutions.
 std::vector<ConvProblem> conv_source(const std::string& source, DType dtype) {
   return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
 }
@@ -257,11 +258,11 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   return problems;
 }
 
-/// Convolutions of a file or a set; what is asked of GEMM sets only is refused.
+/// Handles convolutions of a file or a set; rejects options that apply to GEMM sets only.
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
   if (options.uncovered || options.part != "all" || !request.layouts.empty())
-    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout are of GEMMs");
+    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout apply to GEMMs");
   auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
@@ -305,7 +306,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "--file", request.file,
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype,
-                  "element type of a generated set, and of a file's problems that say none");
+                  "element type of a generated set, and of a file's problems without one");
   add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
                   [&request](const std::string& words) {
                     for (std::size_t begin = 0; begin <= words.size();) {
@@ -315,23 +316,21 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                     }
                   });
   verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
-  verb.add_option("--max-gflop", request.max_gflop, "leave out what takes more operations")
+  verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")
       ->check(not_negative(), "NONNEGATIVE");
-  verb.add_option("--max-bytes", request.max_bytes, "leave out what has larger operands together")
+  verb.add_option("--max-bytes", request.max_bytes, "leave out problems whose operands are larger in total")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--count", request.count,
-                  "keep so many sizes, drawn by --seed (random: how many to make, 200)");
-  const auto* const seed = verb.add_option("--seed", request.seed, "of random, --count and --part")
+                  "number of sizes to keep, drawn by --seed (random: number to make, 200)");
+  const auto* const seed = verb.add_option("--seed", request.seed, "seed of random, --count and --part")
                                ->default_str("1; of convolutions 42");
-  check_words<Op>(
-      verb.add_option("--op", options->op, "of convolutions: the direction, whatever the set's is"));
+  check_words<Op>(verb.add_option("--op", options->op, "convolutions: direction that replaces the set's"));
   auto* const miopen = verb.add_option(
       "--from-miopen", options->miopen,
       "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
-  auto* const merge = verb.add_option(
-      "--merge", options->merge,
-      "sets or files of convolutions together, equal problems once; with --count so many, each "
-      "kind by its share");
+  auto* const merge = verb.add_option("--merge", options->merge,
+                                      "join sets or files of convolutions, equal problems once; with "
+                                      "--count, that many, each kind in proportion");
   auto* const top_up = verb.add_option(
       "--top-up", options->top_up,
       "oof_predictions.parquet of a model: more problems of the kinds that it chose badly for");
@@ -349,7 +348,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   miopen->excludes(merge)->excludes(top_up);
   merge->excludes(top_up);
   const auto* const least =
-      verb.add_option("--min-size", request.min_size, "least m, n, k of random")->capture_default_str();
+      verb.add_option("--min-size", request.min_size, "smallest m, n, k of random")->capture_default_str();
   const auto* const largest =
       verb.add_option("--max-size", request.max_size, "largest m, n, k of random")->capture_default_str();
   auto* const part =
@@ -360,9 +359,10 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->check(CLI::Range(0.01, 0.99))
       ->needs(part);
   add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
-  verb.add_flag("--describe", options->describe, "counts and spread instead of the problems");
-  auto* const uncovered = verb.add_flag("--uncovered", options->uncovered,
-                                        "the problems that no config of a family takes; exit 1 if any");
+  verb.add_flag("--describe", options->describe, "print counts and ranges instead of the problems");
+  auto* const uncovered =
+      verb.add_flag("--uncovered", options->uncovered,
+                    "print the problems that no config of a family applies to; exit 1 if any");
   add_format_option(verb, options->format);
   options->family.add_to(verb, false);
   for (const char* name : {"--provider", "--rules", "--filter", "--device"})

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verb problems, and where it learns how well a model chose.
+/// Sets up the verb `problems`.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace kscout::cli {
 /// Reads oof_predictions.parquet of a model of convolutions.
 using ReadEfficiencies = std::vector<ShapeEfficiency> (*)(const std::string& file);
 
-/// Without `read`, --top-up starts kscout-lab.
+/// `read` reads the efficiencies that --top-up needs. Without it, --top-up starts kscout-lab.
 void setup_problems(CLI::App& verb, ReadEfficiencies read);
 
 }  // namespace kscout::cli

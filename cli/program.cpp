@@ -37,7 +37,7 @@ int exit_code(Errc code) {
   return 4;
 }
 
-/// Whether the caller is a program: then failures are told in JSON, too.
+/// Whether the output format is JSON: then errors are printed as JSON, too.
 bool wants_json(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -57,7 +57,7 @@ bool is_utf8(std::string_view text) {
   }
 }
 
-/// A message for a terminal: bytes of a file that was no text do not get there.
+/// Replaces bytes that are not valid text, such as those of a binary file, in a message for a terminal.
 std::string printable(std::string_view message) {
   constexpr std::size_t kMax = 4000;
   std::string text;
@@ -73,15 +73,15 @@ std::string printable(std::string_view message) {
   return text;
 }
 
-/// Says on stderr why the verb failed: a line for people, or {"error": code, "message": ...} beside --format
-/// json.
+/// Prints on stderr why the verb failed: one line for people, or {"error": code, "message": ...} with
+/// --format json.
 void report(Errc code, std::string_view message, bool json) {
   std::string line = fmt::format("kscout: {}\n", printable(message));
   if (json) {
     const Json object = {{"error", word(code)}, {"message", message}};
     line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
-  std::fputs(line.c_str(), stderr);  // fmt would throw where stderr is lost
+  std::fputs(line.c_str(), stderr);  // fmt would throw if stderr is closed
 }
 
 const VerbInfo* find_verb(std::string_view name) {
@@ -89,7 +89,7 @@ const VerbInfo* find_verb(std::string_view name) {
   return found == std::end(kVerbs) ? nullptr : found;
 }
 
-/// The message for a first word that is no verb, or nothing.
+/// Prints an error and returns true when the first word is not a verb.
 bool refuse_unknown_verb(int argc, char** argv) {
   if (argc < 2 || argv[1][0] == '-' || find_verb(argv[1])) return false;
   std::vector<std::string_view> names;
@@ -98,15 +98,15 @@ bool refuse_unknown_verb(int argc, char** argv) {
   return true;
 }
 
-/// Whether the command line is only checked. The test of the documented commands asks for it.
+/// Whether the command line is only checked, as the test of the documented commands requests.
 bool parse_only() {
   const char* const asked = std::getenv("KSCOUT_PARSE_ONLY");
   return asked && std::string_view(asked) == "1";
 }
 
-/// The library that parses takes "nan" and "inf" for numbers, its ranges let NaN pass, "-1" becomes the
-/// largest count, and so does what is too large. An empty value, as of an unset variable of a shell, would be
-/// the same as no option.
+/// Rejects values that CLI11 accepts: "nan" and "inf" as numbers (its ranges let NaN pass), and "-1" or too
+/// large numbers, which become the largest count. Also rejects empty values, such as an unset shell variable
+/// gives, which would count as a missing option.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const std::string type = option->get_type_name();
@@ -127,7 +127,7 @@ void check_values(const CLI::App& app) {
   for (const CLI::App* part : app.get_subcommands()) check_values(*part);
 }
 
-/// All verbs; those of the sibling program have no options here.
+/// Adds all verbs; those of the other program get no options here.
 void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
   app.set_version_flag("--version", [] { return "kscout " + build_line(); });
   app.require_subcommand(1);
@@ -147,8 +147,8 @@ void add_verbs(CLI::App& app, std::span<const VerbSetup> verbs) {
 
 constexpr const char* kSummary = "KernelScout: picks the fastest kernel without running any";
 
-/// `kscout completion --candidates WORD...`, which the scripts call: words that are no command line yet are
-/// not for the parser.
+/// Whether this is `kscout completion --candidates WORD...`, which the scripts call. The words are an
+/// unfinished command line, so the parser must not see them.
 bool asks_for_candidates(int argc, char** argv) {
   return argc > 2 && argv[1] == std::string_view("completion") && argv[2] == std::string_view("--candidates");
 }
@@ -169,7 +169,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   if (const std::string message = unknown_part_message(app, words); !message.empty()) {
     throw Error(Errc::invalid_argument, message);
   }
-  // Called when all of the line is parsed and checked, before the verb's own callback.
+  // Runs after the whole line was parsed and checked, before the verb's own callback.
   app.parse_complete_callback([&app] {
     check_values(app);
     if (parse_only()) throw CLI::Success();
@@ -178,7 +178,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    // A mistyped option may be the reason why another one is missing.
+    // When an option is missing, report unknown words first: a mistyped option may be the cause.
     const bool extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
     if (extra || dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
       if (const std::string message = unknown_option_message(app); !message.empty())
@@ -193,7 +193,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
   return 0;
 }
 
-/// Arguments stand in JSON and in metadata of datasets and models, which hold UTF-8 only.
+/// Requires valid UTF-8 in arguments: they go into JSON and into metadata of datasets and models.
 void check_arguments(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     if (is_utf8(argv[i])) continue;
@@ -202,7 +202,7 @@ void check_arguments(int argc, char** argv) {
   }
 }
 
-/// The exit code; the results may still be on their way to standard output.
+/// Runs the verb and returns the exit code; results may still be in the buffer of standard output.
 int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     check_arguments(argc, argv);
@@ -224,7 +224,7 @@ int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char**
            wants_json(argc, argv));
     return 4;
   } catch (const std::exception& error) {
-    if (std::ferror(stdout)) return 4;  // it says that standard output was lost, and so does the caller
+    if (std::ferror(stdout)) return 4;  // the error about standard output was printed already
     report(Errc::device_failure, error.what(), wants_json(argc, argv));
     return 4;
   }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Shows on stderr how far long work has come. A terminal shows one line that is overwritten, at most ten
+/// Shows the progress of long work on stderr. A terminal shows one line that is overwritten, at most ten
 /// times a second; anything else gets a plain line every ten seconds.
 ///
 ///     ProgressLine line("train");
@@ -14,16 +14,16 @@ namespace kscout::cli {
 
 class ProgressLine {
  public:
-  /// `verb` opens each plain line.
+  /// Each plain line begins with `verb`.
   explicit ProgressLine(std::string_view verb);
   /// Erases the line on a terminal.
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
 
-  /// Whether the next text would be shown: who is called often asks before formatting one.
+  /// Whether the next text would be shown. Frequent callers check this before they format a text.
   bool due() const;
-  /// Shows the text if it is due. `share` of the work done, 0 to 1, adds a bar on a terminal.
+  /// Shows the text if it is due. `share` of the work done, from 0 to 1, adds a bar on a terminal.
   void operator()(const std::string& text, double share = std::numeric_limits<double>::quiet_NaN());
 
  private:

@@ -1,4 +1,5 @@
-// `kscout prune`: finds the fewest configs of a dataset that lose little and writes them as a rule set.
+// `kscout prune`: finds the fewest configs of a dataset that keep a given efficiency, and writes them as a
+// rule set.
 #include <algorithm>
 #include <memory>
 
@@ -35,7 +36,7 @@ std::vector<KernelConfig> configs_of(const Family& family) {
   return out;
 }
 
-/// The rows of one signature, and of configs for which the formula holds (none: all).
+/// The rows of one signature whose configs satisfy the formula (none: all configs).
 MeasurementTable candidates_of(const MeasurementTable& table, const Signature& signature,
                                const std::string& filter) {
   MeasurementTable part =
@@ -86,19 +87,19 @@ void prune_verb(const PruneOptions& options) {
 void setup_prune(CLI::App& verb) {
   const auto options = std::make_shared<PruneOptions>();
   reads_file(verb.add_option("--data", options->data, "dataset of measurements"))->required();
-  add_out_option(verb, "--out", options->out, "file of the rule set; then --rules FILE.toml takes it");
+  add_out_option(verb, "--out", options->out, "file for the rule set; use it as --rules FILE.toml");
   const CLI::Range percent(0.0, 100.0);
   verb.add_option("--keep", options->keep,
-                  "least mean share of the best speed, over problems and over their calls, %")
+                  "min mean share of the best speed, over problems and over their calls, %")
       ->check(percent)
       ->capture_default_str();
-  verb.add_option("--keep-each", options->keep_each, "least share of the best speed on every problem, %")
+  verb.add_option("--keep-each", options->keep_each, "min share of the best speed on every problem, %")
       ->check(percent)
       ->capture_default_str();
   verb.add_option("--filter", options->filter, "choose among configs for which this formula holds");
   verb.add_option("--name", options->name, "name of the rule set")->capture_default_str();
   verb.add_option("--extends", options->extends,
-                  "a rule set whose configs are there anyway (so that every problem has one), or none")
+                  "a rule set whose configs are always available (so that every problem has one), or none")
       ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(

@@ -1,5 +1,5 @@
 /// \file
-/// `kscout run`: problems through the dispatcher, verified and timed.
+/// Implements `kscout run`: runs problems through the dispatcher, verifies and times them.
 #include <algorithm>
 #include <cmath>
 #include <csignal>
@@ -44,19 +44,19 @@ struct RunOptions {
   std::string backend, model;
   DispatchPolicy policy;
   double seconds = 0.3;
-  double timeout_s = 0;  ///< of one call of a kernel; 0 = by the problem
+  double timeout_s = 0;  ///< seconds for one call of a kernel; 0 = derived from the problem
   Format format = Format::text;
 
   double timeout_of(const Problem& asked) const {
-    constexpr double kUsual = 60, kSlowestFlops = 1e8;  // per second, of a kernel that does not hang
+    // Seconds; min FLOP per second of a kernel that does not hang.
+    constexpr double kUsual = 60, kSlowestFlops = 1e8;
     return timeout_s > 0 ? timeout_s : std::max(kUsual, flop_count(asked) / kSlowestFlops);
   }
 };
 
 constexpr std::string_view kGpu = "cuda";
 
-/// The backends to choose from: those in the CPU's memory and the kernel libraries that are known, or the one
-/// that was asked for.
+/// The backends to choose from: host-memory backends and known kernel libraries, or the requested backend.
 Registry registry_of(const RunOptions& options) {
   Registry one;
   if (options.backend == kGpu) {
@@ -76,7 +76,7 @@ Registry registry_of(const RunOptions& options) {
   const Registry all = options.libraries.registry();
   if (options.backend.empty()) {
     for (const auto& backend : all.backends()) {
-      if (backend->name() != kGpu) one.add(backend);  // used when it is asked for
+      if (backend->name() != kGpu) one.add(backend);  // used only on request
     }
     return one;
   }
@@ -94,7 +94,7 @@ Solver solver_of(const RunOptions& options, const Signature& signature, const Re
   return {Selector::load(options.model), registry, options.policy};
 }
 
-/// Of a search path that leads nowhere, or a model of another device.
+/// Warns about missing folders of the search path, or a model of another device.
 void warn_of_model(const RunOptions& options, const Registry& registry) {
   if (options.model.empty()) return warn_of_model_path();
   std::vector<std::string> here;
@@ -102,13 +102,13 @@ void warn_of_model(const RunOptions& options, const Registry& registry) {
   warn_of_absent_device(model_device(options.model), std::move(here));
 }
 
-/// The config that the rule set names for when nothing better is known.
+/// The default config of the rule set.
 KernelConfig default_config(const RunOptions& options, const Registry& registry, const Signature& signature) {
   const auto [backend, family] = registry.kernels(signature, options.policy.rules).front();
   return family.configs[family.default_config];
 }
 
-/// Ends this process, a child, unless the call of a kernel returns in time.
+/// Ends this process, a child, unless the call of a kernel returns within a time limit.
 class CallLimit {
  public:
   explicit CallLimit(double seconds) { end_child_after(seconds); }
@@ -117,7 +117,7 @@ class CallLimit {
   CallLimit& operator=(const CallLimit&) = delete;
 };
 
-/// A config made ready.
+/// A config that is ready to run.
 struct ReadyConfig {
   RanConfig* ran;
   std::int32_t position;
@@ -126,7 +126,8 @@ struct ReadyConfig {
 };
 using Candidates = std::vector<std::unique_ptr<ReadyConfig>>;
 
-/// The solution on operands in the memory of the first backend that has one, in the order of the registry.
+/// Prepares the solution on operands in the memory of the first backend that has one, in the order of the
+/// registry.
 template <class P>
 auto solve_somewhere(const P& problem, Solver& solver) {
   std::vector<MemorySpace> spaces;
@@ -158,7 +159,7 @@ void choose(ReadyConfig& one, const ConvProblem& problem, Solver& solver) {
   store_text(word(solution.choice.source), one.ran->source);
 }
 
-/// What somebody named, run as it is.
+/// Uses a config that the user named.
 void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, Solver& solver) {
   const Registry::Support support = solver.registry().supports(problem, config);
   if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
@@ -170,7 +171,7 @@ void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, 
   one.launch = support.backend->prepare(problem, config);
 }
 
-/// The selector's choice, or what the command line names.
+/// Uses the selector's choice, or the config that the command line names.
 void make_ready(ReadyConfig& one, const std::string& name, const RunOptions& options, const Problem& problem,
                 Solver& solver) {
   if (name == "auto") return problem.visit([&](const auto& of) { choose(one, of, solver); });
@@ -181,7 +182,7 @@ void make_ready(ReadyConfig& one, const std::string& name, const RunOptions& opt
   store_text(name == "default" ? name : "named", one.ran->source);
 }
 
-/// The one device on which all of them run.
+/// The single device that all candidates run on.
 Instruments& device_of(const Candidates& candidates) {
   Backend& first = *candidates.front()->ran->backend;
   Instruments& device = instruments_of(first);
@@ -209,7 +210,7 @@ void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference
   store_text(verified.where, one.ran->where);
 }
 
-/// The copies of a padded launch, alone.
+/// Runs only the copies of a padded launch.
 class CopiesLaunch final : public Launch {
  public:
   explicit CopiesLaunch(PaddedLaunch& padded) : padded_(padded) {}
@@ -222,7 +223,7 @@ class CopiesLaunch final : public Launch {
   PaddedLaunch& padded_;
 };
 
-/// Something to time: a run of a launch, or its copies alone.
+/// What is timed: the runs of a launch, or its copies alone.
 struct Timed {
   std::int32_t position;  ///< of the config
   Launch* launch;
@@ -230,7 +231,7 @@ struct Timed {
   double expected_us = 0;
 };
 
-/// Samples taken in turns: each gets about `seconds`.
+/// Interleaved samples of all launches; each launch gets about `seconds`.
 std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& operands, double seconds,
                                       double timeout_s, RunReport& report) {
   Instruments& device = operands.device();
@@ -253,8 +254,8 @@ void time_candidates(Candidates& candidates, GemmOperands& operands, double seco
   std::vector<Timed> all;
   for (const auto& one : candidates)
     all.push_back({one->position, one->launch.get(), one->workspace->data()});
-  std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null where it makes none
-  std::vector<std::size_t> places(candidates.size());                    // of the copies, in all
+  std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null for a launch without copies
+  std::vector<std::size_t> places(candidates.size());                    // positions of the copies in all
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!candidates[i]->ran->padded()) continue;
     copies[i] = std::make_unique<CopiesLaunch>(dynamic_cast<PaddedLaunch&>(*candidates[i]->launch));
@@ -268,8 +269,8 @@ void time_candidates(Candidates& candidates, GemmOperands& operands, double seco
   }
 }
 
-/// All that opens a device or calls a kernel: in a child process, which leaves what it finds in `all` and
-/// `report`. Configs that crashed before are left out.
+/// Does all work that opens a device or calls a kernel. Runs in a child process and writes the results to
+/// `all` and `report`. Skips configs that crashed before.
 void run_configs(const RunOptions& options, const Problem& problem, const Registry& registry,
                  std::span<const std::string> names, std::span<RanConfig> all, RunReport& report) {
   if (!std::exchange(report.warned, true)) warn_of_model(options, registry);
@@ -320,11 +321,11 @@ class SharedArray {
   T* data_ = nullptr;
 };
 
-/// Runs all configs in a child process, anew without each one whose kernel ends it. Throws what the child
-/// threw.
+/// Runs all configs in a child process, and repeats without each config whose kernel crashes it. Throws the
+/// child's error.
 void run_isolated(const RunOptions& options, const Problem& problem, const Registry& registry,
                   std::span<const std::string> names, std::span<RanConfig> all, RunReport& report) {
-  constexpr double kNoLimit = 1e6;  // but for calls of kernels: whoever waits can end it
+  constexpr double kNoLimit = 1e6;  // except for calls of kernels: the user can interrupt other work
   for (;;) {
     const bool warned = report.warned;
     report = {};
@@ -364,7 +365,7 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
   }
 }
 
-/// Of predictions by a model or by an earlier timing; analytic costs are no promise.
+/// Warns about times far from predictions by a model or an earlier timing; analytic costs are only rough.
 void warn_of_far_times(std::span<const RanConfig> all, const Load& load) {
   for (const RanConfig& one : all) {
     const ChoiceSource by = one.decided_by;
@@ -381,9 +382,9 @@ void warn_of_far_times(std::span<const RanConfig> all, const Load& load) {
   }
 }
 
-/// What went wrong with configs that ran; the verb ends with it when all problems have their rows.
+/// Failures of configs that ran. The verb reports them after all problems have their rows.
 struct RunFailures {
-  std::string failure;  ///< the first crash, or a decision that could not be kept
+  std::string failure;  ///< the first crash, or a decision that could not be stored
   bool wrong = false;
 };
 
@@ -405,7 +406,7 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
   if (options.format == Format::text) {
     fmt::print("{} on {}\n", print(problem), ran.front().device);
     table.print_rows(Format::text);
-    std::fflush(stdout);  // of a list, each problem's results at once
+    std::fflush(stdout);  // prints each problem of a list when it is done
   }
   warn_of_far_times(ran, report.load);
 }
@@ -452,18 +453,19 @@ void setup_run(CLI::App& verb) {
       "--config", options->configs,
       "run this config instead of the selector's, unpadded; repeat to compare with the last ('auto': "
       "the selector's choice, 'default': the rule set's default config)");
-  verb.add_option("--backend", options->backend,
-                  "what executes: cpu, cuda or a kernel library's name (default: any that can, but cuda)");
+  verb.add_option(
+      "--backend", options->backend,
+      "backend that executes: cpu, cuda or a kernel library's name (default: any that applies, except cuda)");
   options->libraries.add_to(verb);
   verb.add_option("--model", options->model,
                   "model folder or .ksf file (default: the first on the search path)");
   verb.add_option("--rules", options->policy.rules, "rule set to choose from when there is no model")
       ->capture_default_str();
   add_word_option(verb, "--fallback", options->policy.fallback,
-                  "who answers when there is no model: analytic costs, or every config measured once");
+                  "source of choices when there is no model: analytic costs, or every config measured once");
   add_threads_option(verb, options->policy.threads);
   verb.add_option("--db", options->policy.db,
-                  "file of decisions: what a search found is kept there, and answers the next time");
+                  "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")
       ->default_str("60, more for large problems: 0.1 GFLOPS")
       ->check(above_zero(), "POSITIVE");
@@ -472,20 +474,21 @@ void setup_run(CLI::App& verb) {
       ->check(CLI::Range(0.0, 3600.0));
   add_format_option(verb, options->format);
   verb.footer(
-      "Selects (model, else analytic cost or a search, else the default config; column chosen_by tells),\n"
+      "Selects (model, else analytic cost or a search, else the default config; see column chosen_by),\n"
       "executes, verifies against float64 and times. Column speedup compares with the last --config;\n"
       "spread_percent is the median deviation from the median of the repeats.\n"
-      "A problem that no kernel takes directly is padded: then as_run tells the sizes that the kernel saw "
-      "and\n"
-      "copies_us what the copies cost (part of time_us).\n"
-      "Kernels run in a process of their own: one that crashes or hangs costs its row (verified: crashed, "
-      "timeout). A time\n"
+      "A problem that no kernel takes directly is padded: then as_run shows the sizes that the kernel "
+      "computes and\n"
+      "copies_us the cost of the copies (part of time_us).\n"
+      "Kernels run in a process of their own: one that crashes or hangs affects only its row (verified: "
+      "crashed, timeout). A time\n"
       "that is far from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
       "Exit 1 when a result is wrong, 3 when nothing can run the problem, 4 when a kernel crashes or hangs, "
-      "a "
-      "kernel\n"
-      "library fails or --db cannot be written.\n\n"
-      "Examples:\n  kscout run gemm:16x4096x4096:fp32:rcr\n"
+      "a kernel\n"
+      "library fails or --db cannot be written.\n"
+      "\n"
+      "Examples:\n"
+      "  kscout run gemm:16x4096x4096:fp32:rcr\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run --problems shapes.txt --config auto --config default --format csv\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"

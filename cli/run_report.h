@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What `kscout run` found, as the process that runs kernels leaves it and as it is printed.
+/// Holds and prints the results of `kscout run`. A child process writes them to shared memory.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -23,36 +23,37 @@
 
 namespace kscout::cli {
 
-/// What became of one --config: plain, since the process that runs kernels leaves it in shared memory for the
-/// one that prints. The config stands here by name: what it points to may have been made in that process.
+/// The result of one --config. A plain struct without pointers to the heap, because the process that runs
+/// kernels leaves it in shared memory for the process that prints. The config is stored by name for the same
+/// reason.
 struct RanConfig {
-  char source[16];          ///< who chose it
+  char source[16];          ///< what chose it
   char name[1024];          ///< of the config
   ChoiceSource decided_by;  ///< of the selector's choice
-  double predicted_us;      ///< NaN: nobody predicted a time
-  int host_threads;         ///< of one run; 0: of a GPU
-  char device[128];         ///< on which it ran
-  Backend* backend;         ///< of the registry made before the process; null: nothing was chosen
+  double predicted_us;      ///< NaN: no prediction
+  int host_threads;         ///< threads of one run; 0: of a GPU
+  char device[128];         ///< device it ran on
+  Backend* backend;         ///< of the registry made before the process; null: no choice
   bool has_form;            ///< of a GEMM
   ExecutionForm form;
-  double error;        ///< 1 = as wrong as float rounding may be
-  char where[256];     ///< the first wrong element
+  double error;        ///< 1 = the largest error that float rounding may cause
+  char where[256];     ///< first wrong element
   SampleSummary time;  ///< in microseconds
-  double copies_us;    ///< median; NaN when it makes none
-  char crash[128];     ///< how a process ended in which its kernel ran; empty when none did
-  bool timed_out;      ///< it was ended, because the kernel did not return
+  double copies_us;    ///< median; NaN without copies
+  char crash[128];     ///< how the process ended that ran its kernel; empty without a crash
+  bool timed_out;      ///< the process was ended because the kernel did not return
 
   bool padded() const { return has_form && form.padded(); }
   bool crashed() const { return crash[0] != 0; }
   bool wrong() const { return !crashed() && !(error <= 1); }
-  /// In microseconds; NaN of one that crashed.
+  /// In microseconds; NaN after a crash.
   double run_us() const { return crashed() ? Choice::unknown : time.median; }
-  /// The problem as the kernel sees it.
+  /// The problem that the kernel computes.
   Problem as_run(const Problem& asked) const { return has_form ? Problem(form.problem) : asked; }
 };
 static_assert(std::is_trivially_copyable_v<RanConfig>);
 
-/// Cuts what is too long.
+/// Truncates a long text.
 template <std::size_t N>
 void store_text(std::string_view text, char (&to)[N]) {
   const std::size_t length = std::min(text.size(), N - 1);
@@ -60,7 +61,7 @@ void store_text(std::string_view text, char (&to)[N]) {
   to[length] = 0;
 }
 
-/// Keeps what was chosen; the form stands in `ran` already.
+/// Stores the choice; the form is in `ran` already.
 inline void keep_choice(const Problem& asked, const Choice& choice, Backend& backend, RanConfig& ran) {
   const Device& device = backend.device();
   store_text(Selector::name(ran.as_run(asked), choice), ran.name);
@@ -71,19 +72,19 @@ inline void keep_choice(const Problem& asked, const Choice& choice, Backend& bac
   ran.backend = &backend;
 }
 
-/// What the process that runs kernels says of all configs together.
+/// What the process that runs kernels reports about all configs together.
 struct RunReport {
-  std::int32_t running = -1;  ///< position of the config whose code runs; -1: none of them
-  bool warned = false;        ///< a warning about the model was printed; once is enough
-  bool failed = false;        ///< it ended with this error
+  std::int32_t running = -1;  ///< position of the config whose code runs; -1: none
+  bool warned = false;        ///< a warning about the model was printed already
+  bool failed = false;        ///< the process ended with this error
   Errc code = Errc::device_failure;
   char message[2048] = "";
   char warnings[2048] = "";
-  Load load = {};  ///< while kernels were verified and timed
+  Load load = {};  ///< of the machine, while kernels were verified and timed
 };
 static_assert(std::is_trivially_copyable_v<RunReport>);
 
-/// Rows of one problem, or of a list of them. Times of what crashed are unknown.
+/// Prints the rows of one problem, or of a list of problems. Times of crashed configs are unknown.
 class RunTable {
  public:
   void add(const Problem& problem, std::span<const RanConfig> all) {
@@ -120,8 +121,8 @@ class RunTable {
   }
   std::size_t uncovered() const noexcept { return uncovered_; }
   std::size_t compared() const noexcept { return log_speedups_.size(); }
-  /// Geometric mean over the problems that have both, of the first config over the last; NaN when there is
-  /// one config.
+  /// Geometric mean over problems of the first config's speed divided by the last one's, where both are
+  /// known; NaN with one config.
   double mean_speedup() const {
     double sum = 0;
     for (const double one : log_speedups_) sum += one;
@@ -129,7 +130,7 @@ class RunTable {
                                  : std::exp(sum / static_cast<double>(log_speedups_.size()));
   }
 
-  /// People see the columns that tell something; programs all of them. Forgets the rows.
+  /// Prints the columns with content for people, and all columns for programs. Then clears the rows.
   void print_rows(Format format) {
     std::vector<std::size_t> columns;
     for (std::size_t c = 0; c < kColumns.size(); ++c) {

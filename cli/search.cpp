@@ -1,4 +1,4 @@
-// kscout search: the best config of one problem, by timing few configs or by a model's scores.
+// `kscout search`: finds the best config of one problem, by timing few configs or by a model's scores.
 #include "search/search.h"
 
 #include <chrono>
@@ -37,11 +37,11 @@ struct SearchVerb {
   std::optional<std::size_t> evaluations;
   std::size_t top = 5;
   Format format = Format::text;
-  // by a model
+  // Options of the search by a model.
   std::string device;
   SearchStrategy strategy = SearchStrategy::all;
   std::uint64_t seed = 42;
-  // by measuring
+  // Options of the search by measuring.
   bool measure = false;
   std::string backend = "cpu", provider, worker;
   std::optional<double> budget_s;
@@ -110,8 +110,8 @@ struct MeasuringModel {
   std::string path;
 };
 
-/// The model that orders the configs: the one that was named, else the one that `predict` would ask. Nothing
-/// when there is none for the device and the problem's types and layouts.
+/// The model that orders the configs: the named one, else the one that `predict` would use. Nothing when
+/// there is none for the device and the problem's types and layouts.
 std::optional<MeasuringModel> ordering_model(const SearchVerb& options, const Problem& problem,
                                              Backend& backend) {
   const Signature signature = signature_of(problem);
@@ -137,7 +137,7 @@ std::optional<MeasuringModel> ordering_model(const SearchVerb& options, const Pr
   return MeasuringModel{std::move(model), std::move(path)};
 }
 
-/// The configs to choose from, and who says so: those of a rule set, or the model's own.
+/// The configs to choose from, those of a rule set or of the model, with their origin.
 Family measured_family(const SearchVerb& options, const Problem& problem, Backend& backend,
                        const std::optional<MeasuringModel>& model) {
   const Signature signature = signature_of(problem);
@@ -152,7 +152,8 @@ Family measured_family(const SearchVerb& options, const Problem& problem, Backen
                     .filter = options.filter});
 }
 
-/// Those that can run here: no evaluation is spent on a kernel whose library or instruction set is missing.
+/// The configs that can run here, so that no evaluation is spent on a kernel whose library or instruction set
+/// is missing.
 ConfigTable runnable_configs(const Family& family, const Problem& problem, Backend& backend) {
   const ConfigTable configs = applicable_table(family, problem);
   ConfigTable runnable(configs.space());
@@ -176,7 +177,7 @@ SweepPlan plan_of(const SearchVerb& options, const Problem& problem, const Searc
   plan.backend = options.backend;
   plan.op = problem.op();
   plan.device = backend.device();
-  // Of a sweep, for somebody who waits for the answer.
+  // A faster protocol than a sweep's, for a user who waits.
   plan.protocol = {.cache = options.cache, .prune_factor = 2, .rounds_budget_us = 2e5};
   if (plan.device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
   plan.problems = {problem};
@@ -187,7 +188,7 @@ SweepPlan plan_of(const SearchVerb& options, const Problem& problem, const Searc
   return plan;
 }
 
-/// Times configs in a worker and counts why some cannot be used.
+/// Times configs in a worker and counts the reasons for failures.
 class WorkerTimer final : public ConfigTimer {
  public:
   WorkerTimer(const SweepPlan& plan, IsolatedTimerOptions options)
@@ -195,7 +196,7 @@ class WorkerTimer final : public ConfigTimer {
 
   double time_us(std::uint32_t config) override {
     double time_us = usable_us(timer_.coarse(config));
-    // A thread that lost its CPU looks that slow: one more sample tells.
+    // A thread that lost its CPU for a moment looks equally slow, so one more sample is taken.
     if (time_us > protocol_.prune_factor * best_us_ && time_us <= prune_limit_us(protocol_, best_us_))
       time_us = std::fmin(time_us, usable_us(timer_.coarse(config)));
     best_us_ = std::fmin(best_us_, time_us);
@@ -279,7 +280,7 @@ void search_by_measuring(const SearchVerb& options, const Problem& problem) {
       plan, {.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker),
              .item_limit_s = options.item_limit_s});
 
-  // A limit that is given stands alone; without any, both defaults hold.
+  // A given limit applies alone; without any, both defaults apply.
   const double unlimited = options.evaluations ? HUGE_VAL : kDefaultBudgetS;
   const double timing_s = kTimingShare * options.budget_s.value_or(unlimited);
   const std::size_t usual = options.budget_s ? space.size() : start.evaluations;
@@ -298,7 +299,7 @@ void search_by_measuring(const SearchVerb& options, const Problem& problem) {
 
 // ----------------------------------------------------------------------------------------- options
 
-/// An option without effect is a mistake of whoever gives it.
+/// Rejects options that have no effect with the other options.
 void refuse_idle_options(const SearchVerb& options, const CLI::App& verb) {
   const auto refuse = [&](std::initializer_list<const char*> names, std::string_view because) {
     for (const char* const name : names) {
@@ -340,41 +341,44 @@ void setup_search(CLI::App& verb) {
   verb.add_option("--evaluations", options->evaluations, "configs that may be timed, or scored by a model")
       ->default_str("5 %, at least 16, without a model 24; 64 for --strategy random or de")
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--top", options->top, "how many are shown")
+  verb.add_option("--top", options->top, "number of configs to show")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
 
-  verb.add_option("--backend", options->backend, "--measure: what executes, cpu or cuda")
+  verb.add_option("--backend", options->backend, "--measure: backend that executes, cpu or cuda")
       ->capture_default_str();
   verb.add_option("--budget", options->budget_s, "--measure: seconds after which to stop")
       ->default_str("60, or none with --evaluations")
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--provider", options->provider, "--measure: who describes the kernels")
+  verb.add_option("--provider", options->provider, "--measure: provider of the kernels")
       ->default_str("the model's, else the backend's");
   add_word_option(verb, "--cache", options->cache, "--measure: caches before each run");
   verb.add_option("--timeout", options->item_limit_s, "--measure: seconds that one config may take")
       ->capture_default_str()
       ->check(above_zero(), "POSITIVE");
-  verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
+  verb.add_option("--worker", options->worker)->group("");  // hidden; tests pass their own worker
 
   verb.add_option("--device", options->device,
                   "by a model: a preset's name or auto; without it, the model's own device");
   add_word_option(verb, "--strategy", options->strategy, "by a model: which configs it scores");
-  verb.add_option("--seed", options->seed, "by a model: of random and de; equal seeds give equal results")
+  verb.add_option("--seed", options->seed,
+                  "by a model: seed of random and de; equal seeds give equal results")
       ->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(
-      "With --measure, kernels are verified and timed in a process of their own: one that crashes costs one "
+      "With --measure, kernels are verified and timed in a process of their own: a crash affects only one "
       "config.\n"
       "The order starts from the model, without one from the vendor's suggestions and analytic costs, and "
       "follows what\n"
       "was timed. The fastest are timed again in interleaved rounds (in_rounds) before one is called the "
       "best.\n"
-      "evaluation: the config was the n-th that was timed or scored; trained: the model was trained on it\n\n"
+      "evaluation: position in the order of timing or scoring; trained: the model was trained on it\n"
+      "\n"
       "examples\n"
       "  kscout search gemm:16x4096x4096 --measure\n"
       "  kscout search gemm:16x4096x4096:bf16 --measure --backend cuda --cache cold --budget 30\n"
-      "  kscout search conv_fwd:32x128x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n\n"
+      "  kscout search conv_fwd:32x128x28x28:128x3x3:bf16:nhwgc:pad=1 --device gfx950\n"
+      "\n"
       "exit status: 0 done, 2 wrong arguments, 3 no config can take the problem, 4 no model, or a file or "
       "worker failure");
   verb.callback([options, &verb] { search(*options, verb); });

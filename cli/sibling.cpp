@@ -32,7 +32,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// Libraries that the loader does not find for a program: it says so itself when it is asked to list them.
+/// Libraries that the loader does not find for a program, according to the program's own list
+/// (LD_TRACE_LOADED_OBJECTS).
 std::vector<std::string> missing_libraries(const std::filesystem::path& program) {
   constexpr double kMaxSeconds = 20;
   setenv("LD_TRACE_LOADED_OBJECTS", "1", 1);
@@ -46,7 +47,7 @@ std::vector<std::string> missing_libraries(const std::filesystem::path& program)
   return missing;
 }
 
-/// Where a Python keeps the libraries of its wheels; empty when it has none, or cannot be started.
+/// Folders in which a Python keeps the libraries of its wheels; empty when it has none, or cannot be started.
 std::vector<std::string> folders_of_wheels(const std::string& python) {
   constexpr double kMaxSeconds = 20;
   const std::string code =

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Starts kscout-lab in the place of this program; what other programs are started with.
+/// Replaces this program by kscout-lab, and helps to start other programs.
 ///
 ///     return start_sibling(argv);
 #include <string>
@@ -8,15 +8,15 @@
 
 namespace kscout::cli {
 
-/// KSCOUT_PYTHON, else python3.
+/// The interpreter named by KSCOUT_PYTHON, else python3.
 std::string active_python();
 
-/// A word of a command line as a shell takes it: quoted where that is needed.
+/// Quotes a word for a shell where needed.
 std::string shell_word(std::string_view text);
 
-/// Replaces this process by kscout-lab beside it, with the same arguments. Where the loader would not find
-/// Arrow's and LightGBM's libraries, those of the active Python's wheels are taken: of KSCOUT_PYTHON, else of
-/// python3. Returns only when that fails, after one message on stderr: the exit code.
+/// Replaces this process by kscout-lab in the same folder, with the same arguments. Where the loader would
+/// not find the libraries of Arrow and LightGBM, those in the wheels of active_python() are used. Returns
+/// only on failure: the exit code, after one message on stderr.
 int start_sibling(char** argv);
 
 }  // namespace kscout::cli

@@ -1,5 +1,5 @@
 /// \file
-/// `kscout sql`: a query over datasets, answered by DuckDB where that is installed.
+/// Implements `kscout sql`: runs a query over datasets with an installed DuckDB.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ struct SqlOptions {
   Format format = Format::text;
 };
 
-/// Answers like `duckdb -json`: an array of objects.
+/// Prints the result like `duckdb -json`: an array of objects.
 constexpr std::string_view kPython = R"(
 import json, math, sys
 import duckdb
@@ -45,7 +45,7 @@ except duckdb.Error as error:
     sys.exit(str(error))
 )";
 
-/// A text in SQL.
+/// Quotes a text for SQL.
 std::string sql_quoted(std::string_view text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
@@ -60,7 +60,7 @@ bool is_on_path(std::string_view program) {
   return false;
 }
 
-/// The files as one table called data.
+/// A view of the files as one table called data.
 std::string view_of(const std::vector<std::string>& files) {
   std::string list;
   bool csv = false;
@@ -80,7 +80,7 @@ std::string view_of(const std::vector<std::string>& files) {
                      csv ? "read_csv_auto" : "read_parquet", list);
 }
 
-/// The command that answers; throws not_found where DuckDB is not installed.
+/// The command that runs the query; throws not_found when DuckDB is not installed.
 std::string command_for(const std::string& view, const std::string& query) {
   if (is_on_path("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
   const std::string python = shell_word(active_python());
@@ -101,7 +101,7 @@ std::string output_of(const std::string& command) {
   for (std::size_t got = 0; (got = std::fread(bytes, 1, sizeof(bytes), pipe)) > 0;) output.append(bytes, got);
   const int status = pclose(pipe);
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    fail(Errc::invalid_argument, "DuckDB does not take the query; the table is called data");
+    fail(Errc::invalid_argument, "DuckDB rejects the query; the table is called data");
   return output;
 }
 

@@ -1,4 +1,4 @@
-// kscout sweep: measure configs on problems.
+// `kscout sweep`: measures configs on problems.
 #include "sweep/sweep.h"
 
 #include <filesystem>
@@ -23,7 +23,7 @@ namespace kscout::cli {
 
 namespace {
 
-constexpr double kCpuMaxGflop = 2;  // what a CPU of a few cores measures in a moment
+constexpr double kCpuMaxGflop = 2;  // measured quickly on a CPU of a few cores
 
 struct SweepVerb {
   PlanRequest plan{.provider = "", .max_gflop = -1};
@@ -33,7 +33,7 @@ struct SweepVerb {
   std::vector<std::string> layouts;
   DType dtype = DType::fp32;
   std::string out, status, shard = "1/1", worker;
-  int workers = 0;  ///< 0: as many as there are GPUs, or 1
+  int workers = 0;  ///< 0: one per GPU, or 1 on a CPU
   std::optional<std::size_t> batch;
   bool dry_run = false;
   CkBuildFlags ck_build;
@@ -45,7 +45,7 @@ struct SweepVerb {
 
 // ----------------------------------------------------------------------------------- what to measure
 
-/// The kernels of a library, all of them: rules and filters have nothing to say.
+/// Plans all kernels of a library; rules and filters do not apply.
 SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& problems) {
   if (!options.plan.filter.empty())
     fail(Errc::invalid_argument, "--filter: a library is measured whole; leave it out, or --max-configs");
@@ -58,14 +58,14 @@ SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& 
   return make_plan(merge_equal(problems), request, library.device(), options.protocol);
 }
 
-/// The contenders of an earlier sweep, by its protocol, on its backend or library.
+/// Plans the contenders of an earlier sweep, with its protocol and its backend or library.
 SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before) {
   std::optional<LibraryBackend> library;
   if (!options.library.empty()) library.emplace(read_library_index(options.library));
   if (library && library_request(*library).rules != before.plan.rules) {
     fail(Errc::invalid_argument,
-         "--remeasure {}: it measured {}, and {} is {}: sweep what was built anew by itself",
-         options.remeasure, before.plan.rules, options.library, library_request(*library).rules);
+         "--remeasure {}: it measured {}, and {} is {}: sweep the new build separately", options.remeasure,
+         before.plan.rules, options.library, library_request(*library).rules);
   }
   Backend& backend = library ? *library : kscout::backend(options.plan.backend);
   SweepPlan plan = remeasure_contenders(before, backend.device());
@@ -91,7 +91,7 @@ SweepPlan plan_of(const SweepVerb& options) {
   return plan;
 }
 
-/// GPUs are not shared: two workers on one would time each other's kernels.
+/// One worker per GPU: two workers on one would disturb each other's times.
 int workers_of(const SweepVerb& options) {
   const std::string where =
       options.library.empty() ? options.plan.backend : read_library_index(options.library).backend;
@@ -128,7 +128,7 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
 
 // ----------------------------------------------------------------------------------- results
 
-/// Shares of what the workers did.
+/// How the workers spent their time, in percent.
 std::string spent_text(const TimeSpent& spent) {
   const auto all = static_cast<double>(spent.kernels + spent.flushes + spent.verify + spent.operands);
   const auto percent = [&](std::int64_t part) {
@@ -247,29 +247,29 @@ void setup_sweep(CLI::App& verb) {
                           ->delimiter(','));
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
-  CLI::Option* const remeasure = verb.add_option(
-      "--remeasure", options->remeasure,
-      "measure the contenders of the sweep in this folder once more, by its protocol (--rounds may differ, "
-      "and "
-      "--seed, else one more than its own, which several such sweeps should not share); then: kscout dataset "
-      "merge --keep mean");
-  verb.add_option("--backend", options->plan.backend, "what runs the kernels: cpu or cuda (hip: --library)")
+  CLI::Option* const remeasure =
+      verb.add_option("--remeasure", options->remeasure,
+                      "measure the contenders of the sweep in this folder again, with its protocol except "
+                      "--rounds and --seed (default: its seed + 1; give several such sweeps different "
+                      "seeds); then: kscout dataset merge --keep mean");
+  verb.add_option("--backend", options->plan.backend,
+                  "backend that runs the kernels: cpu or cuda (hip: --library)")
       ->capture_default_str();
-  verb.add_option("--provider", options->plan.provider, "who describes the kernels")
+  verb.add_option("--provider", options->plan.provider, "provider of the kernels")
       ->default_str("the backend's");
   verb.add_option("--rules", options->plan.rules, "rule set, or FILE.toml[:SET] (kscout harvest)")
       ->capture_default_str();
   verb.add_option("--filter", options->plan.filter, "keep configs for which this formula holds");
   verb.add_option("--max-configs", options->plan.max_configs,
-                  "per problem, spread evenly over the family; 0 = all")
+                  "max configs per problem, evenly spaced in the family; 0 = all")
       ->capture_default_str();
-  verb.add_option("--max-problems", options->plan.max_problems, "drawn by the seed; 0 = all")
+  verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
                   "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
       ->default_str("2 on a CPU, 0 on a GPU")
       ->check(not_negative(), "NONNEGATIVE");
-  verb.add_option("--seed", options->plan.seed, "of operands and of the order of problems and configs")
+  verb.add_option("--seed", options->plan.seed, "seed of operands and of the order of problems and configs")
       ->capture_default_str();
 
   Protocol& protocol = options->protocol;
@@ -282,10 +282,10 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(0, 100000));
   verb.add_option("--contenders", protocol.contenders,
-                  "most configs in the rounds of the second pass; 0 = no second pass")
+                  "max configs in the rounds of the second pass; 0 = no second pass")
       ->capture_default_str()
       ->check(CLI::Range(0, 1000));
-  verb.add_option("--rounds", protocol.rounds, "samples of each contender, taken in turns")
+  verb.add_option("--rounds", protocol.rounds, "interleaved samples of each contender")
       ->capture_default_str()
       ->check(CLI::Range(1, 10000));
 
@@ -314,22 +314,23 @@ void setup_sweep(CLI::App& verb) {
                                  "--warmup", "--repeat", "--contenders", "--library"})
     remeasure->excludes(verb.get_option(name));
   verb.add_flag("--dry-run", options->dry_run, "print what would be measured and an estimate of the time");
-  verb.add_option("--status", options->status, "print what a sweep's folder holds, and end");
-  verb.add_option("--worker", options->worker)->group("");  // hidden: tests bring their own
+  verb.add_option("--status", options->status, "print what a sweep's folder holds, and exit");
+  verb.add_option("--worker", options->worker)->group("");  // hidden; tests pass their own worker
   add_format_option(verb, options->format);
   verb.footer(
       "Measures every config of a family on every problem in two passes: each is verified and timed once; "
-      "then "
-      "the fastest\n"
-      "are timed in rounds of random order, and what the machine's speed did meanwhile is taken out. Rows\n"
-      "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n\n"
+      "then the fastest\n"
+      "are timed in rounds of random order, and changes of the machine's speed are corrected. Rows\n"
+      "are kept at once in DIR/journal.log; kscout dataset turns the folder into Parquet.\n"
+      "\n"
       "examples\n"
       "  kscout sweep --problems llm --layout rcr,rrr --rules default --out sweep --budget 600\n"
       "  kscout sweep --problems my_shapes.csv --rules tiny --out sweep --dry-run\n"
       "  kscout sweep --backend cuda --problems llm --dtype bf16 --cache cold --rules h200.toml --out sweep\n"
       "  kscout sweep --remeasure sweep --seed 5 --out sweep2\n"
       "  kscout sweep --library ck.kscout-library.json --problems convs.csv --cache cold --out sweep\n"
-      "  kscout sweep --status sweep\n\n"
+      "  kscout sweep --status sweep\n"
+      "\n"
       "exit status: 0 done or out of budget, 1 done but some rows are wrong, crashed or timeout, 2 wrong "
       "arguments,\n"
       "3 the backend is not on this machine, 4 file or worker failure, 130 / 143 ended by Ctrl-C / "

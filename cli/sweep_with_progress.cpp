@@ -51,7 +51,8 @@ bool signal_came() { return stop_asked; }
 
 SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
   watch_signals();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file size limit is an error of write(), not a signal
+  // Exceeding a file size limit then fails write() instead of raising a signal.
+  std::signal(SIGXFSZ, SIG_IGN);
   ProgressLine line(verb);
   options.stop = &stop_asked;
   options.progress = [&line](const SweepProgress& progress) { show(progress, line); };

@@ -23,7 +23,7 @@ void append_cell(std::string& out, std::size_t column, std::string_view value) {
   append_csv(out, value);
 }
 
-/// JSON and CSV carry the whole number; people read the short one.
+/// JSON and CSV contain the full number; text shows the rounded one.
 struct Number {
   std::string exact, shown;
 };
@@ -96,7 +96,7 @@ std::size_t total_of(const std::vector<std::size_t>& widths) {
   return total;
 }
 
-/// A sentence in lines of at most `width`; a longer word has a line of its own.
+/// Wraps a sentence at `width`; a longer word gets a line of its own.
 std::vector<std::string> wrapped(std::string_view text, std::size_t width) {
   std::vector<std::string> lines(1);
   for (const std::string_view word : split(text, ' ')) {
@@ -121,7 +121,7 @@ std::string Table::text_of(std::size_t terminal) const {
         longest_word[c] = std::max(longest_word[c], word.size());
     }
   }
-  // Columns of sentences give way, the widest first.
+  // Narrows the columns with sentences, the widest first.
   while (terminal != 0 && total_of(width) > terminal) {
     std::size_t widest = columns_.size(), room = 0;
     for (std::size_t c = 0; c < columns_.size(); ++c) {
@@ -158,7 +158,7 @@ std::string Table::text_of(std::size_t terminal) const {
   return out;
 }
 
-/// A block per row: names of columns on the left, values on the right.
+/// One block per row: names of columns on the left, values on the right.
 std::string Table::blocks_of(std::size_t terminal) const {
   std::size_t names = 0;
   for (const std::string& name : columns_) names = std::max(names, name.size());
@@ -181,7 +181,7 @@ std::string Table::blocks_of(std::size_t terminal) const {
 
 namespace {
 
-/// Columns of the terminal that stdout is; 0 when it is none.
+/// Width of the terminal that stdout is connected to; 0 when it is none.
 std::size_t terminal_width() {
   struct winsize size {};
   if (isatty(STDOUT_FILENO) == 0 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;

@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// A result with named columns, printed as aligned text, JSON (an array of objects) or CSV.
+/// Prints a table with named columns as aligned text, JSON (an array of objects) or CSV.
 ///
 ///     Table table({"config", "time_us"});
 ///     table.add_row({text(name), number(12.5)});
 ///     table.print(Format::text);
 ///
-/// On a terminal, text that is wider than it is made to fit: sentences are wrapped within their column, and
-/// where that is not enough each row becomes a block of lines, one per column. Elsewhere (a file, a pipe) a
-/// row stays one line of any length.
+/// On a terminal, text that is too wide is wrapped: sentences within their column, and if that is not enough,
+/// each row becomes a block of lines, one per column. Elsewhere (a file, a pipe) a row stays one line of any
+/// length.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -22,7 +22,7 @@ namespace kscout::cli {
 
 enum class Format : std::uint8_t { text, json, csv };
 
-/// One value: what people read and what JSON holds.
+/// A value in its text form and its JSON form.
 struct Cell {
   std::string text;
   bool quoted = true;  ///< a JSON string; false = a number, true/false or null
@@ -38,12 +38,12 @@ Cell flag(bool value);
 class Table {
  public:
   explicit Table(std::vector<std::string> columns) : columns_(std::move(columns)) {}
-  /// As many cells as columns.
+  /// Needs as many cells as columns.
   void add_row(std::vector<Cell> cells);
   std::size_t size() const noexcept { return rows_.size(); }
   /// Writes to stdout.
   void print(Format format) const;
-  /// `width`: of the terminal that the text is for; 0 = none.
+  /// `width`: of the terminal; 0 = no terminal.
   std::string to_string(Format format, std::size_t width = 0) const;
 
  private:

@@ -48,8 +48,8 @@ void print_summary(const TrainingResult& result, Format format) {
   table.print(format);
 }
 
-/// The schema with the features asked for, and those of the problem alone, which tell how fast its best
-/// config is.
+/// The schema with the requested features, and with the features of the problem alone, from which the speed
+/// of its best config is predicted.
 std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, DeviceKind kind) {
   const std::string name = !options.schema.empty() ? options.schema : std::string(default_schema(op, kind));
   const Schema whole = Schema::find(name).for_op(op);
@@ -65,7 +65,7 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, Devi
   return std::make_shared<Schema>(whole.only(positions));
 }
 
-/// Drops the problems of a file or a set of convolutions, whatever their types: they stay for judging.
+/// Drops the problems of a file or a set of convolutions, whatever their types: they are held out.
 void leave_out(const std::string& source, std::vector<MeasurementTable>& tables) {
   std::set<ProblemSizes> sizes;
   const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);
@@ -87,19 +87,18 @@ void leave_out(const std::string& source, std::vector<MeasurementTable>& tables)
   fmt::print(stderr, "{}: {} problems left out of the training\n", source, dropped);
 }
 
-/// What the public models of an operation are validated on; kept out of training unless somebody wants
-/// otherwise.
+/// Problems that the public models of an op are validated on; held out of training by default.
 std::vector<std::string> usual_exclusions(Op op) {
   if (!is_conv(op)) return {};
   return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
 }
 
-/// Finished targets stay there while the training runs.
+/// Holds the finished targets during training.
 std::filesystem::path checkpoint_folder(const TrainArguments& options) {
   return real_model_folder(options.out).concat(".train");
 }
 
-/// More threads than processors only wait for each other.
+/// Limits threads to the number of processors: more would only wait for each other.
 void cap_threads(int& threads) {
   const int processors = static_cast<int>(allowed_cpus().size());
   if (threads <= processors) return;
@@ -108,7 +107,7 @@ void cap_threads(int& threads) {
   threads = processors;
 }
 
-/// What must hold whatever the data are: asked before they are read.
+/// Checks that need no data, so they run before the data are read.
 void check_arguments(const TrainArguments& options) {
   if (options.train.folds < 2)
     fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", options.train.folds);
@@ -117,7 +116,7 @@ void check_arguments(const TrainArguments& options) {
   check_checkpoint_folder(checkpoint_folder(options));
 }
 
-/// Shows progress, and ends the program when a signal came: finished targets are kept.
+/// Shows progress, and ends the program after a signal; finished targets are kept.
 Progress progress_or_end(ProgressLine& line, const std::filesystem::path& kept) {
   return [&line, kept](const std::string& text) {
     if (signal_came()) {
@@ -210,17 +209,19 @@ void setup_train(CLI::App& verb) {
                   "a model of ours (folder or .ksf file) or a folder of CK Tile's trainer: its trees stay, "
                   "--rounds more are added");
   verb.add_option("--hard-rounds", options->train.hard_rounds,
-                  "times that problems with bad choices get more weight; what chooses best out of fold stays")
+                  "number of retrainings with more weight on problems with bad choices; the weights that "
+                  "choose best out of fold are kept")
       ->capture_default_str()
       ->check(CLI::Range(0, 20));
   verb.add_option("--handicap", options->train.handicap.where,
                   "configs for which this formula holds count as slower while choices are learned, e.g. a "
                   "library's own suggestions: \"c.suggestion > 0\"");
-  verb.add_option("--handicap-percent", options->handicap_percent, "by so much of their speed")
+  verb.add_option("--handicap-percent", options->handicap_percent, "by this share of their speed")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 99.0));
-  verb.add_option("--rules", options->rules,
-                  "rule set of the candidates (default: the dataset's; of several, what was measured)");
+  verb.add_option(
+      "--rules", options->rules,
+      "rule set of the candidates (default: the dataset's; if it names several, the measured configs)");
   verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
       ->capture_default_str();
   add_word_option(verb, "--fold-by", options->train.fold_by,

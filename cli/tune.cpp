@@ -1,7 +1,7 @@
 /// \file
-/// `kscout tune`: everything for this machine in one go. Sweeps a family within a time budget, trains a model
-/// on all that was ever measured, evaluates it on held-out problems and installs it where it is no worse than
-/// the model before.
+/// Implements `kscout tune`, which does all steps for this machine. Sweeps a family within a time budget,
+/// trains a model on all measurements so far, evaluates it on held-out problems, and installs it where it is
+/// not worse than the previous model.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -47,13 +47,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Seconds, not minutes: more problems measured are worth more than each measured without noise.
+/// Short limits, because more problems are worth more than less noise per problem.
 constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
 
-/// Of the hash that holds problems out. --seed does not change which these are; a smaller --held-out releases
-/// some, and new models train on those. Models are compared on problems that neither was trained on.
+/// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
+/// releases some, and new models train on them. Models are compared on problems that neither was trained on.
 constexpr std::uint64_t kHeldOutSeed = 1751477348;
-/// With fewer common problems nobody can tell which of two models is better.
+/// Min common problems of two models; fewer do not show which model is better.
 constexpr std::size_t kMinCompared = 10;
 
 struct TuneOptions {
@@ -73,8 +73,8 @@ struct TuneOptions {
   }
 };
 
-/// Largest problems that a budget can afford, so that it pays for a hundred problems or more: a config's run
-/// on the largest takes about 1/2000 of a short budget.
+/// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
+/// config on the largest problem takes about 1/2000 of a short budget.
 struct SweepSize {
   double gflop, bytes;
 };
@@ -84,8 +84,8 @@ SweepSize sweep_size(const TuneOptions& options) {
   return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
 }
 
-/// Random sizes and shapes of language models that are not among those measured before, as many as the budget
-/// could ever measure; the sweep takes them in a seeded order and stops when the time is up.
+/// Random sizes and shapes of language models that have not been measured, as many as the budget could ever
+/// measure. The sweep takes them in a seeded order and stops when the time is over.
 std::vector<Problem> problems_to_measure(const TuneOptions& options,
                                          const std::unordered_set<Problem>& measured) {
   const SweepSize largest = sweep_size(options);
@@ -107,15 +107,16 @@ std::vector<Problem> problems_to_measure(const TuneOptions& options,
   return problems;
 }
 
-// ---- What is there before: the model that answers for this machine, and measurements.
+// ---- Existing state: the model that is installed for this machine, and measurements.
 
-/// Beside the model's folder: the sweeps whose measurements no installed model holds yet, one folder each,
-/// and the model that was not installed. One tune at a time works on it.
+/// A folder beside the model's. It holds one folder per sweep whose measurements no installed model contains
+/// yet, and the model that was not installed. One tune at a time uses it.
 class TuneFolder {
  public:
   explicit TuneFolder(const fs::path& model) : path_(fs::path(model).concat(".sweep")) {
     const bool had_lock = fs::exists(path_ / kLock);
-    // A tune that ends removes its file, perhaps after this one has opened it: such a lock keeps nobody out.
+    // Another tune that ends removes its lock file, perhaps after this one has opened it. A lock on a removed
+    // file excludes nobody, so the file is opened again.
     do {
       if (lock_ >= 0) close(lock_);
       open_lock();
@@ -138,7 +139,7 @@ class TuneFolder {
   const fs::path& path() const { return path_; }
   fs::path candidate() const { return path_ / "model"; }
 
-  /// Folders of sweeps, in the order of their names. Earlier versions measured into the folder itself.
+  /// Folders of sweeps, in the order of their names. Earlier versions measured into this folder itself.
   std::vector<fs::path> sweeps() const {
     std::vector<fs::path> found;
     if (fs::exists(path_ / kManifestName)) found.push_back(path_);
@@ -153,7 +154,7 @@ class TuneFolder {
       if (const fs::path folder = path_ / std::to_string(number); !fs::exists(folder)) return folder;
     }
   }
-  /// Removes the sweeps and the model that was not installed; whether there was anything.
+  /// Removes the sweeps and the model that was not installed. Returns whether there were any.
   bool clear() const {
     bool any = remove_sweep(path_);
     for (const auto& entry : entries(path_)) {
@@ -169,7 +170,7 @@ class TuneFolder {
   void remove() const {
     clear();
     fs::remove(path_ / kLock);
-    std::error_code in_use;  // by another tune, or by files of somebody else
+    std::error_code in_use;  // used by another tune, or contains foreign files
     fs::remove(path_, in_use);
   }
 
@@ -185,7 +186,7 @@ class TuneFolder {
     if (lock_ < 0)
       fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
   }
-  /// Whether the file that was locked still has its name.
+  /// Whether the locked file still has its name.
   bool lock_is_there() const {
     struct stat locked {
     }, named{};
@@ -206,7 +207,7 @@ class TuneFolder {
     return fs::is_directory(fs::symlink_status(entry)) &&
            std::ranges::all_of(entry.filename().string(), digit);
   }
-  /// The model that was not installed, finished or not.
+  /// Whether an entry is the model that was not installed, finished or not.
   static bool is_model(const fs::path& entry) {
     const std::string name = entry.filename().string();
     if (!fs::is_directory(fs::symlink_status(entry)) || finished_name(name) != "model") return false;
@@ -217,7 +218,7 @@ class TuneFolder {
     for (const fs::path& file : entries(folder)) any |= is_sweep_part(file) && fs::remove(file);
     return any;
   }
-  /// What no tune put there; empty when there is no such thing.
+  /// An entry that tune did not create; empty when there is none.
   fs::path foreign_entry() const {
     for (const fs::path& entry : entries(path_)) {
       if (is_number(entry)) {
@@ -237,7 +238,7 @@ class TuneFolder {
   int lock_ = -1;
 };
 
-/// Why rows of a table cannot be trained on beside new ones; empty when they can.
+/// Why rows of a table cannot be trained on together with new ones; empty when they can.
 std::string foreign(const MeasurementTable& table, const TuneOptions& options, const Device& device) {
   if (const std::string why = device_difference(table.device, device); !why.empty())
     return "was measured on another device: " + why;
@@ -248,7 +249,7 @@ std::string foreign(const MeasurementTable& table, const TuneOptions& options, c
   return {};
 }
 
-/// What earlier sweeps measured that no model was installed from.
+/// Measurements of earlier sweeps that no installed model contains.
 std::vector<MeasurementTable> read_tune_folder(const TuneFolder& tune_folder, const TuneOptions& options,
                                                const Device& device) {
   std::vector<MeasurementTable> tables;
@@ -269,7 +270,7 @@ std::vector<MeasurementTable> read_tune_folder(const TuneFolder& tune_folder, co
   return tables;
 }
 
-/// The model that answers for this machine now, and what a new one must know to take its place.
+/// The installed model of this machine, and the data that a replacement needs.
 struct Installed {
   fs::path model;  ///< empty: none
   std::optional<MeasurementTable> measurements;
@@ -294,15 +295,15 @@ Installed find_installed(const fs::path& target, const TuneOptions& options, con
   return installed;
 }
 
-/// Refuses what no measuring could make comparable with the model that is there.
+/// Rejects options that make the new model incomparable with the installed one, before measuring.
 void check_comparable(const Installed& installed, const TuneOptions& options, const Device& device,
                       const std::set<Layout>& layouts) {
   if (installed.model.empty() || options.replace) return;
   const Model model = Model::load(installed.model);
   const auto refuse = [&](const std::string& why) {
     fail(Errc::invalid_argument,
-         "{} {}: whether a new model is better cannot be decided; give --replace to put the new one in its "
-         "place all the same, or another --out",
+         "{} {}: whether a new model is better cannot be decided; give --replace to install the new one "
+         "anyway, or another --out",
          installed.model.string(), why);
   };
   if (model.device().name != device.name)
@@ -325,7 +326,7 @@ std::unordered_set<Problem> problems_of_all(const std::vector<MeasurementTable>&
 
 // ---- The work.
 
-/// What must hold before the first second of measuring.
+/// Checks the arguments before any measuring.
 void check_tune_arguments(const TuneOptions& options) {
   if (!(options.budget_s >= 1))
     fail(Errc::invalid_argument, "--budget {}: seconds, 1 or more", options.budget_s);
@@ -361,13 +362,13 @@ std::size_t sizes_in(const MeasurementTable& table) {
 }
 
 [[noreturn]] void end_interrupted(const fs::path& kept) {
-  fmt::print(
-      stderr,
-      "\nkscout tune: what was measured is kept in {}; the next kscout tune goes on from it, whatever its "
-      "options but --rules\n",
-      kept.string());
+  fmt::print(stderr,
+             "\n"
+             "kscout tune: what was measured is kept in {}; the next kscout tune continues from it, with any "
+             "options but another --rules\n",
+             kept.string());
   end_by_signal();
-  std::abort();  // a signal that ends this process has just been raised
+  std::abort();  // the signal that ends this process has just been raised
 }
 
 TrainingResult train_on(const MeasurementTable& training, const TuneOptions& options, const fs::path& kept) {
@@ -387,12 +388,12 @@ TrainingResult train_on(const MeasurementTable& training, const TuneOptions& opt
                });
 }
 
-/// Both models on the problems that neither was trained on.
+/// The evaluation of both models on the problems that neither was trained on.
 struct Verdict {
   ModelEvaluation candidate;
   std::optional<ModelEvaluation>
-      before;           ///< nothing without an installed model, or where it cannot be evaluated
-  std::string why_not;  ///< why the candidate is not installed; empty when it is
+      before;           ///< nothing without an installed model, or when it cannot be evaluated
+  std::string why_not;  ///< why the candidate is not installed; empty when it is installed
 };
 
 Verdict compare_models(const TuneFolder& tune_folder, const Installed& installed, const TableParts& parts,
@@ -407,9 +408,9 @@ Verdict compare_models(const TuneFolder& tune_folder, const Installed& installed
     return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
   });
   if (unseen.problems.size() < kMinCompared) {
-    const std::string why = trained ? fmt::format("only {} problems are new to both models, {} would do",
+    const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
                                                   unseen.problems.size(), kMinCompared)
-                                    : "it does not tell which sizes it was trained on";
+                                    : "it does not record which sizes it was trained on";
     return {whole(), std::nullopt,
             options.replace ? "" : "whether the new one is better cannot be decided: " + why};
   }
@@ -422,7 +423,7 @@ Verdict compare_models(const TuneFolder& tune_folder, const Installed& installed
   return verdict;
 }
 
-/// The model beside what it must beat.
+/// The model's results beside its baselines.
 Table results_table(const Verdict& verdict) {
   Table table({"% of the fastest measured config", "mean", "p10", "worst"});
   const auto add = [&](std::string_view who, const Summary& s) {
@@ -440,14 +441,14 @@ Table results_table(const Verdict& verdict) {
 
 struct Done {
   SweepReport report;
-  fs::path target, before;  ///< where the model goes; the model that answered till now
+  fs::path target, before;  ///< folder to install to; folder of the model used so far
   std::size_t new_problems = 0;
   MeasurementTable measured = {};
   TableParts parts = {};
   Verdict verdict = {};
 };
 
-/// What people read: a dozen lines, the last of them the command that prints the rest.
+/// Prints a dozen lines for people; the last is the command that prints the rest.
 void print_summary(const TuneOptions& options, const Done& done, const TuneFolder& tune_folder) {
   const std::size_t training = done.parts.training.problems.size(),
                     held_out = done.parts.held_out.problems.size();
@@ -477,7 +478,7 @@ void print_summary(const TuneOptions& options, const Done& done, const TuneFolde
              shell_word(shown.string()));
 }
 
-/// The evaluation, and what became of the model.
+/// Prints the evaluation, and whether the model was installed.
 void print_json(const Done& done, const TuneFolder& tune_folder) {
   Json json = Json::parse(evaluation_json(done.verdict.candidate));
   const bool installed = done.verdict.why_not.empty();
@@ -499,9 +500,8 @@ void check_enough(const TableParts& parts) {
   const std::size_t training = sizes_in(parts.training), held_out = sizes_in(parts.held_out);
   if (training >= 2 && held_out >= 1) return;
   fail(Errc::invalid_argument,
-       "too little was measured: {} sizes to train on and {} to evaluate on, 2 and 1 are the least; what "
-       "there is "
-       "is kept, and the same command measures more",
+       "too little was measured: {} sizes to train on and {} to evaluate on, at least 2 and 1 are needed; "
+       "the measurements are kept, and the same command adds more",
        training, held_out);
 }
 
@@ -515,12 +515,12 @@ void tune_verb(const TuneOptions& options) {
   default_worker();
   const TuneFolder tune_folder(target);
   if (options.restart && tune_folder.clear())
-    fmt::print(stderr, "kscout tune: what was measured in {} is forgotten\n", tune_folder.path().string());
+    fmt::print(stderr, "kscout tune: removed the measurements in {}\n", tune_folder.path().string());
 
   std::vector<MeasurementTable> tables = read_tune_folder(tune_folder, options, device);
   const Installed installed = find_installed(target, options, device);
   if (!tables.empty())
-    fmt::print(stderr, "kscout tune: goes on from {} problems in {} (--restart forgets them)\n",
+    fmt::print(stderr, "kscout tune: continues from {} problems in {} (--restart removes them)\n",
                problems_of_all(tables).size(), tune_folder.path().string());
   if (installed.measurements) tables.insert(tables.begin(), *installed.measurements);
   std::set<Layout> layouts;
@@ -536,7 +536,7 @@ void tune_verb(const TuneOptions& options) {
   if (done.report.ended == "interrupted") end_interrupted(tune_folder.path());
   tables.push_back(read_sweep(sweep_folder));
   done.new_problems = problems_of_all({tables.back()}).size();
-  // What was installed may also stand in a sweep: a tune that was killed between both.
+  // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
   done.measured = merge(tables, Keep::last);
   done.parts = split_table(done.measured, options.held_out, kHeldOutSeed);
   check_enough(done.parts);
@@ -582,32 +582,35 @@ void setup_tune(CLI::App& verb) {
   verb.add_option("--folds", options->folds, "cross-validation folds over problem sizes")
       ->capture_default_str()
       ->check(CLI::Range(2, 20));
-  verb.add_option(
-          "--held-out", options->held_out,
-          "share of the sizes kept for the evaluation; a smaller share than before releases some to training")
+  verb.add_option("--held-out", options->held_out,
+                  "share of the sizes held out for the evaluation; a smaller share than before releases some "
+                  "to training")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 0.9));
   verb.add_option("--max-gflop", options->max_gflop, "leave larger problems out; 0 = what the budget affords")
       ->capture_default_str();
   verb.add_option("--schema", options->schema, "feature schema")->capture_default_str();
-  verb.add_option("--seed", options->seed, "of problems and their order")->capture_default_str();
+  verb.add_option("--seed", options->seed, "seed of problems and their order")->capture_default_str();
   verb.add_flag("--replace", options->replace, "install the new model even if it is worse");
   verb.add_flag("--restart", options->restart,
-                "forget what was measured since a model was last installed; without it every tune goes on");
+                "remove what was measured since a model was last installed; without it, every tune continues "
+                "from there");
   verb.add_option("--out", options->out,
                   "model folder (default: the user's models, where run and predict look)");
   add_format_option(verb, options->format, false);
   verb.footer(
       "Measurements add up: a later tune measures other problems and trains on all. The new model is "
       "installed\n"
-      "where run and predict find it, if it is at least as good as the model that answers there now, on "
+      "where run and predict find it, if it is at least as good as the model that is used there now, on "
       "problems\n"
-      "that neither was trained on; the one before stays in the folder, under previous. Ctrl-C keeps what "
-      "was\n"
+      "that neither was trained on; the model before it is kept in the folder, under previous. Ctrl-C keeps "
+      "what was\n"
       "measured. The measurements stay in the model's folder, so that kscout evaluate --model FOLDER prints "
       "the\n"
-      "full evaluation.\n\n"
-      "Example:\n  kscout tune --budget 60");
+      "full evaluation.\n"
+      "\n"
+      "Example:\n"
+      "  kscout tune --budget 60");
   verb.callback([options] { tune_verb(*options); });
 }
 

@@ -1,5 +1,5 @@
 /// \file
-/// `kscout validate`: a model against what was or is measured, in four ways.
+/// Implements `kscout validate`: compares a model with existing or new measurements, in four modes.
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -73,7 +73,7 @@ void write_if(const std::string& file, const std::string& text) {
   if (!file.empty()) write_out(file, text);
 }
 
-/// Criteria as a table on stderr beside other output, and exit code 1 when one is missed.
+/// Prints criteria as a table, on stderr if stdout holds other output; exit code 1 when one is missed.
 void check_criteria(const std::vector<Criterion>& criteria) {
   for (const Criterion& c : criteria)
     fmt::print(stderr, "{}: {} {:.4f}, asked for {}\n", c.met ? "met" : "MISSED", c.what, c.value, c.limit);
@@ -131,7 +131,7 @@ void validate_oracle(const ValidateOptions& options) {
 
 // ---- on hardware
 
-/// A folder for a sweep: the user's, which stays and is continued, or one of its own, which goes.
+/// The folder of a sweep: the user's, which is kept and continued, or a temporary one.
 class WorkFolder {
  public:
   explicit WorkFolder(const std::string& asked)
@@ -152,7 +152,7 @@ class WorkFolder {
   bool mine_;
 };
 
-/// What executes: a backend of the machine, or the kernels of a library.
+/// Executes configs: a backend of the machine, or a kernel library.
 class Executor {
  public:
   explicit Executor(const ValidateOptions& options) {
@@ -176,8 +176,7 @@ class Executor {
 
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   if (plan.pairs() == 0)
-    fail(Errc::unsupported, "no kernel that was asked for takes any of the {} problems",
-         plan.problems.size());
+    fail(Errc::unsupported, "no requested kernel applies to any of the {} problems", plan.problems.size());
   const WorkFolder folder(options.work);
   const SweepReport report = sweep_with_progress(plan,
                                                  {.folder = folder.path,
@@ -198,7 +197,7 @@ MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) 
   return table;
 }
 
-/// Kernels that nothing here executes are refused before anything is measured.
+/// Rejects a model whose kernels cannot be executed here, before any measuring.
 void require_executable(const Model& model, const Executor& executor) {
   if (executor.executes(model.provider())) return;
   fail(Errc::unsupported,
@@ -207,7 +206,7 @@ void require_executable(const Model& model, const Executor& executor) {
        model.provider(), model.device().name, executor.request().backend);
 }
 
-/// The model's own candidates on the problems asked for, measured now.
+/// Measures the model's own candidates on the requested problems.
 void validate_hardware(ValidateOptions options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "on which problems? give --problems SET or FILE");
@@ -229,7 +228,7 @@ void validate_hardware(ValidateOptions options) {
   report(evaluate_model(options.model, measure(plan, options), options.how), options);
 }
 
-// ---- shapes of the training data, measured again
+// ---- training shapes, measured again
 
 struct ShapePair {
   Problem problem;
@@ -237,8 +236,8 @@ struct ShapePair {
   double predicted_tflops;
 };
 
-/// Some of the problems with enough measured kernels, drawn without replacement; of each the fastest that the
-/// data hold and the one that the model ranks first among the same kernels.
+/// Draws problems with enough measured kernels, without replacement. Each gets two kernels: the fastest in
+/// the data, and the model's first choice among the same kernels.
 std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& table,
                                     const ValidateOptions& options) {
   constexpr std::size_t kMinKernels = 5;
@@ -268,7 +267,7 @@ std::vector<ShapePair> choose_pairs(const Model& model, const MeasurementTable& 
   return pairs;
 }
 
-/// Both kernels of each pair and nothing else.
+/// Plans both kernels of each pair.
 SweepPlan plan_of(const std::vector<ShapePair>& pairs, const Model& model, const ValidateOptions& options) {
   const Executor executor(options);
   require_executable(model, executor);
@@ -312,7 +311,7 @@ void validate_training_shapes(const ValidateOptions& options) {
         if (now.configs[row.config] == config && was_timed(row.measured))
           return tflops_of(pair.problem, row.measured);
       }
-      return 0.0;  // failed now
+      return 0.0;  // failed in this run
     };
     const double oracle = speed(pair.oracle), pick = speed(pair.pick);
     const double efficiency = oracle > 0 ? pick / oracle : pick > 0 ? 1.0 : 0.0;
@@ -354,7 +353,7 @@ void validate_backward(const ValidateOptions& options) {
              check.mean, check.least, check.most, preferred, 100 * check.mean_gap);
 }
 
-/// Options whose help begins with the modes that they are for ("hardware: ...") have no effect in others.
+/// Rejects options of other modes. The help of such an option begins with its modes ("hardware: ...").
 void refuse_idle_options(const CLI::App& verb, Mode mode) {
   for (const CLI::Option* option : verb.get_options()) {
     const std::string help = option->get_description();
@@ -391,7 +390,7 @@ void validate(const ValidateOptions& options) {
 
 void setup_validate(CLI::App& verb) {
   const auto options = std::make_shared<ValidateOptions>();
-  add_word_option(verb, "--mode", options->mode, "what the model is evaluated by");
+  add_word_option(verb, "--mode", options->mode, "what to evaluate the model against");
   reads_file(verb.add_option("--model", options->model, "model folder or .ksf file"));
   reads_file(
       verb.add_option("--data", options->data,
@@ -410,7 +409,7 @@ void setup_validate(CLI::App& verb) {
       "oracle CSV with problem_idx"));
   add_word_option(verb, "--pool", options->how.pool, "oracle: where picks come from");
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
-  verb.add_option("--backend", options->backend, "hardware, training-shapes: what executes")
+  verb.add_option("--backend", options->backend, "hardware, training-shapes: backend that executes")
       ->capture_default_str();
   reads_file(verb.add_option(
       "--library", options->library,
@@ -421,9 +420,9 @@ void setup_validate(CLI::App& verb) {
       verb.add_option("--layout", options->layouts, "hardware: layouts of each size, comma-separated")
           ->delimiter(','));
   verb.add_option("--max-problems", options->max_problems,
-                  "hardware: first so many of the seeded order; 0 = all")
+                  "hardware: max problems, the first of the seeded order; 0 = all")
       ->capture_default_str();
-  verb.add_option("--shapes", options->shapes, "training-shapes: how many are measured again")
+  verb.add_option("--shapes", options->shapes, "training-shapes: number of problems to measure again")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
   verb.add_option("--seed", options->seed, "of what is drawn")->capture_default_str();
@@ -431,9 +430,10 @@ void setup_validate(CLI::App& verb) {
       "--work", options->work,
       "hardware, training-shapes: folder of the sweep; kept, and the same command goes on from it");
   add_out_option(verb, "--out", options->out, "write the problems, one a line, as CSV");
-  add_out_option(verb, "--ck-out", options->ck_out, "the same in the columns of the public CK Tile tools");
+  add_out_option(verb, "--ck-out", options->ck_out,
+                 "write the same CSV in the columns of the public CK Tile tools");
   add_out_option(verb, "--ck-summary-out", options->ck_summary_out,
-                 "metric,value in their words and definitions");
+                 "write metric,value as CSV, with the public tools' words and definitions");
   verb.add_flag("--targets", options->targets,
                 "exit 1 unless the public tools' target metrics of the operation are met");
   add_format_option(verb, options->format);

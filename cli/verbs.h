@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// The verbs of the program: one table, one setup function each.
+/// Lists the verbs of the program and declares how they run: one table, one setup function each.
 ///
 /// A verb's file defines `void setup_NAME(CLI::App& verb)`: it adds the verb's options and a callback that
 /// does the work. Results go to stdout, messages to stderr. The callback throws Error for failures and
@@ -14,8 +14,8 @@ class App;
 
 namespace kscout::cli {
 
-/// Which program holds a verb: `kscout` itself or its sibling `kscout-lab` (Arrow, LightGBM), started on
-/// demand.
+/// The program that contains a verb: `kscout` itself, or `kscout-lab` (Arrow, LightGBM), which is
+/// started on demand.
 enum class Program { kscout, lab };
 
 struct VerbInfo {
@@ -24,50 +24,49 @@ struct VerbInfo {
   Program program;
 };
 
-/// Every verb, in the order of the work.
+/// Every verb, in the order of a typical workflow.
 inline constexpr VerbInfo kVerbs[] = {
-    {"tune", "everything for this machine: family, sweep, train, evaluate, install the model", Program::lab},
+    {"tune", "do everything for this machine: sweep a family, train, evaluate and install a model",
+     Program::lab},
     {"kernels", "list, count, filter, export the configs of a family", Program::kscout},
-    {"harvest", "ask a vendor library which algorithms it has; write them as rule sets", Program::kscout},
+    {"harvest", "list the algorithms of a vendor library; write them as rule sets", Program::kscout},
     {"problems", "list, generate, describe problem sets", Program::kscout},
     {"sweep", "measure configs on problems", Program::kscout},
-    {"import", "measurements of other tools into a dataset", Program::lab},
+    {"import", "import measurements of other tools into a dataset", Program::lab},
     {"dataset", "describe, check, merge, diff, export measurements in Parquet", Program::lab},
-    {"prune", "the smallest rule set that keeps a share of the best measured speed", Program::lab},
-    {"features", "the feature catalogue; the row of one (problem, config)", Program::kscout},
-    {"train", "a model from datasets", Program::lab},
-    {"evaluate", "a model against the oracle of a dataset", Program::lab},
-    {"validate", "a model against an oracle table, this machine, or its training shapes", Program::lab},
-    {"compare", "two models or tables of picks, with acceptance criteria", Program::lab},
-    {"predict", "ranked configs of a problem or a file of problems", Program::kscout},
-    {"search", "the best of many configs by a model, evaluating few", Program::kscout},
+    {"prune", "find the smallest rule set that keeps a share of the best measured speed", Program::lab},
+    {"features", "show the feature catalogue, or the features of one (problem, config)", Program::kscout},
+    {"train", "train a model from datasets", Program::lab},
+    {"evaluate", "evaluate a model against the oracle of a dataset", Program::lab},
+    {"validate", "validate a model on an oracle table, this machine, or its training shapes", Program::lab},
+    {"compare", "compare two models or tables of picks, with acceptance criteria", Program::lab},
+    {"predict", "rank the configs of a problem or a file of problems", Program::kscout},
+    {"search", "find the best config of a problem, by timing few or by a model", Program::kscout},
     {"run", "select, execute, verify and time problems", Program::kscout},
-    {"generate", "sources of kernel libraries, and their building", Program::kscout},
-    {"export", "a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
-    {"db", "decisions that applications found by timing: list, export, import, prune", Program::kscout},
-    {"hardware", "what was detected, and the device presets", Program::kscout},
-    {"sql", "a query over datasets, answered by DuckDB", Program::kscout},
-    {"help", "the help or the man page of a verb", Program::kscout},
-    {"completion", "completion of command lines, for bash, zsh or fish", Program::kscout},
+    {"generate", "generate and build sources of kernel libraries", Program::kscout},
+    {"export", "export a model as a C++ header, a lookup table, LightGBM text or JSON", Program::kscout},
+    {"db", "list, export, import, prune the decisions that applications found by timing", Program::kscout},
+    {"hardware", "show the detected devices and the device presets", Program::kscout},
+    {"sql", "run a query over datasets with DuckDB", Program::kscout},
+    {"help", "show the help or the man page of a verb", Program::kscout},
+    {"completion", "print a completion script for bash, zsh or fish", Program::kscout},
 };
 
-/// What a program does for one of its verbs.
+/// A verb and its setup function.
 struct VerbSetup {
   std::string_view name;
   void (*setup)(CLI::App& verb);
 };
 
-/// Parses the command line, runs the verb, turns exceptions into messages and exit codes
-/// (0 done, 1 check failed, 2 wrong arguments, 3 nothing can run this, 4 file or device failure).
-/// With KSCOUT_PARSE_ONLY=1 in the environment the verb does nothing: exit code 0 or 2 tells whether the
-/// command line is right.
+/// Parses the command line, runs the verb, turns exceptions into messages and exit codes (0 done, 1 check
+/// failed, 2 wrong arguments, 3 unsupported here, 4 file or device failure). With KSCOUT_PARSE_ONLY=1 in the
+/// environment the verb does nothing: exit code 0 or 2 reports whether the command line is valid.
 int run_program(Program program, std::span<const VerbSetup> verbs, int argc, char** argv);
 
 /// Thrown by a verb whose check or criterion failed: exit code 1. The results are already on stdout.
 struct CheckFailed {};
 
-/// Thrown by a verb of kscout that was asked for what only kscout-lab can do: the same command is started
-/// there.
+/// Thrown by a verb of kscout when a request needs kscout-lab, which then runs the same command.
 struct NeedsLab {};
 
 }  // namespace kscout::cli

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// The slow, obvious evaluator: random formulas as trees, printed as text and walked node by node. What the
-/// compiled programs of src/expr are compared with.
+/// Evaluates formulas in a slow, obvious way: random formulas as trees, printed as text and evaluated node by
+/// node. Tests compare the compiled programs of src/expr with it.
 #include <cmath>
 #include <limits>
 #include <memory>

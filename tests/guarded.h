@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Memory with an unreadable page right behind (or right before) its elements: touching one element too many
-/// ends the test program at the place where it happened.
+/// Allocates memory with an unreadable page right behind (or right before) its elements: an access one
+/// element too far crashes the test program at that access.
 #include <cstddef>
 #include <cstdint>
 #include <new>

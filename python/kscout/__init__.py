@@ -6,7 +6,7 @@
 
 Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
 Execution: Registry, Dispatcher, Solution, ConvSolution.
-Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs that came with the package).
+Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
 
 Times are in microseconds (`*_us`), except in kscout.ck_tile.
@@ -32,7 +32,7 @@ from ._core import (
 )
 from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
 
-TYPE_CHECKING = False  # that of typing, whose import would cost more than the rest together
+TYPE_CHECKING = False  # a copy of typing's: importing typing takes longer than all else
 if TYPE_CHECKING:
     from . import ck_tile
     from ._lab import Dataset, evaluate, train, tune
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ._tuning import search_parameters
     from ._ranking import rank_kernels
 
-# Written in Python, and loaded when first used: their imports take longer than the compiled part.
+# Loaded when first used: importing these Python modules takes longer than importing the compiled part.
 _LATER = {
     "Dataset": "_lab",
     "Predictor": "_predictor",

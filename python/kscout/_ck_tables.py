@@ -13,15 +13,15 @@ Problem = Union[Gemm, Conv, str, Mapping[str, Any]]
 Kernel = Union[Config, str, Mapping[str, Any]]
 Row = Mapping[str, Any]
 
-#: What the GEMM tables mean where they have no such column. `split_k`: K is not split on request.
+#: Values that the GEMM tables imply where they have no such column. `split_k`: K is not split on request.
 GEMM = MappingProxyType({"split_k": 1})
-#: What the 2-D convolution tables mean where they have no such column: dense filters, images in nhwgc.
+#: Values that the 2-D convolution tables imply where they have no such column: dense filters, images in nhwgc.
 CONV_2D = MappingProxyType({"dilation_h": 1, "dilation_w": 1, "layout": "nhwgc"})
-#: The same for the tables of 3-D convolutions, which write depth and dilation only where they differ from 1.
+#: Values that the 3-D convolution tables imply; they write depth and dilation only where they differ from 1.
 CONV_3D = MappingProxyType(
     {"Di": 1, "Z": 1, "stride_d": 1, "pad_d": 0, "dilation_d": 1, "dilation_h": 1, "dilation_w": 1, "layout": "ndhwgc"}
 )
-#: What the convolution tables mean by a kernel without such columns: scheduler intrawave, no suffix in its name.
+#: Values that the convolution tables imply for a kernel without such columns: scheduler intrawave, no suffix in its name.
 CONV_KERNEL = MappingProxyType({"wave_mode": "intrawave", "has_dsb": False, "has_si": False})
 
 _GEMM_KEYS = dict.fromkeys(("m", "n", "k", "split_k"), int) | dict.fromkeys(("dtype", "layout"), str)
@@ -66,7 +66,7 @@ def _refuse_key(key: Any, what: str, known: Iterable[str], aliases: Mapping[str,
 
 
 def _checked(key: str, value: Any, kind: type, what: str) -> Any:
-    """The value as `kind`. A number of NumPy counts as the Python number that it holds."""
+    """Checks the type of a value and returns it as `kind`. NumPy numbers are converted to Python numbers."""
     plain = value.item() if type(value).__module__ == "numpy" else value
     if kind is bool and type(plain) is int and plain in (0, 1):
         return bool(plain)
@@ -114,7 +114,7 @@ def _gemm_from(row: Row, absent: Row | None) -> Gemm:
     values = table.values
     if values["split_k"] < 1:
         raise InvalidArgument(f"a GEMM: split_k={values['split_k']} must be at least 1; 1 asks for no split")
-    split = values["split_k"] if values["split_k"] > 1 else 0  # their 1 is our free choice, as in imported tables
+    split = values["split_k"] if values["split_k"] > 1 else 0  # 1 in CK Tile's tables means a free choice, as in imported tables
     return Gemm(values["m"], values["n"], values["k"], values["dtype"], values["layout"], split_k=split)
 
 
@@ -136,7 +136,7 @@ def _conv_from(row: Row, absent: Row | None) -> Conv:
 
 
 def problem_from(problem: Problem, *, absent: Row | None = None) -> Gemm | Conv:
-    """A problem of any form: Gemm, Conv, one-line text, or a row of CK Tile's tables as a dict.
+    """Converts a problem from any form: Gemm, Conv, problem text, or a row of CK Tile's tables as a dict.
 
         problem_from({"m": 16, "n": 4096, "k": 4096, "dtype": "fp8", "layout": "rcr", "split_k": 1})
         row = {"N": 8, "C": 64, "K": 128, "G": 1, "Hi": 28, "Wi": 28, "Y": 3, "X": 3,
@@ -148,8 +148,8 @@ def problem_from(problem: Problem, *, absent: Row | None = None) -> Gemm | Conv:
     in a 3-D layout also Di, Z, stride_d, dilation_d, pad_d. Sizes count elements. split_k 1 leaves the split to the selector.
 
     Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: GEMM, CONV_2D and
-    CONV_3D hold what CK Tile's tables mean by them. A key of the dict wins over `absent`. Raises InvalidArgument for a missing
-    or unknown key and for a value of the wrong type.
+    CONV_3D hold the values that CK Tile's tables imply. A key of the dict wins over `absent`. Raises InvalidArgument for a
+    missing or unknown key and for a value of the wrong type.
     """
     if isinstance(problem, (Gemm, Conv)):
         return problem
@@ -166,7 +166,7 @@ def _dims(values: Row, names: Iterable[str]) -> str:
 
 
 def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = None) -> Config:
-    """A kernel of any form: Config, name, {"kernel_name": name}, or the kernel columns of CK Tile's tables as a dict.
+    """Converts a kernel from any form: Config, name, {"kernel_name": name}, or the kernel columns of CK Tile's tables as a dict.
 
         config_from({"tile_m": 64, "tile_n": 64, "tile_k": 64, "pipeline": "compv3"}, problem, absent=ck_tile.CONV_KERNEL)
 
@@ -175,7 +175,7 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
     (or wave_mode), has_dsb, has_si. Types, layout and direction are the problem's. `kernel_name` (or `name`) stands alone.
 
     Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: CONV_KERNEL holds
-    what CK Tile's tables of convolutions mean by them. Raises InvalidArgument as problem_from does.
+    the values that CK Tile's tables of convolutions imply. Raises InvalidArgument as problem_from does.
     """
     if isinstance(kernel, Config):
         return kernel
@@ -207,7 +207,7 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
 
 
 def configs_from(kernels: Iterable[Kernel], problem: Gemm | Conv, *, absent: Row | None = None) -> list[Config]:
-    """config_from of each. TypeError for one kernel in place of several."""
+    """Applies config_from to each kernel. Raises TypeError for one kernel in place of several."""
     if isinstance(kernels, (str, Mapping, Config)):
         raise TypeError(f"kernels is one {type(kernels).__name__}, not several kernels: put it into a list")
     return [config_from(kernel, problem, absent=absent) for kernel in kernels]

@@ -1,4 +1,4 @@
-"""Measurements, training and evaluation: the verbs of the program `kscout`, and its Parquet files as tables."""
+"""Runs the verbs of the program `kscout` for training and evaluation, and reads its Parquet files as tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 def _needs(module: str, extra: str) -> Any:
-    """A package that only some calls need."""
+    """Imports a package that only some calls need."""
     import importlib
 
     try:
@@ -29,13 +29,13 @@ def _needs(module: str, extra: str) -> Any:
 
 
 class Dataset:
-    """Measurements in Parquet files of one device and provider, as `kscout sweep` and `dataset import` leave them.
+    """Measurements in Parquet files of one device and provider, as `kscout sweep` and `dataset import` write them.
 
         data = Dataset("data/gemm_fp32_zen3-2c.held_out.parquet")
         frame = data.to_pandas()
         frame[frame.status == "ok"].groupby("config").tflops.max()
 
-    One row is one (problem, config, pass); docs/formats/dataset.md lists the columns. Nothing is read before it is asked for.
+    One row is one (problem, config, pass); docs/formats/dataset.md lists the columns. Files are read on first use.
     """
 
     def __init__(self, *files: PathLike):
@@ -58,7 +58,7 @@ class Dataset:
         return self.to_arrow().to_pandas()
 
     def metadata(self) -> dict[str, Any]:
-        """What the first file says about its rows: op, provider, device (its facts), provenance, ..."""
+        """The first file's metadata: op, provider, device (its facts), provenance, ..."""
         raw = _needs("pyarrow.parquet", "lab").read_schema(self.files[0]).metadata or {}
         texts = {key.decode().removeprefix("kscout."): value.decode() for key, value in raw.items() if key.startswith(b"kscout.")}
         return {key: json.loads(text) if text[:1] in ("{", "[") else text for key, text in texts.items()}
@@ -70,7 +70,7 @@ class Dataset:
         return [Gemm(**row) for row in rows]
 
     def describe(self) -> list[dict[str, Any]]:
-        """What `kscout dataset describe` says of each file: rows by status, problems, which configs win."""
+        """The output of `kscout dataset describe` for each file: rows by status, problems, which configs win."""
         return [_program.run("dataset", "describe", file) for file in self.files]
 
     def __repr__(self) -> str:
@@ -94,7 +94,7 @@ def train(data: Data, out: PathLike, **options: Any) -> list[dict[str, Any]]:
         kscout.train("train.parquet", "models/mine", targets=["relative"], folds=4)
 
     `options` are those of `kscout train`, with _ for -: targets, schema, rules, folds, leaves, learning_rate, rounds, patience,
-    threads (at most as many as processors), seed. A training that was interrupted goes on with the same call.
+    threads (at most as many as processors), seed. The same call continues an interrupted training.
     """
     if isinstance(targets := options.get("targets"), (list, tuple)):
         options["targets"] = ",".join(targets)
@@ -102,7 +102,7 @@ def train(data: Data, out: PathLike, **options: Any) -> list[dict[str, Any]]:
 
 
 def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
-    """How fast a model's picks are beside the fastest measured configs of a dataset.
+    """Compares the speed of a model's picks with the fastest measured configs of a dataset.
 
         kscout.evaluate("models/mine", "held_out.parquet")["efficiency"]["mean"]   # percent
 
@@ -112,9 +112,9 @@ def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
 
 
 def tune(budget: float = 120, **options: Any) -> dict[str, Any]:
-    """Everything for this machine: measures for `budget` seconds, trains, evaluates on unseen sizes, installs the model.
+    """Does everything for this machine: measures for `budget` seconds, trains, evaluates on held-out sizes, installs the model.
 
-        kscout.tune(budget=600)["installed"]     # False: the model that was there is better, see ["why_not_installed"]
+        kscout.tune(budget=600)["installed"]     # False: the installed model is better, see ["why_not_installed"]
 
     `options` are those of `kscout tune`, with _ for -: rules, layout, targets, folds, held_out, max_gflop, schema, seed, out, replace,
     restart.

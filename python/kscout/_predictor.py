@@ -1,4 +1,4 @@
-"""Asks models about kernels that the caller names."""
+"""Predicts the speed of kernels that the caller names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _WITH_UNIT = {"latency": "latency_us", "bandwidth": "bandwidth_gb_s"}
 
 
 class Predictor:
-    """A model folder, ours or one of CK Tile's trainer, asked about kernels that the caller names.
+    """A model folder, ours or one of CK Tile's trainer, that predicts kernels named by the caller.
 
         predictor = kscout.Predictor("models/conv_fwd_bf16_gfx950")
         problem = kscout.Conv(8, 64, 128, 28, 28, 3, 3, "bf16", pad=1)
@@ -21,8 +21,8 @@ class Predictor:
             print(choice.name, choice.time_us)
 
     `schema` names the features of a folder without model.ksf (without `schema`: the smallest that has all of the folder's
-    features). `device`: whose facts the features read; without it the device that the folder names. A model.ksf answers for the
-    device that it was trained on; another `device` is Unsupported.
+    features). `device`: device whose facts the features use; by default the device that the folder names. A model.ksf
+    predicts only for the device that it was trained on; another `device` is Unsupported.
 
     `targets` are the quantities that the folder predicts: `tflops` (10^12 operations/s), `latency_us` (microseconds),
     `bandwidth_gb_s` (10^9 bytes/s). Folders of CK Tile's trainer hold milliseconds; they are converted. `kscout.ck_tile.Predictor`
@@ -39,7 +39,7 @@ class Predictor:
         self.schema = self._of.schema
 
     def predict(self, problem: Problem, kernels: Iterable[Kernel], target: str = "tflops") -> list[float]:
-        """One value per kernel, in the unit that the name of the target says. NotFound for a target that is not in `targets`."""
+        """One value per kernel, in the unit of the target's name. NotFound for a target that is not in `targets`."""
         if target not in self._targets:
             raise NotFound(f"no model of target '{target}'; the folder has {', '.join(self.targets)}")
         asked = problem_from(problem)
@@ -58,11 +58,11 @@ class Predictor:
         return self.predict(problem, [kernel], "bandwidth_gb_s")[0]
 
     def predict_all(self, problem: Problem, kernel: Kernel) -> dict[str, float]:
-        """What the folder predicts, by target: `tflops`, `latency_us`, `bandwidth_gb_s`."""
+        """All predictions of the folder, by target: `tflops`, `latency_us`, `bandwidth_gb_s`."""
         return {target: self.predict(problem, [kernel], target)[0] for target in self.targets}
 
     def rank_kernels(self, problem: Problem, kernels: Iterable[Kernel]) -> list[Choice]:
-        """All of the kernels by predicted TFLOPS, best first; equal ones keep their order. Empty without kernels.
+        """All kernels by predicted TFLOPS, best first; kernels with equal values keep their order. Empty without kernels.
 
         `time_us` and `gb_s` of a choice follow from its `tflops`.
         """

@@ -1,7 +1,7 @@
 """Starts the programs that came with the package: the command `kscout`, and its verbs for Python.
 
 Training, evaluation and datasets need Arrow and LightGBM, which the program `kscout-lab` loads in a process of its own:
-`import kscout` stays free of both, an application's own Arrow cannot clash with them, and a long training can be stopped.
+`import kscout` loads neither, an application's own Arrow cannot clash with them, and a long training can be stopped.
 """
 
 import json
@@ -13,21 +13,21 @@ from pathlib import Path
 from .errors import DeviceFailure, Error, InvalidArgument, Unsupported, by_code
 
 PROGRAM = Path(__file__).parent / "kscout"
-_CODES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}  # for a program that could not say it in JSON
+_CODES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}  # for a program that ended without a JSON error
 
 
 def _environment():
-    """The program searches for Arrow and LightGBM in this Python, unless KSCOUT_PYTHON names another."""
+    """The environment in which the program finds Arrow and LightGBM of this Python, unless KSCOUT_PYTHON names another."""
     return {"KSCOUT_PYTHON": sys.executable, **os.environ}
 
 
 def main():
-    """The command `kscout`: the program takes this process over."""
+    """Runs the command `kscout`, which replaces this process."""
     os.execve(PROGRAM, ["kscout", *sys.argv[1:]], _environment())
 
 
 def _error(status, messages):
-    """The exception for what a program left on stderr."""
+    """The exception for a program's message on stderr."""
     last = messages.strip().splitlines()[-1] if messages.strip() else f"{PROGRAM} ended with status {status}"
     try:
         report = json.loads(last)

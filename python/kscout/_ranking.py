@@ -67,13 +67,13 @@ def rank_kernels(
         kscout.rank_kernels("conv_fwd:8x256x28x28:128x3x3:bf16:nhwgc:pad=1", device="gfx950")
         kscout.rank_kernels(problem, top=len(names), kernels=names, model="models/conv_fwd_bf16_gfx950")
 
-    The list is shorter than `top` when fewer configs can take the problem. `kernels` (names, Config, or dicts of CK Tile's tables)
-    are ranked in place of the model's configs, by predicted TFLOPS; whether a kernel can take the problem is not asked.
-    `problem` may be such a dict, too (`kscout.ck_tile.problem_from`). `by`: best, tflops, latency or bandwidth, as the model was
-    trained for.
+    The list is shorter than `top` when fewer configs apply to the problem. `kernels` (names, Config, or dicts of CK Tile's tables)
+    are ranked in place of the model's configs, by predicted TFLOPS; their applicability is not checked.
+    `problem` may be such a dict, too (`kscout.ck_tile.problem_from`). `by`: best, tflops, latency or bandwidth, if the model was
+    trained for it.
 
     `model` is a folder or `.ksf` file; without it the first model on the search path for the problem's type and the device
-    answers, or analytic costs when there is none (with `kernels`: NotFound). `device`: without it the device that `model` was
+    is used, or analytic costs when there is none (with `kernels`: NotFound). `device`: by default the device that `model` was
     trained on; without both, this machine's CPU. Selectors stay loaded for the life of the process; an application keeps a
     `Selector` of its own.
     """

@@ -1,4 +1,4 @@
-"""Search for training parameters with Optuna, which is only needed here."""
+"""Searches for training parameters with Optuna, which is only needed here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CK Tile's Python heuristics: their Predictor, with their names and units, and the rows of their tables.
+"""Provides CK Tile's Predictor, with its names and units, and converts rows of CK Tile's tables.
 
     from kscout import ck_tile
     predictor = ck_tile.Predictor("models/grouped_conv_forward_bf16_gfx950", absent_problem={**ck_tile.CONV_2D, "variant": "forward"})
@@ -7,7 +7,7 @@
 For scripts that were written for CK Tile's `predict.py`. Everything else in kscout counts time in microseconds.
 
 problem_from and config_from convert rows of CK Tile's tables to kscout's Gemm, Conv and Config. GEMM, CONV_2D, CONV_3D (problems)
-and CONV_KERNEL (kernels) hold the values that those tables mean by columns they leave out; pass one as `absent=` to apply it.
+and CONV_KERNEL (kernels) hold the values that those tables imply for absent columns; pass one as `absent=` to apply it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["CONV_2D", "CONV_3D", "CONV_KERNEL", "GEMM", "Predictor", "config_fro
 
 
 def _name(kernel: Kernel, config: Config) -> str:
-    """As the caller wrote it."""
+    """The name as the caller wrote it."""
     if isinstance(kernel, str):
         return kernel
     if isinstance(kernel, Mapping):
@@ -76,7 +76,7 @@ class Predictor:
         return self._predict(problem, kernel, "bandwidth_gb_s")
 
     def predict_all(self, problem: Problem, kernel: Kernel) -> dict[str, float]:
-        """What the folder predicts of `tflops`, `latency_ms` (milliseconds) and `bandwidth_gb_s`."""
+        """All predictions of the folder, by target: `tflops`, `latency_ms` (milliseconds), `bandwidth_gb_s`."""
         of = {"tflops": self.predict_tflops, "latency_us": self.predict_latency, "bandwidth_gb_s": self.predict_bandwidth}
         return {target.replace("_us", "_ms"): of[target](problem, kernel) for target in self._of.targets if target in of}
 

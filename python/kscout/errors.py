@@ -10,13 +10,13 @@ The message names the value, the limit and the remedy.
 
 
 class Error(RuntimeError):
-    """Base of everything that kscout raises on its own account."""
+    """Base class of all exceptions of kscout."""
 
     code = ""
 
 
 class InvalidArgument(Error, ValueError):
-    """Could never work; fix the call."""
+    """The call can never work; correct it."""
 
     code = "invalid_argument"
 
@@ -28,7 +28,7 @@ class NotFound(Error, LookupError):
 
 
 class Unsupported(Error):
-    """A fair request that no code here serves."""
+    """A valid request that nothing here supports."""
 
     code = "unsupported"
 

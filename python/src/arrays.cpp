@@ -17,7 +17,7 @@ struct ElementType {
   std::uint8_t bits;
 };
 
-/// How each type is called in DLPack. tf32 and int4 have no arrays of their own.
+/// DLPack's code of each type. tf32 and int4 have no array type.
 constexpr ElementType kElementTypes[] = {
     {DType::fp64, nb::dlpack::dtype_code::Float, 64},
     {DType::fp32, nb::dlpack::dtype_code::Float, 32},
@@ -33,7 +33,7 @@ struct DeviceType {
   int dlpack;
   MemoryKind kind;
 };
-/// DLPack's numbers; memory that the host and a GPU share counts as the GPU's.
+/// DLPack's device numbers; memory that host and GPU share counts as the GPU's.
 constexpr DeviceType kDeviceTypes[] = {
     {1, MemoryKind::host},   // kDLCPU
     {2, MemoryKind::cuda},   // kDLCUDA
@@ -61,7 +61,7 @@ std::string strides_text(const Operand& o) {
          text(o.column_stride) + " elements";
 }
 
-/// The operand's lines as memory has them: rows when row-major, columns otherwise.
+/// The operand's lines in memory: rows when row-major, columns otherwise.
 struct Lines {
   std::int64_t count, length, line_stride, element_stride;
 };
@@ -70,11 +70,11 @@ Lines lines_of(const Operand& o, bool row_major) {
                    : Lines{o.columns, o.rows, o.column_stride, o.row_stride};
 }
 
-/// Strides of an array without elements mean nothing: packages pass on what they like.
+/// Packages give arrays without elements arbitrary strides, which must be ignored.
 bool is_empty(const Operand& o) { return o.rows == 0 || o.columns == 0 || o.batch == 0; }
 
-/// The leading dimension with which the operand lies in this order, nothing when it does not. A stride is
-/// meaningless along a dimension of one element.
+/// The leading dimension if the operand has this order, else nothing. A stride along a dimension of one
+/// element means nothing.
 std::optional<std::int64_t> leading_dimension(const Operand& o, bool row_major) {
   const Lines lines = lines_of(o, row_major);
   if (is_empty(o)) return lines.length;
@@ -91,7 +91,7 @@ struct Order {
   std::int64_t leading;  ///< 0 = packed
 };
 
-/// Row-major when both orders fit, unless only the other one is packed.
+/// Row-major when both orders match, unless only column-major is packed.
 Order order_of(const Operand& o) {
   const auto rows = leading_dimension(o, true), columns = leading_dimension(o, false);
   if (!rows && !columns) {
@@ -111,7 +111,7 @@ Layout layout_of(bool a_row_major, bool b_row_major) {
   return b_row_major ? Layout::crr : Layout::ccr;
 }
 
-/// What the problem states about one operand.
+/// The part of the problem that describes one operand.
 struct Stated {
   DType dtype;
   std::int64_t rows, columns, leading;

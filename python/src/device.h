@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Devices: the class Device, devices by name.
+/// Binds class Device and the functions that find devices by name.
 #include <string>
 #include <variant>
 
@@ -11,7 +11,7 @@
 
 namespace kscout::python {
 
-/// What functions take for a device: a Device, a preset's name or "auto".
+/// A device argument: a Device, a preset's name or "auto".
 using DeviceArgument = std::variant<Device, std::string>;
 Device device_of(const DeviceArgument& argument);
 

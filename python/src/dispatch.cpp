@@ -24,16 +24,16 @@ namespace kscout::python {
 
 namespace {
 
-/// What a call of run() brings besides the problem.
+/// The arguments of a run() call besides the problem.
 struct Call {
   InputArray a, b;
   nb::object c;  ///< None: a new NumPy array
   double alpha, beta;
   std::optional<InputArray> bias;
-  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's own queue
+  std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's default queue
 };
 
-/// NumPy's word for the elements of C.
+/// NumPy's name of C's element type.
 const char* numpy_type(ProblemRef problem) {
   const DType type = signature_of(problem).dtype_c;
   switch (type) {
@@ -113,7 +113,7 @@ ConvTensors operands_of(const ConvProblem& problem, const Call& call, const Outp
   return tensors;
 }
 
-/// Runs without Python's lock. Returns C.
+/// Runs without Python's global lock. Returns C.
 template <class P>
 nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
                const std::optional<NamedConfig>& config) {
@@ -145,7 +145,7 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   return result;
 }
 
-/// The problem that the arrays state.
+/// Derives the problem from the arrays.
 GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
   const Operand first = operand_of('a', a), second = operand_of('b', b);
   std::optional<Operand> third;
@@ -155,7 +155,7 @@ GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb
   return problem;
 }
 
-/// A registry, and the dispatcher over all of it that its run() uses, made when first needed.
+/// A registry, and a dispatcher over all its backends for run(), created on first use.
 class RunnableRegistry {
  public:
   RunnableRegistry(Registry what, DispatchPolicy policy)
@@ -185,7 +185,7 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
           .threads = threads};
 }
 
-/// What a dispatcher does about a convolution, with the problem, whose types the config's name needs.
+/// A dispatcher's decision for a convolution, with the problem, whose types are part of the config's name.
 struct ConvAnswer {
   ConvProblem problem;
   ConvSolution solution;
@@ -213,21 +213,18 @@ NamedChoice choice_of(const ConvAnswer& answer) {
 constexpr const char* kRunHelp =
     "Computes c = alpha * a @ b + beta * c with the selected config, or with `config`; returns c. Of a "
     "convolution, a and b are input and filter (conv_fwd), the output's gradient and the filter "
-    "(conv_bwd_data), "
-    "or the output's gradient and the input (conv_bwd_weight).\n\n"
+    "(conv_bwd_data), or the output's gradient and the input (conv_bwd_weight).\n"
+    "\n"
     "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in that of one GPU "
-    "under CUDA "
-    "or ROCm: only backends that reach this memory are asked. They must be what the problem states (type, "
-    "shape, "
-    "layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied before it is "
-    "known that "
-    "a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, the run "
-    "is put into "
-    "`stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's own queue) and not waited for.";
+    "under CUDA or ROCm: only backends that reach this memory are used. They must match the problem (type, "
+    "shape, layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied unless "
+    "a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, and the "
+    "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
+    "without waiting for it.";
 constexpr const char* kMatmulHelp =
-    "run() of the problem that the arrays state: layout and leading dimensions come from their strides.";
+    "run() of the problem derived from the arrays: layout and leading dimensions come from their strides.";
 
-/// `use(dispatcher, problem)` without Python's lock.
+/// Calls `use(dispatcher, problem)` without Python's global lock.
 template <class T, class Use>
 auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
   const Problem problem = any_problem_of(argument);
@@ -236,7 +233,7 @@ auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
   return problem.visit([&](const auto& of) { return use(dispatcher, of); });
 }
 
-/// What Registry and Dispatcher have in common.
+/// The methods that Registry and Dispatcher share.
 template <class T>
 void bind_running(nb::class_<T>& type) {
   type.def(
@@ -286,21 +283,21 @@ void bind_running(nb::class_<T>& type) {
       "warnings",
       [](T& self) {
         Dispatcher& dispatcher = dispatcher_of(self);
-        const nb::gil_scoped_release unlocked;  // it waits for runs, which may wait for Python's lock
+        const nb::gil_scoped_release unlocked;  // waits for runs, which may wait for Python's lock
         return dispatcher.warnings();
       },
-      "What a person should know: decisions that could not be written to `db`.");
+      "Warnings, such as decisions that could not be written to `db`.");
 }
 
 void bind_solution(nb::module_& module) {
-  nb::class_<Solution> solution(module, "Solution", "What a dispatcher does about a problem.");
+  nb::class_<Solution> solution(module, "Solution", "A dispatcher's decision for a problem.");
   solution.def_prop_ro(
-      "choice", [](const Solution& s) { return choice_of(s); }, "The config, and who chose it.");
+      "choice", [](const Solution& s) { return choice_of(s); }, "The config, and the source that chose it.");
   solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
       "problem", [](const Solution& s) { return s.form.problem; },
-      "The problem as the kernel sees it: larger than what was asked for when it is padded.");
+      "The problem that the kernel computes: larger than the requested one when it is padded.");
   solution.def_prop_ro(
       "calls", [](const Solution& s) { return s.form.calls; }, "Kernel calls of one run.");
   solution.def_prop_ro(
@@ -310,34 +307,31 @@ void bind_solution(nb::module_& module) {
       "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
       "Bytes that the copies of one run read and write.");
   nb::class_<ConvAnswer> conv(module, "ConvSolution",
-                              "What a dispatcher does about a convolution, which is never padded.");
+                              "A dispatcher's decision for a convolution, which is never padded.");
   conv.def_prop_ro(
-      "choice", [](const ConvAnswer& a) { return choice_of(a); }, "The config, and who chose it.");
+      "choice", [](const ConvAnswer& a) { return choice_of(a); },
+      "The config, and the source that chose it.");
   conv.def_prop_ro(
       "backend", [](const ConvAnswer& a) { return a.solution.backend->name(); }, "What executes it.");
   conv.def_prop_ro(
-      "problem", [](const ConvAnswer& a) { return a.problem; },
-      "The problem, which the kernel sees as it is.");
+      "problem", [](const ConvAnswer& a) { return a.problem; }, "The requested problem, unchanged.");
 }
 
 void bind_registry(nb::module_& module) {
   nb::class_<RunnableRegistry> registry(
       module, "Registry",
-      "What can run here: the backends of this machine and kernel libraries.\n\n"
+      "What can run here: the backends of this machine and kernel libraries.\n"
+      "\n"
       "    registry = Registry()\n"
       "    c = registry.run(Gemm(16, 4096, 4096), a, b)\n"
-      "    c = registry.matmul(a, b)\n\n"
-      "Models are found as Selector.find does. Where there is none, `fallback` says who answers: 'analytic' "
-      "costs, or "
-      "an 'exhaustive' search that times every config once per problem. With `refine_top` of 2 or more, so "
-      "many "
-      "of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the file "
-      "in "
-      "which what was found by timing is kept. `threads`: most threads of one kernel on the CPU (0: "
-      "KSCOUT_THREADS, "
-      "else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota). Making a "
-      "registry "
-      "opens no device.");
+      "    c = registry.matmul(a, b)\n"
+      "\n"
+      "Models are found as Selector.find does. Where there is none, `fallback` chooses: 'analytic' costs, or "
+      "an 'exhaustive' search that times every config once per problem. With `refine_top` of 2 or more, that "
+      "many of the best predictions are timed when a problem first runs, for `refine_seconds`; `db` is the "
+      "file that stores decisions found by timing. `threads`: max threads of one kernel on the CPU (0: "
+      "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and its CPU "
+      "quota). Making a registry opens no device.");
   registry.def(
       "__init__",
       [](RunnableRegistry* self, const std::vector<std::filesystem::path>& libraries,
@@ -358,7 +352,7 @@ void bind_registry(nb::module_& module) {
         for (const auto& backend : r.registry.backends()) names.emplace_back(backend->name());
         return names;
       },
-      "Names of the backends, in the order in which they are asked.");
+      "Names of the backends, in the order in which they are tried.");
   registry.def(
       "kernels",
       [](const RunnableRegistry& r, const AnyProblemArgument& problem, std::string_view rules) {
@@ -378,13 +372,14 @@ void bind_registry(nb::module_& module) {
         return support.backend ? std::nullopt : std::optional(support.refusal);
       },
       nb::arg("problem"), nb::arg("config"),
-      "None when somebody can run the config on the problem, else the reason.");
+      "None when a backend can run the config on the problem, else the reason.");
   bind_running(registry);
 }
 
 void bind_dispatcher(nb::module_& module) {
   nb::class_<Dispatcher> dispatcher(module, "Dispatcher",
-                                    "Runs what a given selector chooses.\n\n"
+                                    "Runs the choices of a given selector.\n"
+                                    "\n"
                                     "    dispatcher = Dispatcher(Selector.load('models/mine'))\n"
                                     "    c = dispatcher.run(Gemm(16, 4096, 4096), a, b)");
   dispatcher.def(
@@ -409,7 +404,8 @@ void bind_dispatch(nb::module_& module) {
       [](InputArray a, InputArray b, nb::object c, double beta) { return problem_of_arrays(a, b, c, beta); },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("beta") = 0.0,
-      "The problem that a @ b is: sizes, types, and from the strides the layout and leading dimensions.");
+      "The problem of a @ b: sizes and types of the arrays, layout and leading dimensions from their "
+      "strides.");
   bind_solution(module);
   bind_registry(module);
   bind_dispatcher(module);

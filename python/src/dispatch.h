@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Execution on arrays: the classes Registry, Dispatcher and Solution.
+/// Binds execution on arrays: the classes Registry, Dispatcher and Solution.
 #include <nanobind/nanobind.h>
 
 namespace kscout::python {

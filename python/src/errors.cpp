@@ -11,7 +11,7 @@ namespace kscout::python {
 
 namespace {
 
-/// The classes are looked up when an error happens: importing the extension stays cheap, and it can be
+/// The classes are looked up when an error happens. So importing the extension is fast, and it can be
 /// imported alone, as the stub generator does.
 void raise(const Error& error) {
   const std::string_view code = word(error.code());

@@ -1,11 +1,11 @@
 #pragma once
 /// \file
-/// The library's errors as Python classes, one per code (kscout/errors.py).
+/// Turns the library's errors into Python exceptions, one class per code (kscout/errors.py).
 #include <nanobind/nanobind.h>
 
 namespace kscout::python {
 
-/// From here on kscout::Error arrives in Python as the class of its code.
+/// Registers the translation of kscout::Error to the class of its code.
 void bind_errors(nanobind::module_& module);
 
 }  // namespace kscout::python

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Records as Python objects, from the library's one list of fields per record.
+/// Binds records as Python objects, from the library's list of fields per record.
 ///
 ///     nb::class_<Device> type(module, "Device");
 ///     bind_fields(type);                       // one read-only property per field, with unit and meaning
@@ -20,7 +20,7 @@ namespace kscout::python {
 
 namespace nb = nanobind;
 
-/// Words as str, unknown numbers and empty texts as None.
+/// Converts to Python: words become str, unknown numbers and empty texts None.
 template <class V>
 nb::object to_python(const V& value) {
   if constexpr (WordEnum<V>) {
@@ -34,7 +34,8 @@ nb::object to_python(const V& value) {
   }
 }
 
-/// Throws invalid_argument for an unknown word, TypeError naming the field for a value of another type.
+/// Converts from Python. Throws invalid_argument for an unknown word, TypeError naming the field for a value
+/// of another type.
 template <class V>
 V from_python(std::string_view name, nb::handle value) {
   try {
@@ -48,7 +49,7 @@ V from_python(std::string_view name, nb::handle value) {
   }
 }
 
-/// How stubs call a field's type.
+/// The name of a field's type in stubs.
 template <class V>
 std::string python_type() {
   if constexpr (WordEnum<V>) {

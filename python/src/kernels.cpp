@@ -16,7 +16,7 @@ namespace kscout::python {
 
 namespace {
 
-/// The word of an enum axis, the number of others, None when unknown.
+/// The word of an enum axis, the number of other axes, None when unknown.
 nb::object axis_value(const Axis& axis, std::int32_t value) {
   if (value == KernelConfig::unknown) return nb::none();
   if (axis.words.empty()) return nb::cast(value);
@@ -145,13 +145,13 @@ void bind_family(nb::module_& module) {
       nb::for_getter(nb::sig("def signature(self) -> dict[str, typing.Any]")));
   family.def_prop_ro(
       "default", [](const Family& f) { return config_at(f, static_cast<std::int64_t>(f.default_config)); },
-      "What runs when nothing better is known.");
+      "The config that runs when nothing better is known.");
   family.def("__len__", [](const Family& f) { return f.configs.size(); });
   family.def("__getitem__", &config_at, nb::arg("index"));
   family.def("names", &names_of, "Every config's name.");
   family.def("columns", &columns_of, nb::sig("def columns(self) -> dict[str, list[int | str | None]]"),
-             "The configs as columns, one per axis: what a data frame takes.");
-  family.def("applicable", &applicable, nb::arg("problem"), "The configs that can take this problem.");
+             "The configs as columns, one per axis, for a data frame.");
+  family.def("applicable", &applicable, nb::arg("problem"), "The configs that apply to this problem.");
   family.def("__repr__", [](const Family& f) {
     return "<Family of " + std::to_string(f.configs.size()) + " configs: " + f.provider + ", rules " +
            f.rules + ">";
@@ -160,8 +160,8 @@ void bind_family(nb::module_& module) {
       "kernels", &kernels, nb::arg("dtype") = "fp32", nb::arg("layout") = "", nb::kw_only(),
       nb::arg("provider") = "", nb::arg("device") = "auto", nb::arg("rules") = "default",
       nb::arg("filter") = "", nb::arg("op") = "gemm",
-      "Which configs exist; without layout and provider: rcr and native, for convolutions nhwgc and ck_tile. "
-      "`filter` is a formula over c.<axis>, d.<device fact> and s.<signature field>.");
+      "Returns the configs of a rule set; without layout and provider: rcr and native, for convolutions "
+      "nhwgc and ck_tile. `filter` is a formula over c.<axis>, d.<device fact> and s.<signature field>.");
 }
 
 }  // namespace

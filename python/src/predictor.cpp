@@ -20,7 +20,7 @@ namespace nb = nanobind;
 
 namespace {
 
-/// A config never changes what is asked: one of other types is refused.
+/// Rejects a config of other types than the problem's: it would compute another problem.
 void check_same_types(const NamedConfig& config, const Problem& problem) {
   Signature wanted = signature_of(problem);
   wanted.accumulate = config.signature.accumulate;
@@ -41,9 +41,9 @@ ConfigTable table_of(const std::vector<NamedConfig>& configs, const Problem& pro
 }  // namespace
 
 void bind_predictor(nb::module_& module) {
-  nb::class_<Predictor> predictor(module, "FolderPredictor",
-                                  "A model folder asked about configs that somebody names; kscout.Predictor "
-                                  "also takes dicts.");
+  nb::class_<Predictor> predictor(
+      module, "FolderPredictor",
+      "Predictions of a model folder for given configs; kscout.Predictor also takes dicts.");
   predictor.def(
       "__init__",
       [](Predictor* self, const std::filesystem::path& folder, const std::string& schema,
@@ -52,7 +52,7 @@ void bind_predictor(nb::module_& module) {
       },
       nb::arg("folder"), nb::arg("schema") = "", nb::arg("device") = nb::none());
   predictor.def_prop_ro("targets", &Predictor::targets, "What can be asked for.");
-  predictor.def_prop_ro("schema", &Predictor::schema, "The schema that rows are made by.");
+  predictor.def_prop_ro("schema", &Predictor::schema, "The schema of the feature rows.");
   predictor.def(
       "predict",
       [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs,

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Predictions of a model folder: the class FolderPredictor.
+/// Binds class FolderPredictor: predictions of a model folder.
 #include <nanobind/nanobind.h>
 
 namespace kscout::python {

@@ -8,7 +8,8 @@ namespace kscout::python {
 
 namespace {
 
-/// "bach=2, ..." of a stub: every field that `skip` does not name. What differs from type to type is `...`.
+/// The arguments in a stub, "bach=2, ...": every field except those in `skip`. Defaults that depend on the
+/// type are `...`.
 template <class P>
 std::string keyword_fields(const P& plain, std::initializer_list<std::string_view> skip) {
   std::string text;
@@ -48,7 +49,7 @@ P checked(P problem, const nb::kwargs& fields) {
 GemmProblem parsed(std::string_view text, const GemmProblem* /*kind*/) { return parse_problem(text); }
 ConvProblem parsed(std::string_view text, const ConvProblem* /*kind*/) { return parse_conv_problem(text); }
 
-/// What the classes of problems have in common.
+/// The methods that the classes of problems share.
 template <class P>
 void bind_problem_class(nb::class_<P>& type, const char* name) {
   type.def(
@@ -100,7 +101,8 @@ void bind_gemm(nb::module_& module) {
       "Bytes moved at least: A and B read once, C written once.");
 }
 
-/// Both sides of an axis, and the axes that a layout has: `pad=1` for `left_pad_h=1, right_pad_h=1, ...`.
+/// Expands shorthands to both sides of an axis, and to the axes of the layout: `pad=1` to `left_pad_h=1,
+/// right_pad_h=1, ...`.
 nb::kwargs without_shorthands(ConvProblem& problem, const nb::kwargs& fields) {
   using P = ConvProblem;
   const bool three = spatial_rank(problem.layout) == 3;

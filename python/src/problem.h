@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Problems: the classes Gemm and Conv.
+/// Binds problems: the classes Gemm and Conv.
 #include <string>
 #include <variant>
 
@@ -11,11 +11,11 @@
 
 namespace kscout::python {
 
-/// What functions take for a problem: a Gemm or its one-line form.
+/// A problem argument: a Gemm or its text.
 using ProblemArgument = std::variant<GemmProblem, std::string>;
 GemmProblem problem_of(const ProblemArgument& argument);
 
-/// Where convolutions are taken, too.
+/// A problem argument of functions that also accept convolutions.
 using AnyProblemArgument = std::variant<GemmProblem, ConvProblem, std::string>;
 Problem any_problem_of(const AnyProblemArgument& argument);
 

@@ -28,7 +28,7 @@ SelectorRequest request_of(std::string provider, const DeviceArgument& device, s
           .threads = threads};
 }
 
-/// What the call leaves out is the model's: provider, device and rule set.
+/// Omitted arguments default to the model's provider, device and rule set.
 Selector load(const std::filesystem::path& path, const std::optional<DeviceArgument>& device,
               const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db,
               int threads) {
@@ -78,7 +78,7 @@ void bind_field(nb::class_<NamedChoice>& type, const char* name, V Choice::*fiel
 
 void bind_choice(nb::module_& module) {
   nb::class_<NamedChoice> choice(module, "Choice",
-                                 "One config for one problem, with what is predicted of it; None = unknown.");
+                                 "One config for one problem, with its predictions; None = unknown.");
   choice.def_prop_ro(
       "config",
       [](const NamedChoice& n) {
@@ -88,14 +88,15 @@ void bind_choice(nb::module_& module) {
   choice.def_prop_ro("name", &name_of, "The config's name.");
   bind_field(choice, "time_us", &Choice::time_us, "Time of the whole call, in microseconds.");
   bind_field(choice, "tflops", &Choice::tflops, "10^12 operations per second.");
-  bind_field(choice, "gb_s", &Choice::gb_s, "Least bytes over the time, 10^9 bytes per second.");
+  bind_field(choice, "gb_s", &Choice::gb_s, "Minimum bytes over the time, 10^9 bytes per second.");
   bind_field(choice, "margin", &Choice::margin,
              "How much longer the next config takes, as a fraction of this one's time.");
   bind_field(choice, "confidence", &Choice::confidence, "Probability of being within 3 % of the best.");
   bind_field(choice, "score", &Choice::score,
-             "What the ranking sorts by, higher is better; comparable within one problem.");
-  bind_field(choice, "source", &Choice::source, "Which source of the fallback chain answered.");
-  bind_field(choice, "decided_by", &Choice::decided_by, "Behind the cache: the source that decided then.");
+             "The value that the ranking sorts by, higher is better; comparable within one problem.");
+  bind_field(choice, "source", &Choice::source, "The source of the fallback chain that chose.");
+  bind_field(choice, "decided_by", &Choice::decided_by,
+             "The source that decided when the choice was cached.");
   choice.def("__repr__", [](const NamedChoice& n) {
     return "<Choice " + name_of(n) + " by " + std::string(word(n.choice.source)) + ">";
   });
@@ -103,9 +104,9 @@ void bind_choice(nb::module_& module) {
 
 void bind_statistics(nb::module_& module) {
   nb::class_<CacheStatistics> statistics(module, "CacheStatistics",
-                                         "Counts of a selector's memory of decisions since it was made.");
+                                         "Counts of a selector's decision cache since its creation.");
   statistics.def_ro("hits", &CacheStatistics::hits, "Answers that were there.");
-  statistics.def_ro("misses", &CacheStatistics::misses, "Answers that had to be decided.");
+  statistics.def_ro("misses", &CacheStatistics::misses, "Choices that were not in the cache.");
   statistics.def_ro("evictions", &CacheStatistics::evictions, "Decisions given up for room.");
   statistics.def("__repr__", [](const CacheStatistics& s) {
     return "<CacheStatistics hits=" + std::to_string(s.hits) + " misses=" + std::to_string(s.misses) +
@@ -129,13 +130,11 @@ void bind_selector(nb::module_& module) {
       nb::arg("rules") = nb::none(), nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
       nb::arg("threads") = 0,
       "From a model folder or `.ksf` file. `device`: without it the one that the model was trained on. "
-      "`rules`: rule set for problems that the model cannot answer; without it the model's own. `devices`: "
-      "which other devices' models may answer, with a warning: exact (none), same_arch or any. `db`: file of "
-      "decisions that were found by timing. `threads`: most threads of one kernel on the CPU (0: "
-      "KSCOUT_THREADS, "
-      "else, for this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the process may use and "
-      "its CPU "
-      "quota).");
+      "`rules`: rule set for problems that the model does not cover; without it the model's own. `devices`: "
+      "which other devices' models may be used, with a warning: exact (none), same_arch or any. `db`: file "
+      "of decisions that were found by timing. `threads`: max threads of one kernel on the CPU (0: "
+      "KSCOUT_THREADS, else, for this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the "
+      "process may use and its CPU quota).");
   selector.def_static(
       "find",
       [](std::string_view dtype, std::string_view word, const std::optional<std::string>& provider,
@@ -164,19 +163,18 @@ void bind_selector(nb::module_& module) {
       "Without a model: analytic costs, then the rule set's default config.");
   selector.def("reload", &Selector::reload, nb::call_guard<nb::gil_scoped_release>(),
                "Reads model, environment and file of decisions again, looking for a model as find() did; "
-               "threads that select meanwhile get answers of the old model or of the new one.");
+               "threads that select meanwhile get choices of the old model or of the new one.");
   selector.def("refresh", &Selector::refresh, nb::call_guard<nb::gil_scoped_release>(),
                "Reads the file of decisions and the environment again, not the model.");
-  selector.def("clear_cache", &Selector::clear_cache, "Forgets the decisions of before.");
+  selector.def("clear_cache", &Selector::clear_cache, "Empties the decision cache.");
   selector.def_prop_ro("cache_statistics", &Selector::cache_statistics,
-                       "Hits, misses and evictions of the memory of decisions.");
-  selector.def_prop_ro(
-      "warnings", &Selector::warnings,
-      "What a person should know of the model, such as the other device that it was trained on.");
+                       "Hits, misses and evictions of the decision cache.");
+  selector.def_prop_ro("warnings", &Selector::warnings,
+                       "Warnings about the model, such as that it was trained on another device.");
   selector.def("select", &select, nb::arg("problem"), nb::arg("by") = "best",
                "The config to run. `by`: best, tflops, latency or bandwidth, as the model was trained for.");
   selector.def("rank", &rank, nb::arg("problem"), nb::arg("count") = 5, nb::arg("by") = "best",
-               "The best configs, best first; fewer than `count` when fewer can take the problem.");
+               "The best configs, best first; fewer than `count` when fewer apply to the problem.");
   selector.def_prop_ro(
       "model_path",
       [](const Selector& s) {

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Selection: the classes Choice and Selector.
+/// Binds selection: the classes Choice and Selector.
 #include <filesystem>
 #include <optional>
 
@@ -10,10 +10,10 @@
 
 namespace kscout::python {
 
-/// A file that may be left out.
+/// An optional file argument.
 using FileArgument = std::optional<std::filesystem::path>;
 
-/// A choice with what is needed to print its name.
+/// A choice with the data for printing its name.
 struct NamedChoice {
   Choice choice;
   Signature signature;

@@ -10,7 +10,7 @@ namespace {
 
 using Sizes = std::vector<std::int64_t>;
 
-/// Channels as one dimension, or as groups and the channels of one.
+/// Channels as one dimension, or as groups and channels per group.
 struct Channels {
   std::int64_t all, groups;
 
@@ -57,7 +57,8 @@ const char* meaning(Tensor tensor, bool gradient) {
   }
 }
 
-/// Of each tensor, a gradient is what the backward directions compute, and the output that they start from.
+/// Whether a tensor of a direction is a gradient: for the backward directions, the result and the gradient of
+/// the output.
 bool is_gradient(Op direction, Tensor tensor) {
   if (direction == Op::conv_fwd) return false;
   return tensor == Tensor::output || tensor == tensor_order(direction).c;
@@ -118,7 +119,7 @@ void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Me
 }
 
 ConvTensors conv_tensors(Op direction, const void* a, const void* b, void* c) noexcept {
-  // Only the one that the direction computes is written.
+  // Only the tensor that the direction computes is written.
   const auto [in, wei, out] = by_tensor(direction, const_cast<void*>(a), const_cast<void*>(b), c);
   return {.in = in, .wei = wei, .out = out};
 }

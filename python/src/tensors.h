@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Arrays as the tensors of a convolution. Nothing is copied.
+/// Reads arrays as the tensors of a convolution. Nothing is copied.
 #include <cstdint>
 #include <vector>
 
@@ -17,16 +17,16 @@ enum class Tensor : std::uint8_t { input, filter, output };
 /// The tensors that a direction reads, and the one that it computes.
 OfOperands<Tensor> tensor_order(Op direction) noexcept;
 
-/// Sizes of its array, in the order of memory, channels of all groups together: nhwgc (n, h, w, c), ngchw
-/// (n, c, h, w), with d before h in 3-D; the filter (k, y, x, c/g), with z before y.
+/// Sizes of a tensor's array, in memory order, with the channels of all groups together: nhwgc (n, h, w, c),
+/// ngchw (n, c, h, w), with d before h in 3-D; the filter (k, y, x, c/g), with z before y.
 std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor);
 
-/// Throws invalid_argument naming the array unless it is in this memory and what the problem states: type,
-/// sizes (groups may be a dimension of their own), packed in the order of its dimensions.
+/// Throws invalid_argument, naming the array, unless it is in this memory and matches the problem: type,
+/// sizes (groups may be a separate dimension), packed in the order of its dimensions.
 void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const MemorySpace& where,
                   const InputArray& array);
 
-/// Three arrays that were checked, in the order of the operands.
+/// Converts three checked arrays, in the order of the operands.
 ConvTensors conv_tensors(Op direction, const void* a, const void* b, void* c) noexcept;
 
 }  // namespace kscout::python

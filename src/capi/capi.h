@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// What the C functions share: exceptions become statuses, plain structs become the library's types.
+/// Provides what the C functions share: turns exceptions into statuses, and plain structs into the library's
+/// types.
 #include <cstddef>
 #include <span>
 #include <string>
@@ -14,10 +15,10 @@
 
 namespace kscout::capi {
 
-/// The status for the exception in flight; its message becomes the thread's last error.
+/// Returns the status for the current exception and stores its message as the thread's last error.
 kscout_status remember() noexcept;
 
-/// Runs `body`; KSCOUT_OK, or remember() when it threw.
+/// Runs `body`. Returns KSCOUT_OK, or remember() when `body` threw.
 template <class F>
 kscout_status guarded(F&& body) noexcept {
   try {
@@ -28,7 +29,7 @@ kscout_status guarded(F&& body) noexcept {
   }
 }
 
-/// Throws invalid_argument naming the argument when it is null.
+/// Throws invalid_argument, naming the argument, for a null pointer.
 void refuse_null(const void* pointer, std::string_view argument);
 template <class T>
 T& required(T* pointer, std::string_view argument) {
@@ -36,19 +37,19 @@ T& required(T* pointer, std::string_view argument) {
   return *pointer;
 }
 
-/// Throws invalid_argument when a reserved field of a struct is in use; `init` sets them all to 0.
+/// Throws invalid_argument when a reserved field of a struct is not 0; `init` sets all of them to 0.
 void refuse_reserved(std::span<const std::int64_t> fields, std::int32_t field32, std::string_view what,
                      std::string_view init);
 
-/// `text`, or what stands for NULL.
+/// `text`, or `otherwise` for NULL.
 inline std::string text_or(const char* text, const char* otherwise) { return text ? text : otherwise; }
 
-/// The enumerator of a number; throws invalid_argument naming it and the words.
+/// Converts a number to its enumerator; throws invalid_argument naming the number and the valid words.
 template <WordEnum E>
 E enumerator(std::int32_t value);
 
-/// Throws invalid_argument for a number that is no enumerator or a reserved field in use; sizes are left to
-/// check(problem).
+/// Throws invalid_argument for a number without an enumerator or a reserved field that is not 0. Does not
+/// check sizes: check(problem) does.
 GemmProblem problem_of(const kscout_gemm* problem);
 void store(const GemmProblem& from, kscout_gemm& to) noexcept;
 ConvProblem problem_of(const kscout_conv* problem);
@@ -59,12 +60,13 @@ KernelConfig config_of(const kscout_config* config);
 void store(const KernelConfig& from, kscout_config& to) noexcept;
 void store(const Choice& from, kscout_choice& to) noexcept;
 
-/// Copies a text and its length out as kscout_gemm_print tells. Throws invalid_argument when it does not fit.
+/// Copies a text and its length to the caller, as documented for kscout_gemm_print. Throws invalid_argument
+/// when the text does not fit.
 void store_text(std::string_view from, char* to, std::size_t size, std::size_t* needed);
 
 }  // namespace kscout::capi
 
-/// Handles are these; C sees their names only.
+/// Types behind the C handles; C code sees only their names.
 struct kscout_device {
   kscout::Device device;
 };

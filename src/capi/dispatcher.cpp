@@ -32,7 +32,7 @@ const kscout_conv_buffers& checked(const kscout_conv_buffers* given) {
   return buffers;
 }
 
-/// Throws invalid_argument for a kind that is none, and for a host's memory with an ordinal.
+/// Throws invalid_argument for an unknown kind, and for host memory with an ordinal.
 MemorySpace space_of(const kscout_space& space) {
   const auto kind = enumerator<MemoryKind>(space.kind);
   if (space.ordinal < 0 || (kind == MemoryKind::host && space.ordinal != 0)) {
@@ -76,9 +76,9 @@ DispatchPolicy policy_of(const kscout_policy* given) {
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
 
-// What kscout_gemm and kscout_conv have in common.
+// Code shared by kscout_gemm and kscout_conv.
 
-/// Nothing when the caller leaves the memory open.
+/// Nothing when the caller does not specify the memory.
 std::optional<MemorySpace> space_of(const kscout_space* space) {
   return space ? std::optional(space_of(*space)) : std::nullopt;
 }

@@ -19,7 +19,7 @@ static_assert(KSCOUT_UNSUPPORTED == 1 + static_cast<int>(Errc::unsupported));
 static_assert(KSCOUT_CORRUPT_DATA == 1 + static_cast<int>(Errc::corrupt_data));
 static_assert(KSCOUT_DEVICE_FAILURE == 1 + static_cast<int>(Errc::device_failure));
 
-/// A fixed place: remembering works without memory to allocate. Longer messages lose their end.
+/// A fixed buffer: storing an error works when memory is exhausted. Longer messages are truncated.
 thread_local std::array<char, 2048> last_error{};
 
 void remember_text(std::string_view text) noexcept {
@@ -80,7 +80,7 @@ const char* kscout_status_word(kscout_status status) {
   if (status == KSCOUT_OK) return "ok";
   if (status == KSCOUT_FAILED) return "failed";
   if (status < KSCOUT_OK || status > KSCOUT_FAILED) return "";
-  return word(static_cast<Errc>(status - 1)).data();  // words are literals, so they end with 0
+  return word(static_cast<Errc>(status - 1)).data();  // words are literals, so a 0 byte follows
 }
 
 const char* kscout_last_error(void) { return capi::last_error.data(); }

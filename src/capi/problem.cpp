@@ -14,7 +14,7 @@ namespace kscout::capi {
 
 namespace {
 
-/// The header's numbers are the library's: counts and both ends of each list.
+/// Checks that the C header's numbers equal the library's: sizes and both ends of each list.
 static_assert(KSCOUT_DTYPE_FP64 == static_cast<int>(DType::fp64) &&
               KSCOUT_DTYPE_FP32 == static_cast<int>(DType::fp32) &&
               KSCOUT_DTYPE_BF16 == static_cast<int>(DType::bf16) &&
@@ -35,7 +35,7 @@ static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version
 static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 6 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
-/// The members of a C problem and of the library's that mean the same, in pairs.
+/// Calls `pair` for each pair of corresponding members of a C problem and the library's problem.
 template <class C, class Problem, class Pair>
 requires std::same_as<std::remove_const_t<C>, kscout_gemm>
 void each_pair(C& c, Problem& problem, const Pair& pair) {
@@ -90,7 +90,7 @@ void each_pair(C& c, Problem& problem, const Pair& pair) {
   pair(c.layout, problem.layout);
 }
 
-/// A C problem as the library's; throws invalid_argument for numbers that are no enumerators.
+/// Converts a C problem to the library's type; throws invalid_argument for numbers without an enumerator.
 template <class Problem, class C>
 Problem read(const C& from) {
   Problem to;
@@ -115,7 +115,7 @@ bool is_type(int32_t dtype) noexcept {
   return dtype >= 0 && static_cast<std::size_t>(dtype) < EnumWords<DType>::words.size();
 }
 
-/// Whether `space` is one of this library's.
+/// Whether `space` is a config space of this library.
 bool is_space(const void* space) {
   for (const auto name : provider_names()) {
     const Provider& p = provider(name);
@@ -183,7 +183,7 @@ using namespace kscout;
 using namespace kscout::capi;
 
 void kscout_gemm_init(kscout_gemm* problem, int64_t m, int64_t n, int64_t k, int32_t dtype, int32_t layout) {
-  // A number that is no type is refused when the problem is used, where a status can say so.
+  // This function returns no status, so an unknown type is rejected later, when the problem is used.
   const bool known = is_type(dtype);
   store(make_gemm(m, n, k, known ? static_cast<DType>(dtype) : DType::fp32), *problem);
   if (!known) problem->dtype_a = dtype;
@@ -244,7 +244,7 @@ using namespace kscout::capi;
 
 namespace {
 
-/// Calls found(value) for the field with this name, if `Wanted` admits its type.
+/// Calls found(value) for the field with this name, if its type satisfies `Wanted`.
 template <template <class> class Wanted, class F>
 void with_field(const Device& device, const char* name, F&& found) {
   std::vector<std::string_view> names;
@@ -264,7 +264,7 @@ template <class V>
 using IsText = std::bool_constant<!std::is_floating_point_v<V>>;
 
 const char* c_text(const std::string& text) { return text.c_str(); }
-const char* c_text(DeviceKind kind) { return word(kind).data(); }  // a literal
+const char* c_text(DeviceKind kind) { return word(kind).data(); }  // a literal, so a 0 byte follows
 
 }  // namespace
 

@@ -40,7 +40,7 @@ SelectorRequest request_of(const kscout_request* given) {
           .threads = from.threads};
 }
 
-/// Makes a selector for a handle.
+/// Creates a selector for a handle.
 template <class Make>
 kscout_status new_handle(kscout_selector** selector, const Make& make) {
   return guarded([&] {
@@ -66,7 +66,7 @@ kscout_status rank(const kscout_selector* selector, const C* problem, std::int32
     const Selector& from = required(selector, "selector").selector;
     refuse_null(count, "count");
     if (capacity > 0) refuse_null(best, "best");
-    thread_local std::vector<Choice> ranked;  // kept: later calls of the thread allocate nothing
+    thread_local std::vector<Choice> ranked;  // thread_local, so later calls of the thread allocate nothing
     ranked.resize(capacity);
     const std::size_t found = from.rank(problem_of(problem), ranked, enumerator<By>(by));
     for (std::size_t i = 0; i < found; ++i) store(ranked[i], best[i]);

@@ -13,7 +13,7 @@ namespace {
 // Positions of the fixed columns among the specs; fields and axes lie between them.
 constexpr std::size_t kOp = 0, kProvider = 1, kDevice = 2, kProblem = 3;
 
-/// Whether a field has a column of its own: the op of a convolution is the file's.
+/// Whether a field has a column of its own: the op of a convolution is stored once per file.
 constexpr bool has_column(std::string_view field) noexcept { return field != "op"; }
 
 template <Record T>
@@ -23,7 +23,7 @@ constexpr std::size_t columns_of() noexcept {
   return count;
 }
 
-/// `use` with a type parameter: the kind of problem that configs of a space are for.
+/// Calls `use` with a type parameter: the kind of problem that configs of a space compute.
 template <class F>
 decltype(auto) with_problem(const ConfigSpace& space, F&& use) {
   return is_conv(space.op) ? use.template operator()<ConvProblem>() : use.template operator()<GemmProblem>();
@@ -59,7 +59,7 @@ void add_field_specs(std::vector<ColumnSpec>& specs, bool nullable) {
   });
 }
 
-/// One column with `rows` copies of one word.
+/// A column with `rows` copies of one word.
 ColumnValues constant_text(std::string_view word, std::size_t rows) {
   ColumnValues values;
   values.words = {std::string(word)};
@@ -67,7 +67,7 @@ ColumnValues constant_text(std::string_view word, std::size_t rows) {
   return values;
 }
 
-/// One column from `value(row)`.
+/// A column of the values of `value(row)`.
 template <class F>
 ColumnValues make_column(std::size_t rows, F&& value) {
   using V = std::remove_cvref_t<decltype(value(std::size_t{0}))>;
@@ -371,7 +371,7 @@ void TableBuilder::check_name(std::size_t row, const Problem& problem, std::uint
   const Signature signature = signature_of(problem);
   std::string key = fmt::format("{} {} {}", fields_hash(signature), config, name);
   if (!checked_names_.insert(std::move(key)).second) return;
-  // A name read from elsewhere may leave axes out; only a complete config has one name.
+  // A name from elsewhere may leave axes out; only a complete config has one name.
   const auto axes = std::span(value.value).first(space_.axes.size());
   if (std::ranges::find(axes, KernelConfig::unknown) != axes.end()) return;
   std::string expected;

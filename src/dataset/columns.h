@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Measurements as typed columns: what Parquet and CSV have in common.
+/// Converts measurements to and from typed columns, the common form of Parquet and CSV.
 ///
 ///     const auto specs = dataset_columns(space);
 ///     Block block = make_block(table, provider, specs);          // table -> columns
@@ -38,30 +38,31 @@ inline constexpr std::string_view kAxisPrefix = "config_";
 
 /// Every column of a dataset of this config space, in file order.
 std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
-/// So many of them, at the end, follow from the others: a file may lack them.
+/// Number of derived columns, which are the last ones. They follow from other columns, so a file may lack
+/// them.
 inline constexpr std::size_t kDerivedColumns = 2;
 
-/// The sizes that a problem cannot leave to their defaults: m, n, k of a GEMM; n, c, k, h, w, y, x of a
-/// convolution.
+/// The sizes of a problem without a default: m, n, k of a GEMM; n, c, k, h, w, y, x of a convolution.
 std::span<const std::string_view> needed_sizes(Op op) noexcept;
 
-/// Values of one column over some rows; which member is used depends on the type.
+/// Values of one column over some rows; the type of the column decides which member is used.
 struct ColumnValues {
   static constexpr std::int64_t null_whole = std::numeric_limits<std::int64_t>::min();
   static constexpr std::int32_t null_word = -1;
   std::vector<std::int64_t> whole;  ///< int64, int32, boolean
   std::vector<double> number;       ///< float64; NaN = null
-  std::vector<std::string> words;   ///< text: distinct values
-  std::vector<std::int32_t> index;  ///< text: which word each row has
+  std::vector<std::string> words;   ///< text: the distinct values
+  std::vector<std::int32_t> index;  ///< text: position in `words`, per row
 };
 
-/// Rows as columns, in the order of some specs.
+/// Rows stored as columns, in the order of their specs.
 struct Block {
   std::size_t rows = 0;
   std::vector<ColumnValues> columns;
 };
 
-/// The distinct signatures of problems, in the order of their first ones, and which of them each has.
+/// The distinct signatures of problems, in the order of their first problems, and the signature of each
+/// problem.
 struct ProblemSignatures {
   std::vector<Signature> signatures;
   std::vector<std::uint32_t> of_problem;  ///< position in `signatures`
@@ -71,36 +72,36 @@ ProblemSignatures signatures_of(std::span<const Problem> problems);
 /// Kernel names of a table's rows as a column: each (signature, config) is one word.
 ColumnValues kernel_names(const MeasurementTable& table, const Provider& provider);
 
-/// All rows of the table. Every config must be of `space`'s provider and op.
+/// All rows of the table. Every config must belong to `space`'s provider and op.
 Block make_block(const MeasurementTable& table, const Provider& provider, const ConfigSpace& space);
 
-/// Whether a row has a time that may be compared with others: it ended well, or was pruned early with a
-/// coarse one.
+/// Whether a row has a comparable time: it succeeded, or was pruned early with a coarse time.
 bool was_timed(const Measurement& measured) noexcept;
 
-/// Derived columns: speed of rows that were timed; NaN for the others.
+/// Derived columns: speed of timed rows; NaN for other rows.
 double tflops_of(ProblemRef problem, const Measurement& measured) noexcept;
 double gb_s_of(ProblemRef problem, const Measurement& measured) noexcept;
 
 enum class Columns : std::uint8_t { all_required, defaults_allowed };
 
-/// Puts blocks together into a table and checks every value.
+/// Builds a table from blocks and checks every value.
 class TableBuilder {
  public:
-  /// `source` names the file in errors. Throws corrupt_data when `names`, the columns that the file has, lack
-  /// one, hold an unknown one or one twice.
+  /// `source` names the file in errors. `names` are the columns of the file. Throws corrupt_data when `names`
+  /// lacks a required column, or holds an unknown or repeated one.
   TableBuilder(std::string source, const Provider& provider, const ConfigSpace& space, Device device,
                std::span<const std::string> names, Columns required);
 
-  /// Columns in the order of the names given to the constructor.
+  /// Adds rows, whose columns are in the order of the constructor's `names`.
   void add(const Block& block);
-  /// `config_order`: axis values of configs as config_text() puts them, in family order; others follow.
+  /// `config_order`: axis values of configs as config_text() writes them, in family order; configs that it
+  /// lacks come last.
   MeasurementTable finish(const std::vector<std::string>& config_order);
 
  private:
   [[noreturn]] void bad(std::size_t row, std::string_view column, const std::string& what) const;
   void check_names(std::span<const std::string> names, Columns required);
-  /// The columns of a block by position in specs_; null where the file has none.
+  /// The columns of a block, by position in specs_; null where the file lacks one.
   std::vector<const ColumnValues*> by_spec(const Block& block) const;
   template <Record T>
   void read_fields(T& record, std::size_t first_spec, std::size_t row) const;
@@ -130,7 +131,7 @@ class TableBuilder {
   std::unordered_map<std::string, NamedConfig> parsed_names_;
 };
 
-/// The axis values of a config as words, separated by commas.
+/// The axis values of a config as comma-separated words.
 std::string config_text(const KernelConfig& config);
 
 }  // namespace kscout

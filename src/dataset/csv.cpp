@@ -1,4 +1,4 @@
-// Datasets as CSV: one header line with our column names; an empty cell is null.
+// Reads and writes datasets as CSV: one header line with our column names; an empty cell is null.
 #include "core/csv.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ void parse_cell(ColumnValues& values, const ColumnSpec& spec, const std::string&
   }
 }
 
-/// What the first row says in a column, or `otherwise` when the file has no such column.
+/// The value of a column in the first row, or `otherwise` when the file lacks the column.
 std::string first_value(const CsvSheet& sheet, std::string_view name, std::string_view otherwise) {
   const auto column = sheet.column(name);
   return column && !sheet.rows.empty() ? sheet.rows.front()[*column] : std::string(otherwise);

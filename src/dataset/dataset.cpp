@@ -13,7 +13,7 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
-// Keys of the file's own metadata.
+// Keys of the Parquet file's metadata.
 constexpr const char* kVersionKey = "kscout.dataset_version";
 constexpr const char* kOpKey = "kscout.op";
 constexpr const char* kProviderKey = "kscout.provider";
@@ -47,7 +47,7 @@ std::map<std::string, std::string> file_metadata(const MeasurementTable& table, 
           {kConfigOrderKey, order.dump()}};
 }
 
-/// What a Parquet file's header says, checked.
+/// The checked header of a Parquet file.
 struct Opened {
   Opened(const std::string& source, const ParquetHeader& header, const DatasetOptions& options)
       : source_(source), header_(header) {
@@ -102,7 +102,7 @@ struct Opened {
   const ParquetHeader& header_;
 };
 
-/// The specs of a file's columns, in its order; unknown names are left to TableBuilder, which refuses them.
+/// The specs of a file's columns, in the file's order. Skips unknown names, which TableBuilder rejects.
 std::vector<ColumnSpec> specs_in_order(const ConfigSpace& space, const std::vector<std::string>& names) {
   const auto all = dataset_columns(space);
   std::vector<ColumnSpec> specs;
@@ -143,7 +143,7 @@ MeasurementTable read_dataset(const fs::path& file, const DatasetOptions& option
     if (!is_csv(file)) return read_parquet_dataset(file, options);
     return parse_dataset_csv(read_file(file), file.string(), options);
   } catch (const Error& error) {
-    // A bad file is a failure of the file (exit code 4) whatever the value in it breaks.
+    // Any error in a file counts as corrupt data (exit code 4), also where a value breaks a rule of its own.
     if (error.code() != Errc::invalid_argument) throw;
     const std::string what = error.what();
     const bool named = what.starts_with(file.string());

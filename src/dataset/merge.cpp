@@ -36,14 +36,14 @@ std::vector<std::string_view> split(std::string_view text, std::string_view betw
   }
 }
 
-/// Adds those of `values` that the list lacks.
+/// Adds the entries of `values` that the list lacks.
 void add_to_list(std::vector<std::string_view>& list, std::span<const std::string_view> values) {
   for (const std::string_view value : values) {
     if (std::ranges::find(list, value) == list.end()) list.push_back(value);
   }
 }
 
-/// The values of a table under a key. One that names no filter was measured without.
+/// The values of a table under a key. A table without the key `filter` was measured without a filter.
 std::vector<std::string_view> values_of(const MeasurementTable& table, const std::string& key) {
   const auto found = table.metadata.find(key);
   if (found != table.metadata.end()) return split_list(found->second);
@@ -51,13 +51,13 @@ std::vector<std::string_view> values_of(const MeasurementTable& table, const std
   return {};
 }
 
-/// The number that the text begins with.
+/// The number at the beginning of the text.
 double number_or(std::string_view text, double otherwise) {
-  std::from_chars(text.data(), text.data() + text.size(), otherwise);  // stays where there is none
+  std::from_chars(text.data(), text.data() + text.size(), otherwise);  // unchanged where there is none
   return otherwise;
 }
 
-/// From the first of all times to the last; each value is a time or "first to last".
+/// The span from the first to the last of all times; each value is a time or "first to last".
 std::string time_span(std::span<const std::string_view> values) {
   std::vector<std::string_view> times;
   for (const std::string_view value : values) add_to_list(times, split(value, kTo));
@@ -65,7 +65,7 @@ std::string time_span(std::span<const std::string_view> values) {
   return first == last ? std::string(first) : fmt::format("{}{}{}", first, kTo, last);
 }
 
-/// What the values say together: a list, except where one value or a span tells as much.
+/// Joins the values of a key into one text: a list, except for keys where one value or a span is enough.
 std::string one_text(std::string_view key, std::span<const std::string_view> values) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto or_infinity = [](std::string_view text) { return number_or(text, kInfinity); };
@@ -105,15 +105,15 @@ bool better(const Measurement& a, const Measurement& b) {
 
 bool right(const Measurement& m) { return m.status == Status::ok || m.status == Status::pruned_early; }
 
-/// Of two of the same (problem, config, pass) the only one to believe: that which is not right, then that
-/// which took part in more, as a time of a row pruned early is a coarse one. Nothing when both say the same.
+/// Chooses between two rows of the same (problem, config, pass): a failed row wins, then an ok row over one
+/// pruned early, whose time is coarse. Nothing when both have times of the same status.
 const Measurement* decisive(const Measurement& a, const Measurement& b) {
   if (!right(a) || !right(b)) return right(a) ? &b : &a;
   if (a.status != b.status) return a.status == Status::ok ? &a : &b;
   return nullptr;
 }
 
-/// All but the time. What one does not know, the other tells.
+/// Adds everything but the time. A value that one row lacks comes from the other.
 void add_to(Measurement& sum, const Measurement& one) {
   sum.spread = std::fmax(sum.spread, one.spread);
   sum.error = std::fmax(sum.error, one.error);
@@ -123,14 +123,14 @@ void add_to(Measurement& sum, const Measurement& one) {
 
 Measurement mean_of(const Measurement& a, const Measurement& b) {
   if (const Measurement* const one = decisive(a, b)) return *one;
-  const double of_a = std::max(a.repeats, 1), of_b = std::max(b.repeats, 1);  // files of others may not say
+  const double of_a = std::max(a.repeats, 1), of_b = std::max(b.repeats, 1);  // foreign files may lack them
   Measurement mean = a;
   add_to(mean, b);
   mean.time_us = std::exp((of_a * std::log(a.time_us) + of_b * std::log(b.time_us)) / (of_a + of_b));
   return mean;
 }
 
-/// Of at least one.
+/// The median row; `all` has at least one.
 Measurement median_of(const std::vector<Measurement>& all) {
   Measurement median = all.front();
   std::vector<double> logs = {std::log(median.time_us)};
@@ -148,7 +148,8 @@ Measurement median_of(const std::vector<Measurement>& all) {
   return median;
 }
 
-/// The config as one of the space: itself, or a member's in a joint space.
+/// The config in terms of the space: itself, or its counterpart in a joint space when its provider is a
+/// member.
 std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpace& space) {
   if (config.space == &space) return config;
   auto own = provider(space.provider).own(config);
@@ -156,7 +157,7 @@ std::optional<KernelConfig> in_space(const KernelConfig& config, const ConfigSpa
   return own;
 }
 
-/// The space of all tables; of a joint provider and its members, the joint one. Null when no table has
+/// The space of all tables; for a joint provider and its members, the joint space. Null when no table has
 /// configs.
 const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
   const ConfigSpace* space = nullptr;
@@ -173,7 +174,7 @@ const ConfigSpace* common_space(std::span<const MeasurementTable> tables) {
        "providers or ops differ: keep one dataset each, or merge members of a joint provider with one of it");
 }
 
-/// Merges tables with their indices.
+/// Merges tables while mapping their indices.
 class Merger {
  public:
   Merger(const Device& device, const ConfigSpace* space, Keep keep, bool mixed_devices)
@@ -207,7 +208,7 @@ class Merger {
   }
   MeasurementTable take() {
     for (const auto& [row, measured] : again_) merged_.rows[row].measured = median_of(measured);
-    // What was computed has digits that nobody measured, and would make a file twice as large.
+    // Averages have more digits than the measurements, and would double the size of a file.
     if (averages()) {
       for (auto& row : merged_.rows) shorten(row.measured, kTimeDigits);
     }
@@ -230,8 +231,8 @@ class Merger {
 
   bool averages() const { return keep_ == Keep::mean || keep_ == Keep::median; }
 
-  /// The machine may have been slower as a whole when a problem was measured again: times of each (problem,
-  /// pass) are divided by the median ratio to what is known of it.
+  /// Divides the times of each (problem, pass) by their median ratio to the known times: the whole machine
+  /// may have been slower when a problem was measured again.
   void bring_to_known_level(std::vector<MeasurementTable::Row>& rows) const {
     const auto part = [](const MeasurementTable::Row& row) {
       return std::pair(row.problem, row.measured.pass);
@@ -282,7 +283,7 @@ class Merger {
   std::unordered_map<KernelConfig, std::uint32_t> configs_;
   std::unordered_map<std::uint64_t, std::size_t> rows_;
   std::unordered_map<std::size_t, std::vector<Measurement>>
-      again_;  ///< Keep::median: of a row all, if several
+      again_;  ///< Keep::median: all measurements of a row that has several
 };
 
 }  // namespace

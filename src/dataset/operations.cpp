@@ -18,7 +18,7 @@ namespace kscout {
 
 namespace {
 
-/// Virtual machines tell the base clock only; no CPU runs at twice its own.
+/// Virtual machines report the base clock only; no CPU runs at twice that clock.
 constexpr double kBoost = 2;
 constexpr std::size_t kExamples = 3;  ///< named per finding
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What one asks of a table of measurements: its best configs, its anomalies, two tables together.
+/// Analyses tables of measurements: best configs, anomalies, comparison and merging of tables.
 ///
 ///     for (const BestOf& best : best_configs(table)) ...          // the oracle of each problem
 ///     const MeasurementTable all = merge({{a, b}}, Keep::best);
@@ -17,35 +17,36 @@
 
 namespace kscout {
 
-/// What counts of one (problem, config): the row of the highest pass.
+/// The row of the highest pass of one (problem, config).
 struct FinalRow {
   std::uint32_t config;
   Measurement measured;
 };
 
-/// Per problem its rows, ordered by config; a config measured in both passes stands with the second.
+/// The final rows of each problem, ordered by config: a config measured in both passes has its pass-2 row.
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table);
 
-/// The table with only those rows, equal to whatever asks final_rows.
+/// The table without the rows that final_rows() drops; final_rows() of both tables are equal.
 MeasurementTable final_table(const MeasurementTable& table);
 
-/// The fastest of some rows with status ok, the first of equals; nothing when none is ok.
+/// The fastest of the rows with status ok, the first of equal ones; nothing when none is ok.
 std::optional<FinalRow> oracle_of(std::span<const FinalRow> rows);
 
-/// Speed of a row over that of the oracle of its problem, at most 1; 0 when it was not timed.
+/// Speed of a row divided by that of its problem's oracle, at most 1; 0 when the row was not timed.
 double share_of_oracle(const Measurement& measured, const Measurement& oracle) noexcept;
 
-/// True when the time of a row deserves less trust than that of the oracle of its problem: it was given up
-/// early, has no second pass where the oracle has one, or less than half of the oracle's samples. A
-/// disturbance of the machine that the oracle's time does not show may be all of the difference.
+/// True when the time of a row is less trustworthy than that of its problem's oracle: the row was pruned
+/// early, lacks a pass 2 that the oracle has, or has less than half of the oracle's samples. The difference
+/// between both times may then come from a disturbance of the machine alone.
 bool measured_less_precisely(const Measurement& measured, const Measurement& oracle) noexcept;
 
-/// True when two times cannot be told apart: they differ by less than twice the larger of both spreads, or by
-/// less than kMinNoise.
+/// True when two times do not differ significantly: by less than twice the larger spread, or by less than
+/// kMinNoise.
 bool within_noise(const Measurement& a, const Measurement& b) noexcept;
-inline constexpr double kMinNoise = 0.01;  ///< of the time: repeats of one sweep rarely agree better
+/// Fraction of the time: repeats within one sweep rarely agree better.
+inline constexpr double kMinNoise = 0.01;
 
-/// How often one config is the oracle.
+/// Number of problems for which one config is the oracle.
 struct BestShare {
   std::uint32_t config;
   std::size_t problems;
@@ -56,21 +57,21 @@ struct Description {
   std::array<std::size_t, EnumWords<Status>::words.size()> rows_by_status{};
   std::size_t rows = 0, second_pass = 0, noisy = 0;
   std::size_t problems = 0, problems_without_oracle = 0, sizes = 0, configs = 0;
-  double configs_per_problem = 0;  ///< mean number measured
+  double configs_per_problem = 0;  ///< mean number of measured configs
   double median_spread = 0;        ///< of rows with status ok
   std::vector<BestShare> best;     ///< most frequent first
 };
 Description describe(const MeasurementTable& table);
 
 struct Finding {
-  bool error;  ///< the table cannot be trusted as it is; otherwise worth a look
+  bool error;  ///< the table cannot be trusted as it is; false: worth a check
   std::string what;
 };
-/// What reading cannot refuse row by row: problems without a usable row, speeds above the device's peak, rows
-/// that failed, passes that contradict each other.
+/// Finds what reading cannot reject row by row: problems without a usable row, speeds above the device's
+/// peak, failed rows, passes that contradict each other.
 std::vector<Finding> find_anomalies(const MeasurementTable& table);
 
-/// Which of two measurements of one (problem, config, pass) stays.
+/// Which of two measurements of one (problem, config, pass) is kept.
 enum class Keep : std::uint8_t { error, best, first, last, mean, median };
 template <>
 struct EnumWords<Keep> {
@@ -78,23 +79,25 @@ struct EnumWords<Keep> {
   static constexpr std::array<std::string_view, 6> words = {"error", "best", "first",
                                                             "last",  "mean", "median"};
 };
-/// All rows of tables of one device, provider and op; beside a table of a joint provider those of its members
-/// become its own. Rows that are equal in every value count once (but for Keep::median). The device is that
-/// of the first; those of the others may differ from it as device_difference allows, or, with
-/// `mixed_devices`, in anything. Throws invalid_argument: different devices, naming the facts, or
-/// (Keep::error) a key measured twice, naming it. Keep::best makes oracles optimistic: repeated luck wins.
-/// Keep::mean takes the geometric mean of times, weighted by repeats, after each later table's times of a
-/// problem were brought to the level of the first (median ratio): what several sweeps agree on, whatever
-/// state the machine was in. Keep::median takes the median instead (of an even number the geometric mean of
-/// the middle two): what three and more sweeps agree on although one was disturbed.
+/// Merges all rows of tables of one device, provider and op. Beside a table of a joint provider, rows of its
+/// members become rows of the joint provider. Rows that are equal in every value count once (except with
+/// Keep::median). The result has the first table's device; the devices of other tables may differ as
+/// device_difference allows, or in anything with `mixed_devices`. Throws invalid_argument for different
+/// devices, naming the facts, or (Keep::error) for a key measured twice, naming it.
+///
+/// Keep::best makes oracles optimistic, because repeated measuring favours lucky times. Keep::mean takes the
+/// geometric mean of times, weighted by repeats. Before that, it divides each later table's times of a
+/// problem by their median ratio to the first table's, which removes differences in the state of the machine
+/// between sweeps. Keep::median takes the median instead (for an even number, the geometric mean of the
+/// middle two), which is robust against one disturbed sweep among three or more.
 MeasurementTable merge(std::span<const MeasurementTable> tables, Keep keep, bool mixed_devices = false);
 
-/// The problems of the table that `keep` admits, with their rows.
+/// The problems of the table for which `keep` returns true, with their rows.
 MeasurementTable table_of_problems(const MeasurementTable& table,
                                    const std::function<bool(const Problem&)>& keep);
 
-/// The measured problems in two parts that share no group (problems/problem_sets.h): held out are the groups
-/// whose group_fraction is below the share. Problems without rows are in neither.
+/// Splits the measured problems into two parts that share no group (problems/problem_sets.h). Groups whose
+/// group_fraction is below the share are held out. Problems without rows are in neither part.
 struct TableParts {
   MeasurementTable training, held_out;
 };
@@ -106,13 +109,13 @@ struct Difference {
   KernelConfig config;
   std::int32_t pass;
   std::optional<Measurement> a, b;
-  /// time of b over time of a; NaN unless both have one.
+  /// Time of b divided by time of a; NaN unless both have a time.
   double ratio() const noexcept;
 };
-/// Keys in either table whose status differs, that one lacks, or whose times differ; largest change first.
+/// Keys whose status differs, whose times differ, or that one table lacks; largest change first.
 struct Comparison {
   std::size_t only_a = 0, only_b = 0, both = 0, status_changed = 0;
-  double ratio_p10 = 0, ratio_p50 = 0, ratio_p90 = 0;  ///< time of b over a, rows with status ok in both
+  double ratio_p10 = 0, ratio_p50 = 0, ratio_p90 = 0;  ///< time of b / a, for rows with status ok in both
   std::vector<Difference> differences;
 };
 Comparison compare(const MeasurementTable& a, const MeasurementTable& b);

@@ -27,7 +27,7 @@ namespace kscout {
 
 namespace {
 
-/// Of each key how many different ones are less.
+/// For each key, the number of smaller distinct keys.
 template <class Key>
 std::vector<std::uint32_t> ranks_of(const std::vector<Key>& keys) {
   std::vector<std::size_t> order(keys.size());
@@ -45,7 +45,7 @@ std::string words_of(const Signature& signature) {
   return text;
 }
 
-/// Where a row stands among the others.
+/// Sort key of a row in the file.
 struct Place {
   std::uint32_t signature, kernel, problem;
   std::int32_t pass;
@@ -133,7 +133,7 @@ std::shared_ptr<arrow::Array> to_arrow(ColumnType type, const ColumnValues& valu
   });
 }
 
-/// Reads arrays of one column into a ColumnValues; types must match exactly, except that texts may be plain,
+/// Reads arrays of one column into a ColumnValues. Types must match exactly, except that texts may be plain,
 /// large or dictionary-encoded.
 class ColumnReader {
  public:
@@ -207,7 +207,7 @@ class ColumnReader {
   }
 
   std::int32_t word_index(std::string_view word) {
-    // Equal words follow each other in most columns.
+    // Most columns have runs of equal words, so the previous word is tried first.
     if (last_ >= 0 && values_.words[static_cast<std::size_t>(last_)] == word) return last_;
     const auto [at, is_new] =
         known_.try_emplace(std::string(word), static_cast<std::int32_t>(values_.words.size()));
@@ -276,7 +276,7 @@ Block read_group(parquet::arrow::FileReader& reader, int group, const std::vecto
   return block;
 }
 
-/// Opens a file for `use(reader, header)`; what goes wrong names `source`.
+/// Opens a file and calls `use(reader, header)`; errors name `source`.
 template <class Use>
 void with_reader(const std::string& path, const std::string& source, Use&& use) {
   try {
@@ -313,20 +313,20 @@ std::vector<std::string> texts_of(const arrow::ChunkedArray& column) {
   return texts;
 }
 
-/// Whether more than half of a column's numbers differ: a dictionary would hold them all, and the column
-/// would hold places in it besides. Times of fp32 datasets take a quarter less without one.
+/// Whether more than half of a column's numbers are distinct. A dictionary of such a column would be larger
+/// than the plain numbers: it would hold them all, plus one index per row.
 bool mostly_distinct(const std::vector<double>& numbers) {
   std::unordered_set<std::uint64_t> bits;
   for (const double number : numbers) bits.insert(std::bit_cast<std::uint64_t>(number));
   return 2 * bits.size() > numbers.size();
 }
 
-/// Zstandard at its best, and no column split: neither into groups of rows nor into pages, which Arrow would
-/// begin anew after 20,000 rows: files are smaller so, for more time to write (docs/formats/dataset.md).
+/// Zstandard at its highest level, with every column in one row group and one page (Arrow's default begins a
+/// page every 20,000 rows). Files become smaller and take longer to write (docs/formats/dataset.md).
 std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSpec>& specs,
                                                       const Block& block) {
   constexpr int kBestLevel = 22;
-  constexpr std::int64_t kPageBytes = 1 << 30;  // sizes of pages are 32-bit integers
+  constexpr std::int64_t kPageBytes = 1 << 30;  // page sizes are 32-bit integers
   const auto rows = static_cast<std::int64_t>(std::max<std::size_t>(block.rows, 1));
   parquet::WriterProperties::Builder builder;
   builder.compression(arrow::Compression::ZSTD)

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Blocks of columns in Parquet: the only code that knows Arrow's reader and writer of datasets.
+/// Reads and writes blocks of columns in Parquet: the only code that uses Arrow's reader and writer for
+/// datasets.
 #include <functional>
 #include <map>
 #include <string>
@@ -13,37 +14,37 @@
 
 namespace kscout {
 
-// ---- The order in which files keep rows: by signature, then by kernel, then by problem.
+// ---- Orders the rows of a file by signature, then by kernel, then by problem.
 //
 //     write(rows_in_file_order(table, provider));
 //
-// Columns of one kernel then change a few hundred times in a file, and sizes come in ascending order, which
-// zstd shortens further than the order of measuring (docs/formats/dataset.md). And equal rows give
-// equal files, whatever order they came in.
+// The columns of a kernel then change only a few hundred times in a file, and sizes ascend. zstd compresses
+// this better than the order of measuring (docs/formats/dataset.md). Equal rows in any order also give equal
+// files.
 
-/// Signatures and kernels by their words and names; problems by the shape of their weights (n, k of a GEMM),
-/// then by their other sizes.
+/// Sorts signatures and kernels by their text; problems by the sizes of their weights (n, k of a GEMM), then
+/// by their other sizes.
 MeasurementTable rows_in_file_order(const MeasurementTable& table, const Provider& provider);
 
-/// What a Parquet file tells before its rows.
+/// The header of a Parquet file.
 struct ParquetHeader {
-  std::map<std::string, std::string> metadata;  ///< of the file; what is stored compressed is text again
-  std::vector<std::string> names;               ///< of its columns
+  std::map<std::string, std::string> metadata;  ///< of the file; compressed texts are unpacked
+  std::vector<std::string> names;               ///< of the columns
 };
 
-/// The bytes of a Parquet file that is as small as zstd makes it; units and meanings go into the columns'
-/// metadata. Texts of `metadata` above 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
+/// Encodes a Parquet file, as small as zstd makes it; units and meanings go into the columns' metadata. Texts
+/// of `metadata` above 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 
-/// Reads a file: `open` gets the header and says which type each column must have (or throws); then `block`
-/// gets the rows, group by group. Throws corrupt_data naming `source`.
+/// Reads a file. `open` receives the header and returns the required type of each column (or throws); then
+/// `block` receives the rows, one row group after another. Throws corrupt_data naming `source`.
 void read_parquet(const std::string& path, const std::string& source,
                   const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
                   const std::function<void(const Block&)>& block);
 
-/// The same for files of others, whose types may be any: `open` says which columns are wanted, `row` gets the
-/// cells of all columns as text, empty where a cell is null or not wanted.
+/// Reads files of other tools, whose columns may have any type. `open` selects the wanted columns; `row`
+/// receives the cells of all columns as text, empty where a cell is null or not wanted.
 void read_parquet_as_text(const std::string& path, const std::string& source,
                           const std::function<std::vector<bool>(const ParquetHeader&)>& open,
                           const std::function<void(const std::vector<std::string_view>&)>& row);

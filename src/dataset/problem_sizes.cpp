@@ -10,7 +10,7 @@ namespace kscout {
 
 namespace {
 
-/// A column for each number that sizes_of() gives of a P, in its order.
+/// One column per number of sizes_of() of a P, in the same order.
 template <Record P>
 std::vector<ColumnSpec> size_columns() {
   std::vector<ColumnSpec> specs;

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Writes and reads the sizes of problems as Parquet, one row each: what a model was trained on.
+/// Writes and reads the sizes of problems as Parquet, one row each: a model folder lists its training sizes
+/// this way.
 ///
 ///     write_problem_sizes("models/mine/training_sizes.parquet", {{16, 4096, 4096, 1}, {32, 64, 64, 1}});
 ///     const std::set<ProblemSizes> sizes = read_problem_sizes("models/mine/training_sizes.parquet");
@@ -11,11 +12,11 @@
 
 namespace kscout {
 
-/// Columns are named after the fields that sizes_of() reads: m, n, k, batch; or the numbers of a convolution.
-/// Throws invalid_argument when a list has another length than both, or lists differ in length.
+/// Names columns after the fields that sizes_of() reads: m, n, k, batch for GEMMs, or the numbers of a
+/// convolution. Throws invalid_argument when a list has neither length, or lists differ in length.
 void write_problem_sizes(const std::filesystem::path& file, const std::set<ProblemSizes>& sizes);
 
-/// Throws corrupt_data naming the file when it is no such table.
+/// Throws corrupt_data naming the file when it is no table of sizes.
 std::set<ProblemSizes> read_problem_sizes(const std::filesystem::path& file);
 
 }  // namespace kscout

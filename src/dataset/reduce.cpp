@@ -18,7 +18,7 @@ namespace kscout {
 
 namespace {
 
-/// Drops the values that no row uses; `index` is a row's member that counts them.
+/// Drops the values that no row uses and renumbers `index`, the member of a row that refers to them.
 template <class T>
 void drop_unused(std::vector<T>& values, std::vector<MeasurementTable::Row>& rows,
                  std::uint32_t MeasurementTable::Row::*index) {

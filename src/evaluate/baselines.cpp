@@ -21,7 +21,7 @@ namespace {
 /// Efficiency of every config on the problems that have an oracle; 0 when unmeasured or failed.
 struct EfficiencyMatrix {
   std::vector<std::vector<double>> lines;  ///< one per problem, one entry per config
-  std::vector<double> calls;               ///< of each problem; they add up to 1
+  std::vector<double> calls;               ///< share of the calls per problem; they add up to 1
 
   explicit EfficiencyMatrix(const MeasurementTable& table) {
     const auto rows = final_rows(table);
@@ -37,7 +37,7 @@ struct EfficiencyMatrix {
   }
 };
 
-/// What the configs chosen so far reach on each problem.
+/// The best efficiency of the configs chosen so far, per problem.
 class Cover {
  public:
   explicit Cover(const EfficiencyMatrix& matrix) : matrix_(matrix), reached_(matrix.lines.size(), 0.0) {}
@@ -46,8 +46,8 @@ class Cover {
     for (std::size_t p = 0; p < reached_.size(); ++p)
       reached_[p] = std::max(reached_[p], matrix_.lines[p][config]);
   }
-  /// What the config would add to the mean share reached over problems and, times `by_calls`, to that over
-  /// calls; shares are counted up to `enough`.
+  /// The config's gain in the mean efficiency over problems plus, times `by_calls`, its gain in the mean over
+  /// calls. Efficiencies above `enough` count as `enough`.
   double gain(std::size_t config, double by_calls, double enough) const {
     const double each = 1 / static_cast<double>(reached_.size());
     double sum = 0;
@@ -70,7 +70,7 @@ class Cover {
   std::vector<double> reached_;
 };
 
-/// The unused config that gains most; the first of equals.
+/// The unused config with the highest gain; the first of equal ones.
 std::size_t best_to_add(const Cover& cover, const std::vector<bool>& used, double by_calls = 0,
                         double enough = 1) {
   std::size_t best = used.size();
@@ -132,7 +132,7 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
     }
     return cover;
   };
-  constexpr double kRounding = 1e-12;  // of the sums behind the means
+  constexpr double kRounding = 1e-12;  // rounding error of the sums behind the means
   const auto means_kept = [&](const Cover& cover) {
     return std::min(cover.mean(), cover.mean_of_calls()) >= request.keep - kRounding;
   };
@@ -143,12 +143,12 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
   Cover cover = cover_without(used.size());
   while (!enough(cover)) {
     const std::size_t best = best_to_add(cover, used, 1, means_kept(cover) ? request.keep_each : 1);
-    if (best == used.size()) break;  // all are in
+    if (best == used.size()) break;  // all configs are chosen
     cover.add(best);
     used[best] = true;
     added.push_back(best);
   }
-  // The first ones were taken for what later ones do as well.
+  // Later configs may have made earlier ones superfluous.
   for (const std::size_t config : std::vector(added)) {
     if (!enough(cover_without(config))) continue;
     used[config] = false;
@@ -171,7 +171,7 @@ namespace {
 constexpr std::uint32_t kFolds = 5;
 constexpr std::size_t kMaxStatic = 8;
 
-/// The part of a table whose problems satisfy `keep`; configs stay.
+/// The part of a table whose problems satisfy `keep`; all configs stay.
 template <class F>
 MeasurementTable part_of(const MeasurementTable& table, F&& keep) {
   MeasurementTable part = table;
@@ -190,7 +190,7 @@ std::vector<std::uint32_t> folds_of(const MeasurementTable& table) {
   return folds;
 }
 
-/// Scores that rank the given configs first (in their order) for each problem; others follow.
+/// Scores that rank the returned configs first (in their order) for each problem, before all others.
 Scorer favour(std::function<const std::vector<KernelConfig>&(const Problem&)> favoured) {
   return [favoured = std::move(favoured)](const Problem& problem, std::span<const KernelConfig> configs) {
     const auto& list = favoured(problem);
@@ -203,7 +203,7 @@ Scorer favour(std::function<const std::vector<KernelConfig>&(const Problem&)> fa
   };
 }
 
-/// Fixed configs per problem: from `training`, or from the folds that the problem is not in.
+/// Fixed configs for each problem: chosen on `training`, or on the folds that the problem is not in.
 class StaticBaselines {
  public:
   StaticBaselines(const MeasurementTable& table, const std::optional<MeasurementTable>& training) {
@@ -241,7 +241,7 @@ class StaticBaselines {
   std::unordered_map<Problem, std::uint32_t> fold_;
 };
 
-/// A pool that holds exactly the first `count` fixed configs: measured or not, nothing else may be picked.
+/// A pool of exactly the first `count` fixed configs: no other config may be picked, measured or not.
 PoolOf fixed_pool(const MeasurementTable& table, const StaticBaselines& statics, std::size_t count) {
   return [&table, &statics, count](std::size_t problem) {
     auto list = statics.of(table.problems[problem]);
@@ -250,7 +250,7 @@ PoolOf fixed_pool(const MeasurementTable& table, const StaticBaselines& statics,
   };
 }
 
-/// Expected efficiency of a uniform draw from the pool, per problem, as results.
+/// Expected efficiency of a uniformly random config of the pool, summarised over problems.
 Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
   const auto rows = final_rows(table);
   std::vector<ProblemResult> results;
@@ -275,7 +275,7 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
   std::vector<const ProblemResult*> all;
   for (const auto& result : results) all.push_back(&result);
   Summary summary = summarise(all);
-  // One draw is expected, not k of them, and no pick is known: only the efficiency means something.
+  // A random choice has no known pick and no top-k; only the efficiency is defined.
   summary.top_mean.fill(Measurement::unknown);
   summary.hit_rate.fill(Measurement::unknown);
   summary.top_mean[0] = summary.mean;
@@ -283,7 +283,7 @@ Summary random_summary(const MeasurementTable& table, const PoolOf& pool) {
   return summary;
 }
 
-/// Ranks by what was measured: the best that any choice can do.
+/// Ranks configs by measured speed: the best possible choice.
 Scorer oracle_scorer(const MeasurementTable& table) {
   std::unordered_map<Problem, std::unordered_map<KernelConfig, double>> speed;
   const auto rows = final_rows(table);

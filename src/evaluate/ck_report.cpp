@@ -28,7 +28,7 @@ std::string_view m_class(std::int64_t m) {
 std::string_view flag(bool value) { return value ? "True" : "False"; }
 std::string tflops(double value) { return std::isfinite(value) ? fmt::format("{:.4f}", value) : "0"; }
 
-/// What both kinds of table hold of a result.
+/// A row of either table, reduced to the common columns.
 struct Line {
   std::string oracle, pick, oracle_tflops, predicted_tflops, actual_tflops, efficiency;
   std::string_view match;

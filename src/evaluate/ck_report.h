@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// Validations in the columns of the public CK Tile tools, for scripts that read those; and their comparison
-/// of an oracle table with a table of predictions.
+/// Writes validations in the columns of the public CK Tile tools, and compares an oracle table with a table
+/// of predictions as those tools do.
 ///
-///     write(ck_problems_csv(evaluation.results));                   // 12 columns of GEMMs, 18 of convolutions
-///     write(ck_summary_csv(ck_picks(evaluation.results)));         // metric,value: 8 rows
+///     write(ck_problems_csv(evaluation.results));           // 12 columns of GEMMs, 18 of convolutions
+///     write(ck_summary_csv(ck_picks(evaluation.results)));  // metric,value: 8 rows
 ///
-/// Definitions are theirs here, and differ from ours: P10 is the element at floor(n / 10) of the sorted
-/// efficiencies, P50 that at floor(n / 2), "top-5" means that the pick is among the five fastest measured
-/// kernels.
+/// Definitions are those of the public tools and differ from ours: P10 is the element at floor(n / 10) of the
+/// sorted efficiencies, P50 the element at floor(n / 2), "top-5" means that the pick is among the five
+/// fastest measured kernels.
 #include <map>
 #include <span>
 #include <string>
@@ -20,36 +20,37 @@
 
 namespace kscout {
 
-/// One problem as the summary sees it. A pick that was not measured counts as 0.
+/// One problem of the summary. A pick that was not measured counts as 0.
 struct CkPick {
   double efficiency = 0;  ///< fraction
-  bool best = false;      ///< the pick is the fastest
+  bool best = false;      ///< the pick is the fastest config
   bool among_five = false;
 };
 
-/// All results are of one kind of problem. GEMM: m, n, k, ...; convolution: N, G, C, K, .... Efficiencies in
-/// percent; classes by M are those that the labels say (< 8, < 128, < 1024), not upstream's off-by-one.
+/// All results must be of one kind of problem. GEMM: m, n, k, ...; convolution: N, G, C, K, .... Efficiencies
+/// are in percent. Classes by M are those of the labels (< 8, < 128, < 1024); upstream's limits are off by
+/// one.
 std::string ck_problems_csv(std::span<const ProblemResult> results);
 
 std::vector<CkPick> ck_picks(std::span<const ProblemResult> results);
 std::string ck_summary_csv(std::span<const CkPick> picks);
 
-/// Predictions against an oracle, joined by problem_idx: what their comparison tool does. The oracle's table
-/// needs problem_idx, kernel or kernel_name, tflops ("N/A" or empty: 0); the predictions' problem_idx,
-/// kernel_name, rank (1 = chosen). Problems without a prediction count as 0. Throws corrupt_data naming the
-/// file and what is missing.
+/// Compares predictions with an oracle, joined by problem_idx, as the public comparison tool does. The
+/// oracle's table needs problem_idx, kernel or kernel_name, tflops ("N/A" or empty: 0); the predictions'
+/// table needs problem_idx, kernel_name, rank (1 = chosen). Problems without a prediction count as 0. Throws
+/// corrupt_data naming the file and what is missing.
 struct CkComparison {
   std::vector<CkPick> picks;
   std::string
       problems_csv;  ///< problem_idx,oracle_kernel,oracle_tflops,ml_kernel,ml_actual_tflops,efficiency,match
-  std::size_t without_pick = 0;    ///< no row of rank 1
-  std::size_t without_oracle = 0;  ///< no kernel of the problem has a speed: left out
+  std::size_t without_pick = 0;    ///< problems without a row of rank 1
+  std::size_t without_oracle = 0;  ///< problems left out: none of their kernels has a speed
 };
 CkComparison compare_ck_tables(std::string_view oracle, const std::string& oracle_name,
                                std::string_view predictions, const std::string& predictions_name);
 
-// ---- Whether a backward model says anything sensible, where no measurements are at hand: the public CK Tile
-// tools' problems and twelve kernels, predicted.
+// ---- Checks the plausibility of a model of backward convolutions without measurements: predicts the public
+// CK Tile tools' problems with twelve kernels.
 //
 //     const BackwardCheck check = check_backward(Model::load("models/conv_bwd_data_bf16_gfx950"));
 
@@ -59,16 +60,16 @@ struct BackwardCheck {
     Problem problem;
     std::vector<KernelConfig> best;  ///< the first three
     std::vector<double> tflops;      ///< predicted
-    double gap = 0;                  ///< (first - third) / first
+    double gap = 0;                  ///< (first - third) / first, of tflops
   };
   std::vector<Line> lines;
   double mean = 0, least = 0, most = 0;          ///< predicted TFLOPS of first choices
-  std::map<std::string, std::size_t> pipelines;  ///< how often each is first
+  std::map<std::string, std::size_t> pipelines;  ///< how often each is the first choice
   double mean_gap = 0;
 };
 
-/// Five problems of conv_bwd_data or seven of conv_bwd_weight, six tiles with compv3 and mem, in the model's
-/// type. Throws invalid_argument for models of other operations.
+/// Predicts five problems of conv_bwd_data or seven of conv_bwd_weight in the model's type, with six tiles of
+/// pipelines compv3 and mem. Throws invalid_argument for models of other ops.
 BackwardCheck check_backward(const Model& model);
 
 }  // namespace kscout

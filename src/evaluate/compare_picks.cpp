@@ -16,11 +16,11 @@ namespace kscout {
 
 namespace {
 
-/// Which columns of a file hold what.
+/// The columns of a file, by meaning.
 struct PickColumns {
-  std::vector<std::size_t> problem;  ///< together they name it
+  std::vector<std::size_t> problem;  ///< columns that identify the problem together
   std::size_t config = 0, efficiency = 0;
-  bool may_be_old = false;  ///< efficiency in fractions where no value is above 1; else in percent
+  bool may_be_old = false;  ///< efficiencies are fractions if no value is above 1; else percent
   std::optional<std::size_t> rank;
 };
 
@@ -57,7 +57,7 @@ std::unordered_map<std::string, const EvaluatedPick*> by_problem(const std::vect
   return found;
 }
 
-/// A change that must stay above -limit, and where gains are limited, too, within +-limit.
+/// Requires a change above -limit; where gains are limited too, within +-limit.
 Criterion within(std::string what, double change, double limit, std::string_view unit, bool both_ways) {
   return {std::move(what), change, fmt::format("{} {} {}", both_ways ? "within +-" : ">= -", limit, unit),
           change >= -limit && (!both_ways || change <= limit)};

@@ -69,7 +69,7 @@ namespace {
 /// The rows of one problem by config.
 using RowsByConfig = std::unordered_map<KernelConfig, Measurement>;
 
-/// Positions by falling score; equals keep their order, configs that cannot run are left out.
+/// Positions by falling score; equal scores keep their order; configs that cannot run are left out.
 std::vector<std::size_t> ranking(const std::vector<double>& score) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < score.size(); ++i) {
@@ -154,7 +154,7 @@ ProblemResult pick_result(const Problem& problem, const KernelConfig& oracle_con
   return result;
 }
 
-/// The axis that says which kind of kernel a config is.
+/// The axis that names the kind of kernel.
 const Axis* kind_axis(const ConfigSpace& space) {
   for (const std::string_view name : {"kind", "pipeline"}) {
     const auto found = std::ranges::find(space.axes, name, &Axis::name);

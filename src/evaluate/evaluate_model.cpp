@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "train_manifest.json";
-constexpr const char* kSizesKey = "training_sizes";  // of older manifests
+constexpr const char* kSizesKey = "training_sizes";  // key in older manifests
 const std::size_t kGemmSizes = sizes_of(GemmProblem{}).size(), kConvSizes = sizes_of(ConvProblem{}).size();
 
 /// Predicted speeds of the best configs, best first.
@@ -37,8 +37,9 @@ std::vector<double> best_tflops(const Scores& scores) {
   return tflops;
 }
 
-/// The model as a scorer: what a selector returns comes first; the other configs of the pool, also those of
-/// no family, follow in the order of their exact scores. `shortlists`: false scores as if the model had none.
+/// Turns the model into a scorer. The selector's ranked configs come first. The other configs of the pool,
+/// also those outside the family, follow by their exact scores. `shortlists`: false scores as if the model
+/// had none.
 Scorer model_scorer(const Model& model, Target target, bool shortlists) {
   return [&model, target, shortlists](const Problem& problem, std::span<const KernelConfig> configs) {
     const Family& family = *model.family(signature_of(problem));
@@ -51,7 +52,7 @@ Scorer model_scorer(const Model& model, Target target, bool shortlists) {
     Scores scores{.score = std::vector<double>(configs.size()), .tflops = {}};
     std::vector<std::uint8_t> runs(configs.size(), 1), first(configs.size(), 0);
     ConfigTable others(family.configs.space());
-    std::vector<std::size_t> place;  // of each of the others
+    std::vector<std::size_t> place;  // of each remaining config
     for (std::size_t i = 0; i < configs.size(); ++i) {
       const auto found = position.find(configs[i]);
       if (found == position.end()) {

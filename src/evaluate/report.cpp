@@ -1,4 +1,4 @@
-// An evaluation as JSON and CSV.
+// Writes an evaluation as JSON and CSV.
 #include <cmath>
 
 #include <fmt/format.h>
@@ -84,10 +84,10 @@ Json reliability_json(const Reliability& r) {
           {"bins", std::move(bins)}};
 }
 
-/// A cell of numbers that may be unknown.
+/// A cell with a number; empty where the number is unknown.
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{}", value) : ""; }
 
-/// A fraction in percent, as everywhere outside of the program.
+/// A fraction in percent, the unit of all output.
 std::string percent_cell(double fraction) { return cell(100 * fraction); }
 
 std::string status_of(const PickedConfig& pick) {

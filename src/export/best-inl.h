@@ -1,4 +1,4 @@
-// The highest scores met so far, best first; of equal ones the first stays first.
+// Keeps the highest scores, best first; of equal scores the earlier one comes first.
 struct Best {
   double score[max_ranked];
   int config[max_ranked];

@@ -1,4 +1,4 @@
-// The probability that the first of a family's ranking is within 3 % of its best config.
+// Probability that the first config of a family's ranking is within 3 % of the best config.
 inline double confidence_of(const Problem& p, const Family& f, const Best& best) {
   if (best.count < 2) return 1;
   const auto log_tflops = [&](int i) { return std::log(predicted_tflops(p, best.score[i], best.score[0])); };

@@ -17,7 +17,7 @@ namespace {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Lines of at most 110 columns.
+/// Wraps lines at 110 columns.
 std::string array_of(std::string_view type, std::string_view name, std::span<const std::string> literals) {
   constexpr std::size_t kLine = 110;
   std::string out =
@@ -93,7 +93,7 @@ std::string cpp_array(std::string_view type, std::string_view name, std::span<co
 std::string cpp_array(std::string_view type, std::string_view name, std::span<const std::int64_t> values) {
   std::vector<std::string> literals;
   for (const std::int64_t value : values) {
-    // -2147483648 is minus 2147483648, which is no int.
+    // C++ reads -2147483648 as minus 2147483648, which is not an int.
     literals.push_back(value == KernelConfig::unknown ? "-2147483647 - 1" : fmt::format("{}", value));
   }
   return array_of(type, name, literals);
@@ -221,7 +221,7 @@ Translation::Translation(const expr::Program& program, std::span<const std::uint
     mark_live(output);
     need_slot(output);
   }
-  // What a step of both kinds reads must be at hand where it is computed.
+  // Inputs of problem and config steps must be available where the step is computed.
   for (std::uint32_t at = 0; at < steps_.size(); ++at) {
     if (!steps_[at].live || steps_[at].reads != (kProblem | kConfig)) continue;
     const expr::Operation& operation = program.operations()[at];
@@ -278,7 +278,7 @@ void Translation::mark_live(std::uint32_t root) {
     Step& step = steps_[at];
     if (step.live || step.reads == 0) continue;
     step.live = true;
-    if (step.reads == kConfig) continue;  // a column of the table: computed here, not in the code
+    if (step.reads == kConfig) continue;  // a table column: computed at export, not by the code
     const expr::Operation& operation = program_.operations()[at];
     const std::uint32_t operands[] = {operation.a, operation.b, operation.c};
     for (std::size_t i = 0; i < expr::arity(operation.code); ++i) open.push_back(resolved(operands[i]));

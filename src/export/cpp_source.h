@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Writes C++ source: numbers with all their bits, tables, texts, and formulas as expressions.
+/// Writes C++ source: numbers with all their bits, tables, string literals, and formulas as expressions.
 #include <concepts>
 #include <cstdint>
 #include <span>
@@ -17,12 +17,13 @@
 
 namespace kscout {
 
-/// A double literal that reads back as the same value; NaN is `unknown`, infinities are `infinity`.
+/// A double literal that reads back as the same value; NaN becomes `unknown`, infinity `infinity`.
 std::string cpp_number(double value);
 /// A string literal.
 std::string cpp_text(std::string_view text);
 
-/// `inline constexpr TYPE NAME[...] = {...};`, one element more when there is none (C++ has no empty arrays).
+/// `inline constexpr TYPE NAME[...] = {...};`. An empty array gets one element, since C++ has no empty
+/// arrays.
 std::string cpp_array(std::string_view type, std::string_view name, std::span<const double> values);
 std::string cpp_array(std::string_view type, std::string_view name, std::span<const std::int64_t> values);
 std::string cpp_array(std::string_view type, std::string_view name, std::span<const std::string> literals);
@@ -32,57 +33,57 @@ std::string cpp_array(std::string_view type, std::string_view name, const std::v
   return cpp_array(type, name, std::span<const std::int64_t>(wide));
 }
 
-/// The enums of a problem and `struct Problem`, as GemmProblem has them.
+/// The enums of a problem and `struct Problem`, with the fields of GemmProblem.
 std::string cpp_problem_types();
 
-/// Throws invalid_argument unless `name` can be a namespace (a::b counts).
+/// Throws invalid_argument unless `name` is a valid namespace (such as a::b).
 void check_namespace(std::string_view name);
-/// `text` with every character that a name cannot hold made '_': "gemm_fp32_zen3-2c" gives
-/// "gemm_fp32_zen3_2c".
+/// Replaces every character that is invalid in a name by '_': "gemm_fp32_zen3-2c" gives "gemm_fp32_zen3_2c".
 std::string cpp_name(std::string_view text);
 
-// ---- Formulas as C++: what the exported header computes instead of interpreting.
+// ---- Translates formulas to C++, which the exported header compiles instead of interpreting them.
 //
 //     const Translation features(schema.program(), wanted, device, Signature{});
 //     header += features.code("features");   // features_of_problem(p, q) and features(q, t, out)
 //     const std::vector<double> t = features.config_rows(family.configs, family.traits);
 //
-// A program's operations are split by what they read: device facts are folded away, what a config alone
-// decides becomes a table, what the problem alone decides is computed once per call, the rest once per
-// config. Each operation stays one operation on doubles, so the results have the library's bits.
+// Splits a program's operations by their inputs. Device facts become constants. Operations that read the
+// config only become a table. Those that read the problem only run once per call, all others once per config.
+// Each operation remains one operation on doubles, so the results equal the library's bit for bit.
 
 class Translation {
  public:
-  /// `wanted`: formulas of the program, in the order in which the code writes them. `op` is what `s.op`
-  /// reads. The program must outlive it. Throws unsupported for values that neither problem, config nor
-  /// device have.
+  /// `wanted`: formulas of the program, in output order. `op` is the value of `s.op`. The program must
+  /// outlive the translation. Throws unsupported for inputs that belong neither to problem, config nor
+  /// device.
   Translation(const expr::Program& program, std::span<const std::uint32_t> wanted, const Device& device,
               Op op);
 
-  /// Doubles that NAME_of_problem writes and NAME reads.
+  /// Number of doubles that NAME_of_problem writes and NAME reads.
   std::size_t problem_values() const noexcept { return problem_slots_; }
-  /// Columns of config_rows(): doubles that NAME reads of a config.
+  /// Columns of config_rows(): number of doubles that NAME reads of a config.
   std::size_t config_values() const noexcept { return config_slots_; }
 
-  /// One row of config_values() numbers per config, one after another.
+  /// One row of config_values() numbers per config, row-major.
   std::vector<double> config_rows(const ConfigTable& configs, std::span<const Traits> traits) const;
 
-  /// `void NAME_of_problem(const Problem& p, double* q)` and `void NAME(const double* q, const double* t,
-  /// double* out)`; they use the names of runtime-inl.h.
+  /// The functions `void NAME_of_problem(const Problem& p, double* q)` and `void NAME(const double* q, const
+  /// double* t, double* out)`. They use names of runtime-inl.h.
   std::string code(std::string_view name) const;
 
  private:
-  /// Bits of what a value reads beyond the device.
+  /// Bits for the inputs of a value besides the device.
   static constexpr std::uint8_t kProblem = 1, kConfig = 2;
   static constexpr std::uint32_t kNone = UINT32_MAX;
 
-  /// How an operation is served in the code.
+  /// How the code computes an operation.
   struct Step {
     std::uint8_t reads = 0;
     bool live = false;
-    double value = 0;               ///< when it reads nothing
-    std::uint32_t same_as = kNone;  ///< an `if` whose condition is fixed is one of its branches
-    std::uint32_t slot = kNone;     ///< position in q (problem) or t (config)
+    double value = 0;  ///< for steps that read nothing
+    /// The step that replaces this one: the chosen branch of an `if` with a constant condition.
+    std::uint32_t same_as = kNone;
+    std::uint32_t slot = kNone;  ///< position in q (problem) or t (config)
   };
 
   void read_operation(std::uint32_t at, const expr::Inputs& fixed, Op op);
@@ -93,7 +94,7 @@ class Translation {
   std::string expression(std::uint32_t at, bool with_config) const;
 
   const expr::Program& program_;
-  std::vector<std::uint32_t> outputs_;  ///< operations, resolved
+  std::vector<std::uint32_t> outputs_;  ///< operations, with `same_as` resolved
   Device device_;
   std::vector<Step> steps_;
   std::uint32_t problem_slots_ = 0, config_slots_ = 0;

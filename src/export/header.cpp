@@ -19,10 +19,10 @@ namespace kscout {
 
 namespace {
 
-/// Tables by content: families that have equal ones share them.
+/// Shares equal tables: families with the same table text use one.
 class TablePool {
  public:
-  /// Adds `make(name)` unless the same text was made for an earlier name; the name that it has.
+  /// Adds `make(name)` unless an equal text was added under an earlier name. Returns the name to use.
   template <class Make>
   std::string add(std::string_view kind, Make&& make) {
     std::string body = make(std::string(kind));
@@ -37,7 +37,7 @@ class TablePool {
   const std::string& text() const { return text_; }
 
  private:
-  std::vector<std::pair<std::string, std::string>> tables_;  ///< name, text under the kind's name
+  std::vector<std::pair<std::string, std::string>> tables_;  ///< name and text, by kind
   std::string text_;
 };
 
@@ -77,12 +77,12 @@ std::string forest_text(std::string_view name, const Forest& forest) {
              name, forest.tree_count(), forest.average);
 }
 
-/// A part that is the same in all headers: src/export/<name>-inl.h.
+/// A part that all headers share: src/export/<name>-inl.h.
 std::string_view fixed_text(std::string_view name) {
   return embedded_file(fmt::format("src/export/{}-inl.h", name));
 }
 
-/// Puts the parts of a header together in the order in which they need each other.
+/// Joins the parts of a header in the order of their dependencies.
 class HeaderWriter {
  public:
   HeaderWriter(const Model& model, const TargetForest& target)
@@ -139,8 +139,8 @@ class HeaderWriter {
   std::size_t feature_count() const { return model_.data().schema->size(); }
   Op op() const { return model_.data().families.front().signature.op; }
 
-  /// The schema with its requirements of the problem as further formulas. Those of configs were asked when
-  /// the model was made; they are asked once more here.
+  /// The schema plus its requirements on the problem, as further formulas. Requirements on configs were
+  /// checked when the model was made; they are checked again here.
   Schema with_requirements(const Schema& schema) const {
     for (const Family& family : model_.data().families) {
       Schema::Rows(schema, family.device, family.configs, family.traits);
@@ -208,7 +208,8 @@ class HeaderWriter {
                      std::max<std::size_t>(asked.problem_values(), 1), of_problem.size());
   }
 
-  /// What a score means: with relative and rank against the best config's speed, which trees of its own tell.
+  /// Code that converts a score to a speed. For the targets relative and rank, separate trees predict the
+  /// best config's speed.
   std::string speed_text() const {
     const bool against_best = target_.target == Target::relative || target_.target == Target::rank;
     std::string out, best = "0.0";
@@ -235,7 +236,7 @@ class HeaderWriter {
                      cpp_number(target_.slope));
   }
 
-  /// Nothing is calibrated for other targets than the model's own.
+  /// Only the model's default target has a calibrated confidence.
   const Confidence* confidence() const {
     const auto& of = model_.data().confidence;
     return of && target_.target == model_.default_target() ? &*of : nullptr;
@@ -313,7 +314,7 @@ class HeaderWriter {
                        entries);
   }
 
-  /// The table of a family's outputs, or what says that it has no shortlist.
+  /// The table of a family's outputs, or the null pointer of a family without a shortlist.
   std::string outputs_text(TablePool& pool, const Family& family) const {
     const auto& shortlist = model_.data().shortlist;
     if (!shortlist || family.configs.size() <= kNoShortlistFamily) return "nullptr";
@@ -323,7 +324,7 @@ class HeaderWriter {
     return pool.add("outputs", [&](const auto& name) { return cpp_array("std::int32_t", name, outputs); });
   }
 
-  /// The network; one of no outputs when the model has none.
+  /// The network; it has no outputs when the model has none.
   std::string shortlist_text() const {
     const Shortlist shortlist = model_.data().shortlist.value_or(Shortlist{});
     std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
@@ -367,7 +368,7 @@ class HeaderWriter {
     return cpp_array("std::int32_t", name, values);
   }
 
-  /// The rules with their names and reasons, and a function that asks all of them.
+  /// The rules with their names and reasons, and a function that checks all of them.
   static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
     std::string out = "\n// A config can take a problem when all of these hold:\n";
     for (const Rule& rule : family.applicability) {
@@ -382,7 +383,7 @@ class HeaderWriter {
                name, std::max<std::size_t>(family.applicability.size(), 1), family.applicability.size());
   }
 
-  /// Fit for a comment: one line that does not end in a backslash.
+  /// Makes a text fit for a comment: one line that does not end in a backslash.
   static std::string single_line(std::string text) {
     for (char& c : text) {
       if (static_cast<unsigned char>(c) < 0x20 || c == '\\') c = ' ';

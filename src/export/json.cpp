@@ -1,4 +1,4 @@
-// A model as JSON, for programs that read neither .ksf nor LightGBM text.
+// Writes a model as JSON, for programs that read neither .ksf nor LightGBM text.
 #include <cmath>
 
 #include "core/hash.h"
@@ -10,7 +10,7 @@
 namespace kscout {
 
 namespace {
-/// JSON has no infinity; thresholds of LightGBM may be infinite.
+/// JSON has no infinity, but thresholds of LightGBM may be infinite.
 Json number(double value) {
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   return std::isnan(value) ? Json(nullptr) : Json(value);

@@ -1,4 +1,4 @@
-// A layer of the network that cuts shortlists.
+// A layer of the network that chooses shortlists.
 struct ShortlistLayer {
   int inputs, outputs;
   const std::int8_t* weights;

@@ -1,5 +1,5 @@
-// The family for a problem; null when the model was not trained for its types and layout. Whether C is read
-// too changes no choice: a family of the other kind serves as well.
+// The family for a problem; null when the model has none for its types and layout. Whether the problem reads
+// C does not matter: a family that reads C also applies to problems that do not, and vice versa.
 inline const Family* family_of(const Problem& p) {
   for (const bool accumulate : {p.accumulate, !p.accumulate}) {
     for (const Family& f : families) {
@@ -13,8 +13,8 @@ inline const Family* family_of(const Problem& p) {
   return nullptr;
 }
 
-// Calls use(config, score) for configs that can take the problem, in family order; higher is better. With
-// `shortlist` only those on the shortlist are scored; kept and applicable (one byte per config) tell them.
+// Calls use(config, score) for the applicable configs, in family order; higher is better. With `shortlist`,
+// scores only the configs on the shortlist; writes the arrays kept and applicable (one byte per config).
 template <class Use>
 inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* applicable,
                        std::uint8_t* kept, Use&& use) {
@@ -36,9 +36,9 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
   }
 }
 
-// Writes one score per config of the family; -infinity: cannot take the problem. Scores of configs that are
-// not on the shortlist are lowered by one amount so that they stand behind it: the highest score is that of
-// the choice.
+// Writes one score per config of the family; -infinity: does not apply to the problem. Lowers the scores of
+// configs outside the shortlist by one amount, so that all of them are below the shortlist's: the highest
+// score belongs to the choice.
 inline void score(const Problem& p, const Family& f, double* scores) {
   std::uint8_t applicable[max_configs], kept[max_configs];
   for (int i = 0; i < f.size; ++i) scores[i] = -infinity;
@@ -46,20 +46,19 @@ inline void score(const Problem& p, const Family& f, double* scores) {
   put_behind(scores, applicable, kept, static_cast<std::size_t>(f.size));
 }
 
-// What is chosen. config is -1 when the model cannot tell: not trained for such problems, or no config takes
-// it.
+// A choice. config is -1 when the model has no family for the problem, or no config applies.
 struct Choice {
   int config = -1;                     // position in the family
   const char* name = nullptr;          // of the kernel
   const std::int32_t* axes = nullptr;  // axis_count values, in the order of axis_names
   double score = unknown;
-  double tflops = unknown;      // predicted
-  double time_us = unknown;     // predicted
+  double tflops = unknown;      // predicted TFLOPS
+  double time_us = unknown;     // predicted microseconds
   double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
 };
 
-// The best config of a problem whose sizes make sense (none negative, batch at least 1); of equal scores the
-// first. Allocates nothing; may run in many threads at once.
+// Returns the best config of a problem with valid sizes (none negative, batch at least 1); of equal scores
+// the first. Allocates nothing; thread-safe.
 inline Choice select(const Problem& p) {
   Choice choice;
   const Family* const f = family_of(p);

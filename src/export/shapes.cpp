@@ -1,4 +1,4 @@
-// A lookup table for a closed set of problems.
+// Writes a lookup table for a fixed set of problems.
 #include <algorithm>
 #include <tuple>
 
@@ -12,7 +12,7 @@ namespace kscout {
 
 namespace {
 
-/// The fields by which problems are told apart, as whole numbers: the key of the table.
+/// The fields that identify a problem, as integers: the key of the table.
 std::vector<std::int64_t> key_of(const GemmProblem& problem) {
   std::vector<std::int64_t> key;
   for_each_field<GemmProblem>([&](const auto& field) {
@@ -32,7 +32,7 @@ std::string key_text() {
 }
 
 constexpr std::string_view kFind = R"(
-// The choice for a problem; config is -1 when it is not in the table. Cost: a binary search.
+// Returns the choice for a problem; config is -1 when the table lacks it. Cost: a binary search.
 inline Choice find(const Problem& p) {
   const std::int64_t key[key_size] = {KEY};
   int first = 0, last = shape_count;
@@ -55,11 +55,11 @@ struct Choice {
   int config;                // position in names
   const char* name;          // of the kernel
   const std::int32_t* axes;  // axis_count values, in the order of axis_names
-  double time_us;            // predicted or measured when the table was made
+  double time_us;            // predicted or measured when the table was written
 };
 )";
 
-/// Distinct configs by name, and which of them each shape takes.
+/// Distinct configs by name, and the config of each shape.
 struct Chosen {
   std::vector<std::string> names;
   std::vector<std::int32_t> axes, of_shape;

@@ -20,9 +20,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kWheel = "cutlass_library/source/include";  // within the wheel
+constexpr const char* kWheel = "cutlass_library/source/include";  // inside the wheel
 
-/// Places below a root where the headers may be.
+/// Subfolders of a root that may contain the headers.
 std::vector<fs::path> places_below(const fs::path& root) {
   std::vector<fs::path> places = {root / "include", root, root / "source/include", root / kWheel};
   std::error_code error;
@@ -62,7 +62,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The first line of a compiler's output that holds `word`; else its first line, or nothing.
+/// The first line of a compiler's output that contains `word`. Without such a line: its first line if
+/// `else_first`, otherwise nothing.
 std::string line_with(const fs::path& log, std::string_view word, bool else_first) {
   const std::string text = read_file(log);
   std::string first;
@@ -86,10 +87,10 @@ fs::file_time_type time_of(const fs::path& file) {
   return fs::last_write_time(file, ignored);
 }
 
-/// A source and how its compilation went.
+/// A source and the result of its compilation.
 struct Unit {
   std::string file;
-  BuiltKernel result;  ///< of each kernel in it, but for the name
+  BuiltKernel result;  ///< shared by the kernels in it, except for the name
 };
 
 class Builder {

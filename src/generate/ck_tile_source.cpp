@@ -1,4 +1,4 @@
-// Sources of CK Tile kernels. The parts that kernels share stand in src/generate/ck_tile/.
+// Writes sources of CK Tile kernels. Code that all kernels share is in src/generate/ck_tile/.
 #include <algorithm>
 
 #include <kscout/conv_problem.h>
@@ -10,7 +10,7 @@
 namespace kscout {
 namespace {
 
-/// What a pipeline is called in CK Tile.
+/// The CK Tile classes of a pipeline.
 struct PipelineClass {
   std::string_view word, pipeline;
   std::string_view conv_policy;  ///< further template arguments in a convolution
@@ -80,7 +80,7 @@ void add_schedule(Members& to, const KernelConfig& config, const PipelineClass& 
   to.number("split_k_axis", static_cast<std::int64_t>(config.space->axis_index("split_k")));
 }
 
-/// Work-groups of a compute unit that the compiler should leave room for.
+/// Work-groups per compute unit that the compiler should leave registers for.
 int blocks_per_cu(std::string_view pipeline, bool double_buffer) {
   if (pipeline == "compv4" || pipeline == "comp_async") return 1;
   constexpr std::string_view kTwo[] = {"compv1", "compv2", "basic_v1", "basic_async_v1", "wavelet"};
@@ -88,7 +88,7 @@ int blocks_per_cu(std::string_view pipeline, bool double_buffer) {
   return double_buffer ? 1 : 2;
 }
 
-/// Header, struct Config and the entry of the library's table.
+/// The source around a config: header, struct Config and the entry of the library's table.
 std::string wrapped(std::string_view name, std::string_view header, const Members& members,
                     std::string_view implementation) {
   return fmt::format(
@@ -135,7 +135,7 @@ std::string gemm_source(const NamedConfig& kernel, const std::string& name) {
   return wrapped(name, "gemm.hpp", to, "Gemm");
 }
 
-/// Types of the tensors: a signature holds them by operand of the product.
+/// Types of the tensors of a convolution: a signature stores them by operand of the implicit GEMM.
 void add_conv_types(Members& to, const Signature& s, std::string_view name) {
   const auto [in, wei, out] = by_tensor(s.op, s.dtype_a, s.dtype_b, s.dtype_c);
   to.type("In", type_name(in, name)).type("Wei", type_name(wei, name)).type("Out", type_name(out, name));
@@ -211,7 +211,7 @@ std::string kernel_source(const NamedConfig& kernel) {
   return is_conv(kernel.signature.op) ? conv_source(kernel, name) : gemm_source(kernel, name);
 }
 
-/// A source per kernel: they take long and some fail.
+/// One source per kernel, because kernels compile slowly and some fail.
 std::string unit_source(std::string_view, std::span<const std::string> kernels) { return kernels[0]; }
 
 std::vector<std::string> compile_flags(const Device&) { return {"-fPIC"}; }
@@ -248,7 +248,7 @@ const Emitter& ck_tile_emitter() {
       .kernel = kernel_source,
       .unit = unit_source,
       .compile_flags = compile_flags,
-      .link_flags = {"-shared", "-x", "none"},  // objects are no sources
+      .link_flags = {"-shared", "-x", "none"},  // "none": objects are not HIP sources
       .warning = {},
       .languages = "CXX",
       .root_variable = "CK_ROOT",

@@ -1,4 +1,4 @@
-// Sources of CUTLASS kernels. The parts that kernels share stand in src/generate/cutlass/.
+// Writes sources of CUTLASS kernels. Code that all kernels share is in src/generate/cutlass/.
 #include <algorithm>
 
 #include "core/fail.h"
@@ -33,8 +33,8 @@ std::int64_t axis(std::string_view name) {
   return static_cast<std::int64_t>(cutlass_gemm_space.axis_index(name));
 }
 
-/// Types, layouts and extents as the kernel sees them: transposed when it computes C transposed, where A' is
-/// B transposed, B' is A transposed and C' is column-major.
+/// Types, layouts and extents of the product that the kernel computes. A kernel that computes C transposed
+/// gets A' = B transposed, B' = A transposed and a column-major C'.
 void add_product(Members& to, const Signature& s, const CutlassConfig& c) {
   const bool swap = c.swap_ab;
   const auto layout = [](bool row) { return row ? kRow : kColumn; };
@@ -91,7 +91,7 @@ std::string kernel_source(const NamedConfig& kernel) {
       name, symbol, to.text(), symbol, symbol, name, made, made);
 }
 
-/// Several kernels share a source: most of a compiler's work is their common headers.
+/// Several kernels share a source, because the common headers take most of the compiler's time.
 std::string group(const NamedConfig& kernel) {
   const std::string name = kernel_name(kernel);
   return fmt::format("{}_{}", name.substr(0, name.find("__")), is_mma80(kernel) ? "mma80" : "wgmma");
@@ -106,7 +106,8 @@ std::string unit_source(std::string_view group, std::span<const std::string> ker
   return text;
 }
 
-/// NDEBUG: with assertions ptxas serialises wgmma (C7510). 2908: CUTLASS 4.2 under C++20.
+/// NDEBUG: with assertions, ptxas serialises wgmma (warning C7510). 2908: CUTLASS 4.2 raises this warning
+/// under C++20.
 std::vector<std::string> compile_flags(const Device&) {
   return {
       "-DNDEBUG", "-Xcompiler", "-fPIC,-fvisibility=hidden",   "--expt-relaxed-constexpr", "-diag-suppress",

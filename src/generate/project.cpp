@@ -34,7 +34,7 @@ constexpr std::string_view kFormat = "kscout-kernel-sources";
 
 constexpr std::string_view kAbi = "include/kscout/kernel_library.h";
 
-/// Writes into the project's folder what has changed.
+/// Writes changed files into the project's folder.
 class Writer {
  public:
   Writer(fs::path folder, GenerateReport& report) : folder_(std::move(folder)), report_(report) {}
@@ -53,7 +53,7 @@ class Writer {
     ++report_.written;
   }
 
-  /// Sources of an earlier run that are not in this one.
+  /// Removes sources of an earlier run that this run does not have.
   void remove_others(const std::map<std::string, std::string>& kept, const Project& earlier) {
     for (const GeneratedKernel& kernel : earlier.kernels) {
       std::error_code ignored;
@@ -66,7 +66,8 @@ class Writer {
   GenerateReport& report_;
 };
 
-/// The CMake project: builds the library, and generates again when another rule set is asked for.
+/// The CMakeLists.txt, which builds the library, and regenerates the sources when another rule set is
+/// requested.
 std::string cmake_text(const GenerateRequest& request, const Emitter& emitter) {
   std::string types;
   for (const Signature& s : request.signatures)
@@ -107,7 +108,7 @@ endif()
       emitter.root_variable, emitter.root_help, emitter.cmake_target("kscout_" + request.name));
 }
 
-/// The sources, each once, in order.
+/// The distinct sources, in order.
 std::vector<std::string> files_of(const std::vector<GeneratedKernel>& kernels) {
   std::vector<std::string> files;
   std::set<std::string> seen;
@@ -117,7 +118,7 @@ std::vector<std::string> files_of(const std::vector<GeneratedKernel>& kernels) {
   return files;
 }
 
-/// Every file's text when it is written: what the index of sources tells of it.
+/// Text of every file at writing time, for the index of sources.
 using Sources = std::map<std::string, std::string>;
 
 std::string kernels_cmake(const GenerateRequest& request, const GenerateReport& report) {
@@ -195,12 +196,12 @@ std::string library_source(const std::vector<GeneratedKernel>& kernels, std::str
 
 namespace {
 
-/// Kernels of one group, each with the configs that it runs.
+/// Kernels of one group, each with its configs.
 struct Group {
   std::vector<std::string> names, texts;
 };
 
-/// Parts a group into sources of nearly equal length.
+/// Splits a group into sources of nearly equal length.
 void write_group(const std::string& group, const Group& kernels, const Emitter& emitter, Sources& sources,
                  std::map<std::string, std::string>& file_of_kernel) {
   const std::size_t count = kernels.names.size();
@@ -214,7 +215,7 @@ void write_group(const std::string& group, const Group& kernels, const Emitter& 
   }
 }
 
-/// Writes the kernels' sources and lists them, one entry per config in the family's order.
+/// Writes the kernels' sources and lists them, one entry per config in family order.
 Sources make_sources(const GenerateRequest& request, const Emitter& emitter, GenerateReport& report) {
   std::vector<std::pair<std::string, Group>> groups;
   std::map<std::string, std::string> texts;  // by kernel; empty: no source can be written
@@ -254,7 +255,7 @@ Sources make_sources(const GenerateRequest& request, const Emitter& emitter, Gen
   return sources;
 }
 
-/// Files of the names that a project has, in a folder that holds none: somebody else's.
+/// Refuses to overwrite files that have a project's file names but do not belong to a project.
 void refuse_foreign_files(const GenerateRequest& request, const Sources& sources, const Emitter& emitter) {
   std::vector<std::string> files = {"CMakeLists.txt", "kernels.cmake", "library.cpp", std::string(kAbi)};
   for (const auto& [file, text] : sources) files.push_back(file);
@@ -316,7 +317,8 @@ Project read_project(const fs::path& folder) {
 
 namespace {
 
-/// The family's rules about problems, so that who has the index alone can tell what a kernel takes.
+/// Adds the family's applicability rules, so that a reader of the index alone knows which problems a kernel
+/// supports.
 void add_applicability(Json& to, const std::string& provider_name) {
   for (const Rule& rule : family_file(provider_name, provider(provider_name).ops().front()).rules) {
     if (rule.kind == RuleKind::applicability)

@@ -1,14 +1,14 @@
 #pragma once
 /// \file
-/// A CMake project of kernels from a rule set: sources, a table, an index of the sources. What is particular
-/// to a provider stands in its emitter.
+/// Generates a CMake project of kernels from a rule set: sources, a table, an index of the sources. Each
+/// provider has an emitter for its own code.
 ///
 ///     auto report = generate_project({.family = {.provider = "ck_tile", .device = device_preset("gfx942"),
 ///                                                .rules = "tiny"},
 ///                                     .signatures = family_signatures("ck_tile"), .out = "kernels"});
 ///
-/// Deterministic: equal requests give equal bytes. Incremental: a file whose text has not changed is not
-/// written, so that it keeps its time; sources of kernels that are no longer in the set are removed.
+/// Deterministic: equal requests give equal bytes. Incremental: unchanged files are not written, so their
+/// modification times stay; sources of kernels that are no longer in the set are removed.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -26,60 +26,61 @@
 
 namespace kscout {
 
-// ---- What is particular to the sources of one provider's kernels. Everything else of a generated project is
-// the same: files, table, index, build (project.h, build.h).
+// ---- Describes the sources of one provider's kernels. All other parts of a generated project are the same
+// for every provider: files, table, index, build (project.h, build.h).
 //
 //     const Emitter& emitter = emitter_of("cutlass");
 //     const std::string text = emitter.unit(group, {{emitter.kernel(named)}});
 
 struct Emitter {
   std::string_view provider;
-  std::string_view title;     ///< for people
-  std::string_view backend;   ///< whose memory and streams the kernels take
-  std::string_view compiler;  ///< unless another one is named
-  /// Files that every project has besides the ABI: where they stand in it, and whence they come.
+  std::string_view title;     ///< for messages
+  std::string_view backend;   ///< backend whose memory and streams the kernels use
+  std::string_view compiler;  ///< default compiler
+  /// Files that every project contains besides the ABI: path in the project, and path of the original in our
+  /// source tree.
   std::span<const std::pair<std::string_view, std::string_view>> shared;
-  std::size_t max_in_unit;  ///< kernels that share a source, at most, by their group
-  /// The rules about problems go into the library's index.
+  std::size_t max_in_unit;  ///< max kernels of a group in one source
+  /// Whether the library's index contains the applicability rules.
   bool states_applicability;
 
-  /// What a kernel is called in its library; configs that differ in launch axes may share one.
+  /// Name of a kernel in its library; configs that differ in launch axes only may share one.
   std::string (*kernel_name)(const NamedConfig& kernel);
-  /// Kernels of one group may stand in one source; names its file.
+  /// Name of a kernel's group. Kernels of one group may share a source, whose file name contains the group.
   std::string (*group)(const NamedConfig& kernel);
   std::string_view extension;
   /// The definition of one kernel: its config and its entry of the table. Throws unsupported when no source
   /// can be written.
   std::string (*kernel)(const NamedConfig& kernel);
-  /// The whole source of a group's kernels.
+  /// The complete source of a group's kernels.
   std::string (*unit)(std::string_view group, std::span<const std::string> kernels);
 
-  /// Of the compiler: for every source, and for linking.
+  /// Compiler flags for every source, and for linking.
   std::vector<std::string> (*compile_flags)(const Device& device);
   std::vector<std::string> link_flags;
-  /// A word in the compiler's output that is no error but has to be told; empty: none.
+  /// A word that marks warnings in the compiler's output that must be reported; empty: none.
   std::string_view warning;
 
-  // CMakeLists.txt
+  // Texts for CMakeLists.txt.
   std::string_view languages, root_variable, root_help;
-  std::string (*cmake_target)(std::string_view target);  ///< lines about the library's target
+  std::string (*cmake_target)(std::string_view target);  ///< lines that configure the library's target
 };
 
-/// Throws unsupported when sources of the provider cannot be written.
+/// Throws unsupported for a provider without generated sources.
 const Emitter& emitter_of(std::string_view provider);
 
 const Emitter& ck_tile_emitter();
 const Emitter& cutlass_emitter();
 
-/// The C++ identifier of a kernel in its library: "k_" and the hash of its name there.
+/// The C++ identifier of a kernel in its library: "k_" and the hash of its name.
 std::string kernel_symbol(std::string_view kernel_name);
 
-// ---- The members of a generated struct that holds a kernel's config.
+// ---- Collects the members of a generated struct that holds a kernel's config.
 
-/// Lines of a struct, one member each.
+/// Builds the lines of a struct, one member each.
 class Members {
  public:
-  /// `index`: the type of whole numbers.
+  /// `index`: the C++ type of integer members.
   explicit Members(std::string_view index) : index_(index) {}
 
   Members& type(std::string_view name, std::string_view value) {
@@ -110,16 +111,17 @@ class Members {
 };
 
 struct GenerateRequest {
-  FamilyRequest family;               ///< rule set, device, filter; its signature is not read
-  std::vector<Signature> signatures;  ///< what to generate for
+  FamilyRequest family;               ///< rule set, device, filter; its signature is ignored
+  std::vector<Signature> signatures;  ///< signatures to generate kernels for
   std::filesystem::path out;
-  std::string name;  ///< of the library; empty: the provider's
+  std::string name;  ///< of the library; empty: the provider's name
 };
 
 struct GeneratedKernel {
-  std::string name;    ///< of a config that it runs, as its provider prints it
-  std::string kernel;  ///< in its library; configs that differ in launch axes may share one
-  std::string symbol;  ///< its entry of the library's table
+  std::string name;  ///< of a config, as its provider prints it
+  /// Name of its kernel in the library; configs that differ in launch axes only may share one.
+  std::string kernel;
+  std::string symbol;  ///< its entry in the library's table
   std::string file;    ///< its source, relative to the project; kernels may share one
 };
 
@@ -130,28 +132,29 @@ struct LeftOut {
 
 struct GenerateReport {
   std::vector<GeneratedKernel> kernels;  ///< one per config
-  std::vector<LeftOut> left_out;         ///< in the rule set, but cannot be built or is known to be wrong
-  std::size_t written = 0, unchanged = 0, removed = 0;  ///< files
+  /// Configs of the rule set that cannot be built or are known to be wrong.
+  std::vector<LeftOut> left_out;
+  std::size_t written = 0, unchanged = 0, removed = 0;  ///< numbers of files
 
-  std::size_t compiled() const;  ///< different kernels
+  std::size_t compiled() const;  ///< number of distinct kernels
 };
 
 /// Throws unsupported when nothing of the rule set can be generated, device_failure when a file cannot be
-/// written, corrupt_data when `out` holds an index of sources that is none.
+/// written, corrupt_data when `out` holds an invalid index of sources.
 GenerateReport generate_project(const GenerateRequest& request);
 
-/// What a project's index of sources (sources.json) says. Throws not_found, corrupt_data.
+/// The contents of a project's index of sources (sources.json). Throws not_found, corrupt_data.
 struct Project {
   std::string name, provider, device;
   std::vector<GeneratedKernel> kernels;
 };
 Project read_project(const std::filesystem::path& folder);
 
-/// The table of a library that holds these kernels, as C++; `backend`: whose memory they take.
+/// C++ source of the table of a library with these kernels; `backend`: whose memory the kernels use.
 std::string library_source(const std::vector<GeneratedKernel>& kernels, std::string_view backend);
 
-/// Writes the library's index (docs/formats/kernel-library.md) for a shared object that was built from the
-/// project, with its checksum. `kernels`: those that it holds. Returns the index' path.
+/// Writes the library's index (docs/formats/kernel-library.md) for a shared object built from the project,
+/// with the object's checksum. `kernels`: those in the shared object. Returns the path of the index.
 std::filesystem::path write_library_index(const std::filesystem::path& folder,
                                           const std::filesystem::path& library,
                                           const std::vector<GeneratedKernel>& kernels);

@@ -1,4 +1,4 @@
-// Logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks.
+// Reads logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace kscout {
 
-// ---- Lines of profiler runs (`Perf:`), and the JSON of benchmarks.
+// ---- Reads lines of profiler runs (`Perf:`), and the JSON of benchmarks.
 
 namespace {
 std::string_view trimmed(std::string_view text) {
@@ -26,7 +26,7 @@ std::string_view trimmed(std::string_view text) {
 
 }  // namespace
 
-/// Problem lines in our one-line form, each followed by `Perf: <ms> ms, ... , <kernel>`.
+/// Reads lines with problem texts, each followed by `Perf: <ms> ms, ... , <kernel>`.
 void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   std::optional<Problem> problem = request.problem;
   each_line(file, [&](std::string_view line, std::size_t number) {
@@ -59,7 +59,7 @@ void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& re
   });
 }
 
-/// `results` of the benchmark's JSON, one kernel after another; nothing of a kernel is kept.
+/// Reads `results` of the benchmark's JSON one kernel at a time, so memory does not grow with their number.
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
   if (request.op != Op::gemm) fail(Errc::invalid_argument, "ck-Json holds GEMMs: give --op gemm");
   std::ifstream stream(file, std::ios::binary);
@@ -100,7 +100,7 @@ void read_ck_json(const std::filesystem::path& file, const ImportRequest& reques
           results_first = false;
         }
         if (depth != 2 || !value.contains("benchmarks")) return true;
-        if (results_first) return true;  // kept until metadata tells the types
+        if (results_first) return true;  // postponed until the metadata give the types
         add(value);
         return false;
       },
@@ -113,7 +113,7 @@ void read_ck_json(const std::filesystem::path& file, const ImportRequest& reques
 
 namespace {
 
-/// The word behind `key=`; empty when it is not there.
+/// The word after `key=`; empty when the key is absent.
 std::string_view value_of(std::string_view line, std::string_view key) {
   for (std::size_t at = 0; (at = line.find(key, at)) != std::string_view::npos; ++at) {
     if (at > 0 && line[at - 1] != ' ') continue;
@@ -130,7 +130,7 @@ std::optional<std::int64_t> whole(std::string_view text) {
   return value;
 }
 
-/// 'r' or 'c' by what stands in the text, in any case; '?' when it says neither.
+/// 'r' or 'c' according to the text, in any case; '?' when it is neither.
 char major_of(std::string_view text) {
   const auto holds = [&](std::string_view word) {
     const auto same = [](char a, char b) { return (a | 0x20) == b; };
@@ -139,18 +139,18 @@ char major_of(std::string_view text) {
   return holds("row") ? 'r' : holds("col") ? 'c' : '?';
 }
 
-/// What a block tells, each member when it is there. Texts point into the block.
+/// The contents of a block; absent members are empty. Texts point into the block.
 struct ShapeBlock {
   std::optional<std::string_view> name, dtype;
   std::array<std::optional<std::string_view>, 3> layout;  ///< of A, B, C
   std::optional<std::int64_t> m, n, k, split_k;
   std::optional<double> ms, tflops;
-  bool measured = false;        ///< it has a perf_result
-  std::string_view wrong_type;  ///< the first member of another type than in a log
+  bool measured = false;        ///< has a perf_result
+  std::string_view wrong_type;  ///< the first member whose type does not occur in a log
 };
 
-/// Events of the JSON reader, as a ShapeBlock: only members that a log's reader needs are looked at, nothing
-/// is copied.
+/// Turns events of the JSON reader into a ShapeBlock: stores only the members that a log's reader needs, and
+/// copies nothing.
 class ShapeBlockHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, ShapeBlockHandler> {
  public:
   explicit ShapeBlockHandler(ShapeBlock& to) : to_(to) {}
@@ -230,7 +230,7 @@ class ShapeBlockHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>,
     --depth_;
     return true;
   }
-  /// An array is of another type, whatever it holds.
+  /// No expected member is an array, so an array has the wrong type.
   bool StartArray() {
     ++depth_;
     return wrong();
@@ -287,11 +287,11 @@ class ShapeBlockHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>,
   ShapeBlock& to_;
   int depth_ = 0;
   Object object_ = Object::other;
-  Member member_ = Member::other;  ///< what the next value is for
+  Member member_ = Member::other;  ///< member that the next value belongs to
   std::string_view key_;
 };
 
-/// The layout in three texts; nothing when one of them is missing or they make none.
+/// The layout from three texts; nothing when one of them is missing or they form none.
 std::optional<Layout> layout_of(const ShapeBlock& block) {
   std::array<char, 3> word{};
   for (std::size_t i = 0; i < word.size(); ++i) {
@@ -316,7 +316,7 @@ class LogReader {
       if (!from.starts_with("{")) return;
       block_.clear();
       begins_ = number;
-    } else if (from.starts_with("Shape ")) {  // the block never ended: the next shape is no part of it
+    } else if (from.starts_with("Shape ")) {  // the block never ended: the next shape does not belong to it
       to_.skip(begins_, "a JSON block that does not end");
       depth_ = 0;
       return shape(from, number);
@@ -331,11 +331,11 @@ class LogReader {
   }
 
  private:
-  /// Braces outside of strings. A string ends with its line, else the block is no JSON: its end is found all
-  /// the same, and what follows is kept.
+  /// Counts braces outside of strings. A string ends with its line; otherwise the block is invalid JSON, but
+  /// its end is still found and the text after it is read.
   void count(std::string_view text) {
     constexpr auto none = std::string_view::npos;
-    if (text.find('{') == none && text.find('}') == none) return;  // most lines
+    if (text.find('{') == none && text.find('}') == none) return;  // true of most lines
     bool in_text = false;
     for (std::size_t i = 0; i < text.size(); ++i) {
       const char c = text[i];
@@ -353,7 +353,7 @@ class LogReader {
   }
 
   void shape(std::string_view text, std::size_t number) {
-    header_ = nameless();  // blocks behind a line that tells nothing are not of the shape before
+    header_ = nameless();  // blocks after an unreadable shape line do not belong to the previous shape
     const auto m = whole(value_of(text, "M=")), n = whole(value_of(text, "N=")),
                k = whole(value_of(text, "K="));
     if (!m || !n || !k) return to_.skip(number, "a shape line without M, N and K");
@@ -389,12 +389,12 @@ class LogReader {
     }
   }
 
-  /// No shape given: a block must give all sizes, since none is below 0.
+  /// A problem without sizes (all below 0): a block must then give every size.
   GemmProblem nameless() const {
     return make_gemm(-1, -1, -1, request_.dtype, request_.layout.value_or(Layout::rcr));
   }
 
-  /// The shape's problem with what the block says otherwise.
+  /// The shape's problem, with the members of the block replacing its values.
   GemmProblem problem_of(const ShapeBlock& members) const {
     GemmProblem problem = header_;
     if (members.dtype)

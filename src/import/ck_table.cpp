@@ -1,4 +1,4 @@
-// Tables of benchmarks, CSV or Parquet: columns by name, in any order.
+// Reads tables of benchmarks, CSV or Parquet: columns by name, in any order.
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -14,7 +14,7 @@
 namespace kscout {
 namespace {
 
-/// What a column means.
+/// The meaning of a column.
 enum class Cell : std::uint8_t {
   ignored,
   field,
@@ -36,11 +36,12 @@ enum class Cell : std::uint8_t {
 struct Column {
   Cell cell = Cell::ignored;
   std::int64_t ConvProblem::*conv = nullptr;   ///< field of a convolution
-  std::int64_t ConvProblem::*right = nullptr;  ///< of pads: the other side
+  std::int64_t ConvProblem::*right = nullptr;  ///< of pads: the right-hand side
   std::int64_t GemmProblem::*gemm = nullptr;   ///< field of a GEMM
   std::size_t axis = 0;                        ///< tile
   double Device::*fact = nullptr;              ///< hardware
-  double unit = 1;                             ///< hardware: of the column in units of the fact
+  /// Hardware: factor from the column's unit to that of the fact.
+  double unit = 1;
 };
 
 struct KnownColumn {
@@ -133,19 +134,19 @@ bool read_number(std::string_view text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// A whole number, also one that a table with missing values holds as 8.0.
+/// Reads a whole number, also in the form 8.0 that tables with missing values contain.
 bool read_number(std::string_view text, std::int64_t& value) {
   if (text.ends_with(".0")) text.remove_suffix(2);
   return read_number<std::int64_t>(text, value);
 }
 
-/// Puts rows of cells together.
+/// Reads rows of cells.
 class TableReader {
  public:
   TableReader(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to)
       : file_(file), request_(request), to_(to) {}
 
-  /// The names of the columns; throws corrupt_data when what is needed is missing.
+  /// Takes the names of the columns; throws corrupt_data when a needed one is missing.
   void header(const std::vector<std::string_view>& names) {
     bool tile = false, time = false;
     for (const std::string_view name : names) {
@@ -182,7 +183,7 @@ class TableReader {
     }
     if (!(row.time_us > 0) && tflops > 0) row.time_us = flop_count(row.problem) / tflops * 1e-6;
     std::string made;
-    if (!named_) {  // tables of generated kernels tell tile and pipeline only
+    if (!named_) {  // tables of generated kernels have tile and pipeline only
       made = made_name(cells, row.problem.conv());
       row.kernel = made;
     }
@@ -208,7 +209,7 @@ class TableReader {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Column& column = columns_[i];
       if (column.cell != Cell::field) continue;
-      if (cells[i].empty() && !needed_[i]) continue;  // not told: the default
+      if (cells[i].empty() && !needed_[i]) continue;  // absent: the default
       std::int64_t value = 0;
       if (!read_number(cells[i], value)) no_number(i, cells[i]);
       if constexpr (std::is_same_v<P, ConvProblem>) {
@@ -220,7 +221,7 @@ class TableReader {
     }
   }
 
-  /// Words come first: element type and layout decide what sizes are added to.
+  /// Reads words first: element type and layout decide which sizes follow.
   Problem problem_of(const std::vector<std::string_view>& cells) const {
     DType dtype = request_.dtype;
     std::optional<Layout> layout = request_.layout;
@@ -234,7 +235,7 @@ class TableReader {
     if (!is_conv(request_.op)) {
       GemmProblem problem = make_gemm(0, 0, 0, dtype, layout.value_or(Layout::rcr));
       read_sizes(cells, problem);
-      if (problem.split_k == 1) problem.split_k = 0;  // their word for a free choice
+      if (problem.split_k == 1) problem.split_k = 0;  // the foreign tool's word for a free choice
       return problem;
     }
     ConvProblem problem = make_conv(request_.op, dtype);
@@ -248,7 +249,7 @@ class TableReader {
     if (text == ck_variant(request_.op) || (request_.op == Op::conv_fwd && text == "fwd")) return;
     fail(Errc::corrupt_data, "a row of variant '{}', not of {}", text, word(request_.op));
   }
-  /// "gfx950:sramecc+:xnack-" is gfx950.
+  /// Compares only the part before the colon: "gfx950:sramecc+:xnack-" is gfx950.
   void check_arch(std::string_view text) const {
     const std::string_view arch = text.substr(0, text.find(':'));
     if (arch == request_.device.arch) return;

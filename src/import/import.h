@@ -1,14 +1,13 @@
 #pragma once
 /// \file
-/// Measurements that other tools wrote, as a table of ours.
+/// Imports measurements of other tools into a MeasurementTable.
 ///
 ///     ImportRequest request{.from = ImportFormat::ck_csv, .op = Op::conv_fwd, .dtype = DType::bf16};
 ///     request.device = find_device("gfx950");
 ///     const Imported imported = import_file("conv.csv", request);
-///     // imported.table: what write_dataset takes; imported.skipped: what was left out, line and reason
+///     // imported.table: the input of write_dataset; imported.skipped: rows left out, with line and reason
 ///
-/// Formats: docs/formats/import.md. Files are read piece by piece: memory is that of the rows, not of the
-/// text.
+/// Formats: docs/formats/import.md. Files are read in pieces: memory grows with the rows, not with the text.
 #include <array>
 #include <cstdint>
 #include <filesystem>
@@ -35,69 +34,70 @@ struct EnumWords<ImportFormat> {
 struct ImportRequest {
   ImportFormat from = ImportFormat::ck_csv;
   Op op = Op::gemm;
-  DType dtype = DType::fp16;            ///< where names and headers do not tell
-  std::optional<Layout> layout = {};    ///< likewise; default rcr, or nhwgc and ndhwgc
-  Device device = {};                   ///< on which all was measured
-  std::optional<Problem> problem = {};  ///< of ck-profiler lines before any problem line
+  DType dtype = DType::fp16;  ///< where names and headers give none
+  /// Where names and headers give none; default rcr, or nhwgc and ndhwgc.
+  std::optional<Layout> layout = {};
+  Device device = {};                   ///< the measured device
+  std::optional<Problem> problem = {};  ///< of ck-profiler lines before the first problem line
 };
 
-/// Something that was left out.
+/// An entry of the file that was left out.
 struct Skipped {
-  std::size_t line;  ///< where it begins, from 1; of Parquet the row
+  std::size_t line;  ///< first line of the entry, from 1; in Parquet the row
   std::string reason;
 };
 
 struct Imported {
   MeasurementTable table;
-  std::size_t repeated = 0;  ///< rows of a (problem, kernel) measured again: the fastest stays
+  std::size_t repeated = 0;  ///< repeated rows of a (problem, kernel): the fastest is kept
   std::size_t skipped_count = 0;
-  std::vector<Skipped> skipped;  ///< the first kMaxSkipped of them
+  std::vector<Skipped> skipped;  ///< the first kMaxSkipped entries
   static constexpr std::size_t kMaxSkipped = 1000;
 };
 
-/// Throws not_found, corrupt_data (a header that lacks what is needed, nothing that could be read),
-/// invalid_argument (op and format do not fit).
+/// Throws not_found, corrupt_data (a header lacks a needed column, or nothing could be read),
+/// invalid_argument (the format does not support the op).
 Imported import_file(const std::filesystem::path& file, const ImportRequest& request);
 
-// ---- What the readers of foreign formats share: lines of a file piece by piece, and rows put together.
+// ---- Shared by the readers of foreign formats: reading lines in pieces, and building the table.
 
-/// Calls `use(line, number)` for each line of a file, without its end; numbers from 1.
+/// Calls `use(line, number)` for each line of a file, without its line break; numbers count from 1.
 void each_line(const std::filesystem::path& file,
                const std::function<void(std::string_view line, std::size_t number)>& use);
 
-/// One measured (problem, kernel) as a foreign file tells it.
+/// One measured (problem, kernel) of a foreign file.
 struct ForeignRow {
   Problem problem = {};
   std::string_view kernel = {};
-  double time_us = Measurement::unknown;  ///< above 0 when it is valid
+  double time_us = Measurement::unknown;  ///< above 0 when the row is valid
   std::int32_t repeats = 0;
   bool valid = true;
   std::size_t line = 0;
 };
 
-/// Puts rows into a table; each kernel's name is read once.
+/// Adds rows to a table; parses each kernel's name once.
 class ImportTable {
  public:
   explicit ImportTable(const ImportRequest& request);
 
   void add(const ForeignRow& row);
   void skip(std::size_t line, std::string reason);
-  /// What the file says about its device: overrules the preset. Throws corrupt_data when it said otherwise
-  /// before, or no number above 0.
+  /// Sets a device fact from the file, which replaces the preset's. Throws corrupt_data when an earlier row
+  /// gave another value, or for a value not above 0.
   void fact(double Device::*fact, double value);
-  /// With provenance; throws corrupt_data when no row came together.
+  /// Returns the table with its provenance; throws corrupt_data when it has no row.
   Imported finish(const std::filesystem::path& file);
 
  private:
   struct Kernel {
     std::uint32_t config = 0;
     Signature signature;
-    std::string refusal;  ///< why the name says nothing; empty when it does
+    std::string refusal;  ///< why the name cannot be read; empty when it can
   };
   const Kernel& kernel(std::string_view name);
 
   const ImportRequest& request_;
-  std::vector<std::pair<double Device::*, double>> facts_;  ///< told so far
+  std::vector<std::pair<double Device::*, double>> facts_;  ///< facts given so far
   Imported imported_;
   std::unordered_map<std::string, Kernel> kernels_;
   std::unordered_map<KernelConfig, std::uint32_t> configs_;

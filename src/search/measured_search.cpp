@@ -13,7 +13,7 @@ namespace kscout {
 
 namespace {
 
-constexpr std::size_t kShare = 20;  // one config of so many is timed
+constexpr std::size_t kShare = 20;  // of this many configs, one is timed
 constexpr std::size_t kMinWithModel = 16, kMinWithout = 24;
 
 std::size_t evaluations_of(std::size_t configs, std::size_t least) {
@@ -28,8 +28,8 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
   return traits;
 }
 
-/// Positions of the configs that stand for whatever a vendor's library suggests, its first suggestion first;
-/// those up to the `last` one.
+/// Positions of the configs that stand for a vendor library's own suggestions, from the first suggestion to
+/// suggestion number `last`.
 std::vector<std::uint32_t> suggestions(const std::vector<Traits>& traits, double last) {
   std::vector<std::uint32_t> positions;
   for (std::uint32_t i = 0; i < traits.size(); ++i) {
@@ -65,8 +65,8 @@ SearchStart start_by_cost(ProblemRef problem, const ConfigTable& configs, const 
 
 namespace {
 
-/// Coarse times err, on a busy CPU by milliseconds, so the fastest of them are timed again whatever lies
-/// between them: the interleaved rounds give up slow configs at once.
+/// Coarse times have errors, of milliseconds on a busy CPU. So this many of the fastest configs are always
+/// timed again, whatever lies between their times: the interleaved rounds drop slow configs at once.
 constexpr std::size_t kContenders = 16;
 
 class MeasuredSearch {
@@ -112,7 +112,7 @@ class MeasuredSearch {
     return time_us;
   }
 
-  /// The first of equals. Not all configs are tried yet.
+  /// The first one where several are equal. Callers make sure that at least one config is untried.
   std::uint32_t most_promising(const std::vector<double>& values) const {
     std::size_t best = values.size();
     for (std::size_t c = 0; c < values.size(); ++c) {
@@ -143,7 +143,7 @@ class MeasuredSearch {
   ConfigTimer& timer_;
   const MeasuredSearchRequest& request_;
   TimeSurrogate surrogate_;
-  const std::vector<double> expected_;  ///< before anything was learnt
+  const std::vector<double> expected_;  ///< before anything was learned
   std::vector<bool> tried_;
   MeasuredSearchResult result_;
 };

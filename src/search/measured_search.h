@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Finds the fastest config of one problem by timing few.
+/// Finds the fastest config of one problem by timing a few configs.
 ///
 ///     const SearchSpace space(configs_that_apply);
 ///     const SearchStart start = start_by_cost(problem, space.configs(), device);
@@ -8,8 +8,8 @@
 ///         search_by_measuring(space, timer, {.start = start, .evaluations = start.evaluations});
 ///     space.configs()[found.best.front().config];
 ///
-/// What is timed is the timer's business: a worker process (sweep/isolated_timer.h), a table of measurements
-/// in a replay, a function in a test. The search draws no random numbers: equal times give equal results.
+/// A ConfigTimer supplies the times: a worker process (sweep/isolated_timer.h), a table of measurements in a
+/// replay, or a function in a test. The search draws no random numbers: equal times give equal results.
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,35 +25,36 @@
 
 namespace kscout {
 
-// ---- Says in which order a measuring search begins, and how many configs it times unless it is told.
+// ---- Chooses the order in which a measuring search begins, and its default number of configs to time.
 //
 //     const SearchStart start = start_by_model(model, problem, space.configs());
 //     search_by_measuring(space, timer, {.start = start, .evaluations = start.evaluations});
 
 struct SearchStart {
-  /// Microseconds that each config should take; NaN where unknown. Empty: nothing is known.
+  /// Expected microseconds of each config; NaN where unknown. Empty: unknown for all configs.
   std::vector<double> expected_us = {};
-  /// Configs that are timed before all others: a vendor's own suggestions, whose axes say nothing.
+  /// Configs that are timed before all others: a vendor's own suggestions, whose axis values do not describe
+  /// their speed.
   std::vector<std::uint32_t> first = {};
-  /// After them, so many configs are timed in the order of expected_us, whatever the times say.
+  /// Number of configs that are timed next, in the order of expected_us, whatever times were measured so far.
   std::size_t in_order = 0;
-  std::size_t evaluations = 0;  ///< configs that a search times unless it is told
+  std::size_t evaluations = 0;  ///< default number of configs that a search times
 };
 
-/// Predicted times, for configs outside the model's family too, but not for a vendor's suggestions, which run
-/// another algorithm on every problem. Begins with the vendor's first suggestion, if
-/// the configs hold it, and keeps half of the evaluations for the model's order. Evaluations: 5 % of the
-/// configs, at least 16.
+/// Expects the model's predicted times, also for configs outside the model's family, but not for a vendor's
+/// suggestions: one suggestion number runs another algorithm on every problem. Begins with the vendor's first
+/// suggestion, if the configs contain it. Keeps half of the evaluations for the model's order. Evaluations:
+/// 5 % of the configs, at least 16.
 SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigTable& configs);
 
-/// Analytic costs where they describe the configs. Begins with all of the vendor's suggestions. Evaluations:
-/// 5 % of the configs, at least 24.
+/// Expects the analytic costs of the configs that have one. Begins with all of the vendor's suggestions.
+/// Evaluations: 5 % of the configs, at least 24.
 SearchStart start_by_cost(ProblemRef problem, const ConfigTable& configs, const Device& device);
 
-/// The time by which the fastest is chosen. NaN for a config that cannot be used.
+/// The time that decides which config is the fastest. NaN for a config that cannot be used.
 struct Retimed {
   double time_us;
-  bool in_rounds;  ///< from interleaved rounds; false: the config was given up as too slow before them
+  bool in_rounds;  ///< from interleaved rounds; false: the config was dropped as too slow before them
 };
 
 /// Times configs, by their positions in the space.
@@ -70,27 +71,28 @@ struct MeasuredSearchRequest {
   SearchStart start = {};
   std::size_t evaluations = 24;  ///< configs that may be timed; those that cannot be used count
   std::size_t top = 5;           ///< configs in the result
-  /// Asked before each config but the first: true ends the timing.
+  /// Called before each config but the first; the search stops timing when it returns true.
   std::function<bool()> stop = {};
 };
 
 struct TimedConfig {
   std::uint32_t config;
   double time_us;
-  std::size_t evaluation;  ///< the config was the n-th that was timed, from 1
+  std::size_t evaluation;  ///< position in the order of timing, from 1
   bool in_rounds;          ///< time_us comes from the interleaved rounds
 };
 
 struct MeasuredSearchResult {
-  /// By their times in rounds, then the others by their coarse times. Usable configs only.
+  /// Configs with times from rounds first, fastest first; then the others by their coarse times. Usable
+  /// configs only.
   std::vector<TimedConfig> best;
-  std::size_t timed = 0;   ///< configs that were tried
-  std::size_t failed = 0;  ///< of them: cannot be used
+  std::size_t timed = 0;   ///< configs that were timed, failed ones included
+  std::size_t failed = 0;  ///< of the timed configs: cannot be used
 };
 
-/// Times what SearchStart says, then the config that promises most by TimeSurrogate, one after the other;
-/// then times the fastest ones again, interleaved. Throws what the timer throws, and invalid_argument for a
-/// start that does not fit the space.
+/// Times the configs of SearchStart, then repeatedly the config with the lowest optimistic time of
+/// TimeSurrogate. Then times the fastest configs again, interleaved. Throws what the timer throws, and
+/// invalid_argument for a start that does not fit the space.
 MeasuredSearchResult search_by_measuring(const SearchSpace& space, ConfigTimer& timer,
                                          const MeasuredSearchRequest& request);
 

@@ -12,14 +12,14 @@ namespace kscout {
 
 namespace {
 
-// Of the differential evolution that the public tools have.
+// Population sizes of the differential evolution that CK Tile's public tools use.
 constexpr std::size_t kMembers = 20, kMinMembers = 4;
 constexpr double kMutation = 0.3, kCrossover = 0.7;
 
 }  // namespace
 
 std::uint32_t Searcher::below(std::size_t count) {
-  // Draws beyond the last whole multiple of `count` would favour small numbers.
+  // Numbers beyond the last whole multiple of `count` are redrawn: they would favour small results.
   const std::uint64_t most = std::mt19937_64::max() - std::mt19937_64::max() % count;
   std::uint64_t drawn = random_();
   while (drawn >= most) drawn = random_();

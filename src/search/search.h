@@ -1,15 +1,15 @@
 #pragma once
 /// \file
-/// Finds the configs of a problem that a cheap objective scores best. For configs that must be timed:
+/// Finds the configs of a problem that a cheap objective scores best. For configs that must be timed, use
 /// search/measured_search.h.
 ///
 ///     const SearchSpace space(legal_configs);
 ///     const SearchResult found = Searcher().search(space, objective, {.strategy = SearchStrategy::all});
 ///     space.configs()[found.best.front().config];
 ///
-/// The objective scores whole batches: a model (model_objective), a function in a test. Every config that it
-/// scores counts as one evaluation. One searcher draws from one stream of random numbers: a fresh one with
-/// the same seed repeats itself exactly, a second call continues.
+/// The objective scores whole batches: it is a model (model_objective), or a function in a test. Every scored
+/// config counts as one evaluation. A searcher draws from one stream of random numbers: a new searcher with
+/// the same seed repeats the results exactly; a second call on the same searcher continues the stream.
 #include <cstdint>
 #include <functional>
 #include <random>
@@ -23,7 +23,8 @@
 
 namespace kscout {
 
-/// all: every config, whatever is allowed. de, random: what the public CK Tile tools have, for comparison.
+/// all: every config, whatever the number of evaluations. de, random: the strategies of CK Tile's public
+/// tools, for comparison.
 enum class SearchStrategy : std::uint8_t { all, random, de };
 template <>
 struct EnumWords<SearchStrategy> {
@@ -44,13 +45,14 @@ struct SearchRequest {
 struct FoundConfig {
   std::uint32_t config;
   double score;
-  std::size_t evaluation;  ///< it was the n-th that was scored, from 1
+  std::size_t evaluation;  ///< position in the order of scoring, from 1
   bool operator==(const FoundConfig&) const = default;
 };
 
 struct SearchResult {
-  std::vector<FoundConfig> best;  ///< usable ones, best first, each once; of equals the first evaluated
-  std::size_t evaluations = 0;    ///< configs that the objective scored, repetitions included
+  /// Usable configs, best first, each once; of equal scores the first evaluated.
+  std::vector<FoundConfig> best;
+  std::size_t evaluations = 0;  ///< configs that the objective scored, repetitions included
 };
 
 class Searcher {
@@ -61,10 +63,11 @@ class Searcher {
   ///
   /// all     Every config once, in the order of the space.
   /// random  `evaluations` draws from the legal configs, repetitions included.
-  /// de      Differential evolution over axes' values: 20 members, mutation 0.3, crossover 0.7, synchronous
-  ///         generations; an illegal child is replaced by its parent. Fewer than 4 members: as random. The
-  ///         result holds members of the last generation. Unlike the original it never exceeds `evaluations` and
-  ///         draws its first members from the legal configs instead of trying 50 times each.
+  /// de      Differential evolution over the values of axes: 20 members, mutation 0.3, crossover 0.7,
+  ///         synchronous generations. An illegal child is replaced by its parent. Fewer than 4 members: as
+  ///         random. The result holds members of the last generation. Unlike the original, it never exceeds
+  ///         `evaluations` and draws its first members from the legal configs instead of trying 50 times for
+  ///         each.
   SearchResult search(const SearchSpace& space, const Objective& objective, const SearchRequest& request);
 
  private:
@@ -80,25 +83,25 @@ class Searcher {
 //     const SearchSpace space(applicable_table(family, problem));
 //     searcher.search(space, model_objective(model, problem, space), {.top = 5});
 
-/// The configs of a family that can take the problem. Throws unsupported when none can.
+/// The configs of a family that apply to the problem. Throws unsupported when there is none.
 ConfigTable applicable_table(const Family& family, ProblemRef problem);
 
-/// Scores of the model's default target. Model, problem and space must outlive it.
+/// Scores of the model's default target. Model, problem and space must outlive the objective.
 Objective model_objective(const Model& model, ProblemRef problem, const SearchSpace& space);
 
-// ---- Asks an objective and counts. For the sources of this folder.
+// ---- Calls an objective and counts its evaluations. For the sources of this folder.
 
-/// The usable ones, best first, each config once; of equals the first evaluated. At most `top`.
+/// The usable configs, best first, each once; of equal scores the first evaluated. At most `top`.
 std::vector<FoundConfig> best_of(std::vector<FoundConfig> found, std::size_t top);
 
 class Tally {
  public:
   explicit Tally(const Objective& objective) : objective_(objective) {}
 
-  /// Scores in the order given; NaN has become -infinity.
+  /// Scores in the order of `configs`; NaN is replaced by -infinity.
   std::vector<FoundConfig> score(std::span<const std::uint32_t> configs);
   std::size_t evaluations() const noexcept { return found_.size(); }
-  /// All that was scored, in order.
+  /// Every config scored so far, in order.
   std::span<const FoundConfig> found() const noexcept { return found_; }
   SearchResult result(std::size_t top) const { return {best_of(found_, top), evaluations()}; }
 

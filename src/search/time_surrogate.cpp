@@ -12,15 +12,16 @@ namespace kscout {
 namespace {
 
 // Chosen by replay over the training tables in data/: docs/bench/search.md.
-constexpr double kLength = 1.2;     // distance over which configs resemble each other; one axis spans 1
-constexpr double kNoise = 0.01;     // variance of a time over that of the residuals
-constexpr double kDeviations = 2;   // of optimism
-constexpr double kWorst = 1.5;      // ln of time over the best: differences among slower configs say little
-constexpr double kSpread = 0.3;     // standard deviation of residuals before any was seen ...
-constexpr double kSpreadCount = 3;  // ... which weighs as much as so many residuals
+constexpr double kLength = 1.2;    // distance over which configs resemble each other; one axis spans 1
+constexpr double kNoise = 0.01;    // variance of a time over that of the residuals
+constexpr double kDeviations = 2;  // of optimism, in standard deviations
+// Max ln of time over the best: differences among slower configs say little.
+constexpr double kWorst = 1.5;
+constexpr double kSpread = 0.3;     // standard deviation of residuals before any was measured ...
+constexpr double kSpreadCount = 3;  // ... which weighs as much as this many residuals
 
 constexpr std::size_t kMaxLearnt = 512;
-constexpr std::size_t kMaxNumbers = std::size_t{1} << 24;  // of projected_
+constexpr std::size_t kMaxNumbers = std::size_t{1} << 24;  // size limit of projected_
 
 }  // namespace
 
@@ -96,7 +97,7 @@ std::vector<double> TimeSurrogate::optimistic() const {
   std::vector<double> residuals(learnt());
   for (std::size_t i = 0; i < learnt(); ++i)
     residuals[i] = std::min(logs_[i], worst) - expected_[configs_[i]];
-  // The level at which measured times lie above expected ones, by generalised least squares.
+  // The offset between measured and expected times, by generalised least squares.
   const std::vector<double> ones = solve(std::vector<double>(learnt(), 1.0));
   std::vector<double> left = solve(std::move(residuals));
   double weight = 0, level = 0;

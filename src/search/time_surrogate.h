@@ -1,14 +1,15 @@
 #pragma once
 /// \file
-/// Predicts the times of a problem's configs from the few that were timed: a Gaussian process over the
-/// space's axes and the expected cost.
+/// Predicts the times of a problem's configs from the few that were timed, with a Gaussian process over the
+/// axes of the space and the expected cost.
 ///
 ///     TimeSurrogate surrogate(space, expected_us);   // NaN where nothing is expected
 ///     surrogate.learn(config, measured_us);
-///     surrogate.optimistic();                        // per config: the lower its value, the more it promises
+///     surrogate.optimistic();                        // per config: low values are worth timing next
 ///
-/// The process models how far measured times lie from the expected ones, so a good model of the times needs
-/// few corrections and an absent one none at all. Same results on every run; no random numbers.
+/// The process models the difference between measured and expected times. A good expectation therefore needs
+/// few corrections, and the surrogate also works without any. Equal input gives equal results; no random
+/// numbers are drawn.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -26,24 +27,24 @@ class TimeSurrogate {
   /// Takes a time above 0 in microseconds. Past 512 times, or 128 MiB, further ones are ignored.
   void learn(std::uint32_t config, double time_us);
 
-  /// ln microseconds per config: the prediction less two standard deviations.
+  /// ln microseconds per config: the prediction minus two standard deviations.
   std::vector<double> optimistic() const;
 
  private:
   double similarity(std::uint32_t a, std::uint32_t b) const noexcept;
-  /// Forward substitution with the factor of the learnt configs' covariance.
+  /// Forward substitution with the Cholesky factor of the learned configs' covariance.
   std::vector<double> solve(std::vector<double> right) const;
   std::size_t learnt() const noexcept { return configs_.size(); }
 
   const SearchSpace& space_;
-  std::size_t most_;                    ///< times that may be learnt
+  std::size_t most_;                    ///< times that may be learned
   std::vector<double> expected_;        ///< ln microseconds; the median where nothing is expected
-  std::vector<std::uint32_t> configs_;  ///< those that were learnt
-  std::vector<double> logs_;            ///< of them: ln microseconds
-  /// Rows of the inverse factor times the covariance of learnt and all configs: learnt() x space.size().
+  std::vector<std::uint32_t> configs_;  ///< configs that were learned
+  std::vector<double> logs_;            ///< ln microseconds of configs_
+  /// Rows of the inverse factor times the covariance of learned and all configs: learnt() x space.size().
   std::vector<double> projected_;
   std::vector<std::vector<double>> factor_;  ///< lower triangle, row by row
-  std::vector<double> variance_;             ///< what is still unknown of each config, 1 at first
+  std::vector<double> variance_;             ///< remaining variance of each config, 1 at first
 };
 
 }  // namespace kscout

@@ -48,10 +48,10 @@ std::vector<std::string> listed_names(const fs::path& list) {
   return names;
 }
 
-/// The runs of earlier calls, by kernel and sizes.
+/// Results that earlier calls recorded, by kernel and sizes.
 using RunKey = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t>;
 
-/// Reads runs.jsonl. A last line that was cut short, as by a kill, is left out and cut off.
+/// Reads runs.jsonl. Cuts off an incomplete last line, such as a killed process leaves.
 std::map<RunKey, CkResult> read_runs(const fs::path& file) {
   std::map<RunKey, CkResult> runs;
   if (is_absent(file)) return runs;
@@ -198,7 +198,7 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
                            {"measured_by", "CK Tile benchmark executables"},
                            {"protocol.warmup", std::to_string(options.warmup)},
                            {"protocol.repeat", std::to_string(options.repeat)}};
-  // Names that run as one config (pipeline mem pads whatever its flags say) share a row: the fastest.
+  // Names that run as one config share a row, the fastest (pipeline mem pads whatever its flags say).
   std::unordered_map<KernelConfig, std::uint32_t> index;
   for (const CkKernel& kernel : kernels) {
     const auto next = static_cast<std::uint32_t>(report.table.configs.size());

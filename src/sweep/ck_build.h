@@ -2,12 +2,13 @@
 /// \file
 /// Sweeps with CK Tile's own benchmark executables: one program per kernel, one process per measurement.
 ///
-///     const auto kernels = find_ck_kernels({.folder = "ck/build", .dtype = DType::fp16, .layout = Layout::rcr});
+///     const auto kernels =
+///         find_ck_kernels({.folder = "ck/build", .dtype = DType::fp16, .layout = Layout::rcr});
 ///     const CkSweepReport report = sweep_ck_build(kernels, problems, {.out = "sweep"});
 ///     write_dataset("sweep/measurements.parquet", report.table);
 ///
-/// What a program printed is kept at once, one line in OUT/runs.jsonl; a second run goes on from there. No
-/// GPU is opened here.
+/// Appends each program's output to OUT/runs.jsonl at once, one line each; a second run continues from there.
+/// This process opens no GPU.
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -20,7 +21,7 @@
 namespace kscout {
 
 struct CkBuild {
-  std::filesystem::path folder;  ///< of CK's build: has bin/ and tile_engine/
+  std::filesystem::path folder;  ///< build folder of CK: contains bin/ and tile_engine/
   DType dtype = DType::fp16;
   Layout layout = Layout::rcr;
 };
@@ -28,23 +29,23 @@ struct CkBuild {
 /// A kernel of the build and the program that measures it.
 struct CkKernel {
   std::string name;
-  std::filesystem::path program;  ///< need not exist: then its rows say so
+  std::filesystem::path program;  ///< need not exist: its rows are then `unsupported`
   NamedConfig named;
 };
 
-/// The kernels that the build lists
-/// (tile_engine/ops/gemm/gemm_universal/<dtype>/<layout>/gemm_universal_kernel_list.txt, one name a line;
-/// what follows a blank, comma or bar is not read); without that file, every
+/// Lists the kernels of the build, from
+/// tile_engine/ops/gemm/gemm_universal/<dtype>/<layout>/gemm_universal_kernel_list.txt: one name a line; text
+/// after a blank, comma or bar is ignored. Without that file, takes every
 /// bin/benchmark_gemm_universal_<dtype>_<layout>_*, by name. Throws not_found when there is none,
 /// corrupt_data for a name that cannot be read.
 std::vector<CkKernel> find_ck_kernels(const CkBuild& build);
 
 struct CkSweepOptions {
-  std::filesystem::path out;     ///< folder; made when absent
-  int warmup = 10, repeat = 50;  ///< what each program is told
+  std::filesystem::path out;     ///< output folder; created when absent
+  int warmup = 10, repeat = 50;  ///< passed to each program
   bool verify = false;           ///< have each program check its result, too
-  double limit_s = 120;          ///< of one program
-  Device device = {};            ///< on which it runs: for the table
+  double limit_s = 120;          ///< seconds for one program
+  Device device = {};            ///< device that the programs run on, recorded in the table
   std::function<void(std::size_t done, std::size_t all)> progress = {};
 };
 
@@ -54,21 +55,21 @@ struct CkSweepReport {
   std::vector<std::string> failures;  ///< "kernel on problem: reason", in order
 };
 
-/// Measures every kernel on every problem of its types and layout, problems one after another. How a program
-/// ended decides the row: a result with time and speed is `ok`; a signal `crashed`; the limit `timeout`; a
-/// failed verification `wrong`; no executable, another exit code, no result or one for another problem
-/// `unsupported`. Throws corrupt_data when runs.jsonl holds a damaged line before its last, device_failure
-/// when it cannot be written.
+/// Measures every kernel on every problem of its types and layout, one problem after another. The end of a
+/// program decides the status of the row: a result with time and speed is `ok`; a signal `crashed`; the time
+/// limit `timeout`; a failed verification `wrong`; no executable, another exit code, no result or a result
+/// for another problem `unsupported`. Throws corrupt_data when runs.jsonl holds a damaged line before its
+/// last, device_failure when it cannot be written.
 CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<GemmProblem>& problems,
                              const CkSweepOptions& options);
 
-/// What the output of one of these programs says about a problem.
+/// The result for one problem in a benchmark program's output.
 struct CkResult {
   Status status = Status::unsupported;
   double time_us = Measurement::unknown;
-  std::string reason;  ///< why it is not ok
+  std::string reason;  ///< why the status is not ok
 };
-/// Reads the JSON from the first brace to the last; `latency(ms)` and `tflops(TFlops)` stand under
+/// Reads the JSON from the first brace to the last; `latency(ms)` and `tflops(TFlops)` are members of
 /// `perf_result`.
 CkResult read_ck_output(std::string_view output, const GemmProblem& problem);
 

@@ -20,7 +20,7 @@ namespace {
 
 std::int64_t deadline_in(double seconds) { return now_ns() + static_cast<std::int64_t>(seconds * 1e9); }
 
-/// A folder for the manifest, which a worker reads before it is ready, and for its log.
+/// A temporary folder for the worker's manifest, which it reads at its start, and for its log.
 class StartFolder {
  public:
   StartFolder() {
@@ -109,7 +109,7 @@ IsolatedTimer::Measured IsolatedTimer::measure(std::int32_t pass, const std::vec
   worker_->send(encode(Assignment{0, pass, configs, best_us_}));
   Measured answers;
   for (;;) {
-    // Contenders answer together.
+    // The worker reports all contenders together, so their limits add up.
     double limit_s = options_.item_limit_s * (pass == 1 ? 1 : static_cast<double>(configs.size()));
     if (opens_problem_) limit_s += options_.open_limit_s;
     std::vector<std::string> lines;

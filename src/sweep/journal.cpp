@@ -106,7 +106,7 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
 
 std::string general_reason(Status status, const std::string& reason) {
   std::string text = reason;
-  // Messages of the library begin with the problem.
+  // Messages of the library begin with the problem's text, which differs from row to row.
   if (const std::size_t end = reason.find(": "); reason.starts_with("gemm:") && end != std::string::npos)
     text = reason.substr(end + 2);
   if (reason.starts_with("C(")) text = "an element differs from the reference";

@@ -24,7 +24,7 @@ namespace {
 constexpr std::size_t kChecksumChars = 6;
 constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 constexpr std::string_view kVersion = "K1 ";
-/// Letters of the statuses in a row, by value; upper case when the measurement is noisy.
+/// Letters for the statuses of rows, in the order of their values; upper case when the measurement is noisy.
 constexpr std::string_view kStatusLetters = "orwctu";
 constexpr std::string_view kNoisyLetters = "ORWCTU";
 
@@ -36,13 +36,13 @@ std::string checksum(std::string_view payload) {
   return text;
 }
 
-/// The payload of a whole line (without its line break), or nothing when the checksum does not fit.
+/// Whether the checksum of a line (without its line break) fits its payload.
 bool whole(std::string_view line) {
   return line.size() > kChecksumChars &&
          line.substr(0, kChecksumChars) == checksum(line.substr(kChecksumChars));
 }
 
-/// Thrown inside the parser; becomes an error with the line's number.
+/// Thrown inside the parser; load_journal adds the line number.
 struct BadLine {
   std::string what;
 };
@@ -112,8 +112,8 @@ class Parser {
     }
   }
 
-  /// A session that did not end, before another start of the machine: the machine may have died of what was
-  /// open.
+  /// Counts a crash for each key that a session left open before the machine restarted: one of them may have
+  /// brought the machine down.
   void machine_restarted(std::string_view boot) {
     if (!in_session_ || boot == boot_) return;
     for (const auto& [slot, intent] : open_) {
@@ -126,7 +126,7 @@ class Parser {
   struct Intent {
     std::uint32_t problem = 0;
     std::int32_t pass = 1;
-    std::set<std::uint32_t> configs;  ///< not answered yet
+    std::set<std::uint32_t> configs;  ///< without a row yet
   };
 
   void header(std::string_view payload) {
@@ -246,7 +246,7 @@ JournalContents parse_journal(std::string_view bytes, const std::string& name,
     const std::size_t end = bytes.find('\n', begin);
     const std::string_view line = bytes.substr(begin, end - begin);
     if (end == std::string_view::npos || !whole(line)) {
-      // Damage is a torn tail only when nothing whole stands behind it.
+      // A bad line is a torn tail only when no whole line follows it; otherwise it is damage.
       std::size_t number = out.lines + 1;
       for (std::size_t at = end; at != std::string_view::npos && at + 1 < bytes.size();) {
         const std::size_t next = bytes.find('\n', at + 1);
@@ -304,8 +304,8 @@ JournalWriter::JournalWriter(std::filesystem::path path, const std::string& mani
 }
 
 void JournalWriter::lock() {
-  // A sweep that was just killed may have a child that holds the lock until it has become a worker: wait a
-  // moment.
+  // A sweep that was just killed may leave a child process that holds the lock until it has become a worker.
+  // So the lock is tried again for a moment.
   constexpr int kTries = 100, kPauseUs = 10'000;
   for (int i = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
     if (i == kTries) {
@@ -363,7 +363,7 @@ void JournalWriter::flush(bool sync) {
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote <= 0) {
       const int error = wrote < 0 ? errno : ENOSPC;
-      // Whole lines only; should even this fail, the next start cuts the tail.
+      // Keeps whole lines only. If this fails too, the next start cuts the tail.
       [[maybe_unused]] const int cut = ftruncate(fd_, size_);
       pending_.clear();
       fail(Errc::device_failure,

@@ -1,12 +1,14 @@
 #pragma once
 /// \file
-/// The journal of a sweep: append-only lines, each with its own checksum (docs/formats/journal.md).
+/// Reads and writes the journal of a sweep: append-only lines, each with its own checksum
+/// (docs/formats/journal.md).
 ///
 ///     JournalWriter journal(path, manifest_hash, limits);   // cuts a torn tail, continues behind it
 ///     journal.intent('a', problem, 1, configs);  journal.flush();
 ///     journal.row('a', config, measured, "");    journal.flush();   // on disk (page cache) when it returns
 ///
-/// A row is short: its problem and pass stand in the intent before it (one per slot = worker).
+/// A row is short: the intent before it holds its problem and pass. Each worker slot has a letter and its own
+/// intents.
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -30,10 +32,10 @@ struct SweepKey {
 struct JournalRow {
   SweepKey key;
   Measurement measured;
-  std::int32_t reason = -1;  ///< index into reasons: why it failed; -1 = none
+  std::int32_t reason = -1;  ///< why the row failed: index into reasons; -1 = none
 };
 
-/// Indices in a journal must lie below these.
+/// Upper limits (exclusive) of the indices in a journal.
 struct JournalLimits {
   std::size_t problems = 0, configs = 0;
   CacheState cache = CacheState::warm;  ///< of every row: part of the protocol
@@ -42,29 +44,31 @@ struct JournalLimits {
 struct JournalContents {
   std::vector<JournalRow> rows;  ///< in the order of measuring
   std::vector<std::string> reasons;
-  std::map<SweepKey, int> crashes;  ///< how often a worker, or the machine, ended while this was running
-  std::int64_t last_session = 0;    ///< unix time at which the newest session began
-  std::string last_end;             ///< how the newest session ended: done, budget, ...; empty = it did not
-  std::vector<double> clocks_mhz;   ///< of the device, whenever a batch was done
-  std::size_t good_bytes = 0;       ///< up to here lines are whole; behind it a torn tail
+  /// How often a worker or the machine ended while the key was being measured.
+  std::map<SweepKey, int> crashes;
+  std::int64_t last_session = 0;  ///< unix time at which the newest session began
+  /// How the newest session ended: done, budget, ...; empty = it did not end.
+  std::string last_end;
+  std::vector<double> clocks_mhz;  ///< of the device, one at the end of each batch
+  std::size_t good_bytes = 0;      ///< length of the whole lines; a torn tail follows
   std::size_t lines = 0;
 };
 
-/// Parses a journal. Bytes behind the last whole line are a torn tail (an interrupted write) and ignored; a
-/// damaged line with whole ones behind it, an index out of range, a row twice, or a journal of another
-/// manifest is corrupt_data naming `name` and the line. `boot` is this machine's current boot: items that a
-/// session left open before another boot count as crashes.
+/// Parses a journal. Bytes behind the last whole line are a torn tail (an interrupted write) and ignored.
+/// Throws corrupt_data, naming `name` and the line, for a damaged line with whole ones behind it, an index
+/// out of range, a second row of a key, or a journal of another manifest. `boot` is this machine's current
+/// boot: keys that a session left open before another boot count as crashes.
 JournalContents parse_journal(std::string_view bytes, const std::string& name,
                               const std::string& manifest_hash, const JournalLimits& limits,
                               const std::string& boot);
-/// Same for a file; an absent one is empty.
+/// Parses a file as parse_journal does; an absent file gives empty contents.
 JournalContents load_journal(const std::filesystem::path& path, const std::string& manifest_hash,
                              const JournalLimits& limits, const std::string& boot);
 
-/// Changes with every start of the machine; "unknown" when the system does not tell.
+/// An id that changes with every start of the machine; "unknown" when the system reports none.
 std::string boot_id();
 
-/// One line with its checksum and line break, as it stands in the file.
+/// A line with its checksum and line break, as stored in the file.
 std::string journal_line(std::string_view payload);
 
 class JournalWriter {
@@ -76,16 +80,16 @@ class JournalWriter {
   JournalWriter(const JournalWriter&) = delete;
   JournalWriter& operator=(const JournalWriter&) = delete;
 
-  // Lines gather in memory until flush().
+  // Lines collect in memory until flush().
   void intent(char slot, std::uint32_t problem, std::int32_t pass, std::vector<std::uint32_t> configs);
   void row(char slot, std::uint32_t config, const Measurement& measured, const std::string& reason);
-  /// The slot's worker ended while this config ran.
+  /// The slot's worker ended while it measured this config.
   void crash(char slot, std::uint32_t config);
-  /// The device's clock when the slot's batch was done.
+  /// The device's clock at the end of the slot's batch.
   void clock(char slot, double mhz);
   void end(std::string_view how);
-  /// Hands all lines to the system. When that fails (full disk) the file keeps whole lines only, and
-  /// device_failure tells what to do. sync: also waits until they are on the disk.
+  /// Passes all lines to the operating system. When that fails (full disk), the file keeps whole lines only,
+  /// and the error (device_failure) names the remedy. sync: also waits until the lines are on the disk.
   void flush(bool sync = false);
   std::int64_t bytes() const noexcept { return size_; }
 

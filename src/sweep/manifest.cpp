@@ -1,4 +1,4 @@
-// The manifest of a sweep folder: SweepPlan as JSON and back.
+// Writes and reads the manifest of a sweep folder: SweepPlan as JSON.
 #include <algorithm>
 
 #include "core/device_facts.h"
@@ -23,7 +23,7 @@ std::vector<std::uint32_t> range_list(const std::string& text, std::size_t limit
   return {list.begin(), list.end()};
 }
 
-/// Everything that decides what is measured and how.
+/// The part of the plan that decides what is measured and how.
 Json identity_json(const SweepPlan& plan) {
   Json out;
   out["format"] = kFormat;
@@ -54,7 +54,7 @@ Json identity_json(const SweepPlan& plan) {
   return out;
 }
 
-/// Binds a journal to its manifest.
+/// The hash that binds a journal to its manifest.
 std::string hash_of(const Json& manifest) { return hash_digits(text_hash(manifest.dump())); }
 
 std::string short_text(const Json& value) {
@@ -63,8 +63,8 @@ std::string short_text(const Json& value) {
   return text;
 }
 
-/// Where two values of a key first differ: "protocol.rounds is 10, yours 24", "problems has 40 entries, yours
-/// 80". Of long values, the first entry that differs is named, since their beginnings may be equal.
+/// Describes the first difference between two values of a key: "protocol.rounds is 10, yours 24", "problems
+/// has 40 entries, yours 80". Long values may begin alike, so for them the first different entry is named.
 std::string difference(const std::string& name, const Json& there, const Json& mine) {
   if (there.is_object() && mine.is_object()) {
     for (const auto& [key, value] : mine.items()) {
@@ -81,8 +81,8 @@ std::string difference(const std::string& name, const Json& there, const Json& m
   return fmt::format("{} is {}, yours {}", name, short_text(there), short_text(mine));
 }
 
-/// Facts that drift (a clock that is calibrated at each start) do not make another sweep: those of the sweep
-/// that is there stay.
+/// Device facts that drift (a clock that is calibrated at each start) do not make a different sweep: the
+/// stored facts are kept.
 void forgive_drift(const Json& there, Json& mine) {
   const auto device = there.find("device");
   if (device == there.end() || *device == mine["device"]) return;

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// What a sweep and its workers say to each other: one JSON object per line.
+/// Encodes and decodes the messages between a sweep and its workers: one JSON object per line.
 ///
 ///     sweep  -> worker  {"problem":12,"pass":1,"configs":[4,0,7],"best_us":81.2}
 ///     worker -> sweep   {"ready":true}                              once, after start
-///                       {"row":4,"measured":{"status":"ok",...},...}  per config, in the order asked
+///                       {"row":4,"measured":{"status":"ok",...},...}  per config, in the order assigned
 ///                       {"done":12,"kernels_ns":...}                after the last one
 ///                       {"failed":"no backend 'cuda' here","code":2}  it cannot work at all
 #include <cstdint>
@@ -28,18 +28,18 @@ struct Assignment {
 
 struct Reply {
   enum class Kind : std::uint8_t { ready, row, done, failed } kind = Kind::ready;
-  std::uint32_t index = 0;  ///< config of a row, problem of done
+  std::uint32_t index = 0;  ///< config of a row, or problem of a `done`
   Outcome outcome = {};     ///< of a row
-  TimeSpent spent = {};     ///< of done: since the previous done
-  double clock_mhz =
-      std::numeric_limits<double>::quiet_NaN();  ///< of done: the device's clock then; NaN = it does not say
+  TimeSpent spent = {};     ///< of a `done`: since the previous one
+  /// Of a `done`: the device's clock at that time; NaN = not reported.
+  double clock_mhz = std::numeric_limits<double>::quiet_NaN();
   Errc code = Errc::device_failure;
 };
 
-// Without the line break.
+// The message without a line break.
 std::string encode(const Assignment& assignment);
 std::string encode(const Reply& reply);
-/// Throw corrupt_data with the line.
+/// Throw corrupt_data, quoting the line.
 Assignment decode_assignment(std::string_view line);
 Reply decode_reply(std::string_view line);
 

@@ -46,7 +46,7 @@ std::map<std::string, std::string> host_provenance() {
   facts["compiler"] = fmt::format("{} {}", build.compiler, build.flags);
   utsname system{};
   if (uname(&system) == 0) {
-    // What follows the version names the build of a distribution or of one site.
+    // Text after the version names the build of a distribution or a site, which is left out.
     const std::string_view release = system.release;
     facts["system"] =
         fmt::format("{} {} {}", system.sysname, release.substr(0, release.find('-')), system.machine);
@@ -99,7 +99,7 @@ const ConfigSpace& provider_space(std::string_view name, Op op) { return provide
 
 namespace {
 
-/// Every `list.size() / most`-th entry, the first among them.
+/// Keeps every `list.size() / most`-th entry, beginning with the first.
 void keep_evenly_spaced(std::vector<std::uint32_t>& list, std::size_t most) {
   if (most == 0 || list.size() <= most) return;
   std::vector<std::uint32_t> kept;
@@ -160,7 +160,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
   plan.candidates.resize(plan.problems.size());
   plan.provenance = host_provenance();
 
-  // One family per signature; what they share stands once in the plan.
+  // One family per signature; a config that several families share appears once in the plan.
   std::unordered_map<KernelConfig, std::uint32_t> known;
   std::vector<std::uint8_t> applicable;
   for (const Signature& signature : signatures_of(plan.problems)) {

@@ -24,7 +24,7 @@ WorkQueue::WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order,
 }
 
 void WorkQueue::answered(const SweepKey& key, const Measurement& measured) {
-  // As the journal keeps it, so that a resumed sweep finds the same contenders.
+  // Stores the time with the journal's precision, so that a resumed sweep finds the same contenders.
   rows_[key.pass - 1][key.problem].push_back(
       {key.config, measured.status, with_digits(measured.time_us, kTimeDigits)});
 }
@@ -65,7 +65,7 @@ std::vector<std::uint32_t> WorkQueue::missing(std::uint32_t problem, std::int32_
 std::vector<SweepKey> WorkQueue::crashed_twice(std::uint32_t problem) const {
   std::vector<SweepKey> keys;
   for (const std::int32_t pass : {1, 2}) {
-    if (pass == 2 && !missing(problem, 1).empty()) break;  // who contends is not known yet
+    if (pass == 2 && !missing(problem, 1).empty()) break;  // the contenders are not known yet
     for (const auto config : missing(problem, pass)) {
       if (crashes_of({problem, config, pass}) >= 2) keys.push_back({problem, config, pass});
     }

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What is left to do in a sweep: pure bookkeeping, no processes and no clock.
+/// Tracks the remaining work of a sweep: pure bookkeeping, no processes and no clock.
 ///
 ///     WorkQueue queue(plan, measuring_order(plan), state.rows, state.crashes);
 ///     while (auto problem = queue.take_problem()) {
@@ -17,44 +17,47 @@
 
 namespace kscout {
 
-/// Configs that one worker measures in one go.
+/// Configs that a worker measures in one assignment.
 struct Batch {
   std::uint32_t problem = 0;
   std::int32_t pass = 1;
   std::vector<std::uint32_t> configs;
 };
 
-/// What is left follows from the rows, the crashes and the plan alone, so a resumed sweep goes the same way
-/// as one that was never interrupted:
-///  1. pass 1: all configs without a row, together; those that a worker died of once, alone
-///  2. pass 2: the contenders (protocol) without a row, interleaved; alone once a worker died in their round
-///  Whatever ended a worker twice is listed by crashed_twice(): its row is `crashed`.
+/// Derives the remaining work from the rows, the crashes and the plan alone, so a resumed sweep continues
+/// exactly as an uninterrupted one:
+///  1. Pass 1: all configs without a row, in one batch. A config during which a worker crashed once is
+///     measured alone.
+///  2. Pass 2: the contenders (protocol) without a row, interleaved. They are measured alone after a worker
+///     crashed in their round.
+/// Keys during which workers crashed twice are listed by crashed_twice(); they get a row with status
+/// `crashed`.
 class WorkQueue {
  public:
   WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order, const std::vector<JournalRow>& rows,
             const std::map<SweepKey, int>& crashes);
 
-  /// The next problem that has anything left; each is given out once.
+  /// Returns the next problem with remaining work; each problem once.
   std::optional<std::uint32_t> take_problem();
-  /// The next batch of a problem that was taken; nothing when it is finished.
-  /// `most` configs at most in pass 1 (0: no limit); contenders are timed in turns and stay together.
+  /// Returns the next batch of a taken problem; nothing when the problem is finished. `most` limits the
+  /// configs of a batch in pass 1 (0: no limit); contenders are timed in rounds and stay together.
   std::optional<Batch> next_batch(std::uint32_t problem, std::size_t most = 0) const;
-  /// Keys without a row whose workers died twice.
+  /// Keys without a row during which workers crashed twice.
   std::vector<SweepKey> crashed_twice(std::uint32_t problem) const;
 
-  /// All of a problem is measured: which configs were good there helps to order those of the next.
+  /// Marks a problem as measured. Its good configs are tried early on the next problems.
   void finished(std::uint32_t problem);
   void answered(const SweepKey& key, const Measurement& measured);
-  /// A worker died of this key.
+  /// Counts a crash of a worker during this key.
   void worker_crashed(const SweepKey& key) { ++crashes_[key]; }
-  /// A worker died somewhere in a round of contenders: from now on they are measured one by one.
+  /// Records a crash in a round of contenders: from now on they are measured one by one.
   void split_contenders(std::uint32_t problem) { split_.insert(problem); }
 
-  /// Fastest ok row of pass 1; infinite without one.
+  /// Fastest ok time of pass 1; infinite when there is none.
   double best_us(std::uint32_t problem) const;
-  /// Nothing of it is left.
+  /// Whether the problem has no work left.
   bool is_done(std::uint32_t problem) const { return done_.contains(problem); }
-  /// Problems of the order with nothing left.
+  /// Number of problems without work left.
   std::size_t problems_done() const noexcept { return done_.size(); }
 
  private:
@@ -63,7 +66,7 @@ class WorkQueue {
     Status status;
     double time_us;
   };
-  /// Configs of pass 1, or contenders, without a row.
+  /// Configs of pass 1, or contenders of pass 2, without a row.
   std::vector<std::uint32_t> missing(std::uint32_t problem, std::int32_t pass) const;
   std::vector<std::uint32_t> contenders(std::uint32_t problem) const;
   int crashes_of(const SweepKey& key) const;
@@ -77,8 +80,8 @@ class WorkQueue {
   std::map<SweepKey, int> crashes_;
   std::set<std::uint32_t> split_;
   std::set<std::uint32_t> done_;
-  /// How close each config came to the best on problems done before, summed: good ones go first, so that
-  /// later ones are pruned early.
+  /// Per config: its share of the best speed, summed over finished problems. Configs with high sums are
+  /// measured first, so that later ones are pruned early.
   std::vector<double> score_;
 };
 

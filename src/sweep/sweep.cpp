@@ -21,8 +21,8 @@ namespace kscout {
 
 namespace {
 
-constexpr double kOperandSecondsPerGb = 10;  // on top of the item limit, for the first config of a problem
-constexpr double kSyncEveryS = 5;            // the journal reaches the disk at least so often
+constexpr double kOperandSecondsPerGb = 10;  // added to the item limit for the first config of a problem
+constexpr double kSyncEveryS = 5;            // the journal is synced to the disk at least this often
 constexpr int kMaxStartFailures = 2;
 
 double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
@@ -37,7 +37,7 @@ double operand_gb(const Problem& problem) {
   return static_cast<double>(elements.in + elements.wei + elements.out) * kMaxBytes / 1e9;
 }
 
-/// One worker and what it is doing.
+/// One worker and its current work.
 struct WorkerSlot {
   char letter = 'a';
   std::vector<int> cpus;
@@ -45,8 +45,8 @@ struct WorkerSlot {
   bool ready = false;
   std::optional<std::uint32_t> problem;
   std::optional<Batch> batch;
-  std::size_t answered = 0;  ///< configs of the batch
-  std::size_t given = 0;     ///< configs that this worker process was given
+  std::size_t answered = 0;  ///< configs of the batch that have a reply
+  std::size_t given = 0;     ///< configs that this worker process received
   std::int64_t deadline_ns = 0;
   bool opens_problem = false;  ///< the next reply includes making the operands
 };
@@ -90,7 +90,7 @@ class Sweep {
  private:
   double elapsed_s() const { return seconds(now_ns() - begin_ns_); }
 
-  /// Rows of every journal in the folder: those of other shards need not be measured again.
+  /// Loads the rows of every journal in the folder: rows of other shards need not be measured again.
   void load() {
     JournalContents all = merge_journals(options_.folder, hash_, limits_);
     const std::set<std::uint32_t> mine(order_.begin(), order_.end());
@@ -99,7 +99,7 @@ class Sweep {
       count(row.key, row.measured, row.reason < 0 ? "" : all.reasons[static_cast<std::size_t>(row.reason)]);
       if (row.key.pass == 1) work_done_ += share_of(row.key.problem);
     }
-    report_.progress.rows = report_.progress.failed = 0;  // those of this session
+    report_.progress.rows = report_.progress.failed = 0;  // count this session only
     queue_.emplace(plan_, order_, all.rows, all.crashes);
     for (const auto problem : order_) work_total_ += estimate_seconds(plan_, problem);
     work_at_start_ = work_done_;
@@ -119,7 +119,7 @@ class Sweep {
     }
   }
 
-  /// Gives a slot its next batch, of its problem or of a new one; leaves it idle when nothing is left.
+  /// Gives a slot its next batch, of its problem or of a new one; the slot stays idle when no work is left.
   void advance(WorkerSlot& slot) {
     slot.batch.reset();
     for (;;) {
@@ -148,7 +148,7 @@ class Sweep {
     if (!slot.worker) start(slot);
   }
 
-  /// With the next batch the process would measure more configs than one may.
+  /// Whether the next batch would exceed the configs that one process may measure.
   bool has_had_its_share(const WorkerSlot& slot) const {
     return options_.batch > 0 && slot.given > 0 && slot.given + slot.batch->configs.size() > options_.batch;
   }
@@ -174,7 +174,7 @@ class Sweep {
 
   void set_deadline(WorkerSlot& slot) {
     double limit_s = options_.item_limit_s;
-    // Contenders answer together.
+    // The worker reports all contenders together, so their limits add up.
     if (slot.batch->pass == 2) limit_s *= static_cast<double>(slot.batch->configs.size());
     if (slot.opens_problem) limit_s += kOperandSecondsPerGb * operand_gb(plan_.problems[slot.batch->problem]);
     slot.deadline_ns = now_ns() + static_cast<std::int64_t>(limit_s * 1e9);
@@ -183,7 +183,7 @@ class Sweep {
   void wait_and_handle() {
     std::vector<pollfd> fds;
     std::vector<WorkerSlot*> waiting;
-    std::int64_t until = now_ns() + 250'000'000;  // budget and stop are looked at so often
+    std::int64_t until = now_ns() + 250'000'000;  // budget and stop are checked this often
     for (WorkerSlot& slot : slots_) {
       if (!slot.worker || !slot.batch) continue;
       fds.push_back({slot.worker->fd(), POLLIN, 0});
@@ -225,7 +225,7 @@ class Sweep {
     if (options_.progress) options_.progress(progress());
   }
 
-  /// True when the batch is done.
+  /// Returns true when the batch is done.
   bool handle(WorkerSlot& slot, const Reply& reply) {
     switch (reply.kind) {
       case Reply::Kind::ready:
@@ -273,7 +273,8 @@ class Sweep {
     if (!reason.empty()) ++report_.reasons[general_reason(status, reason)];
   }
 
-  /// What ended its worker twice gets its row; it was announced with the intent that stands before.
+  /// Writes the rows of keys during which workers crashed twice; the intent before each row announces its
+  /// problem.
   void record_crashed_twice(WorkerSlot& slot) {
     for (const SweepKey& key : queue_->crashed_twice(*slot.problem)) {
       journal_.intent(slot.letter, key.problem, key.pass, {key.config});
@@ -284,7 +285,7 @@ class Sweep {
     }
   }
 
-  /// The worker closed its end: whatever it was asked next is what it died of.
+  /// Handles a worker that closed its end: the config that it measured caused the crash.
   void worker_crashed(WorkerSlot& slot) {
     const std::string how = slot.worker->end();
     slot.worker.reset();

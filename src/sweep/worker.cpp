@@ -58,7 +58,7 @@ Arguments parse_arguments(int argc, char** argv) {
   return out;
 }
 
-/// The two ends of the conversation. Kernels that print reach standard error, not the sweep.
+/// The worker's input and output. Redirects the prints of kernels to standard error.
 class MessageChannel {
  public:
   MessageChannel() : out_(dup(STDOUT_FILENO)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
@@ -84,7 +84,7 @@ class MessageChannel {
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t wrote = write(out_, line.data() + at, line.size() - at);
       if (wrote < 0 && errno == EINTR) continue;
-      if (wrote <= 0) std::_Exit(0);  // nobody listens any more
+      if (wrote <= 0) std::_Exit(0);  // the sweep has ended
       at += static_cast<std::size_t>(wrote);
     }
   }
@@ -94,7 +94,7 @@ class MessageChannel {
   std::string buffer_;
 };
 
-/// Dies with its parent, and before it when memory runs out.
+/// Makes this process end with its parent, and makes it the first to be killed when memory runs out.
 void tie_to_parent(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (parent != 0 && getppid() != parent) std::_Exit(0);
@@ -135,8 +135,8 @@ class Worker {
   }
 
  private:
-  /// Why the problem cannot be measured here at all; empty when it can. Both passes of a problem follow each
-  /// other: its operands are made once.
+  /// Makes the operands of a problem. Returns why the problem cannot be measured here; empty when it can.
+  /// Both passes of a problem follow each other, so the operands are made once.
   std::string open(std::uint32_t problem) {
     if (opened_ == static_cast<std::int64_t>(problem)) return {};
     opened_ = -1;
@@ -167,8 +167,8 @@ class Worker {
         candidates, [&](std::size_t i, const Outcome& outcome) { say_row(assignment.configs[i], outcome); });
   }
 
-  /// One config's outcome. A kernel that broke the device for this process ends the process before it is
-  /// told: the sweep books a crash, as of any other, and starts another worker.
+  /// Sends one config's outcome. If a kernel broke the device for this process, exits before sending: the
+  /// sweep then records a crash and starts another worker.
   void say_row(std::uint32_t config, Outcome outcome) {
     if (outcome.measured.status == Status::crashed && !instruments_of(backend_).usable()) {
       std::fprintf(stderr, "kscout-worker: %s\n", outcome.reason.c_str());
@@ -197,7 +197,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
   MessageChannel talk;
   try {
     tie_to_parent(arguments.parent);
-    // Before any thread exists: a backend's threads inherit it.
+    // Sets the CPUs before any thread exists: the threads of a backend inherit them.
     if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus, kMaxCpus));
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
     Backend& backend = parts.backend(plan.backend, arguments.device);

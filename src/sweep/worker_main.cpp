@@ -8,8 +8,7 @@
 
 namespace {
 
-/// What executes for a sweep, ready to measure: threads tied to the CPUs that the sweep gave this worker, or
-/// a GPU of its own, opened.
+/// A backend that is ready to measure: its threads are tied to the CPUs of this worker, or its GPU is opened.
 kscout::Backend& measuring_backend(std::string_view name, int device) {
   if (name.starts_with(kscout::kLibraryPrefix)) {
     static kscout::LibraryBackend library(
@@ -25,7 +24,8 @@ kscout::Backend& measuring_backend(std::string_view name, int device) {
     kscout::use_hip_device(device);
     kscout::open_hip_device();
   } else {
-    backend.device();  // counts the cores of this process: before its first thread is tied to one of them
+    // Counts the cores of this process, so it comes before the first thread is tied to one of them.
+    backend.device();
     kscout::pin_cpu_threads(true);
   }
   return backend;

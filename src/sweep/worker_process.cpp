@@ -18,7 +18,7 @@ namespace kscout {
 
 WorkerProcess::WorkerProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                              const std::filesystem::path& log) {
-  // One socket both ways: unlike a pipe it can be written without a signal when the other end is gone.
+  // One socket for both directions. Unlike a pipe, writing to a closed one raises no signal.
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     fail(Errc::device_failure, "cannot talk to a worker: {}", std::strerror(errno));
@@ -37,7 +37,7 @@ WorkerProcess::WorkerProcess(const std::filesystem::path& program, const std::ve
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0666);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  // Its own process group: Ctrl-C reaches the sweep, which then ends its workers.
+  // A process group of its own: Ctrl-C reaches only the sweep, which then ends its workers.
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const int error = posix_spawn(&pid_, program.c_str(), &actions, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -86,7 +86,7 @@ bool WorkerProcess::receive(std::vector<std::string>& lines) {
 
 std::string WorkerProcess::end() {
   if (pid_ < 0) return {};
-  // A process that has ended keeps its own status; kill does nothing to it.
+  // kill does nothing to a process that has ended: waitpid still reports the process's own status.
   kill(pid_, SIGKILL);
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// A worker program as seen from the sweep: start, talk, end.
+/// Starts a worker program for a sweep, exchanges lines with it, and ends it.
 ///
 ///     WorkerProcess worker(program, {"--sweep", folder}, log);
 ///     worker.send(line);
-///     poll worker.fd(); worker.receive(lines);      // false when it is gone
+///     poll worker.fd(); worker.receive(lines);      // false when it has ended
 ///     std::string how = worker.end();               // "killed by signal 11 (Segmentation fault)"
 #include <filesystem>
 #include <string>
@@ -14,26 +14,26 @@
 
 namespace kscout {
 
-/// A worker that is not ready after so many seconds is broken.
+/// A worker that is not ready after this many seconds counts as broken.
 inline constexpr double kStartLimitS = 30;
 
 class WorkerProcess {
  public:
-  /// Standard error goes to the end of `log`. Throws device_failure when the program cannot be started.
+  /// Appends the worker's standard error to `log`. Throws device_failure when the program cannot be started.
   WorkerProcess(const std::filesystem::path& program, const std::vector<std::string>& arguments,
                 const std::filesystem::path& log);
-  /// Kills it if it still lives.
+  /// Kills the worker if it still runs.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   int fd() const noexcept { return fd_; }
   pid_t pid() const noexcept { return pid_; }
-  /// Does nothing when the worker is gone: receive() tells.
+  /// Does nothing when the worker has ended: receive() reports that.
   void send(const std::string& line);
-  /// Appends the whole lines that have arrived, without waiting; false when the worker closed its end.
+  /// Appends the complete lines that have arrived, without waiting; false when the worker closed its end.
   bool receive(std::vector<std::string>& lines);
-  /// Kills it, waits for its end and says how it ended by itself, if it did.
+  /// Kills the worker and waits for its end. Returns how it ended by itself, if it did.
   std::string end();
 
  private:

@@ -12,7 +12,7 @@ namespace kscout {
 
 namespace {
 
-constexpr int kMaxRounds = 150, kCheckEvery = 10;  // each choice walks all of them
+constexpr int kMaxRounds = 150, kCheckEvery = 10;  // each choice evaluates all of them
 
 struct Fold {
   std::vector<std::int32_t> train, validation;
@@ -37,7 +37,8 @@ double squared_error(const std::vector<double>& predicted, const std::vector<flo
   return sum;
 }
 
-/// Out-of-fold predictions at the number of trees with the least squared error; that number.
+/// Finds the number of trees with the least squared error, returns it, and fills the out-of-fold predictions
+/// for it.
 int cross_validate_best(std::vector<Fold>& folds, const std::vector<float>& labels,
                         std::vector<double>& out_of_fold) {
   double least = std::numeric_limits<double>::infinity();

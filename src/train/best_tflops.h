@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// The small forest that says how fast the best config of a problem is: it turns relative scores into time.
+/// Trains the small forest that predicts the speed of a problem's best config. This prediction turns relative
+/// scores into times.
 #include <cstdint>
 #include <vector>
 
@@ -11,10 +12,11 @@
 namespace kscout {
 
 struct BestTflops {
-  Forest forest;                        ///< ln TFLOPS from the features below
-  std::vector<std::uint32_t> features;  ///< positions in the schema: those that depend on the problem only
-  std::vector<double> out_of_fold;      ///< ln TFLOPS per problem of the set
-  double r2 = 0;                        ///< of out_of_fold
+  Forest forest;  ///< predicts ln TFLOPS from `features`
+  /// Positions in the schema: the features that depend on the problem only.
+  std::vector<std::uint32_t> features;
+  std::vector<double> out_of_fold;  ///< ln TFLOPS per problem of the set
+  double r2 = 0;                    ///< of out_of_fold
 };
 
 BestTflops train_best_tflops(const TrainingSet& set, const Schema& schema,

@@ -75,7 +75,7 @@ std::optional<TrainedTarget> Checkpoint::load(Target target) const {
                          .split_counts = json.at("split_counts").get<std::vector<double>>(),
                          .earlier_trees = json.at("earlier_trees"),
                          .hard_round = json.at("hard_round")};
-  } catch (const Json::exception&) {  // cut or damaged: as if it were not there
+  } catch (const Json::exception&) {  // damaged or incomplete: counts as absent
     return std::nullopt;
   }
 }
@@ -86,7 +86,7 @@ void Checkpoint::save(const TrainedTarget& target) const {
   std::filesystem::create_directories(folder_, error);
   if (error)
     fail(Errc::device_failure, "{}: cannot create the folder: {}", folder_.string(), error.message());
-  // Not as text: doubles come back bit by bit, unknown ones too.
+  // Binary instead of text: doubles, also unknown ones, stay equal bit by bit.
   const std::vector<std::uint8_t> bytes =
       Json::to_cbor(Json{{"format", kCheckpointFormat},
                          {"training", training_},

@@ -1,14 +1,13 @@
 #pragma once
 /// \file
-/// Keeps the targets of a training that are finished, so that the same training goes on after an
-/// interruption.
+/// Saves the finished targets of a training, so that an interrupted training continues with the missing ones.
 ///
 ///     const Checkpoint checkpoint("models/mine.train", digits_of_everything_that_decides_the_result);
 ///     if (auto before = checkpoint.load(Target::relative)) ...
 ///     checkpoint.save(trained);
 ///
-/// One file per target. What does not belong to the training, or is damaged, counts as absent: it is trained
-/// again.
+/// One file per target. A file that is damaged or belongs to another training counts as absent: its target is
+/// trained again.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -19,13 +18,14 @@ namespace kscout {
 
 class Checkpoint {
  public:
-  /// With an empty folder nothing is kept. `training` changes with whatever changes a target's trees.
+  /// An empty folder name disables checkpoints. `training` identifies the training: it changes with whatever
+  /// changes a target's trees.
   Checkpoint(std::filesystem::path folder, std::string training)
       : folder_(std::move(folder)), training_(std::move(training)) {}
 
-  /// The target as it was saved: cross-validated, and where `text` is not empty with its trees.
+  /// The target as saved: cross-validated, and, where `text` is not empty, with its trees.
   std::optional<TrainedTarget> load(Target target) const;
-  /// Replaces what is kept of the target. Throws not_found, device_failure.
+  /// Replaces the target's file. Throws not_found, device_failure.
   void save(const TrainedTarget& target) const;
   const std::filesystem::path& folder() const noexcept { return folder_; }
 
@@ -36,12 +36,11 @@ class Checkpoint {
   std::string training_;
 };
 
-/// Throws invalid_argument, naming the entry, when a folder for kept targets holds anything else: to be asked
-/// before the training, since the folder goes at its end.
+/// Throws invalid_argument, naming the entry, when a checkpoint folder holds anything but checkpoints. Call
+/// it before the training, which removes the folder at its end.
 void check_checkpoint_folder(const std::filesystem::path& folder);
 
-/// Removes what Checkpoint keeps in the folder, and the folder when nothing else is in it. Throws
-/// device_failure.
+/// Removes the files of Checkpoint in the folder, and then the folder if it is empty. Throws device_failure.
 void remove_checkpoint(const std::filesystem::path& folder);
 
 }  // namespace kscout

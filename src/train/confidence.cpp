@@ -13,13 +13,13 @@ namespace kscout {
 namespace {
 
 constexpr std::size_t kInputs = Confidence::inputs.size();
-/// Strength of the pull of weights towards 0, in problems per standardised input.
+/// Strength of the ridge penalty on weights, in problems per standardised input.
 constexpr double kRidge = 3;
 
 // ----------------------------------------------------------------------------------------------------
 // regression
 
-/// Solves the symmetric positive definite system a x = b; row-major, both are used up.
+/// Solves the symmetric positive definite system a x = b. `a` is row-major; both arguments are overwritten.
 std::vector<double> solve(std::vector<double> a, std::vector<double> b) {
   const std::size_t n = b.size();
   for (std::size_t i = 0; i < n; ++i) {  // Cholesky: a = l l^T, in place
@@ -79,30 +79,30 @@ Logit fit_logit(std::span<const double> x, std::size_t width, std::span<const do
   return {w[0], {w.begin() + 1, w.end()}};
 }
 
-/// What a regression is told besides the inputs.
+/// The inputs of a regression besides the features of a choice.
 struct Terms {
   std::size_t families = 1;             ///< of the model
-  std::vector<std::size_t> own_bias{};  ///< positions of those that get a bias of their own
-  bool with_repeats = false;            ///< how many samples the best has
+  std::vector<std::size_t> own_bias{};  ///< families that get a bias of their own
+  bool with_repeats = false;            ///< whether the number of samples of the best config is an input
 };
 
 double log_repeats(double repeats) { return std::log2(std::max(repeats, 1.0)); }
 
-/// ln of the odds that a choice is right.
+/// ln of the odds that a choice is right, as a function of the inputs.
 struct InputLogit {
   double bias = 0;
   Confidence::Inputs weight{};
   double repeats_weight = 0;          ///< of log_repeats
   std::vector<double> family_bias{};  ///< per family, 0 for those without
-  /// If the best were known by so many samples.
+  /// The value if the best config had been measured with this many samples.
   double at(const ObservedChoice& choice, double repeats) const {
     return std::inner_product(weight.begin(), weight.end(), choice.inputs.begin(),
                               bias + family_bias[choice.family] + repeats_weight * log_repeats(repeats));
   }
 };
 
-/// Values of some rows brought to mean 0 and deviation 1, so that a ridge treats all alike. A value that
-/// never changes tells nothing: it becomes 0, and so does its weight.
+/// Standardises the values of some rows to mean 0 and deviation 1, so that the ridge penalty treats all
+/// inputs alike. A constant input and its weight become 0.
 class Standardised {
  public:
   /// `value(row, k)` for k below `width`.
@@ -125,7 +125,7 @@ class Standardised {
     return scale_[k] > 0 ? (value - mean_[k]) / scale_[k] : 0;
   }
   double mean(std::size_t k) const { return mean_[k]; }
-  /// Of the value as it stands.
+  /// Converts a weight of a standardised value to one of the original value.
   double weight(double of_standardised, std::size_t k) const {
     return scale_[k] > 0 ? of_standardised / scale_[k] : 0;
   }
@@ -134,8 +134,8 @@ class Standardised {
   std::vector<double> mean_, scale_;
 };
 
-/// Regression on the choices that `take` admits. Biases of families are as they stand: standardised, the
-/// rarest would be pulled least.
+/// Fits a regression to the choices for which `take` returns true. Biases of families are not standardised:
+/// otherwise the penalty would be lowest for the rarest family.
 template <class Take>
 InputLogit fit_inputs(std::span<const ObservedChoice> choices, Take&& take, std::span<const double> right,
                       const Terms& terms) {
@@ -185,27 +185,26 @@ double mean_of(std::span<const double> values) {
 // ----------------------------------------------------------------------------------------------------
 // claims
 
-/// Samples of the best that the best-measured twentieth of the choices has at least.
+/// The number of samples (reference_repeats) that the best-measured 5 % of the choices have at least.
 double max_repeats(std::span<const ObservedChoice> choices) {
   std::vector<double> repeats;
   for (const ObservedChoice& choice : choices) repeats.push_back(choice.reference_repeats);
   return quantile(std::move(repeats), 0.95);
 }
 
-/// What is claimed, and how well it holds for sizes that the claims were not fitted to.
+/// The claimed probabilities, and their quality on sizes that they were not fitted to.
 struct Claims {
-  Confidence confidence;  ///< what claims; sizes and floor not yet
-  std::vector<double>
-      as_seen;  ///< probability of each choice's outcome as it was measured, by the other folds
-  std::vector<double> claimed;  ///< the same, if its best were known by as many samples as claims are for
+  Confidence confidence;        ///< the fitted model; sizes and floor are set later
+  std::vector<double> as_seen;  ///< out-of-fold probability that the choice is right, given its samples
+  std::vector<double> claimed;  ///< the same if the best config had as many samples as the claims assume
   double log_loss = 0;          ///< of as_seen
   double repeats_weight = 0;    ///< of log_repeats, in the logarithm of the odds
 };
 
 Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const double> right, const Terms& terms,
                   double repeats) {
-  // What a regression says of the choices that it was fitted to is too sure; what it says of others is scaled
-  // right.
+  // A regression is overconfident on the choices that it was fitted to. Its out-of-fold predictions give the
+  // right scale (Platt scaling).
   const std::uint32_t folds = std::ranges::max(choices, {}, &ObservedChoice::fold).fold + 1;
   std::vector<double> as_seen(choices.size()), claimed(choices.size());
   for (std::uint32_t fold = 0; fold < folds; ++fold) {
@@ -218,7 +217,7 @@ Claims fit_claims(std::span<const ObservedChoice> choices, std::span<const doubl
     }
   }
   Logit platt = fit_logit(as_seen, 1, right, 1e-6);
-  if (!(platt.weight[0] > 0)) {  // it tells nothing of sizes never seen: the rate is all there is to say
+  if (!(platt.weight[0] > 0)) {  // the features say nothing about unseen sizes: claim the overall rate
     const double rate = mean_of(right);
     platt = {std::log(rate / (1 - rate)), {0}};
   }
@@ -244,9 +243,9 @@ std::vector<std::size_t> count_by_family(std::span<const ObservedChoice> choices
   return count;
 }
 
-/// Of claims without and with a bias for each family of which enough is known, and without and with what more
-/// samples make of choices, those with the least log loss out of fold. Claims are for `repeats` samples,
-/// where these tell something.
+/// Fits four variants: with and without a bias for each family that has enough choices, and with and without
+/// the number of samples. Returns the variant with the least log loss out of fold. Where the number of
+/// samples is an input, claims are for `repeats` samples.
 Claims best_claims(std::span<const ObservedChoice> choices, std::span<const double> right,
                    std::size_t families, double repeats) {
   const std::vector<std::size_t> count = count_by_family(choices, families);
@@ -265,7 +264,7 @@ Claims best_claims(std::span<const ObservedChoice> choices, std::span<const doub
   std::optional<Claims> best;
   for (const Terms& terms : candidates) {
     Claims claims = fit_claims(choices, right, terms, repeats);
-    // That more samples made choices fail would be chance.
+    // A negative weight of the number of samples would be chance: more samples do not make choices fail.
     if (terms.with_repeats && claims.repeats_weight <= 0) continue;
     if (!best || claims.log_loss < best->log_loss) best = std::move(claims);
   }
@@ -293,7 +292,7 @@ std::vector<ConfidenceFit::OfFamily> by_family(std::span<const ObservedChoice> c
 // ----------------------------------------------------------------------------------------------------
 // choices
 
-/// The best predictions of a problem's rows, best first, and which row is the pick.
+/// A problem's best rows by prediction, best first, and the pick's row.
 struct Predicted {
   std::size_t pick;
   std::vector<double> log_tflops;
@@ -315,7 +314,7 @@ Predicted predicted_best(const TrainingSet& set, std::size_t problem, const Targ
   return best;
 }
 
-/// Of the problem's rows within 3 % of its best.
+/// Median samples of the problem's rows within 3 % of its best.
 double reference_repeats(const TrainingSet& set, std::size_t problem) {
   std::vector<double> repeats;
   for (std::size_t r = set.first_row[problem]; r < set.first_row[problem + 1]; ++r) {

@@ -45,7 +45,7 @@ std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
 
 namespace {
 
-/// One fold while it grows.
+/// A fold during training.
 struct GrowingFold {
   std::uint32_t number;
   std::vector<std::int32_t> train_rows, validation_rows;
@@ -79,7 +79,7 @@ GrowingFold make_fold(const TrainingSet& set, const lightgbm::Dataset& whole, Ta
   return {number, std::move(train_rows), std::move(validation_rows), std::move(booster)};
 }
 
-/// Scores of all rows, each from the fold that did not train on it.
+/// Collects the score of each row from the fold that did not train on it.
 void collect_out_of_fold(const std::vector<GrowingFold>& folds, std::vector<double>& scores) {
   for (const GrowingFold& fold : folds) {
     const auto part = fold.booster.scores(1);
@@ -114,7 +114,8 @@ FoldMetrics fold_metrics(const TrainingSet& set, const GrowingFold& fold, Target
   return metrics;
 }
 
-/// Directions of all features: what raises a score lowers a latency.
+/// Monotone constraints of all features. Latency reverses their signs: a feature that raises a score lowers a
+/// latency.
 std::string monotone_text(const TrainParameters& p, Target target, const Schema& schema) {
   if (p.increasing.empty()) return {};
   std::vector<int> directions(schema.size(), 0);
@@ -123,7 +124,7 @@ std::string monotone_text(const TrainParameters& p, Target target, const Schema&
   return fmt::format(" monotone_constraints={}", fmt::join(directions, ","));
 }
 
-/// Shares of their gain that features keep: none for those that scores do not read.
+/// LightGBM's factors on the gain of features: 0 for features that scores do not read.
 std::string contribution_text(const TrainParameters& p, const Schema& schema) {
   if (p.unscored.empty()) return {};
   std::vector<int> shares(schema.size(), 1);

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Cross-validation that stops by what matters: how fast the chosen configs are, not how small the error is.
+/// Cross-validates a target. Training stops by the speed of the chosen configs, not by the prediction error.
 ///
 ///     const auto folds = group_k_fold(set.problems, rows_per_problem, 5);
 ///     const CrossValidation cv = cross_validate(set, dataset, Target::relative, folds, options, progress);
@@ -20,44 +20,46 @@
 
 namespace kscout {
 
-// ---- Splits for cross-validation that keep groups together (problems/problem_sets.h), so that a fold is
+// ---- Splits problems into folds and keeps groups together (problems/problem_sets.h), so that a fold is
 // evaluated on sizes, or shapes of weights, never seen in training.
 
-/// The fold of each problem. `rows` counts rows per problem: what a group weighs. The heaviest
-/// group goes first, to the lightest fold; equals go by size and by fold number, so the split is a function
-/// of its input. Throws invalid_argument when folds < 2 or there are fewer groups than folds.
+/// The fold of each problem. `rows` holds each problem's number of rows, the weight of a group is their sum.
+/// Assigns the heaviest group first, each to the lightest fold; ties are broken by size and by fold number,
+/// so equal input gives equal folds. Throws invalid_argument when folds < 2 or there are fewer groups than
+/// folds.
 std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
                                         std::span<const std::uint32_t> rows, std::uint32_t folds,
                                         SplitBy by = SplitBy::sizes);
 
-/// How trees are grown.
+/// Parameters of tree growing.
 struct TrainParameters {
   int leaves = 31;
   double learning_rate = 0.1;
-  int rounds = 600;      ///< most trees
-  int min_rounds = 1;    ///< fewest trees: few make coarse scores, whose ties say nothing
-  int check_every = 10;  ///< rounds between looks at the validation folds
+  int rounds = 600;      ///< maximum number of trees
+  int min_rounds = 1;    ///< minimum number of trees: with few trees, many scores are tied
+  int check_every = 10;  ///< rounds between evaluations of the validation folds
   int patience = 100;    ///< rounds without a better mean efficiency before training stops
   int min_rows = 10;     ///< in a leaf
   double feature_fraction = 0.8;
   std::vector<std::string> increasing;  ///< features that may only raise a score
-  std::vector<std::string> unscored;  ///< features that scores do not read: they only tell a problem's level
-  double near_best_weight = 0;        ///< weight of a problem's best row is 1 + this
-  int threads = 1;                    ///< 1: equal input gives equal bytes
+  /// Features that scores do not read; only the forest for a problem's best speed does.
+  std::vector<std::string> unscored;
+  double near_best_weight = 0;  ///< weight of a problem's best row is 1 + this
+  int threads = 1;              ///< with 1 thread, equal input gives equal bytes
   std::uint64_t seed = 42;
 };
 
 /// LightGBM's parameter text for a target.
 std::string lightgbm_parameters(const TrainParameters& parameters, Target target, const Schema& schema);
 
-/// Speed of the chosen config over that of the best measured one, per problem.
+/// Speed of the chosen config divided by that of the best measured one, over problems.
 struct EfficiencySummary {
   double mean = 0, p10 = 0, p50 = 0, min = 0;
   std::size_t problems = 0;
 };
 
-/// Efficiency of the highest score of each problem in [0, 1]; ties go to the earlier config. `scores` has one
-/// entry per row of the set; only problems with `take(problem)` are evaluated; result in their order.
+/// Efficiency in [0, 1] of the highest score of each problem; ties go to the earlier config. `scores` has one
+/// entry per row of the set. Only problems with `take(problem)` are evaluated; results are in their order.
 std::vector<double> selection_efficiency(const TrainingSet& set, const std::vector<double>& scores,
                                          bool lower_is_better, const std::function<bool(std::size_t)>& take);
 EfficiencySummary summarise(std::vector<double> efficiency);
@@ -71,22 +73,22 @@ struct FoldMetrics {
 
 struct CrossValidation {
   int rounds = 0;                   ///< trees at the best mean efficiency over the folds
-  std::vector<double> out_of_fold;  ///< per row: score by the model that never saw its size
-  EfficiencySummary efficiency;     ///< of those scores, all problems
+  std::vector<double> out_of_fold;  ///< per row: score by the fold model that never saw its size
+  EfficiencySummary efficiency;     ///< efficiency of choices by out_of_fold, over all problems
   std::vector<FoldMetrics> folds;
-  std::vector<std::pair<int, double>> curve;  ///< trees, mean efficiency
+  std::vector<std::pair<int, double>> curve;  ///< number of trees, mean efficiency
 };
 
-/// Called with what is being done; never from another thread.
+/// Called with a text about the current step, always from the calling thread.
 using Progress = std::function<void(const std::string&)>;
 
-/// `whole` holds the rows of `set`; `fold_of` has one entry per problem. All folds grow together; growth ends
+/// `whole` holds the rows of `set`; `fold_of` has one entry per problem. All folds grow together. Growth ends
 /// when the efficiency averaged over all problems has not improved for `patience` rounds.
 CrossValidation cross_validate(const TrainingSet& set, const lightgbm::Dataset& whole, const Schema& schema,
                                Target target, const std::vector<std::uint32_t>& fold_of,
                                const TrainParameters& parameters, const Progress& progress);
 
-/// Sizes of the problems' runs of rows, as rank targets need them.
+/// Number of rows of each problem, in the form that ranking targets need.
 std::vector<std::int32_t> group_sizes(const TrainingSet& set, const std::function<bool(std::size_t)>& take);
 
 }  // namespace kscout

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// LightGBM's datasets and boosters as owning objects; every failure becomes an Error.
+/// Wraps LightGBM's datasets and boosters as owning objects; every failure becomes an Error.
 ///
 ///     lightgbm::Dataset data(matrix, rows, names, "max_bin=255");
 ///     data.set_labels(labels);
@@ -13,8 +13,9 @@
 #include <string>
 #include <vector>
 
-// ---- The functions of LightGBM's C API that this project calls (version 4.7; its wheel carries no header).
-// Every one returns 0 on success; LGBM_GetLastError tells the thread's last failure. Use train/lightgbm.h.
+// ---- Declares the functions of LightGBM's C API that this project calls (version 4.7; its wheel carries no
+// header). Each returns 0 on success; LGBM_GetLastError returns the thread's last error message. Use
+// train/lightgbm.h.
 
 extern "C" {
 
@@ -60,21 +61,22 @@ int LGBM_BoosterFree(LgbmBooster handle);
 
 namespace kscout::lightgbm {
 
-/// Silences LightGBM's own printing: the library prints nothing. Called by the constructors below.
+/// Turns off LightGBM's own printing: a library prints nothing. Called by the constructors below.
 void silence();
 
 class Dataset {
  public:
   /// `matrix` is row-major, rows x names.size(); it may be freed afterwards. NaN = missing.
   Dataset(std::span<const double> matrix, std::span<const std::string> names, const std::string& parameters);
-  /// Rows of another dataset, with its bins. `rows` rises. Labels and weights come along, groups do not.
+  /// Selects rows of another dataset, with its bins. `rows` must ascend. Copies labels and weights, but not
+  /// groups.
   Dataset(const Dataset& whole, std::span<const std::int32_t> rows, const std::string& parameters);
 
   void set_labels(std::span<const float> labels);
   void set_weights(std::span<const float> weights);
-  /// Scores from which training goes on.
+  /// Sets the scores from which training continues.
   void set_start(std::span<const double> scores);
-  /// Sizes of runs of rows that are ranked against each other.
+  /// Sets the lengths of runs of rows that are ranked against each other.
   void set_groups(std::span<const std::int32_t> sizes);
   std::size_t rows() const noexcept { return rows_; }
   void* handle() const noexcept { return handle_.get(); }
@@ -88,22 +90,22 @@ class Booster {
  public:
   /// Keeps `train` alive.
   Booster(const Dataset& train, const std::string& parameters);
-  /// From a text model: predicts only.
+  /// Loads a text model, which can only predict.
   explicit Booster(const std::string& text);
 
   void add_validation(const Dataset& valid);
-  /// One more tree; false when no split helps any more.
+  /// Adds a tree; returns false when no split improves the objective.
   bool update();
-  /// Puts the trees of another model before the ones of this.
+  /// Inserts the trees of another model before this model's trees.
   void put_before(const Booster& earlier);
   int iterations() const noexcept { return iterations_; }
-  /// Scores of the dataset's rows so far: 0 = training, 1 = first validation set.
+  /// Current scores of a dataset's rows: 0 = training, 1 = first validation set.
   std::vector<double> scores(int data_index) const;
   /// The first `iterations` trees as LightGBM's text model.
   std::string text(int iterations) const;
   /// How often each feature splits in the first `iterations` trees.
   std::vector<double> split_counts(int iterations, std::size_t features) const;
-  /// What the model predicts for row-major rows, single-threaded.
+  /// Predictions of the model for row-major rows, single-threaded.
   std::vector<double> predict(std::span<const double> matrix, std::size_t features) const;
 
  private:

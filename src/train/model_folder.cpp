@@ -1,4 +1,4 @@
-// Writes the model folder: the decision (.ksf) and where it comes from.
+// Writes the model folder: the model (.ksf) and its origin.
 #include <cmath>
 #include <cstdio>
 #include <ctime>
@@ -90,7 +90,7 @@ std::string now() {
   return text;
 }
 
-/// What the claims out of fold come to in each family.
+/// Mean confidence and observed rate of each family, out of fold.
 Json families_confidence_json(const TrainingResult& result) {
   const ConfidenceFit& fit = *result.confidence;
   const std::vector<double>& own = fit.confidence.family_bias;
@@ -107,7 +107,7 @@ Json families_confidence_json(const TrainingResult& result) {
   return families;
 }
 
-/// Out of fold, in fractions; null when there was too little to fit.
+/// Quality of the confidence out of fold, in fractions; null when there were too few choices to fit.
 Json confidence_json(const TrainingResult& result) {
   if (!result.confidence) return nullptr;
   const ConfidenceFit& fit = *result.confidence;
@@ -120,7 +120,7 @@ Json confidence_json(const TrainingResult& result) {
           {"families", families_confidence_json(result)}};
 }
 
-/// Out of fold, in fractions; null without a family that is large enough.
+/// Cost of the shortlist out of fold, in fractions; null when no family is large enough.
 Json shortlist_json(const TrainingResult& result) {
   const ShortlistFit& fit = result.shortlist;
   if (fit.problems == 0) return nullptr;
@@ -213,12 +213,12 @@ Json importances(const TrainedTarget& target, const Schema& schema) {
 
 void write_json(const fs::path& file, const Json& json) { write_file_atomically(file, readable_json(json)); }
 
-/// A folder of this process beside `folder`.
+/// A folder beside `folder`, named after this process.
 fs::path beside(const fs::path& folder, std::string_view what) {
   return folder.string() + fmt::format(".{}.{}", getpid(), what);
 }
 
-/// Both folders change places: in one step where the file system can, else by three renames.
+/// Exchanges two folders: in one step where the file system can, else by three renames.
 void exchange(const fs::path& fresh, const fs::path& folder) {
   if (renameat2(AT_FDCWD, fresh.c_str(), AT_FDCWD, folder.c_str(), RENAME_EXCHANGE) == 0) return;
   const fs::path old = beside(folder, "old");
@@ -232,15 +232,15 @@ void exchange(const fs::path& fresh, const fs::path& folder) {
   fs::rename(old, fresh);
 }
 
-/// Puts the finished folder `fresh` where `folder` is or shall be, and removes what was there.
+/// Installs the finished folder `fresh` at the path `folder`, and removes the old folder.
 void put_in_place(const fs::path& fresh, const fs::path& folder) {
   if (!fs::exists(folder)) return fs::rename(fresh, folder);
   exchange(fresh, folder);
-  std::error_code ignored;  // the new model answers already
+  std::error_code ignored;  // the new model is installed already
   fs::remove_all(fresh, ignored);
 }
 
-/// Copies the files of a model and what `tune` keeps beside them, but not the model before it.
+/// Copies the files of a model and those that `tune` keeps beside them, but not the previous model.
 void copy_model(const fs::path& from, const fs::path& to) {
   fs::create_directory(to);
   for (const auto& entry : fs::directory_iterator(from)) {
@@ -256,7 +256,8 @@ bool is_of_training(std::string_view name) {
          name.starts_with("feature_importances_");
 }
 
-/// Copies what no training wrote, a user's notes or what `tune` keeps, unless `to` has a file of that name.
+/// Copies the files that no training wrote (a user's notes, files of `tune`), unless `to` has a file of that
+/// name.
 void keep_other_files(const fs::path& from, const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(from)) {
     const fs::path name = entry.path().filename();
@@ -265,7 +266,7 @@ void keep_other_files(const fs::path& from, const fs::path& to) {
   }
 }
 
-/// A new, empty folder beside `folder`; removed with its content unless it was put in its place.
+/// A new, empty folder beside `folder`. Removed with its content unless it was installed.
 class Staging {
  public:
   explicit Staging(const fs::path& folder) : path_(beside(folder, "part")) {
@@ -279,7 +280,7 @@ class Staging {
   }
   const fs::path& path() const { return path_; }
 
-  /// Puts the finished folder in the place of the old one, with what else was there.
+  /// Installs the finished folder in place of the old one, with the old folder's other files.
   void replace(const fs::path& folder) const {
     if (fs::exists(folder)) keep_other_files(folder, path_);
     put_in_place(path_, folder);

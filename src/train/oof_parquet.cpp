@@ -20,12 +20,12 @@ void require(const arrow::Status& status, const std::filesystem::path& file) {
   if (!status.ok()) fail(Errc::device_failure, "{}: {}", file.string(), status.ToString());
 }
 
-/// Columns of a table as they are filled.
+/// Columns of a table during writing.
 class OofColumns {
  public:
   explicit OofColumns(const std::filesystem::path& file) : file_(file) {}
 
-  /// One value per row: `value(row)` gives a double, an integer, a bool or a text.
+  /// Adds one value per row: `value(row)` returns a double, an integer, a bool or a text.
   template <class F>
   void add(std::string name, std::size_t rows, F&& value) {
     using V = std::remove_cvref_t<decltype(value(std::size_t{0}))>;
@@ -107,7 +107,7 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
 
 namespace {
 
-/// What is known of a problem while its rows are read.
+/// The best results of a problem among the rows read so far.
 struct BestSeen {
   double predicted = 0, picked_us = 0, best_us = 0;
 };

@@ -16,12 +16,12 @@ namespace kscout {
 namespace {
 
 constexpr std::size_t kHidden = 64;
-/// So that weights stay within 128 KiB. Of more configs those have an output that are among the first
-/// kShortlisted of most problems.
+/// Keeps weights within 128 KiB. With more configs than this, only those get an output that are most often
+/// among a problem's first kShortlisted configs.
 constexpr std::size_t kMaxOutputs = 800;
 constexpr float kTemperature = 0.05F, kRate = 2e-3F, kDecay = 1e-4F;
 
-/// A matrix by rows.
+/// A row-major matrix.
 struct Matrix {
   Matrix(std::size_t of_rows, std::size_t of_columns)
       : rows(of_rows), columns(of_columns), values(of_rows * of_columns) {}
@@ -39,13 +39,13 @@ struct Matrix {
   std::vector<float> values;
 };
 
-/// to += factor * from. Most hidden values and many gradients are 0.
+/// Computes to += factor * from; skips a factor of 0, which most hidden values and many gradients have.
 void add_row(float* to, const float* from, float factor, std::size_t columns) {
   if (factor == 0) return;
   for (std::size_t c = 0; c < columns; ++c) to[c] += factor * from[c];
 }
 
-/// One layer: inputs x outputs, a bias per output, and what AdamW keeps of their gradients.
+/// One layer: inputs x outputs, a bias per output, and AdamW's moments of their gradients.
 struct Layer {
   Layer(std::size_t inputs, std::size_t outputs, std::mt19937_64& random)
       : weights(inputs, outputs), gradient(inputs, outputs), bias(outputs), bias_gradient(outputs) {
@@ -54,14 +54,14 @@ struct Layer {
     for (auto* const moments : {&first, &second}) moments->resize(weights.values.size() + outputs);
   }
 
-  /// One row of outputs.
+  /// Computes one row of outputs.
   void apply(const float* inputs, float* outputs) const {
     std::ranges::copy(bias, outputs);
     for (std::size_t i = 0; i < weights.rows; ++i)
       add_row(outputs, weights.row(i), inputs[i], weights.columns);
   }
 
-  /// `rate_now`: of this step; `step` counts from 1.
+  /// Takes one AdamW step. `rate_now`: learning rate of the step; `step` counts from 1.
   void update(float rate_now, int step) {
     const float bias_1 = 1 - std::pow(0.9F, static_cast<float>(step));
     const float bias_2 = 1 - std::pow(0.999F, static_cast<float>(step));
@@ -88,7 +88,7 @@ void rectify(float* values, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) values[i] = std::max(values[i], 0.0F);
 }
 
-/// Problems with a distribution over configs, and the network that learns it.
+/// Trains the network on problems, each with a distribution over configs.
 class Trainer {
  public:
   Trainer(std::vector<KernelConfig> configs, std::uint64_t seed)
@@ -131,11 +131,11 @@ class Trainer {
   }
 
  private:
-  /// Inputs of the first layer stand for sixteenths of a standard deviation over 2^7: 16 bits reach 16
-  /// deviations.
+  /// Inputs of the first layer are integers in units of 1/2048 standard deviation (a sixteenth over 2^7), so
+  /// 16 bits reach 16 deviations.
   static constexpr float kInputUnit = 1.0F / 2048;
 
-  /// Means and standard deviations of the features, as the integers that are stored.
+  /// Computes means and standard deviations of the features, as the integers that are stored.
   void normalise() {
     const auto count = static_cast<double>(features_.size());
     for (std::size_t f = 0; f < kShortlistFeatures; ++f) {
@@ -145,13 +145,13 @@ class Trainer {
       for (const ShortlistFeatures& row : features_) squares += (row[f] - mean) * (row[f] - mean);
       const double deviation = std::sqrt(squares / count);
       result_.mean[f] = static_cast<std::int32_t>(std::lround(mean));
-      // A feature that is the same everywhere says nothing, elsewhere either.
+      // A feature that is constant in training carries no information.
       result_.factor[f] =
           deviation < 0.5 ? 0 : static_cast<std::int32_t>(std::lround(2048 * 65536 / deviation));
     }
   }
 
-  /// Units of kInputUnit, as shortlist_inputs() rounds them.
+  /// Inputs in units of kInputUnit, as shortlist_inputs() rounds them.
   void inputs_of(std::size_t problem, float* inputs) const {
     for (std::size_t f = 0; f < kShortlistFeatures; ++f) {
       const std::int64_t difference = features_[problem][f] - result_.mean[f];
@@ -187,13 +187,15 @@ class Trainer {
     }
   }
 
-  /// From the slope of a layer's outputs to its gradients and the slope of its inputs, which were rectified.
+  /// Backpropagates through a layer with rectified inputs: computes its gradients and the slope of its
+  /// inputs.
   static void descend(Layer& layer, const Matrix& transposed, const std::vector<float>& inputs,
                       const std::vector<float>& slope, std::vector<float>& slope_of_inputs) {
     const std::size_t outputs = slope.size();
     std::ranges::fill(slope_of_inputs, 0.0F);
     for (std::size_t o = 0; o < outputs; ++o) {
-      constexpr float kNothing = 1e-8F;  // of a config that is hopeless here and known to be
+      // Smaller slopes do not count: the config is slow here and predicted so.
+      constexpr float kNothing = 1e-8F;
       layer.bias_gradient[o] += slope[o];
       if (std::fabs(slope[o]) > kNothing)
         add_row(slope_of_inputs.data(), transposed.row(o), slope[o], slope_of_inputs.size());
@@ -204,8 +206,8 @@ class Trainer {
     }
   }
 
-  /// The network in integers. Values between layers get the unit in which the largest of the training
-  /// problems is kLargest, which leaves room for others.
+  /// Converts the network to integers. The unit of each layer's values maps the largest value over the
+  /// training problems to kLargest, which leaves room for larger ones.
   Shortlist rounded() {
     constexpr float kLargest = 16000, kMaxWeight = 127, kFactorUnit = 1 << 24;
     std::array<float, 3> largest{};
@@ -223,7 +225,7 @@ class Trainer {
         for (const float value : *values) largest[at] = std::max(largest[at], std::fabs(value));
       }
     }
-    float unit = kInputUnit;  // of a layer's inputs
+    float unit = kInputUnit;  // unit of a layer's inputs
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       const Matrix weights = layers_[l].weights.transposed();
       const float output_unit = std::max(largest[l], 1e-6F) / kLargest;
@@ -263,14 +265,14 @@ const Family* family_of(std::span<const Family> families, const Problem& problem
   return found == families.end() || found->configs.size() <= kNoShortlistFamily ? nullptr : &*found;
 }
 
-/// Whether each config of the set stands in a family.
+/// Maps the configs of the set to their positions in a family.
 std::unordered_map<KernelConfig, std::size_t> positions_in(const Family& family) {
   std::unordered_map<KernelConfig, std::size_t> positions;
   for (std::size_t i = 0; i < family.configs.size(); ++i) positions.emplace(family.configs[i], i);
   return positions;
 }
 
-/// The configs of the set that get an output, in its order.
+/// The configs of the set that get an output, in the set's order.
 std::vector<std::uint32_t> configs_with_output(const TrainingSet& set, std::span<const Family> families,
                                                std::span<const std::size_t> problems) {
   std::unordered_set<KernelConfig> known;
@@ -310,7 +312,7 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
   const std::vector<std::uint32_t> with_output = configs_with_output(set, families, problems);
   if (with_output.empty()) return std::nullopt;
   std::vector<KernelConfig> configs;
-  std::vector<std::size_t> output(set.configs.size(), with_output.size());  // beyond the last: none
+  std::vector<std::size_t> output(set.configs.size(), with_output.size());  // with_output.size(): no output
   for (const std::uint32_t config : with_output) {
     output[config] = configs.size();
     configs.push_back(set.configs[config]);

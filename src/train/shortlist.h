@@ -1,15 +1,16 @@
 #pragma once
 /// \file
-/// Trains the shortlist of a model, and measures out of fold what it costs.
+/// Trains the shortlist of a model, and measures its cost out of fold.
 ///
-///     const ShortlistFit fit = fit_shortlist(set, families, device, fold_of, scores, /*lower_is_better=*/false, seed);
+///     const ShortlistFit fit =
+///         fit_shortlist(set, families, device, fold_of, scores, /*lower_is_better=*/false, seed);
 ///     fit.mean_loss();    // 0.0002: choices from shortlists are 0.02 points slower than among all configs
 ///
-/// What is learned: the probability of each config under a softmax of the measured efficiencies with
-/// temperature 0.05, so that configs within a few per cent of the best share it. One network serves all
-/// families of a model. Method: a perceptron with two hidden layers of 64, AdamW (Loshchilov and Hutter,
-/// ICLR 2019) with a cosine schedule; then weights are rounded to 8 bits, each row of a hidden layer in its
-/// own unit.
+/// The network learns the probability of each config under a softmax of the measured efficiencies with
+/// temperature 0.05, so that configs within a few per cent of the best share the probability. One network
+/// covers all families of a model. Method: a perceptron with two hidden layers of 64, trained by AdamW
+/// (Loshchilov and Hutter, ICLR 2019) with a cosine schedule. Weights are then rounded to 8 bits, with one
+/// unit per row of a hidden layer.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -21,21 +22,22 @@
 
 namespace kscout {
 
-/// Learned from the problems p with take(p) that belong to a family of more than kNoShortlistFamily configs;
-/// nothing when there is none.
+/// Learned from the problems p with take(p) whose family has more than kNoShortlistFamily configs; nothing
+/// when there is none.
 std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const Family> families,
                                          const std::function<bool(std::size_t)>& take, std::uint64_t seed);
 
-/// A shortlist and what it cost on problems that it was not trained on.
+/// A shortlist and its cost on problems that it was not trained on.
 struct ShortlistFit {
-  /// A model whose shortlist loses more of the mean efficiency than this goes without.
+  /// Maximum loss of mean efficiency; a model whose shortlist loses more gets no shortlist.
   static constexpr double max_loss = 0.001;
-  static constexpr std::uint32_t folds = 5;  ///< at most: folds of the forest are joined
+  /// Maximum; folds of the forest are joined to get at most this many.
+  static constexpr std::uint32_t folds = 5;
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much
   std::size_t problems = 0;
-  double mean_all = 0,
-         mean_shortlisted = 0;  ///< efficiency of the choice among all configs, among the shortlisted ones
+  /// Mean efficiency of the choice among all configs, and among the shortlisted ones.
+  double mean_all = 0, mean_shortlisted = 0;
   double p10_all = 0, p10_shortlisted = 0;
 
   double mean_loss() const noexcept { return mean_all - mean_shortlisted; }

@@ -28,10 +28,10 @@ namespace kscout {
 
 namespace {
 
-/// Calibration sees rows at least this fast against the best: choices are made among them.
+/// Minimum share of the best speed of rows that calibration uses: choices are made among fast rows.
 constexpr double kCalibratedFrom = 0.5;
 
-/// Least squares of ln TFLOPS on what the out-of-fold scores claim.
+/// Fits ln TFLOPS to the out-of-fold scores by least squares.
 void calibrate(const TrainingSet& set, const std::vector<double>& scores, const std::vector<double>& best_log,
                TargetForest& target) {
   const bool against_best = target.target == Target::relative || target.target == Target::rank;
@@ -54,25 +54,25 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
   }
   const double variance = n * sum_xx - sum_x * sum_x;
   const double slope = variance > 1e-12 * n * n ? (n * sum_xy - sum_x * sum_y) / variance : 1;
-  // A slope that is not positive would turn the order around: then only the offset is worth having.
+  // A slope that is not positive would reverse the order; then only the offset is fitted.
   target.slope = slope > 0.01 ? slope : 1;
   target.offset = (sum_y - target.slope * sum_x) / n;
 }
 
-/// What the earlier model says of each row; 0 without one.
+/// The earlier model's score of each row; 0 without a model.
 std::vector<double> start_scores(const TrainingSet& set, const LightgbmTarget* earlier) {
   std::vector<double> scores(set.row_count(), 0.0);
   if (earlier) earlier->model.forest.predict(set.matrix.data(), set.features, 1, scores);
   return scores;
 }
 
-/// What rows weigh before anything is known of choices.
+/// Weights of rows before choices are known.
 std::vector<float> plain_weights(const TrainingSet& set, double near_best) {
   return near_best > 0 ? weights_of(set, near_best) : std::vector<float>(set.row_count(), 1.0F);
 }
 
-/// 1 for a problem whose choice was the best, up to 5 for one that lost 20 % or more; times the weights that
-/// rows have anyway.
+/// Weights from 1 for a problem whose choice was the best to 5 for a problem whose choice lost 20 % or more,
+/// times the plain weights of its rows.
 std::vector<float> hard_weights(const TrainingSet& set, const std::vector<double>& scores, Target target,
                                 double near_best) {
   constexpr double kMax = 5, kWorst = 0.2;
@@ -87,7 +87,7 @@ std::vector<float> hard_weights(const TrainingSet& set, const std::vector<double
   return weights;
 }
 
-/// Tries weights and keeps those that choose best; `whole` has them afterwards.
+/// Trains with higher weights for hard problems and keeps the weights that choose best; sets them in `whole`.
 void mine_hard_problems(const TrainingSet& set, lightgbm::Dataset& whole, const Schema& schema,
                         const std::vector<std::uint32_t>& fold_of, const TrainOptions& options,
                         const TrainParameters& growing, const Progress& progress, TrainedTarget& trained) {
@@ -110,7 +110,8 @@ void mine_hard_problems(const TrainingSet& set, lightgbm::Dataset& whole, const 
 
 std::string bits_of(double value) { return fmt::format("{:x}", std::bit_cast<std::uint64_t>(value)); }
 
-/// Changes with whatever decides the trees of a target, but for what the target itself adds.
+/// A text that changes with everything that decides the trees of a target, except the target's own
+/// parameters.
 std::string identity_of_training(const TrainingSet& set, const Device& device, const Schema& schema,
                                  const TrainOptions& options) {
   const TrainParameters& p = options.parameters;
@@ -136,7 +137,8 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   whole.set_labels(labels_of(set, target));
   const LightgbmTarget* const earlier = warm ? warm->find(target) : nullptr;
   TrainParameters growing = options.parameters;
-  if (earlier) growing.patience = growing.min_rounds = growing.rounds;  // so many more, no fewer
+  // Adds exactly as many trees as requested.
+  if (earlier) growing.patience = growing.min_rounds = growing.rounds;
   const std::vector<double> start = start_scores(set, earlier);
   if (warm) whole.set_start(start);
   if (warm && !earlier && progress) progress(fmt::format("{}: no earlier model, from nothing", word(target)));
@@ -157,7 +159,7 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
     checkpoint.save(trained);
   }
   mine_hard_problems(set, whole, schema, fold_of, options, growing, progress, trained);
-  // A copy of the rows: groups set for ranking must not stay with the other targets.
+  // Copies the rows, because groups set for ranking must not remain for other targets.
   std::vector<std::int32_t> all(set.row_count());
   for (std::size_t r = 0; r < all.size(); ++r) all[r] = static_cast<std::int32_t>(r);
   lightgbm::Dataset data(whole, all, parameters);
@@ -188,12 +190,12 @@ std::vector<Family> measured_families(std::vector<Family> families, const Traini
 
 namespace {
 
-/// The problems of all tables, one after another.
+/// The problems of all tables, one table after another.
 auto problems_of(std::span<const MeasurementTable> tables) {
   return tables | std::views::transform(&MeasurementTable::problems) | std::views::join;
 }
 
-/// Without a rule set: the configs of the tables, under each signature that has a problem.
+/// Families without a rule set: for each signature that has a problem, the configs of the tables.
 std::vector<Family> measured_configs(std::span<const MeasurementTable> tables) {
   std::vector<Family> families;
   const MeasurementTable& first = tables.front();
@@ -229,8 +231,8 @@ std::string known_of(const Metadata& metadata, const char* key) {
   return found == metadata.end() ? std::string() : found->second;
 }
 
-/// The rule set that all was measured under. Of several, and of a file that may not be here, what was
-/// measured.
+/// The rule set of all measurements. With several rule sets, or a rule set from a file that may be absent
+/// here: kMeasuredRules.
 std::string rules_of(const Metadata& metadata) {
   const std::string rules = known_of(metadata, "rules");
   if (rules.empty()) return "default";
@@ -238,7 +240,7 @@ std::string rules_of(const Metadata& metadata) {
   return one ? rules : std::string(kMeasuredRules);
 }
 
-/// What holds for a config that one of the sweeps could measure; empty: for all.
+/// A filter that admits every config that one of the sweeps measured; empty: no filter.
 std::string filter_of(const Metadata& metadata) {
   const std::string filters = known_of(metadata, "filter");
   std::string any;
@@ -315,7 +317,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   const std::string training = identity_of_training(set, tables.front().device, *schema, options);
   std::vector<TrainedTarget> trained;
   for (const Target target : options.targets) {
-    // Also those that the target before left behind.
+    // Resets weights that the previous target may have left, too.
     if (options.parameters.near_best_weight > 0 || options.hard_rounds > 0)
       whole.set_weights(plain_weights(set, options.parameters.near_best_weight));
     trained.push_back(train_target(set, whole, *schema, target, fold_of, options, warm ? &*warm : nullptr,

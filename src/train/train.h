@@ -1,13 +1,12 @@
 #pragma once
 /// \file
-/// From measurements to a model.
+/// Trains a model from measurements.
 ///
 ///     TrainOptions options;
 ///     const TrainingResult result = train(tables, families, schema, options, progress);
 ///     write_model_folder("models/gemm_fp32_zen3-2c", result, about);
 ///
-/// Every target is cross-validated; the one whose choices are fastest on sizes it never saw becomes the
-/// default.
+/// Cross-validates every target; the target whose choices are fastest on held-out sizes becomes the default.
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -27,28 +26,28 @@ namespace kscout {
 
 struct TrainOptions {
   std::uint32_t folds = 5;
-  SplitBy fold_by = SplitBy::sizes;  ///< what no two folds share
+  SplitBy fold_by = SplitBy::sizes;  ///< property that no two folds share
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
-  /// A model folder whose trees stay; parameters.rounds more are added, no fewer: what was held out for
-  /// validation may have been trained on then. Empty: from nothing.
+  /// A model folder whose trees are kept; exactly parameters.rounds more are added, because the earlier trees
+  /// may have been trained on the held-out rows. Empty: trains from nothing.
   std::filesystem::path warm_start;
   Handicap handicap;  ///< of the targets that compare configs (relative, rank)
-  /// Times that problems whose choices were bad out of fold get more weight (1 to 5) and training is tried
-  /// again. The weights that choose best out of fold stay, those without any if none is better.
+  /// Maximum number of retrainings with higher weights (1 to 5) for problems whose out-of-fold choice was
+  /// bad. Keeps the weights that choose best out of fold, or the plain weights if none is better.
   int hard_rounds = 0;
-  /// Folder in which finished targets are kept until the caller removes it: the same training goes on from
-  /// them (train/checkpoint.h). Empty: none is kept.
+  /// Folder that keeps finished targets until the caller removes it: an interrupted training continues from
+  /// them (train/checkpoint.h). Empty: keeps none.
   std::filesystem::path checkpoint = {};
 };
 
 struct TrainedTarget {
   Target target;
   CrossValidation validation;
-  std::string text;                  ///< LightGBM's model, validation.rounds trees, on all rows
+  std::string text;                  ///< LightGBM's model with validation.rounds trees, trained on all rows
   std::vector<double> split_counts;  ///< per feature
-  int earlier_trees = 0;             ///< of the model that training went on from, within `text`
-  int hard_round = 0;                ///< which round of weights was best; 0: none
+  int earlier_trees = 0;             ///< trees of the earlier model within `text`
+  int hard_round = 0;                ///< retraining with the best weights; 0: the plain weights
 };
 
 struct TrainingResult {
@@ -58,19 +57,19 @@ struct TrainingResult {
   std::vector<TrainedTarget> targets;  ///< in the order of the model: default first
   double best_tflops_r2 = 0;           ///< of ln TFLOPS, out of fold
   TrainOptions options;
-  std::optional<ConfidenceFit> confidence;  ///< what the model's confidence came from
-  ShortlistFit shortlist;                   ///< what the model's shortlist cost out of fold
+  std::optional<ConfidenceFit> confidence;  ///< the fit of the model's confidence
+  ShortlistFit shortlist;                   ///< the model's shortlist and its cost out of fold
 };
 
-/// The families that the tables were measured from: one per signature among their problems, enumerated by
-/// `rules` (empty: the rule set that the tables name, else "default"; of several rule sets as of
-/// kMeasuredRules the tables' own configs) and what any of the tables' filters admits:
-/// the same for several tables as for one merged from them.
+/// The families that the tables were measured from: one per signature among their problems. A family holds
+/// the configs that `rules` enumerates and that any of the tables' filters admits. Empty `rules`: the rule
+/// set that the tables name, else "default"; when they name several, the tables' own configs, as with
+/// kMeasuredRules. Several tables give the same families as one table merged from them.
 std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
 
-/// `families`: the candidates of the model, one per signature; those of signatures without measurements are
-/// dropped. `progress` is called after every tree, and may throw to end the training. Throws invalid_argument
-/// when there is too little to train on.
+/// `families`: the candidates of the model, one per signature; families of signatures without measurements
+/// are dropped. `progress` is called after every tree, and may throw to end the training. Throws
+/// invalid_argument when there are too few measurements.
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress);
@@ -78,7 +77,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
 /// 16 hex digits that change with any measurement, config or problem.
 std::string fingerprint_of(const TrainingSet& set, const Device& device);
 
-/// What the model's folder tells about its origin.
+/// The origin of a model, as its folder records it.
 struct Origin {
   std::vector<std::string> data_files;
   std::map<std::string, std::string> metadata;  ///< of the datasets
@@ -87,41 +86,41 @@ struct Origin {
 
 /// The dataset that `tune` leaves in a model's folder.
 inline constexpr const char* kKeptMeasurements = "measurements.parquet";
-/// The model before, in the folder of the one that took its place.
+/// Name of the folder that holds the previous model, inside the folder of the model that replaced it.
 inline constexpr const char* kPreviousModel = "previous";
 
-/// The folder that a model is written to: "models/x/" is "models/x", and a symbolic link is the folder that
-/// it names, so that names of folders beside it can be made and it can be replaced.
+/// The folder that a model is written to, without a trailing slash and with symbolic links resolved:
+/// "models/x/" is "models/x". Names of folders beside it can then be made, and it can be replaced.
 std::filesystem::path real_model_folder(const std::filesystem::path& folder);
 
-/// Whether a model can be written to the folder, to be asked before the training. Creates the folders above
-/// it. Throws invalid_argument when it is a file or holds files but no model, device_failure when nothing can
-/// be written there.
+/// Checks, before a training, that a model can be written to the folder. Creates the folders above it. Throws
+/// invalid_argument when it is a file or holds files but no model, device_failure when nothing can be written
+/// there.
 void check_model_folder(const std::filesystem::path& folder);
 
 /// Writes model.ksf, feature_spec.json, train_manifest.json, training_sizes.parquet,
 /// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
-/// (docs/formats/model-folder.md) into a folder beside `folder` that then takes its place: an old model
-/// answers until the new one is complete. Measurements and the model before, which `tune` left in it, stay.
-/// Throws as check_model_folder.
+/// (docs/formats/model-folder.md) into a temporary folder beside `folder`, then replaces `folder` by it: the
+/// old model stays in use until the new one is complete. Measurements and the previous model, which `tune`
+/// left in the folder, are kept. Throws as check_model_folder.
 void write_model_folder(const std::filesystem::path& folder, const TrainingResult& result,
                         const Origin& origin);
 
-/// Moves the finished model folder `from` to `to`, in the same file system. A model that was there stays
-/// inside it as kPreviousModel, in the place of an older one. Both change places in one step where the file
-/// system can: some model answers at any time. After an error the old one is as it was. Throws as
+/// Moves the finished model folder `from` to `to`, in the same file system. An existing model at `to` is kept
+/// inside the new one as kPreviousModel, replacing an older one. The exchange is one step where the file
+/// system can, so a model is available at any time. After an error the old model is unchanged. Throws as
 /// check_model_folder.
 void install_model_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.
 
 /// Columns: the problem's fields, config (the kernel's name), fold, time_us, tflops, raced,
-/// oof_pred_<target>... (as LightGBM puts it out, before calibration). Throws device_failure.
+/// oof_pred_<target>... (LightGBM's output before calibration). Throws device_failure.
 void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result);
 
-/// How well the model chose for each problem while it had not seen its sizes, by the first of its targets:
-/// speed of the config that it puts first over that of the fastest. Throws corrupt_data when the file is no
-/// such table or of GEMMs.
+/// Efficiency of the model on each problem, by the fold that had not seen its sizes and the first of the
+/// model's targets: speed of the config with the best score over that of the fastest. Throws corrupt_data
+/// when the file is no such table or no table of GEMMs.
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file);
 
 }  // namespace kscout

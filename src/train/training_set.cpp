@@ -65,20 +65,21 @@ std::string objective_of(Target target) { return target == Target::rank ? "lambd
 
 namespace {
 
-/// A row of a table, before it has a place in the set.
+/// A row of a table before it has a position in the set.
 struct Candidate {
   std::uint32_t config;
   const Measurement* measured;
 };
 
-/// The measurement that counts of two of one (problem, config): the later pass; a success before a failure.
+/// Whether a replaces b as the measurement of one (problem, config): the later pass first, then a success
+/// before a failure.
 bool counts_more(const Measurement& a, const Measurement& b) {
   const bool a_ok = a.status == Status::ok, b_ok = b.status == Status::ok;
   if (a_ok != b_ok) return a_ok;
   return a.pass > b.pass;
 }
 
-/// Gathers what is known of each problem over all tables.
+/// Collects the measurements of each problem over all tables.
 class TrainingSetBuilder {
  public:
   void add(const MeasurementTable& table) {
@@ -148,7 +149,8 @@ class TrainingSetBuilder {
   std::vector<Rows> rows_;
 };
 
-/// Traits of every config under a signature: the family's where it has the config, else the provider's.
+/// Traits of every config under a signature: from the family where it holds the config, else from the
+/// provider.
 std::vector<Traits> traits_of(const std::vector<KernelConfig>& configs, const Signature& signature,
                               std::span<const Family> families, const Device& device) {
   std::unordered_map<KernelConfig, const Traits*> known;

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Measurements as rows to learn from: one row per (problem, config) that says something, problems one after
-/// another.
+/// Builds the rows of a training: one row per usable (problem, config), grouped by problem.
 ///
 ///     const TrainingSet set = make_training_set(tables, families, schema);
 ///     // set.matrix holds set.row_count() x set.schema feature values
@@ -20,12 +19,12 @@
 
 namespace kscout {
 
-/// Configs that count as slower than they were while a choice is learned, because what they did on one
-/// problem tells little of another: a library's suggestion n is another algorithm on every problem. How fast
-/// they were decides, as before, how good a model's choices are.
+/// Lowers the training speed of configs whose result on one problem says little about others. For example, a
+/// library's suggestion number n is another algorithm on every problem. Evaluation of choices uses the
+/// measured speed.
 struct Handicap {
-  std::string where;  ///< formula over c. d. s. that holds for them; empty: none
-  double share = 0;   ///< of their speed, 0 to less than 1
+  std::string where;  ///< formula over c. d. s. that is true for these configs; empty: none
+  double share = 0;   ///< share of their speed that is subtracted, 0 to less than 1
 };
 
 struct TrainingSet {
@@ -33,14 +32,14 @@ struct TrainingSet {
     std::uint32_t config;  ///< index into configs
     double time_us;        ///< NaN when the run failed
     double tflops;         ///< 0 when the run failed
-    bool pruned_early;     ///< coarse time of a config that could not win
+    bool pruned_early;     ///< pruned early: time_us is coarse
     bool handicapped;      ///< Handicap's formula holds for the config
-    std::int32_t repeats;  ///< samples behind time_us; files of others may say 0
+    std::int32_t repeats;  ///< samples behind time_us; foreign files may say 0
   };
 
   std::vector<Problem> problems;         ///< distinct, each with at least one row that succeeded
-  std::vector<std::uint32_t> first_row;  ///< problems + 1
-  std::vector<Row> rows;                 ///< of one problem: in the order of `configs`
+  std::vector<std::uint32_t> first_row;  ///< of each problem, and the end: problems + 1 entries
+  std::vector<Row> rows;                 ///< grouped by problem, in the order of `configs`
   std::vector<KernelConfig> configs;     ///< distinct
   std::vector<double> best_tflops;       ///< per problem, over its rows with status ok
   std::vector<double> matrix;            ///< rows x features, row-major
@@ -51,17 +50,17 @@ struct TrainingSet {
   std::size_t problem_of(std::size_t row) const noexcept;
 };
 
-/// Rows of all tables. A (problem, config) measured in both passes counts with its second one; `unsupported`
-/// rows and problems without floating-point operations say nothing and are left out; other failures stay as
+/// Collects the rows of all tables. A (problem, config) measured in both passes uses its second one. Rows
+/// with status `unsupported` and problems without floating-point operations are left out; other failures are
 /// rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the provider. Throws
-/// invalid_argument when the tables are of different devices or hold no successful row, or when the handicap
-/// is no share.
+/// invalid_argument when the tables have different devices or no successful row, or when the handicap's share
+/// is out of range.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap = {});
 
-// ---- What a target asks LightGBM to learn: labels, weights, and what a score means in TFLOPS.
+// ---- Defines what LightGBM learns for a target: labels, weights, and the meaning of a score in TFLOPS.
 
-/// Relative speeds below this count as equally hopeless: the forest need not tell 1/20 from 1/50.
+/// Minimum relative speed: the forest need not distinguish 1/20 from 1/50.
 inline constexpr double kMinRelative = 0.05;
 /// Grades of the rank target; grade g means about g / kMaxRank of the best speed, squared to stress the top.
 inline constexpr int kMaxRank = 30;

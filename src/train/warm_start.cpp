@@ -16,7 +16,7 @@ std::vector<std::string> ids_of(const Schema& schema) {
   return ids;
 }
 
-/// Those of `all` that `other` lacks.
+/// The entries of `all` that `other` lacks.
 std::vector<std::string> without(const std::vector<std::string>& all, const std::vector<std::string>& other) {
   std::vector<std::string> rest;
   for (const auto& one : all) {
@@ -50,18 +50,18 @@ void check_same(const std::string& folder, std::string_view what, std::string_vi
        now);
 }
 
-/// CK Tile's trainer calls operations by its own words.
+/// CK Tile's trainer has its own words for ops.
 std::string_view op_word(std::string_view op, Op now) {
   const bool theirs = op == "gemm_universal" ? now == Op::gemm : op == "grouped_conv" && is_conv(now);
   return theirs ? word(now) : op;
 }
 
-/// Which targets are learnt as ln(1 + value).
+/// Which targets are trained on ln(1 + value).
 bool is_log(Target target) {
   return target == Target::tflops || target == Target::latency || target == Target::bandwidth;
 }
 
-/// What the folder of another trainer would say of the same model.
+/// Describes a model of ours as a folder of CK Tile's trainer.
 LightgbmFolder folder_of(const Model& model) {
   const Schema& schema = *model.data().schema;
   const Signature& signature = model.data().families.front().signature;
@@ -77,7 +77,7 @@ LightgbmFolder folder_of(const Model& model) {
   return folder;
 }
 
-/// Ours where there is a model.ksf, or `path` is one.
+/// Reads our format where there is a model.ksf, or `path` is one; else a folder of CK Tile's trainer.
 LightgbmFolder read_earlier(const std::filesystem::path& path) {
   const bool ours = !std::filesystem::is_directory(path) || !is_absent(path / "model.ksf");
   return ours && !is_absent(path) ? folder_of(Model::load(path)) : read_lightgbm_folder(path);

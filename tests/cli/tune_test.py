@@ -127,7 +127,7 @@ class Tuning(unittest.TestCase):
                       ("2", "manifest.json.4711.part"), ("model", "model.ksf"), ("model.4711.part", "model.ksf")):
             self.write("damaged", "m.sweep", *parts)
         os.mkdir(self.path("m.sweep", "3"))
-        self.assertIn("is forgotten", self.tune("--budget", "1", "--restart", "--replace").stderr)
+        self.assertIn("removed the measurements", self.tune("--budget", "1", "--restart", "--replace").stderr)
         self.assertFalse(self.has("m.sweep"))
         # What comes while tune works stays.
         process = self.start(*TUNE, "--budget", "2", "--replace")
@@ -210,7 +210,7 @@ class Tuning(unittest.TestCase):
         err = self.interrupt_when(process, lambda: os.path.exists(journal) and os.path.getsize(journal) > 20000)
         self.assertIn("is kept in m.sweep", err)
         done = self.tune("--budget", "1", "--seed", "5")
-        self.assertRegex(done.stderr, r"goes on from \d+ problems in m\.sweep")
+        self.assertRegex(done.stderr, r"continues from \d+ problems in m\.sweep")
         self.assertRegex(done.stdout, r"and before \(\d+ problems are new\)")
         self.assertFalse(self.has("m.sweep"))
 
@@ -227,7 +227,7 @@ class Tuning(unittest.TestCase):
         done = self.tune("--budget", "50", code=4)
         self.assertIn("cannot be read", done.stderr)
         self.assertIn("--restart", done.stderr)
-        self.assertIn("is forgotten", self.tune("--budget", "1", "--restart", "--replace").stderr)
+        self.assertIn("removed the measurements", self.tune("--budget", "1", "--restart", "--replace").stderr)
         self.assertFalse(self.has("m.sweep"))
 
     def test_two_at_once_do_not_share_a_folder(self):

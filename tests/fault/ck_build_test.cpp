@@ -1,6 +1,6 @@
 /// \file
-/// CK Tile's benchmark executables driven end to end, with programs that compute on the CPU and misbehave
-/// when told.
+/// Runs CK Tile's benchmark executables end to end, replaced by programs that compute on the CPU and
+/// misbehave on request.
 #include "sweep/ck_build.h"
 
 #include <algorithm>

@@ -1,5 +1,4 @@
-// A worker whose backend is the machine's own, except that every config of kind `dot` gives one wrong
-// element.
+// A worker with the machine's own backend, in which every config of kind `dot` gives one wrong element.
 #include <kscout/family.h>
 #include <kscout/provider.h>
 

@@ -1,4 +1,4 @@
-// Configs that misbehave, timed one by one for a search: each costs itself.
+// Tests that misbehaving configs, timed one by one for a search, do not affect each other.
 #include "sweep/isolated_timer.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Sweeps that are killed, run out of disk, or may not write: a resumed sweep ends with the keys of an
-// uninterrupted one.
+// Tests sweeps that are killed, run out of disk space, or may not write: a resumed sweep ends with the keys
+// of an uninterrupted one.
 #include <csignal>
 #include <fstream>
 #include <limits>

@@ -1,4 +1,5 @@
-// Sweeps over the kernels of libraries, by the product's own worker: whatever a kernel does costs its row.
+// Tests sweeps over the kernels of libraries with kscout-worker: a misbehaving kernel affects its own row
+// only.
 #include <algorithm>
 #include <filesystem>
 

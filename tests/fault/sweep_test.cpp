@@ -1,4 +1,4 @@
-// A whole sweep with worker processes, over configs that misbehave.
+// Tests a whole sweep with worker processes over misbehaving configs.
 #include <fstream>
 #include <set>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A provider and a backend whose configs misbehave on purpose, and the sweep of them.
+/// Provides a provider and a backend whose configs misbehave on purpose, and plans of their sweeps.
 #include <string_view>
 #include <vector>
 

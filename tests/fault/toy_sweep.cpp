@@ -1,4 +1,4 @@
-// toy_sweep FOLDER WORKER PROBLEMS CONFIGS: the sweep that tests kill.
+// toy_sweep FOLDER WORKER PROBLEMS CONFIGS: the sweep that the kill tests run.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// `kscout sweep` as a program: defects decide its exit code, signals end it in order.
+// Tests `kscout sweep` as a program: defects decide its exit code, signals end it cleanly.
 #include <cmath>
 #include <csignal>
 #include <filesystem>

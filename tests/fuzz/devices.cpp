@@ -1,5 +1,5 @@
 /// \file
-/// Device presets from any text: a list of devices or Error, nothing else.
+/// Fuzzes device presets with any text: the result is a list of devices or an Error, nothing else.
 #include <cstddef>
 #include <cstdint>
 #include <string_view>

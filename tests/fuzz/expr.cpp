@@ -1,6 +1,6 @@
 /// \file
-/// Formulas from any text: each compiles or is refused as Error, and a compiled one gives a row of a column
-/// the bits that it gives the row alone.
+/// Fuzzes formulas with any text: each compiles or is rejected with an Error. A compiled one gives equal bits
+/// for a row of a column and for the row alone.
 #include "expr/expr.h"
 
 #include <bit>

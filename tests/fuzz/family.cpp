@@ -1,5 +1,5 @@
 /// \file
-/// Family files from any text: each is read, or refused as corrupt data.
+/// Fuzzes family files with any text: each is read, or rejected as corrupt data.
 #include <cstddef>
 #include <cstdint>
 

@@ -1,6 +1,6 @@
 /// \file
-/// Journals of any bytes: they parse or are refused with an error, and what parses stays the same when its
-/// torn tail is cut.
+/// Fuzzes journals with any bytes: they parse or are rejected with an error. A parsed journal stays the same
+/// when its torn tail is cut.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

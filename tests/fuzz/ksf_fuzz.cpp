@@ -1,4 +1,5 @@
-// A whole model under damage whose checksum was made right again: refused, or a model that can be asked.
+// Fuzzes a whole model with damage and a corrected checksum: it is rejected, or all functions of the model
+// work.
 #include "fuzz/ksf_input.h"
 #include "support/toy_model.h"
 

@@ -1,10 +1,10 @@
 #pragma once
 /// \file
-/// Inputs of the fuzzers of `.ksf` files, and changes to them that get past the checksum.
+/// Decodes the inputs of the fuzzers of `.ksf` files, and mutates them in ways that pass the checksum.
 ///
-/// An input that starts with the format's mark is a file. Any other is a list of 4-byte edits of a good file:
-/// 3 bytes of position, 1 of value; 3 bytes left over cut it. So seeds stay small and stay true when the
-/// format grows.
+/// An input that starts with the format's magic bytes is a file. Any other is a list of 4-byte edits of a
+/// valid file: 3 bytes of position, 1 of value; 3 remaining bytes give a length to cut it to. So seeds are
+/// small and stay valid when the format grows.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
-// Container, tables, forests and shortlists of a .ksf file, without the texts: far faster than a whole
-// model, so that the search goes deep where offsets and indices are. What is accepted is walked and kept.
+// Fuzzes container, tables, forests and shortlists of a .ksf file, without the texts: far faster than a whole
+// model, so that the search goes deep into offsets and indices. Accepted inputs are evaluated and written.
 #include <array>
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 /// \file
-/// Indexes of kernel libraries from any text: each is read, or refused.
+/// Fuzzes indexes of kernel libraries with any text: each is read, or rejected.
 #include "backend/library/library_index.h"
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// LightGBM text models under random change: refused with an Error, or a forest that holds together.
+// Fuzzes LightGBM text models with random changes: each is rejected with an Error, or gives a consistent
+// forest.
 #include <cstdint>
 #include <string_view>
 #include <vector>

@@ -1,5 +1,6 @@
 /// \file
-/// Kernel names from any text, all providers: what is read prints as a name that reads back as the same.
+/// Fuzzes kernel names of all providers with any text: a name that is read prints as a name that reads back
+/// as the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

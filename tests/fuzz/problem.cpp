@@ -1,5 +1,5 @@
 /// \file
-/// One-line problems from any text: what parses prints as a line that parses to the same problem.
+/// Fuzzes problem texts: what parses prints as a text that parses to the same problem.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

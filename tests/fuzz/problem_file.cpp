@@ -1,5 +1,6 @@
 /// \file
-/// Files of problems from any text: each problem that is read is legal and prints as a line that reads back.
+/// Fuzzes files of problems with any text: each problem that is read is legal and prints as a text that reads
+/// back.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,6 +1,6 @@
 /// \file
-/// Schemas from any text, as a damaged model file may hold them: what parses writes a text that parses to the
-/// same.
+/// Fuzzes schemas with any text, as a damaged model file may hold them: what parses writes a text that parses
+/// to the same.
 #include "features/schema.h"
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// ck_conv_83, ck_conv_113 and its parts against an independent transcription of their public description
-// (ck_conv_reference.py).
+// Compares ck_conv_83, ck_conv_113 and its parts with an independent transcription of their public
+// description (ck_conv_reference.py).
 #include <gtest/gtest.h>
 
 #include <kscout/provider.h>

@@ -1,4 +1,4 @@
-// ck_gemm_55 and ck_gemm_72 against an independent transcription of their public description
+// Compares ck_gemm_55 and ck_gemm_72 with an independent transcription of their public description
 // (ck_gemm_reference.py).
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Tables of golden values: inputs in columns `in.<name>`, one column per feature.
+/// Reads tables of golden values: inputs in columns `in.<name>`, one column per feature.
 #include <algorithm>
 #include <cmath>
 #include <fstream>

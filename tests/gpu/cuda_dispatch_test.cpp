@@ -1,4 +1,5 @@
-// The dispatcher on a real GPU: operands in its memory, a stream, a captured graph, timing on first use.
+// Tests the dispatcher on a real GPU: operands in GPU memory, a stream, a captured graph, timing on first
+// use.
 #include <optional>
 
 #include <dlfcn.h>

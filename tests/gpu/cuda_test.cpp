@@ -1,4 +1,4 @@
-// Backend cuda on a real GPU. Each test is a process of its own (ctest runs them one by one).
+// Tests backend cuda on a real GPU. Each test is a process of its own (ctest runs them one by one).
 #include <cmath>
 #include <fstream>
 #include <limits>

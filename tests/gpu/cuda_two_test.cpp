@@ -1,4 +1,4 @@
-// Two GPUs of one host. Skipped, loudly, where there are fewer.
+// Tests two GPUs of one host. Skipped with a message where there are fewer.
 #include <filesystem>
 #include <set>
 #include <sstream>

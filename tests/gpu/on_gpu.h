@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// What tests of backend cuda share: they are skipped, loudly, where no GPU is.
+/// Skips tests of backend cuda, with a message, where there is no GPU.
 #include <gtest/gtest.h>
 
 #include <kscout/backend.h>

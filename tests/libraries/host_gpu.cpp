@@ -1,6 +1,6 @@
-// A module for backend cuda whose GPUs are this machine's CPU (the second one says that it is an H100): the
-// border of src/backend/cuda/module.h over plain memory, with a library that names four algorithms. What is
-// above the border can so be tested where no GPU is.
+// A module for backend cuda whose GPUs are this machine's CPU (the second one claims to be an H100). It
+// implements the interface of src/backend/cuda/module.h in plain memory, with a library that names four
+// algorithms. Code above that interface can so be tested without a GPU.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

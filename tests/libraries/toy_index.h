@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Indexes of the test libraries of this folder, written as a generator of kernel libraries would.
+/// Writes indexes of the test libraries of this folder, as a generator of kernel libraries would.
 #include <filesystem>
 #include <string>
 #include <vector>

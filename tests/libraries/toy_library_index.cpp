@@ -1,6 +1,6 @@
-// toy_library_index FILE [crash|hang|hip|conv|conv_fwd]: writes the index of the good test library; the same
-// with tiles of 16, whose kernel crashes or hangs, and of 32; one of backend hip; or of convolutions: one
-// kernel for each direction, or six configs of the forward one.
+// toy_library_index FILE [crash|hang|hip|conv|conv_fwd]: writes the index of the good test library. Variants:
+// a kernel with tiles of 16 that crashes or hangs, beside a good one with tiles of 32; backend hip;
+// convolutions, with one kernel for each direction, or six configs of the forward one.
 #include <algorithm>
 
 #include "libraries/toy_index.h"

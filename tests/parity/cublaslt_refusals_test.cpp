@@ -1,5 +1,5 @@
-// What the rules of family cublaslt say of problems, against what the library said on the GPU: the committed
-// measurements hold every algorithm that it refused.
+// Compares the applicability rules of family cublaslt with the library on the GPU: the committed measurements
+// contain every algorithm that the library rejected.
 #include <algorithm>
 #include <deque>
 #include <filesystem>

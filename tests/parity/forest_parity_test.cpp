@@ -1,6 +1,6 @@
-// Our tree walk and LightGBM's own prediction give the same bits: forests trained on random data with every
-// way of treating missing values, categorical splits, 2 to 255 leaves, single-leaf trees and averaged
-// forests; and forests drawn at random, written as LightGBM text.
+// Checks that our tree evaluation and LightGBM's own prediction give equal bits. Forests trained on random
+// data cover every treatment of missing values, categorical splits, 2 to 255 leaves, single-leaf trees and
+// averaged forests. Random forests are written as LightGBM text.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,6 +1,5 @@
-// Folders as CK Tile's trainer leaves them, of both generations of features: what Predictor says of a
-// (problem, config) is what LightGBM says of the row that an independent transcription of the features gives
-// it (tests/golden).
+// Tests folders of CK Tile's trainer, of both generations of features. Predictor must return LightGBM's
+// prediction for the row that an independent transcription of the features gives (tests/golden).
 #include <cmath>
 #include <filesystem>
 #include <random>

@@ -1,5 +1,5 @@
-// The text that `kscout export --format lightgbm` makes of each shipped model predicts the same bits in
-// LightGBM as the model's own forest.
+// Checks that `kscout export --format lightgbm` gives, for each shipped model, a text with which LightGBM
+// predicts the same bits as the model's own forest.
 #include <bit>
 #include <cstdlib>
 #include <filesystem>

@@ -1,5 +1,5 @@
 /// \file
-/// Names of CK Tile's grouped convolutions, drawn at random: every form reads back, no two kernels share one.
+/// Draws random names of CK Tile's grouped convolutions: every form reads back, no two kernels share one.
 #include <random>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 /// \file
-/// Convolutions drawn at random: the sizes of their products against a walk over every multiply-add.
+/// Draws random convolutions and compares the sizes of their products with a loop over every multiply-add.
 #include <random>
 
 #include <gtest/gtest.h>

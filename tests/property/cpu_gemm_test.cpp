@@ -1,4 +1,5 @@
-// Every form, kind and instruction set of backend `cpu` against a float64 triple loop, on random problems.
+// Compares every form, kind and instruction set of backend `cpu` with a float64 triple loop, on random
+// problems.
 #include <algorithm>
 #include <limits>
 #include <vector>

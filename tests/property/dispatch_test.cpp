@@ -1,5 +1,5 @@
-// Problems through select and run against sums in float64: padded ones by kernels that take few sizes, any by
-// the machine's own kernels.
+// Compares select and run with sums in float64: padded problems with kernels that support few sizes, all
+// problems with the machine's own kernels.
 #include <cstdlib>
 
 #include <gtest/gtest.h>

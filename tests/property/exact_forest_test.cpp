@@ -1,4 +1,5 @@
-// An ExactForest and the plain walk give the same bits, for forests, rows and ways to vary drawn at random.
+// Checks that an ExactForest and the plain evaluation give equal bits, for random forests, rows and varying
+// features.
 #include <bit>
 #include <set>
 

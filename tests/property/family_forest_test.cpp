@@ -1,5 +1,5 @@
-// A FamilyForest gives what the plain way gives (features of every config, a walk of every tree), bit for
-// bit, over real families and schemas; and it allocates nothing.
+// Checks that a FamilyForest equals the plain method (features of every config, evaluation of every tree) bit
+// for bit, over real families and schemas, and that it allocates nothing.
 #include "forest/family_forest.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A FewRowsProgram gives the bits of Program::evaluate, whatever its formulas and rows.
+// Checks that a FewRowsProgram gives the bits of Program::evaluate for random formulas and rows.
 #include "expr/few_rows.h"
 
 #include <bit>

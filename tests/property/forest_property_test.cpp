@@ -1,4 +1,4 @@
-// Forests drawn at random: what they hold, and that every way to keep or ask one agrees.
+// Checks random forests: their contents, and that every way to store or evaluate one agrees.
 #include <bit>
 #include <set>
 

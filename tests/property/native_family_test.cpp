@@ -1,5 +1,5 @@
-// families/native_gemm.toml and the compiled kernels say the same: what the rules admit runs, on every kind
-// of machine.
+// Checks that families/native_gemm.toml and the compiled kernels agree: every config that the rules admit
+// runs, on every kind of machine.
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rows of many configs equal rows of one, bit for bit.
+// Checks that feature rows of many configs equal rows of single configs, bit for bit.
 #include <bit>
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// The shortlist against a slow version written from its definition, at sizes where integers could overflow
-// and where fewer configs are left than it has room for.
+// Compares the shortlist with a slow version written from its definition, also at sizes where integers could
+// overflow and where fewer configs remain than the shortlist may hold.
 #include "forest/shortlist.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// That a call is refused as documented.
+/// Checks that a call throws the documented error.
 ///
 ///     expect_error(Errc::invalid_argument, "did you mean 'rcr'", [] { parse<Layout>("rrc"); });
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace kscout::test {
 
-/// The error has this code, and each part stands in its message.
+/// The error has this code, and its message contains each part.
 inline void expect_error(Errc code, std::initializer_list<std::string_view> parts,
                          const std::function<void()>& call) {
   try {

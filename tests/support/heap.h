@@ -1,18 +1,18 @@
 #pragma once
 /// \file
-/// What a program takes from the heap through operator new. Link support/heap.cpp into the test program.
+/// Counts a program's heap use through operator new. Link support/heap.cpp into the test program.
 ///
 ///     const HeapWatch watch;
 ///     auto model = Model::load(folder);
 ///     EXPECT_LE(watch.live(), 4 * file_size);
 ///     EXPECT_EQ(watch.allocations(), 0u);          // of a path that must not allocate
 ///
-/// Counts all threads. malloc called directly (zlib, SQLite) is not seen.
+/// Counts all threads. Direct calls of malloc (zlib, SQLite) are not counted.
 #include <cstddef>
 
 namespace kscout {
 
-/// Counts from its construction on. One watch at a time: the highest mark is the program's.
+/// Counts from its construction on. One watch at a time, because the peak is global.
 class HeapWatch {
  public:
   HeapWatch();

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A model of the size of real ones whose forests are drawn at random: what it costs, not what it knows.
+/// Makes a model of realistic size with random forests, to measure cost without accuracy.
 #include "features/schema.h"
 #include "select/model.h"
 #include "support/random_forest.h"

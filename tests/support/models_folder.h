@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A folder of models that goes with its test, and an environment in which nothing else is found.
+/// Makes a temporary folder of models, and an environment in which no other model is found.
 #include <cstdlib>
 #include <filesystem>
 #include <string>

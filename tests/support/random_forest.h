@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Forests and rows drawn at random, to compare evaluators on what trained models seldom hold.
+/// Draws random forests and rows, to compare evaluators on cases that trained models rarely contain.
 ///
 ///     RandomForest draw({.trees = 40, .max_leaves = 255}, seed);
 ///     const Forest forest = draw.forest();
@@ -24,7 +24,7 @@ struct RandomForestOptions {
   std::size_t trees = 20;
   std::uint32_t min_leaves = 1;  ///< 1: trees that are one leaf occur
   std::uint32_t max_leaves = 31;
-  double categorical = 0.2;             ///< share of nodes that ask for a category
+  double categorical = 0.2;             ///< share of categorical nodes
   std::uint32_t max_category = 200;     ///< largest category of a set: 200 needs 7 words
   std::uint32_t missing_kinds = 0b111;  ///< bit = Missing; which of them nodes may have
   bool average = false;
@@ -42,8 +42,8 @@ class RandomForest {
     return forest;
   }
 
-  /// A value for a feature: ordinary, or one where implementations part (the exact threshold of some node,
-  /// its neighbours, NaN, zeros, what counts as zero, infinities, categories and what is none).
+  /// A value for a feature: ordinary, or one where implementations may differ (the exact threshold of some
+  /// node, its neighbours, NaN, zeros, values that count as zero, infinities, valid and invalid categories).
   double value(const Forest& forest) {
     static constexpr double nan = std::numeric_limits<double>::quiet_NaN();
     static constexpr double inf = std::numeric_limits<double>::infinity();

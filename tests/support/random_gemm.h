@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Random GEMMs of fp32 and whether somebody computed them rightly.
+/// Draws random fp32 GEMMs, and checks their results.
 ///
 ///     Rng rng(seed);
 ///     const GemmProblem p = random_problem(rng);

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// A shortlist whose network is drawn at random: what it costs and where it is read wrongly, not what it
-/// knows.
+/// Makes a shortlist with a random network, to test cost and reading without accuracy.
 #include <random>
 
 #include <kscout/config.h>

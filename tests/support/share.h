@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// How many random cases a build tries.
+/// Sets how many random cases a build tries.
 ///
 ///     for (std::uint64_t seed = 0; seed < share_of(400); ++seed) ...   // 100 under a sanitizer
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace kscout::test {
 
-/// All of them; under a sanitizer, where each is much slower and only memory and threads are watched, a
-/// quarter.
+/// All of them; a quarter under a sanitizer, where each is much slower and only memory and threads are
+/// checked.
 constexpr std::uint64_t share_of(std::uint64_t count) {
   return (count + KSCOUT_TEST_SHARE - 1) / KSCOUT_TEST_SHARE;
 }

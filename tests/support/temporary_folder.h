@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A folder that nobody else has, for the files of a test or a benchmark.
+/// Creates a unique temporary folder for the files of a test or a benchmark.
 ///
 ///     const test::TemporaryFolder folder;
 ///     write_file_atomically(folder / "a.json", text);
@@ -14,9 +14,9 @@
 
 namespace kscout::test {
 
-/// Made empty under a name that was free, removed with everything in it. Names of a test or of a process
-/// would not do: another build tree runs the same test at the same time, and numbers of processes come again
-/// after one that crashed.
+/// Created empty under an unused name, and removed with its contents. The name of a test or a process id
+/// would not be unique: another build tree runs the same test at the same time, and process ids repeat after
+/// one that crashed.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -26,7 +26,7 @@ class TemporaryFolder {
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  /// In a forked child nothing is removed: the folder is the parent's.
+  /// A forked child removes nothing: the folder belongs to the parent.
   ~TemporaryFolder() {
     std::error_code ignored;
     if (getpid() == maker_) std::filesystem::remove_all(path_, ignored);

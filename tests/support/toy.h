@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// A world small enough to know the truth of: twelve configs, a cost that is a formula, a schema from which
-/// it can be learnt.
+/// Provides a problem space with a known truth: twelve configs, a cost that is a formula, and a schema from
+/// which it can be learned.
 #include <cmath>
 #include <memory>
 #include <random>

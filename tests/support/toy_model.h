@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A small model over the toy family, written by hand: every kind of decision, two targets, the forest of the
+/// Builds a small model over the toy family by hand: every kind of decision, two targets, the forest of the
 /// best TFLOPS.
 #include "forest/forest.h"
 #include "support/random_shortlist.h"
@@ -40,7 +40,7 @@ inline Model model() {
   return Model(std::move(data));
 }
 
-/// Asks a model everything, so that what was read wrongly shows up.
+/// Calls every function of a model, so that errors of reading show up.
 inline double exercise(const Model& model) {
   double sum = 0;
   for (const GemmProblem& p : {make_gemm(17, 33, 600), make_gemm(64, 4, 1, DType::fp32, Layout::crr)}) {

@@ -1,4 +1,4 @@
-// Claims of probability are tested on problems of which the truth is known: data drawn from a known law.
+// Tests the confidence on problems with a known truth: data drawn from a known law.
 #include "train/confidence.h"
 
 #include <algorithm>

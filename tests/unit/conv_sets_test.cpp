@@ -1,4 +1,4 @@
-// The counts of the public training sets, and that their validation shapes can be kept out of training.
+// Tests the counts of the public training sets, and that their validation shapes can be held out of training.
 #include "problems/conv_sets.h"
 
 #include <set>

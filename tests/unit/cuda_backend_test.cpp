@@ -1,4 +1,4 @@
-// Backend cuda over a module whose GPU is this machine's CPU (tests/libraries/host_gpu.cpp).
+// Tests backend cuda with a module whose GPU is this machine's CPU (tests/libraries/host_gpu.cpp).
 #include "backend/cuda/cuda_backend.h"
 
 #include <cmath>

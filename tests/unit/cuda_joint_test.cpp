@@ -1,5 +1,5 @@
-// A joint model (cuBLASLt and compiled CUTLASS kernels in one family) in the dispatcher, over a module whose
-// GPU is this machine's CPU and a library of compiled kernels that holds one config.
+// Tests a joint model (cuBLASLt and compiled CUTLASS kernels in one family) in the dispatcher. The GPU is a
+// module on this machine's CPU, and the library of compiled kernels holds one config.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// A small provider and tables of measurements by hand, for tests of what stores and evaluates measurements.
+/// Provides a small provider and hand-made tables of measurements, for tests of storage and evaluation.
 #include <array>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Decisions that were found by timing: kept in a file, shared by processes, answered by a selector.
+// Tests decisions found by timing: stored in a file, shared by processes, returned by a selector.
 #include "select/decision_db.h"
 
 #include <functional>

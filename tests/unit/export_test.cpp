@@ -1,5 +1,4 @@
-// What `kscout export` writes is compiled as a user would compile it and compared with the library bit for
-// bit.
+// Compiles the output of `kscout export` as a user would and compares it with the library bit for bit.
 #include <bit>
 #include <cstdlib>
 #include <fstream>

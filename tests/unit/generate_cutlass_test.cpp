@@ -1,4 +1,4 @@
-// CUTLASS kernels: what the family holds, the sources written for them, the library's index.
+// Tests CUTLASS kernels: the contents of the family, the generated sources, the library's index.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>

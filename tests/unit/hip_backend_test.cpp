@@ -1,5 +1,5 @@
-// Backend hip over a HIP runtime whose GPU is this machine's CPU (tests/libraries/stand_in_hip.c). The
-// runtime is loaded once in a process: what differs is asked in children.
+// Tests backend hip with a HIP runtime whose GPU is this machine's CPU (tests/libraries/stand_in_hip.c). A
+// process loads the runtime only once, so tests with other settings run in child processes.
 #include "backend/hip/hip_backend.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A warm selector takes nothing from the heap.
+// Checks that a warm selector allocates nothing.
 #include <array>
 #include <thread>
 

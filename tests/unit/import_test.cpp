@@ -1,4 +1,4 @@
-// Foreign formats, on short inputs written in their forms.
+// Tests the import of foreign formats, on short handwritten inputs.
 #include "import/import.h"
 
 #include <filesystem>

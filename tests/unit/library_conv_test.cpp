@@ -1,4 +1,4 @@
-// Convolutions through kernel libraries, and the reference that evaluates them.
+// Tests convolutions through kernel libraries, and the reference that verifies them.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>

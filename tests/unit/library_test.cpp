@@ -1,4 +1,4 @@
-// Kernel libraries: what their indexes may say, when they are opened, and how broken ones are named.
+// Tests kernel libraries: valid contents of indexes, the time of opening, and the messages for broken ones.
 #include <cstdlib>
 #include <fstream>
 #include <functional>

@@ -1,4 +1,4 @@
-// Folders of LightGBM models as CK Tile's trainer and ours leave them.
+// Tests folders of LightGBM models, as written by CK Tile's trainer and by ours.
 #include <cmath>
 #include <functional>
 

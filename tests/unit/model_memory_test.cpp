@@ -1,4 +1,4 @@
-// What a loaded model takes from the heap, against its file and against 20 MB.
+// Compares the heap use of a loaded model with its file size and with 20 MB.
 #include <filesystem>
 #include <vector>
 

@@ -1,5 +1,5 @@
-// The peer of bench/gemm_cuda: how what it suggests is matched, and what its library answers where that is
-// here.
+// Tests the nvMatmulHeuristics peer of bench/gemm_cuda: the matching of its suggestions, and its library's
+// results where the library is installed.
 #include "../../bench/nvmmh.h"
 
 #include <gtest/gtest.h>

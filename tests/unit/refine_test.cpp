@@ -1,4 +1,4 @@
-// First-use refinement: contenders timed in turn on the caller's problem.
+// Tests first-use refinement: interleaved timing of contenders on the caller's problem.
 #include <array>
 #include <map>
 

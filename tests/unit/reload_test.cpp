@@ -1,4 +1,4 @@
-// Models are replaced while threads select.
+// Tests that models can be replaced while threads select.
 #include <array>
 #include <atomic>
 #include <memory>

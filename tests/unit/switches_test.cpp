@@ -1,4 +1,4 @@
-// What the environment does to a selector, and which models may answer for a device.
+// Tests the environment variables of a selector, and which models apply to a device.
 #include <functional>
 
 #include <kscout/error.h>

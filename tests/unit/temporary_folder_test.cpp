@@ -1,4 +1,4 @@
-// The folder that other tests write into (support/).
+// Tests the temporary folder of other tests (support/).
 #include "support/temporary_folder.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// How many threads a kernel may compute with, and what is said when others take the CPUs.
+// Tests the thread limit of kernels, and the warning when other programs use the CPUs.
 #include "core/thread_limit.h"
 
 #include <algorithm>

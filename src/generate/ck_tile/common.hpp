@@ -19,7 +19,7 @@ inline std::int32_t refuse(kscout_kernel_message message, std::int32_t status, c
   return status;
 }
 
-/// CK Tile reports by exceptions, which may not cross a C function.
+/// CK Tile reports errors by exceptions, which must not leave a C function.
 template <class F>
 std::int32_t guarded(kscout_kernel_message message, F&& body) noexcept {
   try {
@@ -31,7 +31,7 @@ std::int32_t guarded(kscout_kernel_message message, F&& body) noexcept {
   }
 }
 
-/// A stream that only launches: no timing, no waiting.
+/// A stream configuration that only launches: no timing, no waiting.
 inline ck_tile::stream_config launch_on(void* stream) {
   return ck_tile::stream_config{static_cast<hipStream_t>(stream), false};
 }
@@ -40,11 +40,12 @@ inline bool zero(void* memory, std::uint64_t bytes, void* stream) {
   return hipMemsetAsync(memory, 0, bytes, static_cast<hipStream_t>(stream)) == hipSuccess;
 }
 
-/// The two functions of a kernel in the library's table, the same for every kind. `Kind` derives from it and says what
-/// is its own; texts are null when all is well:
-///   refusal(shape)         why it does not take a shape
-///   workspace_of(shape)    bytes, of a shape that it takes
-///   start(shape, call)     puts the computation into the stream; why that failed
+/// The two functions of a kernel in the library's table, the same for every kind of kernel. `Kind` derives
+/// from this class and provides three functions. A text that they return names an error and is null on
+/// success:
+///   refusal(shape)         why the kernel does not support a shape
+///   workspace_of(shape)    bytes, for a supported shape
+///   start(shape, call)     enqueues the computation in the stream; returns why that failed
 template <class Kind>
 struct Entry {
   static std::int32_t workspace_bytes(const kscout_kernel*, const kscout_kernel_shape* shape, std::uint64_t* bytes,

@@ -1,5 +1,5 @@
 #pragma once
-// A grouped convolution of CK Tile behind the C ABI of kscout's kernel libraries.
+// Wraps a grouped convolution of CK Tile in the C ABI of kscout's kernel libraries.
 #include <type_traits>
 #include <vector>
 
@@ -7,7 +7,7 @@
 
 namespace kscout_ck {
 
-/// The sizes as CK Tile takes them: channels of one group, spatial axes outermost first.
+/// The sizes in CK Tile's form: channels of one group, spatial axes outermost first.
 inline ck_tile::conv::ConvParam conv_param(const kscout_conv_shape& s) {
   const auto axes = [&](const std::int64_t (&all)[3]) {
     std::vector<index_t> some;
@@ -29,14 +29,14 @@ inline std::uint64_t input_elements(const kscout_conv_shape& s) {
   return static_cast<std::uint64_t>(s.n * s.c) * volume(s.in);
 }
 
-/// `takes` answers for the sizes of a convolution.
+/// `takes` returns whether the kernel supports the sizes of a convolution.
 template <class F>
 const char* conv_refusal(const kscout_kernel_shape& shape, F&& takes) {
   if (shape.conv == nullptr) return "the shape is no convolution's";
   return takes(*shape.conv) ? nullptr : "the kernel does not take this convolution";
 }
 
-// ---- what the directions do not share: operands of the implicit GEMM, and the host's arguments
+// ---- differences between the directions: operands of the implicit GEMM, and the host's arguments
 
 template <class Config, class ConvTraits>
 struct Forward {
@@ -65,7 +65,7 @@ struct BackwardData {
   static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
     return HostArgs(conv_param(s), c, b, {}, a, parts);
   }
-  /// Elements of the image that no filter element meets are never written.
+  /// The image is set to 0 first: the kernel does not write elements that no filter element meets.
   static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t) { return input_elements(s) * sizeof(C); }
 };
 
@@ -81,13 +81,13 @@ struct BackwardWeight {
   static HostArgs host_args(const kscout_conv_shape& s, const void* a, const void* b, void* c, index_t parts) {
     return HostArgs(conv_param(s), b, c, {}, a, parts);
   }
-  /// Split-K slices are added to what is there.
+  /// With split-K, the filter is set to 0 first: the kernel adds the slices to the existing contents.
   static std::uint64_t bytes_to_zero(const kscout_conv_shape& s, index_t parts) {
     return parts > 1 ? filter_elements(s) * sizeof(C) : 0;
   }
 };
 
-/// fp32 sums to the filter's type, for kernels in two stages.
+/// Converts fp32 sums to the filter's type, for kernels in two stages.
 template <class To>
 __global__ void convert_from_fp32(const float* from, To* to, std::uint64_t elements) {
   const std::uint64_t at = std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -116,7 +116,7 @@ struct Conv : Entry<Conv<Config>> {
                                   Config::scheduler, Fixed::FixedVectorSize, ConvTraits::VectorSizeA,
                                   ConvTraits::VectorSizeB>;
   using Pipeline = typename Config::template Pipeline<Problem>;
-  /// What the kernel itself stores.
+  /// The type that the kernel itself stores.
   using Stored = std::conditional_t<Config::two_stage, float, typename Part::C>;
   template <Store store>
   using Epilogue = ShuffledStore<store, typename Part::A, typename Part::B, typename Config::Acc, Stored,

@@ -1,5 +1,5 @@
 #pragma once
-// A GEMM kernel of CK Tile behind the C ABI of kscout's kernel libraries.
+// Wraps a GEMM kernel of CK Tile in the C ABI of kscout's kernel libraries.
 #include "common.hpp"
 
 namespace kscout_ck {

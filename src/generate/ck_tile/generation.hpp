@@ -1,6 +1,6 @@
 #pragma once
-// CK Tile's interfaces have changed: the headers of 2026 are meant, those of autumn 2025 are understood. What differs
-// stands here, under one name for both; what the older ones lack fails to compile with a message that says so.
+// Targets CK Tile's headers of 2026 and also supports those of autumn 2025. Where their interfaces differ,
+// this file gives both one name. A feature that the older headers lack fails to compile with a message.
 #include <type_traits>
 
 #include "ck_tile/core.hpp"
@@ -8,7 +8,7 @@
 #include "ck_tile/ops/elementwise.hpp"
 #include "ck_tile/ops/epilogue.hpp"
 #include "ck_tile/ops/gemm.hpp"
-// Behind what it uses without including it.
+// Comes after the headers that it uses without including them.
 #include "ck_tile/ops/grouped_convolution.hpp"
 
 #if __has_include("ck_tile/ops/grouped_convolution/pipeline/grouped_conv_universal_pipeline_ag_bg_cr_policy.hpp")
@@ -22,12 +22,12 @@ namespace kscout_ck {
 using ck_tile::index_t;
 using PassThrough = ck_tile::element_wise::PassThrough;
 
-/// False, but only once T is known.
+/// False, evaluated only when a template is instantiated.
 template <class T>
 inline constexpr bool never = false;
 
-/// Whether results overwrite C or are added to it. Later headers decide when they run, the older ones when they are
-/// compiled: there, a kernel is compiled both ways.
+/// Whether results overwrite C or are added to it. Newer headers decide this at run time. Older ones decide
+/// it at compile time, so each kernel is compiled both ways.
 enum class Store { over, add };
 
 #if KSCOUT_CK_TILE_2026
@@ -104,7 +104,7 @@ struct CheckedConvTraits {
 template <class Config>
 using ConvTraitsOf = typename CheckedConvTraits<Config>::type;
 
-/// What later headers keep in their traits.
+/// Members that newer headers keep in their traits.
 struct OlderFixedParams {
   static constexpr index_t TilePartitionerGroupNum = 8, TilePartitionerM01 = 4;
   static constexpr bool kPadM = true, kPadN = true, kPadK = true;

@@ -1,5 +1,5 @@
 #pragma once
-// Shared by the kernels of a generated CUTLASS library: messages, the device, element types' strides.
+// Shared by the kernels of a generated CUTLASS library: messages, the device, strides by element type.
 #include <cstdint>
 #include <cstdio>
 
@@ -16,7 +16,7 @@ inline std::int32_t refuse(kscout_kernel_message message, std::int32_t status, c
   return status;
 }
 
-/// What CUTLASS answers, as the ABI says it. `refused`: the status of what it does not take.
+/// Converts a status of CUTLASS to the ABI's. `refused`: the status for arguments that CUTLASS rejects.
 inline std::int32_t told(kscout_kernel_message message, cutlass::Status status) {
   if (status == cutlass::Status::kSuccess) return KSCOUT_KERNEL_OK;
   const bool refused = status == cutlass::Status::kErrorMisalignedOperand ||
@@ -26,7 +26,7 @@ inline std::int32_t told(kscout_kernel_message message, cutlass::Status status) 
                 cutlass::cutlassGetStatusString(status));
 }
 
-/// Multiprocessors of the device in use, asked once.
+/// Multiprocessors of the current device; queried once.
 inline int multiprocessors() {
   static const int count = [] {
     int device = 0, found = 0;
@@ -37,16 +37,16 @@ inline int multiprocessors() {
   return count;
 }
 
-/// Where the axis that says so splits K; in the order of the words of axis `decomposition`.
+/// How blocks share the K of a tile; in the order of the words of axis `decomposition`.
 enum class Decomposition : std::int32_t { none, split_k, stream_k };
 
-/// Sizes that CUTLASS counts in int.
+/// Whether the sizes fit into int, which CUTLASS uses.
 inline bool fits_int(const kscout_kernel_shape& s) {
   constexpr std::int64_t kMax = INT32_MAX;
   return s.m <= kMax && s.n <= kMax && s.k <= kMax && s.batch <= kMax;
 }
 
-/// What a kernel of this kind asks of every shape before CUTLASS is asked.
+/// Requirements of this kind of kernel on every shape, checked before CUTLASS's own.
 inline std::int32_t check_shape(const kscout_kernel_shape& s, kscout_kernel_message message) {
   if (s.m < 1 || s.n < 1 || s.k < 1)
     return refuse(message, KSCOUT_KERNEL_UNSUPPORTED, "m, n and k of at least 1");
@@ -60,7 +60,7 @@ inline std::int32_t check_call(const kscout_kernel_call& call, bool reads_c, ksc
   return KSCOUT_KERNEL_OK;
 }
 
-/// Bytes of workspace, if CUTLASS takes the arguments at all. `bytes` is written in that case only.
+/// Bytes of workspace, if CUTLASS accepts the arguments. Otherwise `bytes` is not written.
 template <class Gemm>
 std::int32_t ask_workspace(const typename Gemm::Arguments& args, std::uint64_t* bytes, kscout_kernel_message message) {
   if (const auto can = Gemm::can_implement(args); can != cutlass::Status::kSuccess) return told(message, can);

@@ -1,5 +1,5 @@
 #pragma once
-// A GEMM of CUTLASS 2 (cp.async, mma.sync, several stages) behind the C ABI of kscout's kernel libraries.
+// Wraps a GEMM of CUTLASS 2 (cp.async, mma.sync, several stages) in the C ABI of kscout's kernel libraries.
 #include <type_traits>
 
 #include "common.hpp"
@@ -47,12 +47,12 @@ struct Mma80 {
     if constexpr (Config::stream_k) {
       const Decomposition decomposition = static_cast<Decomposition>(s.axes[Config::decomposition_axis]);
       if (decomposition == Decomposition::split_k) args.batch_count = s.axes[Config::split_k_axis];
-      if (decomposition == Decomposition::none) args.avail_sms = 1;  // how CUTLASS says: nobody shares a tile
+      if (decomposition == Decomposition::none) args.avail_sms = 1;  // makes CUTLASS share no tile
     }
     return args;
   }
 
-  /// CUTLASS 2 looks at sizes only; rows may be further apart than they are long.
+  /// Checks the distances between rows and between matrices: CUTLASS 2 itself checks the sizes only.
   static bool aligned(const kscout_kernel_shape& s) {
     const std::int64_t batches = s.batch > 1 ? s.stride_a | s.stride_b : 0;
     return (s.lda | s.ldb | batches) % Config::align_ab == 0 &&

@@ -1,5 +1,6 @@
 #pragma once
-// A GEMM of CUTLASS 3 for sm_90a (TMA, warp-specialised, wgmma) behind the C ABI of kscout's kernel libraries.
+// Wraps a GEMM of CUTLASS 3 for sm_90a (TMA, warp-specialised, wgmma) in the C ABI of kscout's kernel
+// libraries.
 #include "common.hpp"
 
 #include "cute/tensor.hpp"
@@ -11,15 +12,15 @@
 
 namespace kscout_cutlass {
 
-/// Config, as the kernel sees the product (with swap_ab it computes C transposed: A and B, rows and columns
-/// have changed places): types A, B, C, Acc; LayoutA, LayoutB, LayoutC; Schedule, Epilogue, Scheduler; tile_*,
-/// cluster_*, stages (0: as many as fit), align_ab, align_c (elements); reads_c, swap_ab, stream_k; positions of
-/// the launch axes raster_axis, swizzle_axis, decomposition_axis, split_k_axis.
+/// Config, in terms of the kernel's product (with swap_ab it computes C transposed: A and B, rows and columns
+/// are exchanged): types A, B, C, Acc; LayoutA, LayoutB, LayoutC; Schedule, Epilogue, Scheduler; tile_*,
+/// cluster_*, stages (0: as many as fit), align_ab, align_c (elements); reads_c, swap_ab, stream_k; positions
+/// of the launch axes raster_axis, swizzle_axis, decomposition_axis, split_k_axis.
 template <class Config>
 struct Wgmma {
   using Tile = cute::Shape<cute::Int<Config::tile_m>, cute::Int<Config::tile_n>, cute::Int<Config::tile_k>>;
   using Cluster = cute::Shape<cute::Int<Config::cluster_m>, cute::Int<Config::cluster_n>, cute::_1>;
-  /// No source of C: its load is left out.
+  /// Without a source C, the epilogue does not load it.
   using Source = cute::conditional_t<Config::reads_c, typename Config::C, void>;
   using Store = typename cutlass::epilogue::collective::CollectiveBuilder<
       cutlass::arch::Sm90, cutlass::arch::OpClassTensorOp, Tile, Cluster,
@@ -39,7 +40,7 @@ struct Wgmma {
   using Gemm = cutlass::gemm::device::GemmUniversalAdapter<Kernel>;
   using Arguments = typename Gemm::Arguments;
 
-  /// CuTe's stride of a matrix: the unit is static, the other two are told.
+  /// CuTe's stride of a matrix: the unit stride is static, the other two are arguments.
   template <class Stride>
   static Stride stride(std::int64_t leading, std::int64_t batch) {
     Stride made{};
@@ -80,7 +81,7 @@ struct Wgmma {
   template <class Scheduler>
   static void schedule(const kscout_kernel_shape& s, Scheduler& to) {
     using Raster = decltype(to.raster_order);
-    // The axis speaks of the rows of C, which are the kernel's columns when it computes C transposed.
+    // The axis refers to the rows of C, which are the kernel's columns when it computes C transposed.
     const bool along_m = (s.axes[Config::raster_axis] == 0) != Config::swap_ab;
     to.raster_order = along_m ? Raster::AlongM : Raster::AlongN;
     to.max_swizzle_size = s.axes[Config::swizzle_axis];
