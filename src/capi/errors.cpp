@@ -60,9 +60,9 @@ void store_text(std::string_view from, char* to, std::size_t size, std::size_t* 
   if (needed) *needed = from.size() + 1;
   if (size > 0) refuse_null(to, "text");
   if (size <= from.size()) {
-    throw Error(
-        Errc::invalid_argument,
-        fmt::format("the text takes {} bytes, there are {}; ask with size 0 first", from.size() + 1, size));
+    throw Error(Errc::invalid_argument,
+                fmt::format("the text needs {} bytes, the buffer has {}; call with size 0 first",
+                            from.size() + 1, size));
   }
   std::memcpy(to, from.data(), from.size());
   to[from.size()] = '\0';

@@ -249,7 +249,7 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     if (!at)
       throw Error(Errc::corrupt_data, source_ + ": " + unknown_name_message("column", names[i], valid));
     if (position_[*at] >= 0) {
-      fail(Errc::corrupt_data, "{}: column '{}' stands there twice; remove one", source_, names[i]);
+      fail(Errc::corrupt_data, "{}: column '{}' appears twice; remove one", source_, names[i]);
     }
     position_[*at] = static_cast<int>(i);
   }
@@ -381,7 +381,7 @@ void TableBuilder::check_name(std::size_t row, const Problem& problem, std::uint
     bad(row, "config", error.what());
   }
   if (expected != name) {
-    bad(row, "config", fmt::format("'{}' is not the name of its axes' values, '{}'", name, expected));
+    bad(row, "config", fmt::format("'{}' does not match the axes, which give '{}'", name, expected));
   }
 }
 

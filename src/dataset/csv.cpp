@@ -90,7 +90,7 @@ Block block_of(const CsvSheet& sheet, const std::vector<ColumnSpec>& all, const 
 }  // namespace
 
 std::string dataset_csv(const MeasurementTable& table, const DatasetOptions& options) {
-  if (table.configs.empty()) fail(Errc::invalid_argument, "a dataset without configs says nothing");
+  if (table.configs.empty()) fail(Errc::invalid_argument, "a dataset needs at least one config");
   const ConfigSpace& space = *table.configs.front().space;
   const auto specs = dataset_columns(space);
   const Block block = make_block(table, options.providers(space.provider), space);

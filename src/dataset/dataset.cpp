@@ -25,7 +25,7 @@ bool is_csv(const fs::path& file) { return file.extension() == ".csv"; }
 
 const ConfigSpace& space_of(const MeasurementTable& table) {
   if (table.configs.empty()) {
-    fail(Errc::invalid_argument, "a dataset without configs says nothing: measure at least one");
+    fail(Errc::invalid_argument, "a dataset needs at least one config");
   }
   return *table.configs.front().space;
 }

@@ -93,7 +93,8 @@ class ConfigsOfRules {
 }  // namespace
 
 RuleSetRows rows_of_rule_set(const MeasurementTable& table, const std::string& rules) {
-  if (table.rows.empty()) fail(Errc::invalid_argument, "no rows to keep configs of rule set '{}' of", rules);
+  if (table.rows.empty())
+    fail(Errc::invalid_argument, "the table has no rows to reduce to rule set '{}'", rules);
   const ConfigsOfRules wanted(table, rules);
   RuleSetRows reduced{kept_rows(table, [&](std::size_t r) {
     const auto& row = table.rows[r];

@@ -117,7 +117,7 @@ PrunedConfigs prune(const MeasurementTable& table, const PruneRequest& request) 
   check_share(request.keep_each, "keep each");
   const EfficiencyMatrix matrix(table);
   if (matrix.lines.empty())
-    fail(Errc::invalid_argument, "no problem has a config that ended well: there is nothing to keep");
+    fail(Errc::invalid_argument, "no problem has a config with status ok: there is nothing to keep");
 
   std::vector<bool> used(table.configs.size());
   for (const KernelConfig& config : request.given) {

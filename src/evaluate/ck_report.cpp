@@ -212,15 +212,15 @@ BackwardCheck check_backward(const Model& model) {
   const Op op = family.configs.space().op;
   if (model.provider() != "ck_tile" || (op != Op::conv_bwd_data && op != Op::conv_bwd_weight)) {
     fail(Errc::invalid_argument,
-         "the backward check asks models of ck_tile's conv_bwd_data or conv_bwd_weight; this one is of {} {}",
+         "the backward check needs a model of ck_tile's conv_bwd_data or conv_bwd_weight; this one is of {} "
+         "{}",
          model.provider(), word(op));
   }
   const DType dtype = family.signature.dtype_a;
   const ConfigTable configs = kernels(model);
   if (configs.size() < BackwardCheck::shown) {
-    fail(Errc::unsupported,
-         "rule set 'first' has {} kernels of {} with tile_k 64 on {}; the check asks for {}", configs.size(),
-         word(family.signature.dtype_a), model.device().name, BackwardCheck::shown);
+    fail(Errc::unsupported, "rule set 'first' has {} kernels of {} with tile_k 64 on {}; the check needs {}",
+         configs.size(), word(family.signature.dtype_a), model.device().name, BackwardCheck::shown);
   }
   const std::span<const Shape> shapes =
       op == Op::conv_bwd_data ? std::span<const Shape>(kDataShapes) : kWeightShapes;

@@ -52,7 +52,7 @@ std::unordered_map<std::string, const EvaluatedPick*> by_problem(const std::vect
   std::unordered_map<std::string, const EvaluatedPick*> found;
   for (const EvaluatedPick& pick : picks) {
     if (!found.emplace(pick.problem, &pick).second)
-      fail(Errc::invalid_argument, "problem {} stands twice among the {} picks", pick.problem, list);
+      fail(Errc::invalid_argument, "problem {} is listed twice among the {} picks", pick.problem, list);
   }
   return found;
 }

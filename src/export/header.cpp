@@ -111,9 +111,9 @@ class HeaderWriter {
     out += "\n";
     out += embedded_file("src/select/claim-inl.h");
     out +=
-        "\n// Formulas: what the problem alone decides is computed once (q), what a config alone decides is "
-        "a "
-        "table (t).\n";
+        "\n"
+        "// Formulas: values that depend on the problem only are computed once (q); those of a config only "
+        "are a table (t).\n";
     out += features.code("features");
     out += fmt::format("inline constexpr int feature_count = {};\n", feature_count());
     out += fmt::format("inline constexpr int features_problem_values = {};\n",
@@ -196,7 +196,7 @@ class HeaderWriter {
     for (auto f = static_cast<std::uint32_t>(feature_count()); f < schema_.size(); ++f) {
       if (schema_.depends(f).problem_only()) of_problem.push_back(f);
     }
-    std::string out = "\n// Whether the formulas mean anything for such a problem.\n";
+    std::string out = "\n// Whether the formulas are defined for a problem.\n";
     if (of_problem.empty()) return out + "inline bool is_described(const Problem&) { return true; }\n";
     const Translation asked = translation(of_problem);
     out += asked.code("requirements");
@@ -215,7 +215,7 @@ class HeaderWriter {
     std::string out, best = "0.0";
     if (against_best) {
       const Translation features = translation(model_.data().best_features);
-      out += "\n// Trees that tell the speed of a problem's best config: ln TFLOPS.\n";
+      out += "\n// Trees that predict the speed of a problem's best config: ln TFLOPS.\n";
       out += features.code("best_features") + forest_text("best_forest", model_.data().best_tflops);
       out += fmt::format(
           "inline double best_log_tflops(const Problem& p) {{\n  double q[{}], row[{}];\n"
@@ -252,7 +252,7 @@ class HeaderWriter {
     const auto constant = [&](std::string_view name, double value) {
       out += fmt::format("inline constexpr double {} = {};\n", name, cpp_number(value));
     };
-    out += "\n// How far a choice may be trusted: logistic regression on gaps and sizes.\n";
+    out += "\n// Confidence in a choice: logistic regression on gaps and sizes.\n";
     if (!of)
       return out +
              "inline double confidence_of(const Problem&, const Family&, const Best&) { return unknown; }\n";
@@ -327,7 +327,7 @@ class HeaderWriter {
   /// The network; it has no outputs when the model has none.
   std::string shortlist_text() const {
     const Shortlist shortlist = model_.data().shortlist.value_or(Shortlist{});
-    std::string out = "\n// The network that tells which configs are worth a walk through the trees.\n";
+    std::string out = "\n// The network that chooses the configs to score.\n";
     out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
     out += fmt::format("inline constexpr int max_shortlist_inputs = {};\n", Shortlist::max_inputs);
     out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n",
@@ -370,7 +370,7 @@ class HeaderWriter {
 
   /// The rules with their names and reasons, and a function that checks all of them.
   static std::string rules_text(const std::string& name, const Family& family, const Translation& asked) {
-    std::string out = "\n// A config can take a problem when all of these hold:\n";
+    std::string out = "\n// A config applies to a problem when all of these rules hold:\n";
     for (const Rule& rule : family.applicability) {
       out += fmt::format("//   {}: {}\n", single_line(rule.name), single_line(rule.because));
     }

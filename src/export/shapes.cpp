@@ -126,7 +126,7 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
   out += fmt::format("inline constexpr int axis_count = {}, shape_count = {}, key_size = {};\n", axes.size(),
                      choices.size(), keys.size() / choices.size());
   out += cpp_array("const char*", "names", chosen.names) + cpp_array("std::int32_t", "configs", chosen.axes);
-  out += "\n// One row per problem, rising: every field of Problem but weight.\n";
+  out += "\n// One row per problem, ascending: every field of Problem but weight.\n";
   out += cpp_array("std::int64_t", "keys", keys) + cpp_array("std::int32_t", "chosen", chosen.of_shape) +
          cpp_array("double", "time_us", time_us);
   out += kChoice;

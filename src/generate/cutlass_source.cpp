@@ -151,7 +151,7 @@ const Emitter& cutlass_emitter() {
                                .warning = "(C75",
                                .languages = "CXX CUDA",
                                .root_variable = "CUTLASS_ROOT",
-                               .root_help = "what holds CUTLASS's include folder",
+                               .root_help = "folder that contains CUTLASS's include folder",
                                .cmake_target = cmake_target};
   return emitter;
 }

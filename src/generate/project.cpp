@@ -263,8 +263,8 @@ void refuse_foreign_files(const GenerateRequest& request, const Sources& sources
   for (const std::string& file : files) {
     if (is_absent(request.out / file)) continue;
     fail(Errc::invalid_argument,
-         "{}: is not of kscout, and would be overwritten: the folder has no {}; generate into another "
-         "folder, or empty this one",
+         "{}: was not written by kscout and would be overwritten: the folder has no {}; generate into "
+         "another folder, or empty this one",
          (request.out / file).string(), kSourcesFile);
   }
 }

@@ -45,7 +45,7 @@ SearchSpace::SearchSpace(ConfigTable configs) : configs_(std::move(configs)) {
   place_.reserve(size());
   for (std::uint32_t c = 0; c < size(); ++c) {
     if (!place_.emplace(key(point(c)), c).second)
-      fail(Errc::invalid_argument, "config {} of {} stands twice in what is to be searched", c, size());
+      fail(Errc::invalid_argument, "config {} of {} is listed twice among the configs to search", c, size());
   }
 }
 

@@ -209,7 +209,7 @@ class Parser {
 
   Intent& open_of(char slot) {
     const auto found = open_.find(slot);
-    if (found == open_.end()) throw BadLine{fmt::format("nothing was announced for '{}'", slot)};
+    if (found == open_.end()) throw BadLine{fmt::format("no intent of slot '{}' before this line", slot)};
     return found->second;
   }
 

@@ -210,7 +210,7 @@ SweepPlan remeasure_contenders(const SweepState& before, const Device& device) {
   }
   if (plan.problems.empty())
     fail(Errc::not_found,
-         "no problem of {} has contenders: its sweep had no second pass, or has not come to it",
+         "no problem of {} has contenders: its sweep had no second pass, or has not reached it",
          whole.problems.size());
   return plan;
 }

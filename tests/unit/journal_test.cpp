@@ -128,7 +128,7 @@ TEST(Journal, LinesThatCannotBeAreNamed) {
   };
   expect_corrupt(with("a0o5"), "line 12: problem 3, config 0, pass 1 is there twice");
   expect_corrupt(with("a100o5"), "config 100: the manifest has 100");
-  expect_corrupt(with("b0o5"), "nothing was announced for 'b'");
+  expect_corrupt(with("b0o5"), "no intent of slot 'b' before this line");
   expect_corrupt(with("a3x5"), "'x' is no status");
   expect_corrupt(with("a3o5,,,,7"), "reason 7 is not known");
   expect_corrupt(with("a3o5,1,1,1,0,9"), "behind the last field");
@@ -137,7 +137,7 @@ TEST(Journal, LinesThatCannotBeAreNamed) {
   expect_corrupt(with("Pa1.3:0"), "pass 3");
   expect_corrupt(with("Pa1.1:4-2"), "ascend");
   expect_corrupt(with("Pa1.1:0-323456789"), "323456789 is not below 100");
-  expect_corrupt(with("Z"), "nothing was announced for 'Z'");
+  expect_corrupt(with("Z"), "no intent of slot 'Z' before this line");
   expect_corrupt(join({"K1 another"}), "line 1: belongs to another manifest");
   expect_corrupt(join({"K2 0123456789abcdef"}), "not the beginning of a journal");
 }

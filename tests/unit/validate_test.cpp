@@ -68,7 +68,7 @@ TEST(ComparePicks, RefusesALossOnOneProblem) {
 }
 
 TEST(ComparePicks, RefusesWhatCannotBeCompared) {
-  expect_error(Errc::invalid_argument, "stands twice", [] {
+  expect_error(Errc::invalid_argument, "is listed twice", [] {
     compare_picks({{"a", "", 1}, {"a", "", 1}}, kOld, {});
   });
   expect_error(Errc::invalid_argument, "nothing to compare", [] { compare_picks(kOld, {{"q", "", 1}}, {}); });
