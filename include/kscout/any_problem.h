@@ -1,6 +1,7 @@
 #pragma once
-/// \file Holds a problem of any operation, GEMM or convolution: for tables of measurements and code that
-/// handles both.
+/// \file
+/// Holds a problem of any operation, GEMM or convolution: for tables of measurements and code that handles
+/// both.
 ///
 ///     const Problem problem = parse_any_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
 ///     void rank(ProblemRef problem);       // takes a GemmProblem, a ConvProblem or a Problem

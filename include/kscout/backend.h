@@ -1,5 +1,6 @@
 #pragma once
-/// \file Executes configs on a kind of device.
+/// \file
+/// Executes configs on a kind of device.
 ///
 ///     kscout::Backend& cpu = kscout::backend("cpu");
 ///     auto launch = cpu.prepare(problem, config);               // all checks and look-ups happen here

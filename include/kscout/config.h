@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes how a problem is computed: one value per axis of a named config space.
+/// \file
+/// Describes how a problem is computed: one value per axis of a named config space.
 ///
 ///     const kscout::ConfigSpace& space = kscout::provider("native").space(kscout::Op::gemm);
 ///     kscout::KernelConfig config(space);

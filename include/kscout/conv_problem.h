@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes a grouped convolution: direction, sizes, filter, signature.
+/// \file
+/// Describes a grouped convolution: direction, sizes, filter, signature.
 ///
 ///     auto p = kscout::parse_conv_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
 ///     p.stride_h = p.stride_w = 2;

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes one CPU or GPU by static facts, each known or unknown.
+/// \file
+/// Describes one CPU or GPU by static facts, each known or unknown.
 ///
 ///     const kscout::Device here = kscout::detect_cpu();
 ///     const kscout::Device mi355 = kscout::device_preset("gfx950");

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Runs a problem on given buffers: selects a config, prepares it once, runs it.
+/// \file
+/// Runs a problem on given buffers: selects a config, prepares it once, runs it.
 ///
 ///     kscout::Dispatcher dispatcher(kscout::Registry::here());
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs

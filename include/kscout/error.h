@@ -1,5 +1,6 @@
 #pragma once
-/// \file Defines the one exception type that leaves the library.
+/// \file
+/// Defines the one exception type that leaves the library.
 ///
 ///     try { const auto family = kscout::enumerate(request); }
 ///     catch (const kscout::Error& error) { if (error.code() == kscout::Errc::not_found) ...; }

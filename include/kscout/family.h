@@ -1,6 +1,6 @@
 #pragma once
-/// \file Enumerates the configs of a signature on a device: the product of the axes' values that the rules
-/// admit.
+/// \file
+/// Enumerates the configs of a signature on a device: the product of the axes' values that the rules admit.
 ///
 ///     const auto family = kscout::enumerate(
 ///         {.provider = "native", .signature = signature_of(problem), .device = detect_cpu()});

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Defines one list of fields per record type; equality, hash, printing, columns, JSON, CSV and flags
-/// follow from it.
+/// \file
+/// Defines one list of fields per record type; equality, hash, printing, columns, JSON, CSV and flags follow
+/// from it.
 ///
 ///     for_each_field<GemmProblem>(
 ///         [&](const auto& field) { table.add_column(field.name, problem.*field.member); });

@@ -1,6 +1,7 @@
 #ifndef KSCOUT_KERNEL_LIBRARY_H
 #define KSCOUT_KERNEL_LIBRARY_H
-/** \file Declares what a kernel library exports, as plain C: version 1 of the kernel library ABI.
+/** \file
+ * Declares what a kernel library exports, as plain C: version 1 of the kernel library ABI.
  *
  *     static const kscout_kernel kernels[] = {{"gemm_universal_fp32_rcr_...", workspace, run, NULL}};
  *     static const kscout_kernel_library library = {

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Declares the library for C and for every language that calls C. Pure C99; names and rules are those
-/// of the C++ headers.
+/// \file
+/// Declares the library for C and for every language that calls C. Pure C99; names and rules are those of the
+/// C++ headers.
 ///
 ///     kscout_selector* selector = NULL;
 ///     kscout_gemm problem;

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Stores the result of one config on one problem, and tables of such rows.
+/// \file
+/// Stores the result of one config on one problem, and tables of such rows.
 #include <cstdint>
 #include <limits>
 #include <map>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Identifies a memory: that of the host or of one GPU.
+/// \file
+/// Identifies a memory: that of the host or of one GPU.
 ///
 ///     dispatcher.run(problem, {.a = a, .b = b, .c = c, .space = {MemoryKind::cuda, 0}});
 ///     std::string where = print(backend.space());   // "hip:0"

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes a GEMM: its sizes and its signature.
+/// \file
+/// Describes a GEMM: its sizes and its signature.
 ///
 ///     auto p = kscout::parse_problem("gemm:4096x4096x512:fp32:rcr");
 ///     p.batch = 2;

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes kernels: axes, names, traits. Needs no device and works on any machine.
+/// \file
+/// Describes kernels: axes, names, traits. Needs no device and works on any machine.
 ///
 ///     const auto& native = kscout::provider("native");
 ///     std::string name = native.print(signature, config);

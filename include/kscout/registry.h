@@ -1,5 +1,6 @@
 #pragma once
-/// \file Lists the kernels that can run here, by (device, op, element types, layout), from all backends.
+/// \file
+/// Lists the kernels that can run here, by (device, op, element types, layout), from all backends.
 ///
 ///     kscout::Registry registry = kscout::Registry::here();
 ///     registry.add_library("kernels/toy.kscout-library.json");

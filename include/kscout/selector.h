@@ -1,5 +1,6 @@
 #pragma once
-/// \file Ranks the configs for a problem without running any. A problem is a GemmProblem, a ConvProblem or a
+/// \file
+/// Ranks the configs for a problem without running any. A problem is a GemmProblem, a ConvProblem or a
 /// Problem.
 ///
 ///     const auto selector = kscout::Selector::load("models/gemm_fp32_zen3-2c");

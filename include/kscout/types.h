@@ -1,5 +1,6 @@
 #pragma once
-/// \file Defines the words of a signature: operations, element types, layouts, epilogues.
+/// \file
+/// Defines the words of a signature: operations, element types, layouts, epilogues.
 ///
 /// Each enum has one table of words, which both parsing and printing read. An unknown word is an error, never
 /// a default.

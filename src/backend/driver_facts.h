@@ -1,5 +1,6 @@
 #pragma once
-/// \file Queries a GPU's driver in a forked child, so that this process has no GPU context.
+/// \file
+/// Queries a GPU's driver in a forked child, so that this process has no GPU context.
 ///
 ///     const Facts facts = ask_driver<Facts>(60, "the GPU's driver", [] { return facts_of(device); });
 #include <cstring>

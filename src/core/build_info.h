@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes this build: for the metadata of measurements and models, and for `kscout --version`.
+/// \file
+/// Describes this build: for the metadata of measurements and models, and for `kscout --version`.
 ///
 ///     metadata["git_version"] = build_info().git;
 #include <string>

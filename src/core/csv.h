@@ -1,6 +1,7 @@
 #pragma once
-/// \file Reads and writes comma-separated values (RFC 4180), with quoted cells, any line ends and a byte
-/// order mark.
+/// \file
+/// Reads and writes comma-separated values (RFC 4180), with quoted cells, any line ends and a byte order
+/// mark.
 ///
 ///     const CsvSheet sheet = read_csv(text, "oracle.csv");
 ///     const auto kernel = sheet.column("kernel_name");     // position; nothing when there is no such column

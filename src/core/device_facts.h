@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads facts of CPUs and AMD GPUs from Linux's text files, live or recorded.
+/// \file
+/// Reads facts of CPUs and AMD GPUs from Linux's text files, live or recorded.
 ///
 ///     const Device cpu = describe_cpu(read_from_filesystem, {0, 1});
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Converts values of record fields to text and back, for flags, CSV, names and one-line forms.
+/// \file
+/// Converts values of record fields to text and back, for flags, CSV, names and one-line forms.
 ///
 ///     set_field(problem, "lda", "4096");
 ///     std::string text = field_text(problem.lda);

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads whole files, writes files atomically, and finds the files of this installation.
+/// \file
+/// Reads whole files, writes files atomically, and finds the files of this installation.
 #include <cstddef>
 #include <filesystem>
 #include <string>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Provides a mutex that is free in a child process: fork() waits until no other thread holds one.
+/// \file
+/// Provides a mutex that is free in a child process: fork() waits until no other thread holds one.
 ///
 ///     ForkMutex mutex{ForkLevel::dispatcher};
 ///     const std::scoped_lock lock(mutex);          // the guarded data is consistent in a child forked meanwhile

@@ -1,6 +1,6 @@
 #pragma once
-/// \file Hashes text in a way that never changes (for files), and machine words quickly (for tables in
-/// memory).
+/// \file
+/// Hashes text in a way that never changes (for files), and machine words quickly (for tables in memory).
 ///
 ///     const std::uint64_t hash = text_hash("b", text_hash("a"));   // that of "ab"
 ///     std::string text = hash_digits(text_hash("a"));              // "af63dc4c8601ec8c"

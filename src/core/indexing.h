@@ -1,5 +1,6 @@
 #pragma once
-/// \file Numbers repeated things: 0, 1, ... in the order of first occurrence.
+/// \file
+/// Numbers repeated things: 0, 1, ... in the order of first occurrence.
 ///
 ///     Interner numbers(values.size());
 ///     for (const double value : values) {

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Converts records to JSON objects and back, by their field lists. Include it in .cpp files only: the
-/// JSON header is slow to compile.
+/// \file
+/// Converts records to JSON objects and back, by their field lists. Include it in .cpp files only: the JSON
+/// header is slow to compile.
 ///
 ///     Json json = record_json(device);
 ///     const auto again = record_from_json<Device>(json, "device");

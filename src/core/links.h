@@ -1,5 +1,6 @@
 #pragma once
-/// \file Resolves symbolic links, and finds the folder of temporary files; the functions are in files.cpp.
+/// \file
+/// Resolves symbolic links, and finds the folder of temporary files; the functions are in files.cpp.
 ///
 ///     check_folder(resolve_links("latest.json").parent_path());
 #include <filesystem>

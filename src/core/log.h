@@ -1,5 +1,6 @@
 #pragma once
-/// \file Logs a running application's decisions to the target that the environment variable KSCOUT_LOG names.
+/// \file
+/// Logs a running application's decisions to the target that the environment variable KSCOUT_LOG names.
 ///
 ///     const std::shared_ptr<Log> log = Log::from_environment();   // null: logging is off
 ///     if (log) log->line(fmt::format("model {}", path));

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Looks names up in lists of words; the error for an unknown name suggests the nearest valid one.
+/// \file
+/// Looks names up in lists of words; the error for an unknown name suggests the nearest valid one.
 ///
 ///     // throws: unknown rule set 'defualt'; did you mean 'default'?
 ///     const std::size_t i = index_of_word("rule set", "defualt", names);

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Computes quantiles, and rounds measured numbers to their significant digits.
+/// \file
+/// Computes quantiles, and rounds measured numbers to their significant digits.
 ///
 ///     const double median = quantile(values, 0.5);
 #include <charconv>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Finds the file that a killed process was writing.
+/// \file
+/// Finds the file that a killed process was writing.
 ///
 ///     finished_name("manifest.json.4711.part");  // "manifest.json"
 #include <algorithm>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Parses and prints the parts that one-line forms of problems share: colons between parts, `x` between
+/// \file
+/// Parses and prints the parts that one-line forms of problems share: colons between parts, `x` between
 /// sizes, `name=value`.
 ///
 ///     const auto parts = split("gemm:4x5x6:fp16:batch=2", ':');

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Runs work in a forked child, and other programs, so that a crash, a hang or leaked state does no
-/// harm here.
+/// \file
+/// Runs work in a forked child, and other programs, so that a crash, a hang or leaked state does no harm
+/// here.
 ///
 ///     const ChildResult found = in_child(30, [] { return facts_of_the_driver(); });
 ///     if (!found.failure.empty()) ...   // "crashed: Segmentation fault"

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Determines how many threads a kernel on the CPU may use.
+/// \file
+/// Determines how many threads a kernel on the CPU may use.
 ///
 ///     const ThreadLimit limit = thread_limit(/*asked=*/0, device);
 ///     if (!limit.admits(threads)) refuse(limit.refusal(threads));

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Numbers the running threads, for counters that each thread keeps on its own.
+/// \file
+/// Numbers the running threads, for counters that each thread keeps on its own.
 ///
 ///     Counter& mine = counters[thread_number()];     // of kThreadNumbers + 1
 #include <cstddef>

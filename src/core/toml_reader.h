@@ -1,5 +1,6 @@
 #pragma once
-/// \file Gives typed access to a parsed TOML file; every error names file and line.
+/// \file
+/// Gives typed access to a parsed TOML file; every error names file and line.
 ///
 ///     class Reader : private TomlReader { ... };      // or used as it is
 ///     const toml::array& rules = table.array_of(node, "rule");

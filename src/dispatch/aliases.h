@@ -1,5 +1,6 @@
 #pragma once
-/// \file Refuses operands that share memory with the result: a kernel reads A and B while it writes C.
+/// \file
+/// Refuses operands that share memory with the result: a kernel reads A and B while it writes C.
 ///
 ///     refuse_aliases(problem, buffers);   // throws invalid_argument naming the two operands
 #include <kscout/backend.h>

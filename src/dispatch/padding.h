@@ -1,6 +1,7 @@
 #pragma once
-/// \file Converts problems to forms that more kernels take: larger sizes, packed operands, one batch item at
-/// a time.
+/// \file
+/// Converts problems to forms that more kernels take: larger sizes, packed operands, one batch item at a
+/// time.
 ///
 ///     for (const ExecutionForm& form : padded_forms(problem)) ...          // cheapest first
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());

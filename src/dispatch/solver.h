@@ -1,5 +1,6 @@
 #pragma once
-/// \file Chooses the backend, config and form that compute a problem. Uses neither buffers nor locks.
+/// \file
+/// Chooses the backend, config and form that compute a problem. Uses neither buffers nor locks.
 ///
 ///     Solver solver(Registry::here(), {});
 ///     Solution solution = solver.solve(problem);

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Chooses among configs by timing them on one problem: all of them on own operands, or the best
-/// predicted ones on the caller's.
+/// \file
+/// Chooses among configs by timing them on one problem: all of them on own operands, or the best predicted
+/// ones on the caller's.
 #include <cstddef>
 #include <limits>
 #include <optional>

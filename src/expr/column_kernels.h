@@ -1,6 +1,7 @@
 #pragma once
-/// \file Evaluates operations over whole columns, compiled for each instruction set. Results have the same
-/// bits as expr::apply.
+/// \file
+/// Evaluates operations over whole columns, compiled for each instruction set. Results have the same bits as
+/// expr::apply.
 #include <array>
 #include <cstddef>
 

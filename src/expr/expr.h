@@ -1,5 +1,6 @@
 #pragma once
-/// \file Compiles and evaluates the formula language of features, rules and filters.
+/// \file
+/// Compiles and evaluates the formula language of features, rules and filters.
 ///
 ///     expr::Scope scope;
 ///     scope.add_record<GemmProblem>("p");

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Evaluates a program for a few rows per call, out of a fixed table of rows, with a few inputs that
-/// change per call.
+/// \file
+/// Evaluates a program for a few rows per call, out of a fixed table of rows, with a few inputs that change
+/// per call.
 ///
 ///     // inputs 0 and 1 are columns of 1,000 rows, input 2 changes with each call
 ///     const expr::FewRowsProgram fast(program, columns, 1000, changing, wanted);

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Defines each operation once, for folding, single values, columns and exported headers.
+/// \file
+/// Defines each operation once, for folding, single values, columns and exported headers.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

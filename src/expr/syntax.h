@@ -1,5 +1,6 @@
 #pragma once
-/// \file Parses the text of a formula into a tree, the input of compile.cpp.
+/// \file
+/// Parses the text of a formula into a tree, the input of compile.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <string>

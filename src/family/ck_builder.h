@@ -1,6 +1,7 @@
 #pragma once
-/// \file Reads lists of CK Builder: one device operation with its template arguments per line. Rule sets
-/// `profiler` and `tests` are such lists, translated.
+/// \file
+/// Reads lists of CK Builder: one device operation with its template arguments per line. Rule sets `profiler`
+/// and `tests` are such lists, translated.
 ///
 ///     for (const auto& [signature, configs] : read_builder_lists("configs", "tests").signatures) ...
 ///

@@ -1,4 +1,5 @@
-/// \file Enumerates CK Tile's curated grouped convolutions by joining tables by macro tile
+/// \file
+/// Enumerates CK Tile's curated grouped convolutions by joining tables by macro tile
 /// (families/ck_tile_conv_lists.toml). For each tile, in this order: (waves, warp tile) pairs, vector widths
 /// ascending, pipelines, specialisations. Base configs come first, then features, then depthwise kernels for
 /// 2-D forward.

@@ -1,7 +1,7 @@
-/// \file Enumerates configs by binding one axis after the other, depth first and in pieces. A rule is
-/// evaluated as soon as the axes that it reads are bound, and refused rows are not multiplied by the
-/// remaining axes. The cost therefore grows with the candidates that pass the early rules, not with the
-/// product of all axes.
+/// \file
+/// Enumerates configs by binding one axis after the other, depth first and in pieces. A rule is evaluated as
+/// soon as the axes that it reads are bound, and refused rows are not multiplied by the remaining axes. The
+/// cost therefore grows with the candidates that pass the early rules, not with the product of all axes.
 #include <algorithm>
 #include <cmath>
 #include <memory>

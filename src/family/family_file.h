@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads a family from data: rules, and rule sets made of blocks of axis values. Grammar:
+/// \file
+/// Reads a family from data: rules, and rule sets made of blocks of axis values. Grammar:
 /// docs/formats/family.md.
 ///
 ///     const FamilyFile& file = family_file("native", Op::gemm);   // parsed once, kept

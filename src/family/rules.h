@@ -1,6 +1,7 @@
 #pragma once
-/// \file Evaluates a family's rules and filters: which configs can take a problem. Rules are compiled once
-/// and evaluated by many threads.
+/// \file
+/// Evaluates a family's rules and filters: which configs can take a problem. Rules are compiled once and
+/// evaluated by many threads.
 ///
 ///     const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
 ///     ApplicabilityRules::Scratch scratch;                                   // one per thread

@@ -1,4 +1,5 @@
-/// \file Explains why a config is out: the rules that refuse it, and the lists that lack it.
+/// \file
+/// Explains why a config is out: the rules that refuse it, and the lists that lack it.
 #include <algorithm>
 
 #include "core/fail.h"

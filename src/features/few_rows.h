@@ -1,5 +1,6 @@
 #pragma once
-/// \file Evaluates a schema for a few of many fixed configs, for one problem after another.
+/// \file
+/// Evaluates a schema for a few of many fixed configs, for one problem after another.
 ///
 ///     const Schema::FewRows fast(schema, device, configs, traits, wanted);   // wanted[f]: feature f is read
 ///     Schema::FewRows::Scratch scratch(fast);                               // one per thread

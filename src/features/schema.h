@@ -1,6 +1,7 @@
 #pragma once
-/// \file Computes the numbers that a model reads from (problem, config, device), by a schema: an ordered list
-/// of named formulas.
+/// \file
+/// Computes the numbers that a model reads from (problem, config, device), by a schema: an ordered list of
+/// named formulas.
 ///
 ///     const Schema& schema = Schema::find("gemm");
 ///     std::vector<double> matrix(configs.size() * schema.size());

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads and writes schemas as TOML (families/features_*.toml, model files), and as pages for people.
+/// \file
+/// Reads and writes schemas as TOML (families/features_*.toml, model files), and as pages for people.
 ///
 ///     name = "gemm"
 ///     summary = "..."

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Scores few rows by a forest, exactly: the second step of a choice.
+/// \file
+/// Scores few rows by a forest, exactly: the second step of a choice.
 ///
 ///     const ExactForest fast(forest, features);        // features[f]: how it varies, and its values if it never does
 ///     ExactForest::Scratch scratch(fast);              // one per thread

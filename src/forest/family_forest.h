@@ -1,5 +1,6 @@
 #pragma once
-/// \file Scores any configs of one family exactly for one problem, by a forest.
+/// \file
+/// Scores any configs of one family exactly for one problem, by a forest.
 ///
 ///     const FamilyForest fast(forest, of_problem, schema, family.device, family.configs, family.traits);
 ///     FamilyForest::Scratch scratch(fast);                    // one per thread

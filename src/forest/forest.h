@@ -1,5 +1,6 @@
 #pragma once
-/// \file Stores an ensemble of decision trees as flat arrays, with its reference evaluation.
+/// \file
+/// Stores an ensemble of decision trees as flat arrays, with its reference evaluation.
 ///
 ///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm.h
 ///     const double score = forest.predict(row);                               // row: one double per feature

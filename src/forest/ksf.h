@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads and writes the container of a `.ksf` file, and its sections with forests and tables.
+/// \file
+/// Reads and writes the container of a `.ksf` file, and its sections with forests and tables.
 ///
 ///     std::string file = pack_ksf({{KsfKind::forest, 0, forest_bytes(forest)}});
 ///     for (const KsfSection& section : unpack_ksf(file)) ...   // checked: magic, version, sizes, checksum

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads and writes LightGBM text models.
+/// \file
+/// Reads and writes LightGBM text models.
 ///
 ///     const LightgbmModel model = read_lightgbm("model_tflops.lgbm.gz");
 ///     const double score = model.forest.predict(row);            // the sum of the leaves

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Chooses the few configs of a family that get exact scores, from the problem alone.
+/// \file
+/// Chooses the few configs of a family that get exact scores, from the problem alone.
 ///
 ///     const FamilyOutputs outputs = outputs_of(shortlist, family.configs);  // once per family
 ///     ShortlistScratch scratch;                                             // one per thread

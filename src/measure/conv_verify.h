@@ -1,6 +1,7 @@
 #pragma once
-/// \file Verifies convolutions with Freivalds' check: compares weighted row sums of the result with sums
-/// computed without it.
+/// \file
+/// Verifies convolutions with Freivalds' check: compares weighted row sums of the result with sums computed
+/// without it.
 ///
 ///     const ConvRows rows(problem);
 ///     const auto expected = row_sums(problem, operands, rows);

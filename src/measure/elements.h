@@ -1,5 +1,6 @@
 #pragma once
-/// \file Converts element types in memory to doubles and back, to fill and read operands.
+/// \file
+/// Converts element types in memory to doubles and back, to fill and read operands.
 ///
 ///     with_element(problem.dtype_a, [&]<class E>() { double x = E::load(data, i); });
 #include <algorithm>

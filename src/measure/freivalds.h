@@ -1,6 +1,6 @@
 #pragma once
-/// \file Implements parts of Freivalds' check (verify.h): long sums in float64, the random vector, the
-/// tolerance.
+/// \file
+/// Implements parts of Freivalds' check (verify.h): long sums in float64, the random vector, the tolerance.
 ///
 ///     const double dot = lane_sum(n, [&](std::int64_t i) { return a[i] * b[i]; });
 #include <algorithm>

@@ -1,7 +1,8 @@
 #pragma once
-/// \file Defines what measuring needs of a kind of device besides running kernels: guarded memory, filled
-/// operands, sums for references, cache flushes and a clock. Each backend implements it; protocols,
-/// tolerances and stopping rules exist once, above it.
+/// \file
+/// Defines what measuring needs of a kind of device besides running kernels: guarded memory, filled operands,
+/// sums for references, cache flushes and a clock. Each backend implements it; protocols, tolerances and
+/// stopping rules exist once, above it.
 ///
 ///     Instruments& tools = instruments_of(backend("cuda"));
 ///     GemmOperands operands(tools);

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Observes the load of a machine during a timing, to explain a time far from its prediction.
+/// \file
+/// Observes the load of a machine during a timing, to explain a time far from its prediction.
 ///
 ///     LoadWatch watch;
 ///     ...                                     // the timed work

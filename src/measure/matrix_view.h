@@ -1,5 +1,6 @@
 #pragma once
-/// \file Computes where the elements of a GEMM's operands are in memory.
+/// \file
+/// Computes where the elements of a GEMM's operands are in memory.
 ///
 ///     const MatrixView c = view_c(problem);
 ///     std::int64_t index = c.at(item, row, column);

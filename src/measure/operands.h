@@ -1,5 +1,6 @@
 #pragma once
-/// \file Makes the operands of a problem for measuring and verifying, once per problem for all configs. For a
+/// \file
+/// Makes the operands of a problem for measuring and verifying, once per problem for all configs. For a
 /// convolution, A, B and C are the tensors that signature_of(problem) assigns to them.
 ///
 ///     GemmOperands operands;                    // in the CPU's memory; operands(tools): in a device's

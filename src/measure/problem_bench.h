@@ -1,5 +1,6 @@
 #pragma once
-/// \file Measures candidates on one problem at a time, for a sweep's worker and for an exhaustive search.
+/// \file
+/// Measures candidates on one problem at a time, for a sweep's worker and for an exhaustive search.
 ///
 ///     ProblemBench bench(protocol, seed);
 ///     bench.open(problem);                                  // operands and reference, once per problem

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Defines how configs are timed: the numbers behind docs/measuring.md.
+/// \file
+/// Defines how configs are timed: the numbers behind docs/measuring.md.
 #include <cstdint>
 
 #include <kscout/fields.h>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Summarises timings: median, spread and confidence interval, corrected for the machine's drift.
+/// \file
+/// Summarises timings: median, spread and confidence interval, corrected for the machine's drift.
 ///
 ///     const SampleSummary s = summarise(samples);
 ///     if (s.relative_half_width() < 0.02) ...   // the median is known to 2 %

@@ -1,6 +1,6 @@
 #pragma once
-/// \file Controls the conditions of a timing: the clock, samples long enough for it, CPU affinity, cold
-/// caches.
+/// \file
+/// Controls the conditions of a timing: the clock, samples long enough for it, CPU affinity, cold caches.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Verifies a GEMM's result against references in float64 that are computed once per problem.
+/// \file
+/// Verifies a GEMM's result against references in float64 that are computed once per problem.
 ///
 ///     const GemmReference reference(problem, operands);
 ///     const Verification found = reference.check(c);    // found.error <= 1: right

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Makes sets of convolutions, among them those for training and validating the public CK Tile models.
+/// \file
+/// Makes sets of convolutions, among them those for training and validating the public CK Tile models.
 ///
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Makes random choices with integers only: the same seed gives the same choices on every machine.
+/// \file
+/// Makes random choices with integers only: the same seed gives the same choices on every machine.
 ///
 ///     Generator random(/*seed=*/42);
 ///     random.shuffle(problems);

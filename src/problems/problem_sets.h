@@ -1,5 +1,6 @@
 #pragma once
-/// \file Makes named sets of problems to measure, train on and report.
+/// \file
+/// Makes named sets of problems to measure, train on and report.
 ///
 ///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_gflop = 10});
 ///     auto [train, held_out] = split_problems(problems, 0.2, /*seed=*/1);

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Parses a kernel's name from the front; errors quote the name and the expected part.
+/// \file
+/// Parses a kernel's name from the front; errors quote the name and the expected part.
 ///
 ///     NameReader in("native", name);
 ///     in.literal("native_gemm_");

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Converts configs to a provider's own struct and back, by a list of the struct's members in the order
-/// of the axes.
+/// \file
+/// Converts configs to a provider's own struct and back, by a list of the struct's members in the order of
+/// the axes.
 ///
 ///     constexpr std::tuple kFields{&NativeConfig::isa, &NativeConfig::kind, ...};
 ///     NativeConfig c = typed_config(config, native_gemm_space, kFields);

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Ranks configs without a model, by the analytic time of our schemas `gemm` and `conv` (roofline and
-/// tile quantisation).
+/// \file
+/// Ranks configs without a model, by the analytic time of our schemas `gemm` and `conv` (roofline and tile
+/// quantisation).
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
 ///     const Analytic::Entry& entry = analytic.entry(signature_of(problem));

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Compiles a family's applicability rules for use by many threads.
+/// \file
+/// Compiles a family's applicability rules for use by many threads.
 ///
 ///     const CompiledFamily compiled(family);
 ///     SelectScratch scratch;                                    // one per thread

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Estimates the probability that a model's choice runs within 3 % of the best config.
+/// \file
+/// Estimates the probability that a model's choice runs within 3 % of the best config.
 ///
 ///     const double p = confidence.probability(family, problem, log_tflops);   // predicted, best first
 ///

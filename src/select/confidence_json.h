@@ -1,6 +1,7 @@
 #pragma once
-/// \file Converts Confidence to and from a member of the JSON description in a `.ksf` file. Include it in
-/// .cpp files only: the JSON header is slow to compile.
+/// \file
+/// Converts Confidence to and from a member of the JSON description in a `.ksf` file. Include it in .cpp
+/// files only: the JSON header is slow to compile.
 #include <optional>
 
 #include "core/json_fields.h"

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Caches decisions in a hash table of fixed size that threads share.
+/// \file
+/// Caches decisions in a hash table of fixed size that threads share.
 ///
 ///     DecisionCache cache;
 ///     const DecisionKey key = cache.key(problem, By::best);

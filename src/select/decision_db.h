@@ -1,5 +1,6 @@
 #pragma once
-/// \file Stores decisions found by timing in an SQLite file that processes share, and looks them up.
+/// \file
+/// Stores decisions found by timing in an SQLite file that processes share, and looks them up.
 ///
 ///     DecisionDb db(default_decision_db());
 ///     db.put({.problem = print(problem), .config = name, .device = ..., .time_us = 12.5, .timed = 3});

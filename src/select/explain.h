@@ -1,5 +1,6 @@
 #pragma once
-/// \file Explains a model's ranking of a problem's configs, and why other configs are not in it.
+/// \file
+/// Explains a model's ranking of a problem's configs, and why other configs are not in it.
 ///
 ///     const Explanation why = explain(model, problem, model.default_target(), 2);
 ///     const ExplainedConfig& first = why.configs[0];

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Tries the sources of a choice in their order, for one model and one environment. A selector
-/// publishes one chain to its threads and replaces it as a whole.
+/// \file
+/// Tries the sources of a choice in their order, for one model and one environment. A selector publishes one
+/// chain to its threads and replaces it as a whole.
 ///
 ///     const FallbackChain chain({request, families_by_rules(request)}, std::move(model), stored_decisions(request), log);
 ///     Choice best[3];

@@ -1,6 +1,7 @@
 #pragma once
-/// \file Holds a value that may be replaced while threads read it. Readers take no lock and wait for nobody.
-/// They allocate only when more of them read at once than ever before.
+/// \file
+/// Holds a value that may be replaced while threads read it. Readers take no lock and wait for nobody. They
+/// allocate only when more of them read at once than ever before.
 ///
 ///     HazardPtr<FallbackChain, SelectScratch> chain(std::make_unique<FallbackChain>(...));
 ///     {

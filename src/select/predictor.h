@@ -1,5 +1,6 @@
 #pragma once
-/// \file Predicts the speed of given configs by a model folder of ours or of CK Tile's trainer.
+/// \file
+/// Predicts the speed of given configs by a model folder of ours or of CK Tile's trainer.
 ///
 ///     const Predictor predictor("models/grouped_conv_forward_bf16_gfx950");
 ///     const std::vector<double> tflops = predictor.predict(problem, configs, "tflops");

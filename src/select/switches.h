@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reads the environment variables that control the selectors of a running application.
+/// \file
+/// Reads the environment variables that control the selectors of a running application.
 ///
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...

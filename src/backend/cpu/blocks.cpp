@@ -1,5 +1,5 @@
-/// \file Walks one part of C in blocks and calls the inner loops. Contains no SIMD: it uses function tables
-/// only.
+/// \file
+/// Walks one part of C in blocks and calls the inner loops. Contains no SIMD: it uses function tables only.
 #include <algorithm>
 
 #include "backend/cpu/plan.h"

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Runs configs of provider `native` on this machine's cores (backend `cpu`).
+/// \file
+/// Runs configs of provider `native` on this machine's cores (backend `cpu`).
 #include <kscout/backend.h>
 
 #include "provider/native/native.h"

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Plans one config for one problem: parts for threads, blocks, kernels, workspace.
+/// \file
+/// Plans one config for one problem: parts for threads, blocks, kernels, workspace.
 ///
 ///     const Plan plan = make_plan(problem, config, kernels);
 ///     run_part(plan, buffers, workspace, part);        // for every part; parts may run at once

@@ -1,6 +1,6 @@
 #pragma once
-/// \file Keeps a few threads alive: one call runs a function once per part and returns when all parts are
-/// done.
+/// \file
+/// Keeps a few threads alive: one call runs a function once per part and returns when all parts are done.
 ///
 ///     pool.run(2, [](void* data, int part) { ... }, &data);   // part 0 in this thread, part 1 in a worker
 ///

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from kernel
+/// \file
+/// Runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from kernel
 /// libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
 ///
 /// A process loads nothing of CUDA before it prepares the first config. device() and versions() query the

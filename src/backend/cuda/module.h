@@ -1,5 +1,6 @@
 #pragma once
-/// \file Defines the interface between backend `cuda` and the module, which contains all CUDA code.
+/// \file
+/// Defines the interface between backend `cuda` and the module, which contains all CUDA code.
 ///
 ///     cuda::Module& module = cuda::open_module();      // loads libkscout_cuda.so once
 ///     module.open(0);

@@ -1,7 +1,7 @@
 #pragma once
-/// \file Provides the memory, streams and clock of an AMD GPU for kernel libraries that name it (backend
-/// `hip`). The backend has no kernels of its own; `kscout generate --provider ck_tile` makes libraries with
-/// kernels.
+/// \file
+/// Provides the memory, streams and clock of an AMD GPU for kernel libraries that name it (backend `hip`).
+/// The backend has no kernels of its own; `kscout generate --provider ck_tile` makes libraries with kernels.
 ///
 ///     const Device& gpu = backend("hip").device();               // queried in a child: opens no GPU here
 ///     LibraryBackend library(read_library_index("ck.kscout-library.json"));

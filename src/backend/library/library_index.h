@@ -1,6 +1,6 @@
 #pragma once
-/// \file Reads the index file of a kernel library, which lists its configs. Format:
-/// docs/formats/kernel-library.md.
+/// \file
+/// Reads the index file of a kernel library, which lists its configs. Format: docs/formats/kernel-library.md.
 ///
 ///     const LibraryIndex index = read_library_index("kernels/toy.kscout-library.json");
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
-/// \file Describes the GEMM and convolution kernels of AMD's CK Tile library (provider `ck_tile`). Needs no
-/// GPU.
+/// \file
+/// Describes the GEMM and convolution kernels of AMD's CK Tile library (provider `ck_tile`). Needs no GPU.
 ///
 /// Names are those of CK's own tools, so that their logs and tables can be read:
 ///

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Parses a kernel name from the left, one part between "_" at a time.
+/// \file
+/// Parses a kernel name from the left, one part between "_" at a time.
 ///
 ///     CkNameReader reader("fp16_rcr_64x64x32");
 ///     const std::size_t dtype = reader.word("dtype", EnumWords<DType>::words);
@@ -116,7 +117,7 @@ class CkNameReader {
 
   std::string_view name_;
   std::string_view rest_;
-  bool open_ = true;  ///< the name ends with "_" only if another part follows
+  bool open_ = true;  ///< another part must follow: at the start, or after "_"
 };
 
 }  // namespace kscout

@@ -1,4 +1,5 @@
-/// \file Prints and parses kernel names of CK Tile GEMMs; ck_tile.h contains the grammar.
+/// \file
+/// Prints and parses kernel names of CK Tile GEMMs; ck_tile.h contains the grammar.
 #include <algorithm>
 #include <array>
 

@@ -1,6 +1,6 @@
 #pragma once
-/// \file Describes the algorithms of NVIDIA's cuBLASLt (provider `cublaslt`). Needs neither the library nor a
-/// GPU.
+/// \file
+/// Describes the algorithms of NVIDIA's cuBLASLt (provider `cublaslt`). Needs neither the library nor a GPU.
 ///
 ///     const CublasLtConfig config = CublasLtConfig::from(kernel_config);
 ///     KernelConfig same = config.kernel_config();

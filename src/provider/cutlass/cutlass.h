@@ -1,6 +1,7 @@
 #pragma once
-/// \file Describes the GEMM kernels that NVIDIA's CUTLASS templates generate for Hopper (provider `cutlass`).
-/// Needs neither CUTLASS nor a GPU. `kscout generate --provider cutlass` writes the kernels' sources.
+/// \file
+/// Describes the GEMM kernels that NVIDIA's CUTLASS templates generate for Hopper (provider `cutlass`). Needs
+/// neither CUTLASS nor a GPU. `kscout generate --provider cutlass` writes the kernels' sources.
 ///
 ///     const CutlassConfig config = CutlassConfig::from(kernel_config);
 ///     std::string kernel = cutlass_kernel_name(signature, kernel_config);   // without the launch axes

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Describes the f32 GEMM kernels of backend `cpu` (provider `native`).
+/// \file
+/// Describes the f32 GEMM kernels of backend `cpu` (provider `native`).
 ///
 ///     const NativeConfig config = NativeConfig::from(kernel_config);
 ///     std::string why = native_illegal(signature_of(problem), config);  // empty: it can work

@@ -1,5 +1,6 @@
 #pragma once
-/// \file Combines cublaslt and cutlass in one config space (provider `nvidia`): one sweep measures both on a
+/// \file
+/// Combines cublaslt and cutlass in one config space (provider `nvidia`): one sweep measures both on a
 /// problem, and one model chooses between them (docs/design/0005-joint-families.md).
 ///
 ///     const KernelConfig joint = nvidia_config(cublaslt_config);      // axis `by` names the member

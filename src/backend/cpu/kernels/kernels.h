@@ -1,10 +1,11 @@
 #pragma once
-/// \file Declares the compiled inner loops of one instruction set, as tables of functions.
+/// \file
+/// Declares the compiled inner loops of one instruction set, as tables of functions.
 ///
 /// Three forms (native.h, NativeForm), all in f32 with FMA where the machine has it:
 ///   outer   C tile += column of A times row of B, K steps; B's rows are vectors, A's elements are broadcast
 ///   dot     C tile = dot products along K; both operands are vectors along K
-/// update  few rows of C += few elements of A times few rows of B (the wide lines), for a range of columns
+///   update  few rows of C += few elements of A times few rows of B (the wide lines), for some columns
 /// All sizes are in elements. No kernel reads or writes outside the elements that its arguments name. The
 /// only exception is panels of packed B, which are padded with zeros to whole vectors.
 #include <cstdint>

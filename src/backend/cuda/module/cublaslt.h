@@ -1,5 +1,6 @@
 #pragma once
-/// \file Prepares, suggests and enumerates cuBLASLt's algorithms.
+/// \file
+/// Prepares, suggests and enumerates cuBLASLt's algorithms.
 ///
 /// The library's matrices are column-major and it receives ours unchanged: it computes the transposed C^T =
 /// B^T A^T. Its rows are therefore our columns, and its bias along rows is ours along columns.

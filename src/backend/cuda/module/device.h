@@ -1,5 +1,6 @@
 #pragma once
-/// \file Reports errors of CUDA calls, and reads a GPU's facts from the driver.
+/// \file
+/// Reports errors of CUDA calls, and reads a GPU's facts from the driver.
 #include <cstdint>
 #include <cstdio>
 

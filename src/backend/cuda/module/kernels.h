@@ -1,6 +1,7 @@
 #pragma once
-/// \file Declares the kernels for measuring: operands, elements, products with a vector, a flush of the
-/// level-2 cache. Each function enqueues its kernel on the default stream; cudaGetLastError reports errors.
+/// \file
+/// Declares the kernels for measuring: operands, elements, products with a vector, a flush of the level-2
+/// cache. Each function enqueues its kernel on the default stream; cudaGetLastError reports errors.
 #include <cstdint>
 
 #include <kscout/types.h>
