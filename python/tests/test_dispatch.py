@@ -185,7 +185,7 @@ def test_what_cannot_be_kept_is_told():
     searching = Dispatcher(Selector.analytic(rules="tiny"), rules="tiny", fallback="exhaustive", db="/proc/kscout/none")
     assert searching.warnings == []
     assert searching.get_solution(Gemm(24, 32, 40)).choice.decided_by == "db"
-    assert len(searching.warnings) == 1 and "is lost" in searching.warnings[0]
+    assert len(searching.warnings) == 1 and "are lost" in searching.warnings[0]
 
 
 def test_processes_fork_while_threads_are_inside(registry):

@@ -321,7 +321,7 @@ static void test_dispatchers(const char* not_an_index) {
   CHECK(kscout_solution(made, &problem, &choice) == KSCOUT_OK);
   CHECK(kscout_config_axis(&choice.config, "threads_m", &axis) == KSCOUT_OK && axis == 1);
   CHECK(kscout_config_axis(&choice.config, "threads_n", &axis) == KSCOUT_OK && axis == 1);
-  CHECK(kscout_dispatcher_warning(made, text, sizeof text, NULL) == KSCOUT_OK && strstr(text, "is lost"));
+  CHECK(kscout_dispatcher_warning(made, text, sizeof text, NULL) == KSCOUT_OK && strstr(text, "are lost"));
   policy.threads = -1;
   CHECK_FAILS(kscout_dispatcher_make(NULL, &policy, &all), KSCOUT_INVALID_ARGUMENT, "threads=-1");
   policy.threads = 0;

@@ -256,6 +256,36 @@ TEST(Shortlist, MasksApplyBeforeItIsCut) {
   EXPECT_EQ(taken, static_cast<std::size_t>(std::ranges::count(family.applicable(problem, {}, scratch), 1)));
 }
 
+TEST(Shortlist, RulesOfLikelyConfigsGiveTheListThatRulesOfAllGive) {
+  // Rules are checked for the 64 likeliest configs first. These rules refuse none, some, most or nearly all.
+  for (const int refused : {0, 20, 60, 97}) {
+    ModelData data = listed_data();
+    data.families[0].applicability.push_back(
+        {.name = "some",
+         .kind = RuleKind::applicability,
+         .admits = "(p.m + 13 * p.n + 7 * c.mr + 29 * c.nr + 3 * c.mc + 11 * c.kc + c.nc) % 97 >= " +
+                   std::to_string(refused),
+         .because = "a test"});
+    const Model model{std::move(data)};
+    const GemmProblem any = make_gemm(1, 1, 1, DType::fp32, Layout::rrr);
+    const CompiledFamily& family = *model.compiled(signature_of(any));
+    const FamilyOutputs outputs = outputs_of(*model.data().shortlist, family.family().configs);
+    std::mt19937_64 random(static_cast<std::uint64_t>(refused));
+    SelectScratch scratch;
+    std::vector<std::uint8_t> expected(family.size());
+    std::size_t short_lists = 0;
+    for (int i = 0; i < 40; ++i) {
+      const GemmProblem problem = random_problem(random);
+      const auto ratings =
+          rate(*model.data().shortlist, outputs, problem, model.device().cores, scratch.shortlist);
+      keep_top(ratings, family.applicable(problem, {}, scratch), family.always(), kShortlisted, expected);
+      ASSERT_EQ(model.candidates(problem), expected) << refused << " " << print(problem);
+      short_lists += static_cast<std::size_t>(std::ranges::count(expected, 1)) < kShortlisted;
+    }
+    EXPECT_EQ(short_lists > 0, refused == 97);
+  }
+}
+
 TEST(Shortlist, TheDefaultConfigAndSuggestionsAreAlwaysOnIt) {
   ModelData data = listed_data();
   data.families[0].default_config = 700;

@@ -425,7 +425,7 @@ TEST(Dispatcher, AFileThatCannotBeWrittenCostsNoAnswerAndIsReported) {
   dispatcher.get_solution(make_gemm(20, 21, 23));
   const auto warnings = dispatcher.warnings();
   ASSERT_EQ(warnings.size(), 1u) << "each text once";
-  EXPECT_NE(warnings[0].find("is lost"), std::string::npos) << warnings[0];
+  EXPECT_NE(warnings[0].find("are lost"), std::string::npos) << warnings[0];
   EXPECT_NE(warnings[0].find("/proc/kscout"), std::string::npos) << warnings[0];
 }
 

@@ -272,7 +272,7 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"] = nullptr; }, KsfKind::forest, 2, {}),
                      Errc::corrupt_data, "needs the forest of the best");
   expect_ksf_refused(with_meta([](Json& m) { m["best_tflops"]["features"][2] = 5; }), Errc::corrupt_data,
-                     "does not depend on the problem alone");
+                     "must depend on the problem only");
 }
 
 TEST(Ksf, ConfigsThatNobodyCanRunAreRefused) {

@@ -123,7 +123,7 @@ TEST(RandomSet, KeepsItsBounds) {
   EXPECT_LT(few_rows, 300u);
   expect_error(Errc::invalid_argument, "raise the limits",
                [] { make_problem_set({.set = "random", .count = 30, .min_size = 1, .max_size = 2}); });
-  expect_error(Errc::invalid_argument, "1 <= least",
+  expect_error(Errc::invalid_argument, "1 <= min",
                [] { make_problem_set({.set = "random", .min_size = 0}); });
 }
 
