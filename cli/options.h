@@ -149,8 +149,8 @@ std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DT
 /// Warns on stderr about missing folders in KSCOUT_MODEL_PATH, for verbs that search for models.
 void warn_of_model_path();
 
-/// Warns on stderr when a model was trained on a device that is not among `here`, the names of this
-/// machine's.
+/// Warns on stderr when a model was trained on a device that is not among `here`, the names of this machine's
+/// devices.
 void warn_of_absent_device(const Device& trained, std::vector<std::string> here);
 
 /// Throws invalid_argument for an unknown rule set, naming the nearest one.

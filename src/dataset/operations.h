@@ -26,7 +26,7 @@ struct FinalRow {
 /// The final rows of each problem, ordered by config: a config measured in both passes has its pass-2 row.
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table);
 
-/// The table without the rows that final_rows() drops; final_rows() of both tables are equal.
+/// The table without the rows that final_rows() drops; final_rows() gives the same result for both tables.
 MeasurementTable final_table(const MeasurementTable& table);
 
 /// The fastest of the rows with status ok, the first of equal ones; nothing when none is ok.

@@ -106,7 +106,7 @@ class Schema {
   /// Evaluates one config: out[f]. The same bits as its row of the call above.
   void evaluate(ProblemRef problem, const Device& device, const KernelConfig& config, const Traits& traits,
                 std::span<double> out) const;
-  /// Evaluates the features that depend on problem and device only; the others become NaN. out.size() ==
+  /// Evaluates the features that depend only on problem and device; the others become NaN. out.size() ==
   /// size().
   void evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const;
 
@@ -157,7 +157,7 @@ class Schema::Rows {
   std::vector<expr::ProblemInputs> problem_checks_;
 };
 
-/// The own schema for an operation on a kind of device: the default for training models.
+/// KernelScout's own schema for an operation on a kind of device: the default for training models.
 std::string_view default_schema(Op op, DeviceKind kind) noexcept;
 
 /// The schema with the single feature `analytic_time_us` of schema `gemm` or `conv`: the time of each config

@@ -58,7 +58,7 @@ struct Emitter {
   /// Compiler flags for every source, and for linking.
   std::vector<std::string> (*compile_flags)(const Device& device);
   std::vector<std::string> link_flags;
-  /// A word that marks warnings in the compiler's output that must be reported; empty: none.
+  /// A word that marks, in the compiler's output, the warnings that must be reported; empty: none.
   std::string_view warning;
 
   // Texts for CMakeLists.txt.

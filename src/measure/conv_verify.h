@@ -151,8 +151,8 @@ std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& ope
 //    An element that was never written (operands begin as NaN) shows in every check of its row.
 //
 // Tolerance per element: that of verify.h. Kernels may sum the filter's gradient from slices stored in its
-// own type. Each stored slice may then be rounded, which allows 8 round-offs of the size of a sum of products
-// with random signs.
+// own type. Each stored slice may then be rounded, so the tolerance allows 8 round-offs of the size of a sum
+// of products with random signs.
 
 /// Elements of the operands A and B whose products sum to one element of C.
 struct ConvProducts {

@@ -42,9 +42,9 @@ struct SearchStart {
 };
 
 /// Expects the model's predicted times, also for configs outside the model's family, but not for a vendor's
-/// suggestions: one suggestion number runs another algorithm on every problem. Begins with the vendor's first
-/// suggestion, if the configs contain it. Keeps half of the evaluations for the model's order. Evaluations:
-/// 5 % of the configs, at least 16.
+/// suggestions: the same suggestion number runs a different algorithm on each problem. Begins with the
+/// vendor's first suggestion, if the configs contain it. Keeps half of the evaluations for the model's order.
+/// Evaluations: 5 % of the configs, at least 16.
 SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigTable& configs);
 
 /// Expects the analytic costs of the configs that have one. Begins with all of the vendor's suggestions.

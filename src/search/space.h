@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Maps the configs that a search may choose from to points of a grid, in which rules leave holes.
+/// Maps the configs of a search to points of a grid. Combinations of values that are no config are holes in
+/// the grid.
 ///
 ///     const SearchSpace space(enumerate(request).configs);     // legal configs only, so every point is one
 ///     space.point(7);                                          // ranks of config 7's values, axis by axis

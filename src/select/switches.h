@@ -5,9 +5,8 @@
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...
 ///
-/// KSCOUT_FORCE    comma-separated config names: each config is used for every problem of its types and
-/// layout
-///                 that it can take
+/// KSCOUT_FORCE    comma-separated config names: each config is used for every problem that it can take and
+///                 that has its types and layout
 /// KSCOUT_DISABLE  comma-separated sources (cache, db, model, analytic) and config names that are not used
 #include <cstdint>
 #include <span>

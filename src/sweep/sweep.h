@@ -43,7 +43,7 @@ struct SweepOptions {
   /// Configs that one worker process measures before a new process replaces it; 0: no limit. Bounds the
   /// damage of a kernel that corrupts its process unnoticed. Contenders of a problem stay in one process.
   std::size_t batch = 0;
-  /// This process takes every shards-th problem of the order, from number `shard`.
+  /// This process takes every `shards`-th problem of the order, beginning with number `shard`.
   int shard = 1, shards = 1;
   /// Set by a signal handler: stops the sweep, which keeps all results.
   const std::atomic<bool>* stop = nullptr;

@@ -19,9 +19,9 @@
 
 namespace kscout {
 
-/// Lowers the training speed of configs whose result on one problem says little about others. For example, a
-/// library's suggestion number n is another algorithm on every problem. Evaluation of choices uses the
-/// measured speed.
+/// Lowers the speed that a training assumes for configs whose result on one problem says little about other
+/// problems. For example, a library's suggestion number n is a different algorithm on each problem.
+/// Evaluation of choices uses the measured speed.
 struct Handicap {
   std::string where;  ///< formula over c. d. s. that is true for these configs; empty: none
   double share = 0;   ///< share of their speed that is subtracted, 0 to less than 1
