@@ -119,8 +119,8 @@ void install_model_folder(const std::filesystem::path& from, const std::filesyst
 void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result);
 
 /// Efficiency of the model on each problem: speed of the config with the best score over the speed of the
-/// fastest. The scores are those of the model's first target, out of fold. Throws corrupt_data when the file
-/// is no such table or no table of GEMMs.
+/// fastest. The scores are those of the model's first target, out of fold. Throws corrupt_data unless the
+/// file is such a table for convolutions.
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -105,7 +105,7 @@ class CudaLibraries {
 struct HarvestOptions {
   int suggestions = 64;     ///< number of suggestions to request per problem
   std::size_t widen = 256;  ///< maximum number of additional algorithms per signature
-  std::uint64_t seed = 1;   ///< seed for choosing them when there are more
+  std::uint64_t seed = 1;   ///< seed for choosing `widen` algorithms when more exist
 };
 
 /// Algorithms of one signature, in the order in which they were found.

@@ -16,7 +16,8 @@
 
 namespace kscout::cuda {
 
-// ---- Loads cuBLASLt at first use: the module runs with any release of its major version.
+// ---- Loads cuBLASLt at first use: the module runs with any release of the major version that it was built
+// for.
 
 // clang-format off
 #define KSCOUT_CUBLASLT_FUNCTIONS(F)                                                                          \
