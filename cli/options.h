@@ -122,7 +122,7 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
-/// Reads the problems of a file, GEMMs or convolutions; `usual`: type of problems without one.
+/// Reads the problems of a file, GEMMs or convolutions; `usual`: element type of problems that state none.
 std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual = DType::fp32);
 
 /// Options of `sweep --ck-build`. kscout passes the command on to kscout-lab, which writes the dataset.
@@ -137,8 +137,8 @@ struct CkBuildFlags {
 /// the name of a set, also where a file of that name exists (./smoke is the file).
 std::string problem_file(const std::string& source);
 
-/// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: type of sets, and of a
-/// file's problems without one. Without `layouts`: rcr for sets, the written layouts for files.
+/// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: element type of sets,
+/// and of a file's problems that state none. Without `layouts`: rcr for sets, the written layouts for files.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Computes the numbers that a model reads from (problem, config, device), by a schema: an ordered list of
-/// named formulas.
+/// Computes the features of (problem, config, device) that a model reads. A schema is an ordered list of
+/// named formulas, one per feature.
 ///
 ///     const Schema& schema = Schema::find("gemm");
 ///     std::vector<double> matrix(configs.size() * schema.size());
@@ -103,7 +103,7 @@ class Schema {
   /// when a requirement is violated (an element type that CK Tile does not support).
   void evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                 std::span<const Traits> traits, std::span<double> out) const;
-  /// Evaluates one config: out[f]. The same bits as its row of the call above.
+  /// Evaluates one config: out[f] is feature f, with the same bits as in the call above.
   void evaluate(ProblemRef problem, const Device& device, const KernelConfig& config, const Traits& traits,
                 std::span<double> out) const;
   /// Evaluates the features that depend only on problem and device; the others become NaN. out.size() ==

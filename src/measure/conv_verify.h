@@ -7,9 +7,9 @@
 ///     const auto expected = row_sums(problem, operands, rows);
 ///
 /// A convolution is linear in its filter. The weighted sum over a pixel's channels therefore equals the
-/// output of one channel whose filter is the weighted sum of all filters. Computing it takes one pass over
-/// the read image per filter position. The gradient of the filter is linear in the input image in the same
-/// way.
+/// output of one channel whose filter is the weighted sum of all filters. Computing that output takes one
+/// pass per filter position over the image that the convolution reads. The gradient of the filter is linear
+/// in the input image in the same way.
 #include <array>
 #include <cstdint>
 #include <string>

@@ -27,7 +27,7 @@ struct NameSpace {
   Device device;
   /// Families whose configs may be named even if today's rules exclude them.
   std::span<const Family> families;
-  std::string rules;  ///< rule set of the names in suggestions, when there are no families
+  std::string rules;  ///< rule set whose config names a suggestion may give, when there are no families
 };
 
 struct Switches {

@@ -73,8 +73,8 @@ std::string journal_line(std::string_view payload);
 
 class JournalWriter {
  public:
-  /// Opens or creates the file and locks it for this process. Throws device_failure when it cannot be
-  /// written or another sweep holds it, corrupt_data as parse_journal.
+  /// Opens or creates the file and locks it for this process. Throws device_failure when it cannot be written
+  /// or another sweep holds it, and the corrupt_data errors of parse_journal().
   JournalWriter(std::filesystem::path path, const std::string& manifest_hash, const JournalLimits& limits);
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;

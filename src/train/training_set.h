@@ -50,11 +50,11 @@ struct TrainingSet {
   std::size_t problem_of(std::size_t row) const noexcept;
 };
 
-/// Collects the rows of all tables. A (problem, config) measured in both passes uses its second one. Rows
-/// with status `unsupported` and problems without floating-point operations are left out; other failures are
-/// rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the provider. Throws
-/// invalid_argument when the tables have different devices or no successful row, or when the handicap's share
-/// is out of range.
+/// Collects the rows of all tables. A (problem, config) measured in both passes uses the row of the second
+/// pass. Rows with status `unsupported` and problems without floating-point operations are left out; other
+/// failures are rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the
+/// provider. Throws invalid_argument when the tables have different devices or no successful row, or when the
+/// handicap's share is out of range.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap = {});
 

@@ -14,10 +14,11 @@
 ///            | "streamk" [ "_linear" | "_tree" ]      (alone: atomic reduction)
 ///            | "Bias" | "BiasRelu" | "BiasGelu" | "beta" | "B" dtype | "C" dtype | "Acc" dtype   (own)
 ///
-/// print() writes this form, with suffixes in the order above. It writes "B", "C" or "Acc" when a type
-/// differs from the one that CK pairs with A's type (make_gemm). parse() also reads "gemm_" body, the bare
-/// body (the dispatcher's identifier), and a leading "benchmark_". It refuses, by name, suffix words for
-/// features that a signature here cannot represent (other fused operations, extra D tensors, sparsity).
+/// Suffixes marked (own) are KernelScout's additions to CK's names. print() writes this form, with suffixes
+/// in the order above. It writes "B", "C" or "Acc" when a type differs from the one that CK pairs with A's
+/// type (make_gemm). parse() also reads "gemm_" body, the bare body (the dispatcher's identifier), and a
+/// leading "benchmark_". It refuses, by name, suffix words for features that a signature here cannot
+/// represent (other fused operations, extra D tensors, sparsity).
 #include <array>
 #include <span>
 #include <string>
