@@ -33,8 +33,8 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 
-/// For CLI::Option::check: require a number above 0, or of at least 0. Infinite and NaN values are rejected
-/// later.
+/// Validators for CLI::Option::check: above_zero() requires a number above 0, not_negative() a number of at
+/// least 0. Infinite and NaN values are rejected later.
 std::function<std::string(const std::string&)> above_zero();
 std::function<std::string(const std::string&)> not_negative();
 
@@ -109,8 +109,8 @@ DType usual_dtype(const std::string& model, const std::string& device);
 /// Adds --threads: max threads of one kernel on the CPU.
 CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 
-/// The config with a kernel's name. Throws invalid_argument for a kernel of another signature, which would
-/// compute another result.
+/// The config that a kernel's name states. Throws invalid_argument for a kernel of another signature, which
+/// would compute another result.
 KernelConfig named_config(const std::string& name, ProblemRef problem);
 
 /// Adds --library: kernel libraries in addition to those of KSCOUT_LIBRARY_PATH.

@@ -59,8 +59,8 @@ struct EnumWords<TraitMode> {
 };
 
 /// The configs that a trait file requests and that the rules of set `first` admit: the ten tiles of that set
-/// with every combination of traits, by signature, types and ranks as listed. `request` gives device and
-/// filter. Throws corrupt_data naming the key and the nearest valid word.
+/// with every combination of the requested traits. One entry per rank and type, in the order of the file's
+/// lists. `request` gives device and filter. Throws corrupt_data naming the key and the nearest valid word.
 std::vector<SignatureConfigs> trait_configs(std::string_view json, std::string_view file,
                                             const FamilyRequest& request, TraitMode mode);
 

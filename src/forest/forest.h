@@ -25,7 +25,8 @@ struct Forest {
   bool average = false;  ///< the result is the mean of the trees, not their sum
   std::vector<std::uint32_t> tree_nodes = {0};
   std::vector<std::uint32_t> tree_leaves = {0};
-  /// A row goes left when its value is <= threshold. Of a categorical node: the index of its category set.
+  /// A row goes left when its value is <= threshold. For a categorical node, this number is the index of its
+  /// category set.
   std::vector<double> threshold;
   std::vector<std::uint32_t> feature;
   std::vector<std::int32_t> left, right;

@@ -20,8 +20,8 @@ inline std::int32_t shortlist_log2(std::int64_t x) {
 }
 
 // The network's inputs for a product of m x k and k x n matrices, in 256ths: logarithms of sizes, whether 2
-// to 128 divide the sizes, the used fraction of tiles of several sizes, the number of waves of tiles on the
-// device's cores, and the used fraction of these waves.
+// to 128 divide the sizes, the used fraction of tiles of several sizes, the logarithm of the number of waves
+// of tiles on the device's cores, and the used fraction of these waves.
 inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
                              bool a_row_major, bool b_row_major, std::int64_t cores, std::int32_t* out) {
   const auto held = [](std::int64_t size) { return size < 1 ? 1 : size < (1 << 24) ? size : 1 << 24; };
@@ -75,7 +75,7 @@ inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, cons
 
 // Keeps `most` of the configs with allowed[i] != 0: first those of `always`, then those with the highest
 // totals; ties keep the earlier config. Writes 1 to kept[i] for kept configs and 0 for all others; returns
-// the number of kept configs. Overwrites totals.
+// the number of kept configs. Overwrites `totals`.
 inline std::size_t keep_top_totals(std::int16_t* totals, const std::uint8_t* allowed,
                                    const std::uint8_t* always, std::size_t configs, std::size_t most,
                                    std::uint8_t* kept) {

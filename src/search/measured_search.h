@@ -69,7 +69,7 @@ class ConfigTimer {
 
 struct MeasuredSearchRequest {
   SearchStart start = {};
-  std::size_t evaluations = 24;  ///< configs that may be timed; those that cannot be used count
+  std::size_t evaluations = 24;  ///< configs that may be timed, unusable ones included
   std::size_t top = 5;           ///< configs in the result
   /// Called before each config but the first; the search stops timing when it returns true.
   std::function<bool()> stop = {};

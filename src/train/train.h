@@ -29,8 +29,9 @@ struct TrainOptions {
   SplitBy fold_by = SplitBy::sizes;  ///< property that no two folds share
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
-  /// A model folder whose trees are kept; exactly parameters.rounds more are added, because the earlier trees
-  /// may have been trained on the held-out rows. Empty: trains from nothing.
+  /// A model folder whose trees are kept. Training adds exactly parameters.rounds trees: cross-validation
+  /// cannot choose their number, because the earlier trees may have been trained on the held-out rows. Empty:
+  /// trains from nothing.
   std::filesystem::path warm_start;
   Handicap handicap;  ///< of the targets that compare configs (relative, rank)
   /// Maximum number of retrainings with higher weights (1 to 5) for problems whose out-of-fold choice was
