@@ -3,7 +3,7 @@
 /// Maps the configs of a search to points of a grid. Combinations of values that are no config are holes in
 /// the grid.
 ///
-///     const SearchSpace space(enumerate(request).configs); // legal configs only; each is one point
+///     const SearchSpace space(enumerate(request).configs);     // legal configs only; each is one point
 ///     space.point(7);                                          // ranks of config 7's values, axis by axis
 ///     space.find(child);                                       // which config has these ranks, if any
 ///

@@ -62,8 +62,8 @@ TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::spa
 
 /// Minimum relative speed: the forest need not distinguish 1/20 from 1/50.
 inline constexpr double kMinRelative = 0.05;
-/// Highest grade of target rank. The grade of a config is kMaxRank times the square of its relative speed;
-/// the square stresses the fastest configs.
+/// Highest grade of target rank. The grade of a config is kMaxRank times the square of its relative speed,
+/// rounded; the square stresses the fastest configs.
 inline constexpr int kMaxRank = 30;
 
 /// One label per row. Failed rows get the worst value of the target.
