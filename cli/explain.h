@@ -27,7 +27,7 @@ struct MeasuredRows {
 /// Reads the rows of one problem from a dataset.
 using ReadMeasuredRows = MeasuredRows (*)(const std::string& file, const Problem& problem);
 
-/// In kscout-lab: read_dataset.
+/// The `read` of kscout-lab: calls read_dataset.
 MeasuredRows read_measured_rows(const std::string& file, const Problem& problem);
 
 /// Sets up the verb; without `read`, --data starts kscout-lab.

@@ -23,7 +23,7 @@ void print_signature_counts(const SetRequest& request, Format format);
 /// Checks whether the set contains every config of `other` over all signatures. `other` is a rule set or a
 /// file of kernel names (one a line, or JSON as written by --export-json). Prints up to `most` missing
 /// configs; exit code 1 when any is missing. An incomplete name counts as contained when any config of the
-/// set agrees with the parts that it states.
+/// set agrees with the parts that the name states.
 void print_coverage(const SetRequest& request, const std::string& other, std::size_t most, Format format);
 
 /// The output for configs of several signatures: names, their number, or a JSON file.

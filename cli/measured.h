@@ -33,8 +33,8 @@ struct MeasuredBests {
 /// Reads a dataset (.parquet) or the folder of a sweep.
 using ReadBests = MeasuredBests (*)(const std::string& path);
 
-/// In kscout-lab: read_sweep and read_dataset. Throws invalid_argument for CSV, which names no device, and
-/// when no row is ok.
+/// The `read` of kscout-lab: calls read_sweep or read_dataset. Throws invalid_argument for CSV, which names
+/// no device, and when no row is ok.
 MeasuredBests read_bests(const std::string& path);
 
 /// Set up the verbs; without `read`, they start kscout-lab for measurements.

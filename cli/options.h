@@ -33,8 +33,8 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 CLI::Option* add_text_option(CLI::App& verb, const std::string& flags, const std::string& help,
                              const std::string& shown_default, std::function<void(const std::string&)> set);
 
-/// For CLI::Option::check: require a number above 0, or of at least 0. Infinite and NaN values are rejected
-/// later.
+/// Validators for CLI::Option::check: above_zero() requires a number above 0, not_negative() a number of at
+/// least 0. Infinite and NaN values are rejected later.
 std::function<std::string(const std::string&)> above_zero();
 std::function<std::string(const std::string&)> not_negative();
 
@@ -109,8 +109,8 @@ DType usual_dtype(const std::string& model, const std::string& device);
 /// Adds --threads: max threads of one kernel on the CPU.
 CLI::Option* add_threads_option(CLI::App& verb, int& threads);
 
-/// The config with a kernel's name. Throws invalid_argument for a kernel of another signature, which would
-/// compute another result.
+/// The config that a kernel's name states. Throws invalid_argument for a kernel of another signature, which
+/// would compute another result.
 KernelConfig named_config(const std::string& name, ProblemRef problem);
 
 /// Adds --library: kernel libraries in addition to those of KSCOUT_LIBRARY_PATH.
@@ -122,7 +122,7 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
-/// Reads the problems of a file, GEMMs or convolutions; `usual`: type of problems without one.
+/// Reads the problems of a file, GEMMs or convolutions; `usual`: element type of problems that state none.
 std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual = DType::fp32);
 
 /// Options of `sweep --ck-build`. kscout passes the command on to kscout-lab, which writes the dataset.
@@ -137,8 +137,8 @@ struct CkBuildFlags {
 /// the name of a set, also where a file of that name exists (./smoke is the file).
 std::string problem_file(const std::string& source);
 
-/// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: type of sets, and of a
-/// file's problems without one. Without `layouts`: rcr for sets, the written layouts for files.
+/// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: element type of sets,
+/// and of a file's problems that state none. Without `layouts`: rcr for sets, the written layouts for files.
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
@@ -149,8 +149,8 @@ std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DT
 /// Warns on stderr about missing folders in KSCOUT_MODEL_PATH, for verbs that search for models.
 void warn_of_model_path();
 
-/// Warns on stderr when a model was trained on a device that is not among `here`, the names of this
-/// machine's.
+/// Warns on stderr when a model was trained on a device that is not among `here`, the names of this machine's
+/// devices.
 void warn_of_absent_device(const Device& trained, std::vector<std::string> here);
 
 /// Throws invalid_argument for an unknown rule set, naming the nearest one.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Handles the files that a verb writes, named by its options, and standard output.
+/// Handles the output files that a verb's options name, and standard output.
 ///
 ///     add_out_option(verb, "--out", options->out, "write the evaluation as JSON");
 ///     write_out(options.out, text);  // a file, a device, a pipe, or standard output for "-"
@@ -33,7 +33,7 @@ CLI::Option* reads_file(CLI::Option* option, FileOfValue file_of = nullptr);
 /// also read. Throws invalid_argument; not_found or device_failure for a folder.
 void prepare_outputs(const CLI::App& program);
 
-/// Writes the file of an option of add_out_option; "-" is standard output. Throws device_failure.
+/// Writes the file that an option of add_out_option() names; "-" is standard output. Throws device_failure.
 void write_out(const std::string& file, std::string_view bytes);
 
 /// Opens standard streams that the caller closed, so that no file gets their descriptor numbers.

@@ -33,14 +33,14 @@ struct RanConfig {
   double predicted_us;      ///< NaN: no prediction
   int host_threads;         ///< threads of one run; 0: of a GPU
   char device[128];         ///< device it ran on
-  Backend* backend;         ///< of the registry made before the process; null: no choice
+  Backend* backend;         ///< of the registry, which is created before the process; null: no choice
   bool has_form;            ///< of a GEMM
   ExecutionForm form;
   double error;        ///< 1 = the largest error that float rounding may cause
   char where[256];     ///< first wrong element
   SampleSummary time;  ///< in microseconds
   double copies_us;    ///< median; NaN without copies
-  char crash[128];     ///< how the process ended that ran its kernel; empty without a crash
+  char crash[128];     ///< how the process that ran its kernel ended; empty without a crash
   bool timed_out;      ///< the process was ended because the kernel did not return
 
   bool padded() const { return has_form && form.padded(); }

@@ -113,8 +113,9 @@ class KSCOUT_API Backend {
   /// Whether this backend executes configs of `provider`: its own provider, and joint providers that include
   /// it.
   virtual bool executes(std::string_view provider) const noexcept { return provider == this->provider(); }
-  /// Why this machine cannot run a config for any size (its kernel library or the library's release is
-  /// missing); empty when it can. refusal() includes this reason. Opens no device.
+  /// Why this machine cannot run a config, whatever the problem's sizes: its kernel library, or the right
+  /// release of that library, is missing. Empty when the machine can. refusal() includes this reason. Opens
+  /// no device.
   virtual std::string absence(const Signature& /*signature*/, const KernelConfig& /*config*/) { return {}; }
   /// The configs that this backend can execute for a signature. `rules` names a rule set where rules
   /// enumerate the configs. Throws unsupported when there are none.
@@ -134,8 +135,8 @@ class KSCOUT_API Backend {
   virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;
 };
 
-/// Throws invalid_argument, naming both memories and the remedy, unless the backend, which reaches `reached`,
-/// reaches `given`.
+/// Throws invalid_argument, naming both memories and the remedy, unless a backend that reaches memory
+/// `reached` also reaches memory `given`.
 KSCOUT_API void check_reach(std::string_view backend, const MemorySpace& reached, const MemorySpace& given);
 
 /// The backend "cpu", "cuda" or "hip". Throws invalid_argument naming the nearest backend, unsupported when

@@ -92,8 +92,8 @@ class KSCOUT_API Dispatcher {
   static constexpr std::size_t kReadyLaunches = 4096;
 
   /// Looks up a model by (op, element type, device) for each backend of the registry, as Selector::find does.
-  /// Where several backends can answer, a backend with a model goes before one without, then the lower
-  /// predicted time decides, then the registry's order.
+  /// Where several backends can answer, a backend with a model comes before a backend without one. The lower
+  /// predicted time decides next, then the registry's order.
   explicit Dispatcher(Registry registry, DispatchPolicy policy = {});
   /// Uses one selector and one backend, which must outlive the dispatcher.
   Dispatcher(Selector selector, Backend& backend, DispatchPolicy policy = {});
@@ -101,11 +101,11 @@ class KSCOUT_API Dispatcher {
   Dispatcher(Dispatcher&&) noexcept;
   Dispatcher& operator=(Dispatcher&&) noexcept;
 
-  /// What run() will use for operands in `space` (default: the memory of the registry's first backend). That
-  /// is the best config that some backend with access to `space` accepts, for the problem itself or else for
-  /// its cheapest padded form. A config that this machine cannot run (a model for another device) is skipped.
-  /// Opens no device, unless the fallback is exhaustive and has to measure. Throws unsupported when no config
-  /// can run the problem in any form, invalid_argument for a bad problem.
+  /// Returns what run() will use for operands in `space` (default: the memory of the registry's first
+  /// backend): the best config that some backend with access to `space` accepts, for the problem itself or
+  /// else for its cheapest padded form. A config that this machine cannot run (a model for another device) is
+  /// skipped. Opens no device, unless the fallback is exhaustive and has to measure. Throws unsupported when
+  /// no config can run the problem in any form, invalid_argument for a bad problem.
   Solution get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
 
   /// Bytes of workspace that run() needs for this problem. Prepares the launch, so that the next run() of the

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Enumerates the configs of a signature on a device: the product of the axes' values that the rules admit.
+/// Enumerates the configs of a signature on a device: the combinations of axis values that the rules admit.
 ///
 ///     const auto family = kscout::enumerate(
 ///         {.provider = "native", .signature = signature_of(problem), .device = detect_cpu()});
@@ -36,8 +36,8 @@ struct Rule {
   std::string admits;   ///< formula over c.<axis>, d.<device fact>, s.<signature fact>; `applicability` rules
                         ///< also p.<problem field> and t.<trait>
   std::string because;  ///< the reason, and where it is documented or measured
-  bool suggested = false;  ///< an applicability rule that also checks what a library's own heuristic
-                           ///< suggests: it is about wrong results, not about what the library refuses
+  bool suggested = false;  ///< an applicability rule that also applies to suggestions of a library's
+                           ///< own heuristic, because it excludes wrong results that the library accepts
 };
 
 struct FamilyRequest {
@@ -81,9 +81,9 @@ KSCOUT_API Family enumerate(const FamilyRequest& request, EnumerationReport* rep
 /// The rule sets of a provider and op, in order of size, smallest first.
 KSCOUT_API std::vector<std::string> rule_set_names(std::string_view provider, Op op);
 
-/// The rules (legal, worth and the rule set's own value lists) that leave a config out; empty when the config
-/// is in. A joint family also accepts its members' configs. Throws invalid_argument for configs of other
-/// providers.
+/// The rules that leave a config out: rules of kind `legal` and `worth`, and the rule set's own value lists.
+/// Empty when the rule set contains the config. A joint family also accepts its members' configs. Throws
+/// invalid_argument for configs of other providers.
 KSCOUT_API std::vector<Rule> why_not(const FamilyRequest& request, const KernelConfig& config);
 
 /// Writes 1 to `applicable[i]` when config i can take the problem, else 0. `applicable` must have one element

@@ -18,8 +18,8 @@
 /// library creates handles; the function that ends in _free frees them (NULL is allowed). Threads may share a
 /// handle, but must not free it while another thread uses it.
 ///
-/// Structs have fixed sizes: later versions of the same KSCOUT_ABI_VERSION give meaning to reserved fields,
-/// in which 0 keeps today's behaviour. The _init functions set them to 0.
+/// Structs have fixed sizes: later versions of the same KSCOUT_ABI_VERSION may give meaning to reserved
+/// fields. The _init functions set reserved fields to 0, which keeps today's behaviour.
 // NOLINTBEGIN(modernize-deprecated-headers,modernize-use-using): C
 #include <stddef.h>
 #include <stdint.h>
@@ -171,7 +171,8 @@ KSCOUT_API kscout_status kscout_config_name(const kscout_gemm* problem, const ks
 KSCOUT_API kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config,
                                                  char* name, size_t size, size_t* needed);
 KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* config);
-/// The value of one axis; for an enum axis, the number of its word. INT32_MIN when the name did not state it.
+/// The value of one axis; for an enum axis, the number of its word. INT32_MIN when the config's name does not
+/// state the axis.
 KSCOUT_API kscout_status kscout_config_axis(const kscout_config* config, const char* axis, int32_t* value);
 
 /* ------------------------------------------------------------ selection */
@@ -218,7 +219,7 @@ typedef struct kscout_request {
                          ///< convolutions
   const char* rules;     ///< rule set of the configs that are used without a model; NULL: "default"
   const char* db;  ///< file of decisions that were found by timing; NULL: the file of KSCOUT_DB, else none
-  /// Driver version that these decisions must have been found with; NULL: none, as on the CPU.
+  /// Driver version that the decisions in `db` must have been found with; NULL: none, as on the CPU.
   const char* driver;
   int32_t devices;
   int32_t op;  ///< operation of the model that kscout_selector_find looks for
@@ -331,7 +332,7 @@ enum { KSCOUT_MEMORY_HOST = 0, KSCOUT_MEMORY_CUDA = 1, KSCOUT_MEMORY_HIP = 2 };
 /// The memory that holds operands. Pinned host memory is host memory.
 typedef struct kscout_space {
   int32_t kind;     ///< KSCOUT_MEMORY_...
-  int32_t ordinal;  ///< number of the GPU, as its runtime counts those that the process sees; 0 for the host
+  int32_t ordinal;  ///< number of the GPU, as CUDA or HIP counts the GPUs of this process; 0 for the host
 } kscout_space;
 
 /// Operands of C = alpha * A * B + beta * C. beta != 0 is allowed only when the problem accumulates. C shares

@@ -24,7 +24,7 @@ struct EnumWords<MemoryKind> {
 /// Memory that one kind of kernel reaches. Pinned host memory is host memory.
 struct MemorySpace {
   MemoryKind kind = MemoryKind::host;
-  /// Number of the GPU, as its runtime counts those that the process sees; 0 for the host.
+  /// Number of the GPU, as CUDA or HIP counts the GPUs that the process sees; 0 for the host.
   std::int32_t ordinal = 0;
 
   constexpr bool operator==(const MemorySpace&) const = default;

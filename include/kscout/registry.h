@@ -63,8 +63,8 @@ class KSCOUT_API Registry {
   std::vector<std::shared_ptr<Backend>> backends_;
 };
 
-/// A backend's reason to refuse a config, with the legal rule of its family where a rule states it; empty
-/// when the backend accepts the config.
+/// A backend's reason to refuse a config, with the `legal` rule of the backend's family where such a rule
+/// states the reason; empty when the backend accepts the config.
 KSCOUT_API std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config);
 
 /// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH, separated by ':'. An entry is an index file,

@@ -102,12 +102,13 @@ struct SelectorRequest {
   /// File of decisions that were found by timing (docs/selecting.md); empty: the file of KSCOUT_DB, else
   /// none.
   std::filesystem::path db = {};
-  std::string driver = {};  ///< driver version that these decisions must have been found with; empty for cpu
-  /// Backend that they must have been found on; empty: any, the fastest of each problem.
+  std::string driver = {};  ///< driver version that the decisions in `db` were found with; empty for cpu
+  /// Backend that the decisions in `db` must have been found on; empty: any backend, the fastest decision of
+  /// each problem.
   std::string backend = {};
-  /// Returns why this machine cannot run a config of the model for any size, empty when it can
-  /// (Backend::absence); null: all configs can run. Called once per config when the model is read. Configs
-  /// that cannot run are never chosen, and warnings() states their number.
+  /// Returns why this machine cannot run a config of the model, whatever the problem's sizes; empty when it
+  /// can (Backend::absence). Null: all configs can run. Called once per config when the model is read.
+  /// Configs that cannot run are never chosen, and warnings() states their number.
   std::function<std::string(const Signature&, const KernelConfig&)> absence = {};
   /// Maximum number of threads of one kernel on the CPU; configs that need more do not apply. 0:
   /// KSCOUT_THREADS, else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that

@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Describes a config's behaviour in numbers that are comparable over providers; our own features read them.
+/// Describes a config's behaviour in numbers that are comparable over providers. KernelScout's own feature
+/// schemas read them.
 ///
 /// The provider computes them once per family. NaN = unknown or meaningless for the config. Fields<Traits>
 /// below defines each number.

@@ -32,7 +32,7 @@ from ._core import (
 )
 from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
 
-TYPE_CHECKING = False  # a copy of typing's: importing typing takes longer than all else
+TYPE_CHECKING = False  # stands for typing.TYPE_CHECKING: importing typing would take longer than everything else here
 if TYPE_CHECKING:
     from . import ck_tile
     from ._lab import Dataset, evaluate, train, tune

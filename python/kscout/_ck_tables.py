@@ -13,7 +13,7 @@ Problem = Union[Gemm, Conv, str, Mapping[str, Any]]
 Kernel = Union[Config, str, Mapping[str, Any]]
 Row = Mapping[str, Any]
 
-#: Values that the GEMM tables imply where they have no such column. `split_k`: K is not split on request.
+#: Values that the GEMM tables imply where they have no such column. `split_k` 1: the table requests no split of K.
 GEMM = MappingProxyType({"split_k": 1})
 #: Values that the 2-D convolution tables imply where they have no such column: dense filters, images in nhwgc.
 CONV_2D = MappingProxyType({"dilation_h": 1, "dilation_w": 1, "layout": "nhwgc"})

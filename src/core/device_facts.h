@@ -49,19 +49,19 @@ void derive_vector_facts(Device& device, const CpuArch& arch);
 //     for (const Device& gpu : detect_amd_gpus()) std::puts(gpu.name.c_str());
 //
 // A partition of a GPU is a device of its own, with its own compute units, dies and memory; a preset's
-// numbers never replace them.
+// numbers never replace the partition's.
 
-/// Devices of the driver's topology, in its order; empty without such a driver. `root` has a folder nodes/N
-/// with a file `properties` per node, and nodes/N/caches/M/properties. Throws corrupt_data for text in place
-/// of a number.
+/// The GPUs in the topology files of AMD's kernel driver, in the driver's order; empty without that driver.
+/// `root` has a folder nodes/N with a file `properties` per node, and nodes/N/caches/M/properties. Throws
+/// corrupt_data for text in place of a number.
 std::vector<Device> detect_amd_gpus(const std::filesystem::path& root = "/sys/class/kfd/kfd/topology");
 
 /// The same devices from the output of `rocminfo`. Keeps the facts of each GPU apart from those of the CPU
 /// and of other GPUs. LDS is the memory pool of segment GROUP.
 std::vector<Device> read_rocminfo(std::string_view text);
 
-/// "gfx942-304cu": GPUs of one architecture, and even more so their partitions, differ in their number of
-/// units.
+/// "gfx942-304cu": the name of a GPU. It contains the number of compute units, because GPUs of one
+/// architecture, and even more so their partitions, differ in it.
 std::string amd_gpu_name(std::string_view arch, double units);
 
 // ---- Reads device presets: one TOML table per device, one key per field of Device.
@@ -86,13 +86,14 @@ inline constexpr double kDeviceDrift = 0.02;
 /// of them knows counts as a difference.
 std::string device_difference(const Device& a, const Device& b);
 
-// ---- Detects which of the instruction sets that code is compiled for this processor has.
+// ---- Finds the best instruction set that this processor has, among those with compiled code.
 //
 //     if (best_instruction_set() >= InstructionSet::avx2) ...
 
 /// Each instruction set contains those before it. avx2 includes FMA and bit manipulation (BMI 1 and 2);
 /// avx512 means F, BW, CD, DQ and VL; avx512_dl adds the extensions of Ice Lake and Zen 4: VBMI 1 and 2,
-/// VPOPCNTDQ, BITALG and VNNI. Its carry-less products and AES stay unused (isa-inl.h).
+/// VPOPCNTDQ, BITALG and VNNI. The carry-less products and AES instructions of those processors stay unused
+/// (isa-inl.h).
 enum class InstructionSet : std::uint8_t { scalar, avx2, avx512, avx512_dl };
 
 /// Queries the processor once, because cpuid is slow in virtual machines.

@@ -12,8 +12,8 @@
 
 namespace kscout {
 
-/// FNV-1a, 64 bits: simple enough to be reimplemented by readers of our files; no defence against forgery.
-/// `before`: the hash of the preceding text.
+/// FNV-1a, 64 bits: simple enough to reimplement in other programs that read KernelScout's files; no defence
+/// against forgery. `before`: the hash of the preceding text.
 constexpr std::uint64_t text_hash(std::string_view text,
                                   std::uint64_t before = 0xcbf29ce484222325ULL) noexcept {
   for (const char c : text) before = (before ^ static_cast<unsigned char>(c)) * 0x100000001b3ULL;

@@ -105,8 +105,8 @@ T record_from_json(const Json& json, std::string_view what) {
 //
 //     write_file_atomically(path, readable_json(manifest));     // "sizes": [\n  [1,2,3],\n  [4,5,6]\n ]
 
-/// Appends `json`. Lines that its members start are indented by `level` + 1 blanks. Replaces bytes that are
-/// not UTF-8.
+/// Appends `json`; its members begin on lines that are indented by `level` + 1 blanks. Replaces bytes that
+/// are not UTF-8.
 template <class Json>
 void append_readable_json(const Json& json, std::size_t level, std::string& to) {
   const auto is_structured = [](const Json& member) { return member.is_structured(); };

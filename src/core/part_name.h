@@ -8,8 +8,8 @@
 
 namespace kscout {
 
-/// The target's name for a temporary file or folder "NAME.<process>.part" of write_file_atomically; any other
-/// name unchanged.
+/// Returns NAME for "NAME.<process>.part", the temporary file or folder of an atomic write
+/// (write_file_atomically). Returns any other name unchanged.
 inline std::string_view finished_name(std::string_view name) {
   constexpr std::string_view kEnding = ".part";
   if (!name.ends_with(kEnding)) return name;

@@ -43,7 +43,7 @@ inline std::vector<std::int64_t> read_sizes(std::string_view text) {
 struct TypeWords {
   DType dtype = DType::fp32;
   std::optional<Layout> layout = {};
-  std::size_t next = 0;  ///< the part after them
+  std::size_t next = 0;  ///< index of the part after both
 };
 inline TypeWords read_type_words(std::span<const std::string_view> parts, std::size_t next) {
   TypeWords types{.next = next};

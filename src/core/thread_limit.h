@@ -23,14 +23,14 @@ struct ThreadLimit {
 };
 
 /// `asked` when it is above 0, else KSCOUT_THREADS. When neither is set and `device` is this machine's CPU:
-/// the minimum of OMP_NUM_THREADS, the CPUs that the calling thread may run on and the whole CPUs of the
-/// cgroup's quota. Throws invalid_argument when a variable is not a number or below 1.
+/// the minimum of OMP_NUM_THREADS, the number of CPUs that the calling thread may run on and the cgroup's CPU
+/// quota (rounded down, at least 1). Throws invalid_argument when a variable is not a number or below 1.
 ThreadLimit thread_limit(int asked, const Device& device);
 
 /// CPUs that the quotas of the process's cgroup and its parents allow, cgroup versions 1 and 2; infinite
 /// without a quota.
 double cpu_quota(const ReadText& read);
-/// How often the quota has stopped the process's cgroup so far; 0 when the system does not count.
+/// How often the quota has stopped the process's cgroup so far; 0 when the system does not report it.
 double throttled_periods(const ReadText& read);
 /// The content of a file, "" when there is none.
 std::string read_text_file(const std::string& path);

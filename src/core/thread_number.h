@@ -8,8 +8,8 @@
 
 namespace kscout {
 
-/// Each number below this belongs to one thread at a time; when all are taken, further threads share this
-/// one.
+/// Each number below this belongs to one thread at a time; when all are taken, further threads share the
+/// number kThreadNumbers.
 inline constexpr std::size_t kThreadNumbers = 255;
 
 namespace detail {

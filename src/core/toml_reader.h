@@ -32,7 +32,7 @@ class TomlReader {
   [[noreturn]] void complain(const toml::node& at, std::string_view message) const {
     fail(Errc::corrupt_data, "{}: {}", where(at), message);
   }
-  /// Runs `read`; errors in it name `file` instead.
+  /// Runs `read`; meanwhile, errors name `file` instead of this reader's file.
   template <class F>
   void within(const std::string& file, F&& read) {
     const std::string outer = std::exchange(file_, file);

@@ -57,9 +57,9 @@ MeasurementTable parse_dataset_csv(std::string_view text, const std::string& sou
 //     merge_metadata(tables).at("rules");   // "default; full"
 //     split_list("default; full");          // {"default", "full"}
 //
-// An empty value counts as a value: a sweep without a filter measured more than one with a filter. For
-// `filter`, a table without the key counts as one with an empty value. Clocks keep the minimum and the
-// maximum; `created` keeps the first and the last time.
+// An empty value counts as a value, because a sweep without a filter measured more configs than a sweep with
+// a filter. For `filter`, a table without the key counts as one with an empty value. Clocks keep the minimum
+// and the maximum; `created` keeps the first and the last time.
 
 std::vector<std::string_view> split_list(std::string_view list);
 

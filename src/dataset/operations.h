@@ -26,7 +26,7 @@ struct FinalRow {
 /// The final rows of each problem, ordered by config: a config measured in both passes has its pass-2 row.
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table);
 
-/// The table without the rows that final_rows() drops; final_rows() of both tables are equal.
+/// The table without the rows that final_rows() drops; final_rows() gives the same result for both tables.
 MeasurementTable final_table(const MeasurementTable& table);
 
 /// The fastest of the rows with status ok, the first of equal ones; nothing when none is ok.
@@ -40,8 +40,8 @@ double share_of_oracle(const Measurement& measured, const Measurement& oracle) n
 /// between both times may then come from a disturbance of the machine alone.
 bool measured_less_precisely(const Measurement& measured, const Measurement& oracle) noexcept;
 
-/// True when two times do not differ significantly: by less than twice the larger spread, or by less than
-/// kMinNoise.
+/// True when two times do not differ significantly: their difference is below twice the larger spread or
+/// below kMinNoise.
 bool within_noise(const Measurement& a, const Measurement& b) noexcept;
 /// Fraction of the time: repeats within one sweep rarely agree better.
 inline constexpr double kMinNoise = 0.01;

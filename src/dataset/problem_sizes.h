@@ -13,7 +13,8 @@
 namespace kscout {
 
 /// Names columns after the fields that sizes_of() reads: m, n, k, batch for GEMMs, or the numbers of a
-/// convolution. Throws invalid_argument when a list has neither length, or lists differ in length.
+/// convolution. Throws invalid_argument when the lists differ in length, or their length is neither that of a
+/// GEMM nor that of a convolution.
 void write_problem_sizes(const std::filesystem::path& file, const std::set<ProblemSizes>& sizes);
 
 /// Throws corrupt_data naming the file when it is no table of sizes.

@@ -37,8 +37,8 @@ MeasurementTable sample_pruned_early(const MeasurementTable& table, std::uint32_
 /// spreads and errors to two digits.
 MeasurementTable with_time_digits(const MeasurementTable& table, int digits);
 
-/// Reduces rows with status raced to status, pass, repeats and the time with `digits` significant digits,
-/// which evaluation, replays and further merging read. Drops spread, error and the mark `noisy`. Throws
+/// Reduces rows with status raced to status, pass, repeats and the time with `digits` significant digits;
+/// evaluation, replays and further merging read only these. Drops spread, error and the mark `noisy`. Throws
 /// invalid_argument for less than one digit.
 MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits);
 

@@ -19,9 +19,9 @@ namespace kscout {
 ExecutionForm direct_form(const GemmProblem& problem);
 
 /// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of m,
-/// n, k rounded up to multiples of 2 to 256, with the copied operands packed; the same with every operand
-/// packed; the same for one batch item at a time. Empty for element types of less than a byte, because their
-/// lines may begin inside a byte.
+/// n, k rounded up to multiples of 2 to 256, once with only the copied operands packed and once with every
+/// operand packed; and all of these for one batch item at a time. Empty for element types of less than a
+/// byte, because their lines may begin inside a byte.
 std::vector<ExecutionForm> padded_forms(const GemmProblem& problem);
 
 /// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Chooses among configs by timing them on one problem: all of them on own operands, or the best predicted
-/// ones on the caller's.
+/// Chooses among configs by timing them on one problem: all of them on generated operands, or those with the
+/// best predictions on the caller's operands.
 #include <cstddef>
 #include <limits>
 #include <optional>
@@ -26,18 +26,18 @@ struct Fastest {
 StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& config, const Fastest& fastest,
                            Backend& on);
 
-// ---- Finds the fastest of many configs by measuring them on one problem, with operands of our own.
+// ---- Finds the fastest of many configs by measuring them on one problem, with generated operands.
 //
 //     const auto best = fastest_config(problem, candidates);
 //     if (best) candidates[best->index] ran in best->time_us
 
-/// Runs every candidate once and verifies it against float64; then times those that are right and may be the
-/// fastest in interleaved rounds. Both passes are those of a sweep, with a smaller budget for the rounds.
-/// Candidates that refuse, fail or compute a wrong result are left out. Returns nothing when none is left or
-/// when results of such a problem cannot be verified (epilogues, element types); never returns an unverified
-/// config. A kernel that crashes also crashes the caller, because kernels run in this process; a sweep uses
-/// worker processes. Operands are in the CPU's memory: throws unsupported for a backend with memory of its
-/// own.
+/// Runs every candidate once and verifies it against float64; then times, in interleaved rounds, the
+/// candidates that compute a right result and may be the fastest. Both passes are those of a sweep, with a
+/// smaller budget for the rounds. Candidates that refuse, fail or compute a wrong result are left out.
+/// Returns nothing when none is left or when results of such a problem cannot be verified (epilogues, element
+/// types); never returns an unverified config. A kernel that crashes also crashes the caller, because kernels
+/// run in this process; a sweep uses worker processes. Operands are in the CPU's memory: throws unsupported
+/// for a backend with memory of its own.
 std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const Candidate> candidates);
 
 // ---- Refines a choice at first use: times the configs with the best predictions once on the caller's own
@@ -48,10 +48,10 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
 //
 // **Cost.** Once per problem: each contender is prepared and runs once untimed (on a GPU twice, because the
 // first call loads a kernel). The first contender runs untimed once more, and so does each contender that
-// took over three times as long; those that still do are left out. The others are timed in rounds of random
-// order (measure/samples.h) until the budget ends or their medians have enough samples. A round starts only
-// while the longest round so far fits in the remaining budget, so the total is at most the budget, the
-// untimed runs and one round.
+// took over three times as long as the first. Contenders that still take over three times as long are left
+// out. The others are timed in rounds of random order (measure/samples.h) until the budget ends or their
+// medians have enough samples. A round starts only while the longest round so far fits in the remaining
+// budget, so the total is at most the budget, the untimed runs and one round.
 //
 // **Risk.** The first contender would have run anyway. Another one replaces it only when the other's 95 %
 // interval of the median ends below the start of the first one's interval. Noise therefore changes nothing,

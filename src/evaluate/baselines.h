@@ -30,8 +30,8 @@ KernelConfig best_static(const MeasurementTable& training);
 std::vector<KernelConfig> best_statics(const MeasurementTable& training, std::size_t count);
 
 struct PruneRequest {
-  double keep = 0.99;    ///< min mean share of the best speed: over problems, and over their calls
-  double keep_each = 0;  ///< min share of the best speed on every single problem
+  double keep = 0.99;    ///< lower limit of the mean share of the best speed, over problems and over calls
+  double keep_each = 0;  ///< lower limit of the share of the best speed on every single problem
   std::vector<KernelConfig> given = {};  ///< configs that are kept anyway
 };
 

@@ -6,9 +6,9 @@
 ///     write(ck_problems_csv(evaluation.results));           // 12 columns of GEMMs, 18 of convolutions
 ///     write(ck_summary_csv(ck_picks(evaluation.results)));  // metric,value: 8 rows
 ///
-/// Definitions are those of the public tools and differ from ours: P10 is the element at floor(n / 10) of the
-/// sorted efficiencies, P50 the element at floor(n / 2), "top-5" means that the pick is among the five
-/// fastest measured kernels.
+/// Definitions are those of the public tools and differ from those of evaluate.h: P10 is the element at
+/// floor(n / 10) of the sorted efficiencies, P50 the element at floor(n / 2), "top-5" means that the pick is
+/// among the five fastest measured kernels.
 #include <map>
 #include <span>
 #include <string>

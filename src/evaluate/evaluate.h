@@ -131,7 +131,7 @@ struct Summary {
   std::size_t ties = 0;                    ///< picks that are not the oracle, but equal it within noise
   std::size_t unmeasured = 0, failed = 0;  ///< picks that count as 0
   std::size_t coarse = 0;                  ///< picks that were timed less precisely than the oracle
-  /// Mean over the problems without coarse picks; NaN when there are none.
+  /// Mean over the problems whose pick is not coarse; NaN when every pick is coarse.
   double mean_without_coarse = 0;
 };
 Summary summarise(std::span<const ProblemResult* const> results);

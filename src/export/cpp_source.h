@@ -47,8 +47,8 @@ std::string cpp_name(std::string_view text);
 //     header += features.code("features");   // features_of_problem(p, q) and features(q, t, out)
 //     const std::vector<double> t = features.config_rows(family.configs, family.traits);
 //
-// Splits a program's operations by their inputs. Device facts become constants. Operations that read the
-// config only become a table. Those that read the problem only run once per call, all others once per config.
+// Splits a program's operations by their inputs. Device facts become constants. Operations that read only the
+// config become a table. Operations that read only the problem run once per call, all others once per config.
 // Each operation remains one operation on doubles, so the results equal the library's bit for bit.
 
 class Translation {

@@ -8,7 +8,7 @@ struct Family {
   int default_config;           // used when nothing better is known
   const std::int32_t* outputs;  // by config: its output of the network, or -1; null: no shortlist
   const std::uint8_t* always;   // 1: on every shortlist
-  double confidence_bias;       // of the log of the odds that a choice is right
+  double confidence_bias;       // bias of the log-odds that a choice is right
   const char* const* names;
   const std::int32_t* configs;
   const double* feature_values;  // inputs of the feature formulas, per config

@@ -22,7 +22,7 @@
 namespace kscout {
 
 struct HeaderOptions {
-  std::string name_space;        ///< empty: from op, type and device, such as "gemm_fp32_zen3_2c"
+  std::string name_space;        ///< empty: derived from op, type and device: "gemm_fp32_zen3_2c"
   std::optional<Target> target;  ///< instead of the model's default
 };
 
@@ -37,12 +37,13 @@ struct ShapeChoice {
 };
 
 /// Writes a header with a lookup table only: sorted problems, the config chosen for each, and a binary
-/// search. Of equal problems the first counts. Throws invalid_argument when there is no problem, or configs
-/// have several providers.
+/// search. Of equal problems, the first one is written. Throws invalid_argument when there is no problem, or
+/// configs have several providers.
 std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_space);
 
 /// Writes one target's forest as a LightGBM text model with the schema's feature names. Its predictions are
-/// the target's raw scores without calibration; for target latency, lower is better. Throws as model_header.
+/// the target's raw scores without calibration; for target latency, lower is better. Throws the errors of
+/// model_header().
 std::string model_lightgbm(const Model& model, std::optional<Target> target);
 
 /// The LightGBM model that model_lightgbm writes as text.

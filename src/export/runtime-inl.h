@@ -10,7 +10,7 @@ struct Forest {
   bool average;
   const std::uint32_t* tree_nodes;  // first node of each tree, and the end
   const std::uint32_t* tree_leaves;
-  const double* threshold;  // left when value <= threshold; for a categorical node: number of its set
+  const double* threshold;  // go left when value <= threshold; of a categorical node: index of its set
   const std::uint32_t* feature;
   const std::int32_t* left;  // node of the same tree, or ~leaf
   const std::int32_t* right;

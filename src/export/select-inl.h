@@ -14,7 +14,7 @@ inline const Family* family_of(const Problem& p) {
 }
 
 // Calls use(config, score) for the applicable configs, in family order; higher is better. With `shortlist`,
-// scores only the configs on the shortlist; writes the arrays kept and applicable (one byte per config).
+// scores only the configs on the shortlist; writes the arrays `kept` and `applicable` (one byte per config).
 template <class Use>
 inline void each_score(const Problem& p, const Family& f, bool shortlist, std::uint8_t* applicable,
                        std::uint8_t* kept, Use&& use) {

@@ -1,5 +1,5 @@
-// Marks in kept the configs to score: the family's shortlist among those marked in applicable; without a
-// shortlist, all of them.
+// Marks in `kept` the configs to score: of those marked in `applicable`, the family's shortlist, or all when
+// there is no shortlist.
 inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t* applicable,
                            std::uint8_t* kept) {
   const auto configs = static_cast<std::size_t>(f.size);

@@ -17,10 +17,10 @@
 ///
 /// The language (docs/formats/expr.md) has numbers, names, 'words', + - * / %, comparisons, and or not, x in
 /// [a, b], x not in [..], min max ceil_div ceil floor abs log2 ln known if(cond, a, b). Values are doubles;
-/// truth is 1 or 0. NaN is "unknown": arithmetic, min, max, ceil, floor, abs, log2, ln return NaN for it;
-/// every comparison with it (also != and `not in`) is 0; as a condition it counts as false; known(x) tests
-/// for it. x % y is the non-negative remainder; division by 0 follows IEEE 754. log2 and ln are our own: same
-/// bits on every machine, exact for powers of two.
+/// true is 1, false is 0. NaN is "unknown": arithmetic, min, max, ceil, floor, abs, log2, ln return NaN for
+/// it; every comparison with it (also != and `not in`) is 0; as a condition it counts as false; known(x)
+/// tests for it. x % y is the non-negative remainder; division by 0 follows IEEE 754. log2 and ln give the
+/// same bits on every machine (expr/formula-inl.h); log2 is exact for powers of two.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -41,7 +41,7 @@ namespace kscout::expr {
 /// Limits that bound the compile time of a hostile text.
 inline constexpr std::size_t kMaxTextBytes = 64 * 1024;  ///< of one formula
 inline constexpr std::size_t kMaxDepth = 64;             ///< nested brackets and prefix operators
-inline constexpr std::size_t kMaxOperations = 4096;      ///< of one program, after sharing
+inline constexpr std::size_t kMaxOperations = 4096;      ///< of one program; equal operations count once
 
 /// The origin of a value.
 enum class Source : std::uint8_t { problem, device, signature, config, traits, other };
@@ -304,8 +304,8 @@ class Inputs {
 /// Evaluates one formula for one row: a convenience for tests and single values.
 double evaluate_one(const Program& program, const Inputs& inputs, std::size_t formula = 0);
 
-// ---- Prepares the inputs of a program of which only the problem changes: the rest is collected once and
-// shared by threads.
+// ---- Prepares a program's inputs for calls that differ only in the problem: all other inputs are collected
+// once and shared by threads.
 //
 //     expr::Inputs fixed(program);
 //     fixed.set_rows("t", traits);

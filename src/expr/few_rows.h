@@ -10,8 +10,8 @@
 ///     fast.set_rows(picked, scratch);                                // positions of at most 32 rows
 ///     const double x = fast.values(formula, scratch)[i];             // of row picked[i], where it varies by_row
 ///
-/// Values that depend on rows only are computed by the constructor, values that depend on the call only once
-/// per call. Results have the bits of Program::evaluate. Calls allocate nothing.
+/// The constructor computes the values that depend only on rows, set_call() those that depend only on the
+/// call. Results have the bits of Program::evaluate. Calls allocate nothing.
 #include <algorithm>
 #include <array>
 #include <cstdint>

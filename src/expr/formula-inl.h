@@ -1,4 +1,4 @@
-// Defines the operations of formulas: truth is 1 or 0, NaN is unknown. This text is part of the library
+// Defines the operations of formulas: 1 is true, 0 is false, NaN is unknown. This text is part of the library
 // (expr/operations.h) and of every exported header, which is C++17. It includes nothing: the including file
 // provides <cmath>, <cstdint>, <cstring> and <limits>.
 namespace formula {

@@ -7,8 +7,8 @@
 ///
 /// A folder contains {forward,backward_data,backward_weight}/LIST/LAYOUT_DTYPE[_streamk].conf and, for
 /// depthwise kernels of every type, forward/LIST/LAYOUT_depthwise.conf. Blank lines and lines that begin with
-/// # or ; are skipped. Our own rules are not applied: the lists state what CK's classic library (the one
-/// before CK Tile) builds.
+/// # or ; are skipped. KernelScout's rules are not applied: the lists state what CK's classic library (the
+/// one before CK Tile) builds.
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -49,8 +49,8 @@ std::optional<KernelConfig> read_builder_line(std::string_view line, const Signa
 // schedulers and, for bwd_weight, two_stage; it means 2 for ndim_spatial, 1 for num_groups_to_merge, false
 // for the others.
 
-/// The tiles, out of ten, that compv4 is listed for: `strict` where both buffers fit (CK's current rule),
-/// `first` for all (CK's first version, which the first published benchmarks ran).
+/// Which of the ten tiles are combined with pipeline compv4: `strict` where both buffers fit (CK's current
+/// rule), `first` for all (CK's first version, which the first published benchmarks ran).
 enum class TraitMode : std::uint8_t { strict, first };
 template <>
 struct EnumWords<TraitMode> {
@@ -59,8 +59,8 @@ struct EnumWords<TraitMode> {
 };
 
 /// The configs that a trait file requests and that the rules of set `first` admit: the ten tiles of that set
-/// with every combination of traits, by signature, types and ranks as listed. `request` gives device and
-/// filter. Throws corrupt_data naming the key and the nearest valid word.
+/// with every combination of the requested traits. One entry per rank and type, in the order of the file's
+/// lists. `request` gives device and filter. Throws corrupt_data naming the key and the nearest valid word.
 std::vector<SignatureConfigs> trait_configs(std::string_view json, std::string_view file,
                                             const FamilyRequest& request, TraitMode mode);
 

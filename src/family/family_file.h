@@ -42,9 +42,9 @@ struct ConfigBlock {
 struct RuleSetSample {
   std::string of;         ///< the sampled set
   std::string by;         ///< formula: configs with equal values form one group
-  std::size_t every = 0;  ///< takes positions every, 2 * every, ... of each group, and the first config of a
-                          ///< smaller group. 0: the first of each group
-  std::string represent;  ///< formula: adds the first config of each value that the sample lacks
+  std::size_t every = 0;  ///< takes positions `every`, 2 * `every`, ... of each group, and the first config
+                          ///< of a smaller group. 0: the first of each group
+  std::string represent;  ///< formula: adds the first config of each of its values that the sample lacks
   std::string round;  ///< formula: while the sample has fewer than `least` configs, adds the next config of
                       ///< each value
   std::size_t least = 0;
@@ -53,15 +53,16 @@ struct RuleSetSample {
 struct RuleSet {
   std::string name;
   std::string help;
-  std::vector<ConfigBlock> blocks;  ///< blocks of the extended set come first, after its list
+  std::vector<ConfigBlock> blocks;  ///< in order: blocks of the extended set, then own blocks
   /// Formulas in order of preference: the first config that satisfies one.
   std::vector<std::string> default_config;
-  std::string from;      ///< name of a generated list (generated_list), own or of the extended set
+  std::string from;      ///< generated list (generated_list), own or of the extended set; precedes the blocks
   RuleSetSample sample;  ///< used instead of blocks when `of` is not empty
   std::vector<std::string> without;  ///< rules this set skips; the build or the run step checks them
 };
 
-/// Numbers by a text key, and the formula that looks up a config's number.
+/// Lists of numbers, each under a text key. A family also gets a formula with the table's name: whether a
+/// config's number is in the list of the config's key.
 struct FactTable {
   std::string name;
   std::vector<std::pair<std::string, std::vector<double>>> rows;
@@ -77,7 +78,7 @@ struct FamilyFile {
   std::vector<Rule> rules;
   std::vector<FactTable> tables;
   std::vector<RuleSet> rule_sets;     ///< in the order of the file
-  std::vector<Signature> signatures;  ///< signatures that the file states it is for: ops, layouts, types
+  std::vector<Signature> signatures;  ///< signatures that the file declares: ops, layouts, types
 
   /// Throws invalid_argument naming the nearest rule set.
   const RuleSet& rule_set(std::string_view wanted) const;
@@ -110,14 +111,14 @@ struct RuleSource {
 /// Throws invalid_argument naming the nearest rule set, not_found for a file.
 RuleSource find_rules(std::string_view provider, Op op, std::string_view rules);
 
-/// The name of `rules` in metadata: for a file, its name without the folder, which exists on one machine
-/// only.
+/// The name of `rules` in metadata. For a file, this is the name without the folder, because the folder
+/// exists only on one machine.
 std::string rules_name(std::string_view rules);
 
 /// enumerate() on a given file, for tests with families of their own. `request.provider` is not read.
 ConfigTable enumerate_configs(const FamilyFile& file, const FamilyRequest& request,
                               EnumerationReport* report);
-/// The configs of a list that the rules of `request.rules` and the filter admit, each once.
+/// Returns the elements of `configs` that the rules of `request.rules` and the filter admit, each once.
 ConfigTable admitted_configs(const FamilyFile& file, const FamilyRequest& request,
                              const ConfigTable& configs);
 
@@ -135,14 +136,14 @@ std::vector<SignatureConfigs> enumerate_signatures(const FamilyRequest& request,
 /// The signatures that the family files of a provider state, over all its ops.
 std::vector<Signature> family_signatures(std::string_view provider);
 
-/// The sample of `set`, drawn from `full`, the configs of `sample.of` by signature, in order. Part of
-/// enumerate.
+/// Draws the sample of `set` from `full`: the configs of rule set `sample.of`, per signature, in order.
+/// Enumeration calls it.
 std::vector<SignatureConfigs> sample_rule_set(const FamilyFile& file, const RuleSet& set,
                                               const Device& device,
                                               const std::vector<SignatureConfigs>& full);
 
-/// For each config, why a legal or worth rule refuses it ("lds-fits: ..."), including rules that the rule set
-/// skips; empty when no rule does.
+/// For each config, the reason why a `legal` or `worth` rule refuses it ("lds-fits: ..."), including rules
+/// that the rule set skips; empty when no rule refuses it.
 std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const FamilyRequest& request,
                                                const ConfigTable& configs);
 
@@ -150,8 +151,8 @@ std::vector<std::string> refusals_of_all_rules(const FamilyFile& file, const Fam
 std::vector<Rule> why_not_in(const FamilyFile& file, const FamilyRequest& request,
                              const KernelConfig& config);
 
-// ---- Generates lists of configs by a program, for rule sets that linked tables define instead of a product
-// of axes.
+// ---- Generates lists of configs in code, for rule sets that are no product of axes: tables that refer to
+// each other, or the members of a joint family.
 //
 //     ConfigTable configs = generated_list("curated-conv", file, signature, device);
 
@@ -181,7 +182,8 @@ WhyNot why_not(const FamilyFile& file, const FamilyRequest& request, const Kerne
 ConfigTable members_of(std::string_view list, const FamilyFile& file, const Signature& signature,
                        const Device& device);
 
-/// why_not() of a joint config and such a list: the result of its member's rule set.
+/// why_not() for a config of a joint family with such a list: explains by the rule set of the config's
+/// member.
 WhyNot why_not_members(std::string_view list, const FamilyFile& file, const FamilyRequest& request,
                        const KernelConfig& config);
 
@@ -189,8 +191,8 @@ WhyNot why_not_members(std::string_view list, const FamilyFile& file, const Fami
 /// not a joint one.
 std::vector<Rule> members_applicability_rules(std::string_view provider, Op op);
 
-/// Rule set of measurements whose configs come from no rules (imports, kernel libraries, CK Tile's
-/// benchmarks): a model for them chooses among the measured configs.
+/// Name of the rule set of measurements whose configs no rules enumerated (imports, kernel libraries, CK
+/// Tile's benchmarks). A model for such measurements chooses among the measured configs.
 inline constexpr std::string_view kMeasuredRules = "measured";
 
 inline constexpr std::string_view kMembersList = "members:";
@@ -212,8 +214,9 @@ struct ExplicitRuleSet {
   std::vector<ExplicitBlock> blocks;  ///< blocks without configs are left out
 };
 
-/// Writes axes on which all configs of a block agree once, the others as rows. A block applies where dtypes,
-/// layout and epilogue equal those of its signature. Throws invalid_argument for an axis without a value.
+/// Writes an axis once per block where all configs of the block have the same value; writes the other axes as
+/// rows. A block applies where dtypes, layout and epilogue equal those of its signature. Throws
+/// invalid_argument for an axis without a value.
 std::string rule_sets_text(std::string_view provider, Op op, const std::vector<ExplicitRuleSet>& sets);
 
 }  // namespace kscout

@@ -79,8 +79,8 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
 std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
 
-// ---- Compiles formulas over c., d., s. for one request: enumeration and its explanations evaluate them. For
-// the sources of this folder.
+// ---- Compiles formulas over c., d., s. for one request: enumeration and its explanations evaluate them.
+// Only the sources of this folder use this part.
 
 /// Candidates with some axes bound.
 struct CandidateBatch {

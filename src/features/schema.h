@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Computes the numbers that a model reads from (problem, config, device), by a schema: an ordered list of
-/// named formulas.
+/// Computes the features of (problem, config, device) that a model reads. A schema is an ordered list of
+/// named formulas, one per feature.
 ///
 ///     const Schema& schema = Schema::find("gemm");
 ///     std::vector<double> matrix(configs.size() * schema.size());
@@ -103,10 +103,10 @@ class Schema {
   /// when a requirement is violated (an element type that CK Tile does not support).
   void evaluate(ProblemRef problem, const Device& device, const ConfigTable& configs,
                 std::span<const Traits> traits, std::span<double> out) const;
-  /// Evaluates one config: out[f]. The same bits as its row of the call above.
+  /// Evaluates one config: out[f] is feature f, with the same bits as in the call above.
   void evaluate(ProblemRef problem, const Device& device, const KernelConfig& config, const Traits& traits,
                 std::span<double> out) const;
-  /// Evaluates the features that depend on problem and device only; the others become NaN. out.size() ==
+  /// Evaluates the features that depend only on problem and device; the others become NaN. out.size() ==
   /// size().
   void evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const;
 
@@ -157,7 +157,7 @@ class Schema::Rows {
   std::vector<expr::ProblemInputs> problem_checks_;
 };
 
-/// The own schema for an operation on a kind of device: the default for training models.
+/// KernelScout's own schema for an operation on a kind of device: the default for training models.
 std::string_view default_schema(Op op, DeviceKind kind) noexcept;
 
 /// The schema with the single feature `analytic_time_us` of schema `gemm` or `conv`: the time of each config

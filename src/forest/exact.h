@@ -72,8 +72,8 @@ class ExactForest {
   void scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
               std::span<double> out, Scratch& scratch) const noexcept;
 
-  /// A node of a narrow tree (at most 256 leaves, columns below 256). `step` leaves are to its left, from
-  /// leaf `begin` on; its left child is the next node, its right child is `step` nodes further.
+  /// A node of a narrow tree (at most 256 leaves, columns below 256). Its left subtree has `step` leaves,
+  /// beginning with leaf `begin`. Its left child is the next node, its right child is `step` nodes further.
   struct Node {
     std::uint8_t column, begin, step;
     std::int8_t position;  ///< INT8_MIN + position in the column: rows of higher rank go right

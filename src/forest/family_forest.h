@@ -8,9 +8,9 @@
 ///     std::vector<double> scores(picked.size());
 ///     if (!fast.scores(problem, picked, scores, scratch)) ... // the schema cannot describe the problem
 ///
-/// The constructor ranks the features that depend on the config only. Each call computes those of the problem
-/// once, and those of both in blocks of 32 configs (features/few_rows.h, forest/exact.h). Scores equal
-/// Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
+/// The constructor ranks the features that depend only on the config. Each call computes the features of the
+/// problem once, and the features of both in blocks of 32 configs (features/few_rows.h, forest/exact.h).
+/// Scores equal Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -27,7 +27,7 @@ namespace kscout {
 
 class FamilyForest {
  public:
-  /// A second forest that reads the problem only: its feature i is feature features[i] of the schema.
+  /// A second forest that reads only the problem: its feature i is feature features[i] of the schema.
   struct ProblemForest {
     const Forest& forest;
     std::span<const std::uint32_t> features;

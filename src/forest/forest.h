@@ -25,7 +25,8 @@ struct Forest {
   bool average = false;  ///< the result is the mean of the trees, not their sum
   std::vector<std::uint32_t> tree_nodes = {0};
   std::vector<std::uint32_t> tree_leaves = {0};
-  /// Left when value <= threshold; for a categorical node: the number of its set.
+  /// A row goes left when its value is <= threshold. For a categorical node, this number is the index of its
+  /// category set.
   std::vector<double> threshold;
   std::vector<std::uint32_t> feature;
   std::vector<std::int32_t> left, right;
@@ -49,8 +50,8 @@ struct Forest {
                std::span<double> scores) const noexcept;
 };
 
-/// Throws corrupt_data unless every index is in range, every tree has the shape of a tree, no threshold is
-/// NaN and every leaf is finite.
+/// Throws corrupt_data unless every index is in range, every node except the root and every leaf has exactly
+/// one parent, no threshold is NaN and every leaf is finite.
 void check(const Forest& forest);
 
 // ---- Explains scores: how much each feature moved a score away from the mean of the compared rows.

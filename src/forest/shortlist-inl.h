@@ -19,9 +19,9 @@ inline std::int32_t shortlist_log2(std::int64_t x) {
   return log;
 }
 
-// The network's inputs for a product of m x k and k x n matrices, in 256ths: logarithms, divisors of the
-// sizes, the used fraction of tiles of several sizes, waves of tiles on the device's cores and how full the
-// last wave is.
+// The network's inputs for a product of m x k and k x n matrices, in 256ths: logarithms of sizes, whether 2
+// to 128 divide the sizes, the used fraction of tiles of several sizes, the logarithm of the number of waves
+// of tiles on the device's cores, and the used fraction of these waves.
 inline void describe_product(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t batch,
                              bool a_row_major, bool b_row_major, std::int64_t cores, std::int32_t* out) {
   const auto held = [](std::int64_t size) { return size < 1 ? 1 : size < (1 << 24) ? size : 1 << 24; };
@@ -63,8 +63,8 @@ inline void shortlist_inputs(const std::int32_t* features, const std::int32_t* m
   }
 }
 
-// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, clamped to least .. 32766.
-// Sums of up to 128 inputs and a bias of up to 2^30 fit in 32 bits.
+// One output of a layer: (bias + sum of weights times inputs) * factor / 2^24, clamped to the range from
+// `least` to 32766. Sums of up to 128 inputs and a bias of up to 2^30 fit in 32 bits.
 inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, const std::int8_t* weights,
                                      std::int32_t bias, std::int32_t factor, int least) {
   std::int32_t sum = 0;
@@ -75,7 +75,7 @@ inline std::int16_t shortlist_output(const std::int16_t* inputs, int count, cons
 
 // Keeps `most` of the configs with allowed[i] != 0: first those of `always`, then those with the highest
 // totals; ties keep the earlier config. Writes 1 to kept[i] for kept configs and 0 for all others; returns
-// the number of kept configs. Overwrites totals.
+// the number of kept configs. Overwrites `totals`.
 inline std::size_t keep_top_totals(std::int16_t* totals, const std::uint8_t* allowed,
                                    const std::uint8_t* always, std::size_t configs, std::size_t most,
                                    std::uint8_t* kept) {

@@ -80,7 +80,8 @@ std::span<std::int16_t> rate(const Shortlist& shortlist, const FamilyOutputs& ou
 
 /// Marks in `kept` at most `most` of the configs with allowed[i] != 0 and returns their number: first configs
 /// of `always`, then those with the highest ratings; ties keep the earlier config. All spans have one length.
-/// Modifies the ratings: they may only be passed again, with fewer allowed configs or a smaller `most`.
+/// Modifies the ratings: the only valid use afterwards is another call with fewer allowed configs or a
+/// smaller `most`.
 std::size_t keep_top(std::span<std::int16_t> ratings, std::span<const std::uint8_t> allowed,
                      std::span<const std::uint8_t> always, std::size_t most,
                      std::span<std::uint8_t> kept) noexcept;

@@ -37,8 +37,8 @@ struct Emitter {
   std::string_view title;     ///< for messages
   std::string_view backend;   ///< backend whose memory and streams the kernels use
   std::string_view compiler;  ///< default compiler
-  /// Files that every project contains besides the ABI: path in the project, and path of the original in our
-  /// source tree.
+  /// Files that every project contains besides the ABI: path in the project, and path of the original in
+  /// KernelScout's source tree.
   std::span<const std::pair<std::string_view, std::string_view>> shared;
   std::size_t max_in_unit;  ///< max kernels of a group in one source
   /// Whether the library's index contains the applicability rules.
@@ -58,7 +58,7 @@ struct Emitter {
   /// Compiler flags for every source, and for linking.
   std::vector<std::string> (*compile_flags)(const Device& device);
   std::vector<std::string> link_flags;
-  /// A word that marks warnings in the compiler's output that must be reported; empty: none.
+  /// A word that marks, in the compiler's output, the warnings that must be reported; empty: none.
   std::string_view warning;
 
   // Texts for CMakeLists.txt.

@@ -7,9 +7,9 @@
 ///     const auto expected = row_sums(problem, operands, rows);
 ///
 /// A convolution is linear in its filter. The weighted sum over a pixel's channels therefore equals the
-/// output of one channel whose filter is the weighted sum of all filters. Computing it takes one pass over
-/// the read image per filter position. The gradient of the filter is linear in the input image in the same
-/// way.
+/// output of one channel whose filter is the weighted sum of all filters. Computing that output takes one
+/// pass per filter position over the image that the convolution reads. The gradient of the filter is linear
+/// in the input image in the same way.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -151,8 +151,8 @@ std::vector<RowSum> row_sums(const ConvProblem& problem, const GemmOperands& ope
 //    An element that was never written (operands begin as NaN) shows in every check of its row.
 //
 // Tolerance per element: that of verify.h. Kernels may sum the filter's gradient from slices stored in its
-// own type. Each stored slice may then be rounded, which allows 8 round-offs of the size of a sum of products
-// with random signs.
+// own type. Each stored slice may then be rounded, so the tolerance allows 8 round-offs of the size of a sum
+// of products with random signs.
 
 /// Elements of the operands A and B whose products sum to one element of C.
 struct ConvProducts {

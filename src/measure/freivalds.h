@@ -20,7 +20,7 @@ namespace kscout {
 
 constexpr double kMaxProducts = 1 << 19;  ///< up to this number, every element is compared
 
-/// Sums term(i) for i below count in eight lanes: the order is fixed, and the compiler can vectorise it.
+/// Sums term(i) for i < count in eight lanes: the order is fixed, and the compiler can vectorise the sum.
 template <class F>
 double lane_sum(std::int64_t count, F&& term) {
   std::array<double, 8> lane{};

@@ -108,12 +108,12 @@ constexpr std::uint32_t scatter(std::uint32_t x) noexcept {
   x *= 0xC2B2AE35u;
   return x ^ (x >> 16);
 }
-/// Element i of an operand is computed from scatter of (operand, i mod kFillBlock), with those bits inverted
-/// that fill_flips() returns for its block, so that no two blocks are equal.
+/// Element i of an operand is computed from scatter of (operand, i mod kFillBlock), and then the bits that
+/// fill_flips() returns for its block are inverted, so that no two blocks are equal.
 inline constexpr std::int64_t kFillBlock = 1 << 16;
 std::uint32_t fill_flips(Operand operand, std::uint64_t seed, std::int64_t block);
 
-// ---- Implements instruments for a device without kernels of ours: operands are generated on the CPU and
+// ---- Implements instruments for a device without measuring kernels: operands are generated on the CPU and
 // copied to the device, results are copied back and summed on the CPU. Slow (a transfer per operand and
 // check), but with the same numbers.
 //

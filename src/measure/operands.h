@@ -26,9 +26,9 @@ namespace kscout {
 //     kernel(c.data());
 //     if (auto damage = c.damage(); !damage.empty()) ...  // "16 bytes past its end"
 
-/// A payload between two guard zones of kGuardBytes with a known pattern, aligned as the device requires.
-/// `stagger` shifts the start by that many Instruments::stagger() within its page, so that several buffers do
-/// not compete for the same sets of the first-level cache. data() points into the memory of the instruments'
+/// A payload between two guard zones of kGuardBytes with a known pattern, aligned as the device requires. The
+/// start is shifted by `stagger` times Instruments::stagger() within its page, so that several buffers do not
+/// compete for the same sets of the first-level cache. data() points into the memory of the instruments'
 /// device. Memory grows and is reused; not copyable.
 class GuardedBuffer {
  public:

@@ -61,9 +61,9 @@ struct ContenderSample {
 /// Summaries per contender, in the samples' unit, at the machine's median speed. `samples` must be in the
 /// order of measurement; contenders without a sample get count 0.
 ///
-/// Method: log time = contender + moment + rest, fitted by alternating medians (J. W. Tukey, "Exploratory
-/// Data Analysis", 1977: median polish); the term for the moment is a running median over 2 kDriftReach + 1
-/// samples. Cost: linear in the number of samples.
+/// Method: log time = contender's term + machine's term + rest, fitted by alternating medians (J. W. Tukey,
+/// "Exploratory Data Analysis", 1977: median polish); the machine's term is a running median over 2
+/// kDriftReach + 1 samples. Cost: linear in the number of samples.
 std::vector<SampleSummary> without_drift(std::span<const ContenderSample> samples, std::size_t contenders);
 
 // ---- Times several candidates in interleaved rounds, each round in another order, and removes the machine's

@@ -31,8 +31,9 @@ class Generator {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low) + 1));
   }
-  /// Log-uniform without a logarithm: octaves are equally likely, and so are the values within one. When less
-  /// than half of the last octave lies below `high`, it is merged with the octave before it.
+  /// Log-uniform without a logarithm: octaves (ranges from a power of two to the next) are equally likely,
+  /// and so are the values within one. When less than half of the last octave lies below `high`, it is merged
+  /// with the octave before it.
   std::int64_t by_octave(std::int64_t low, std::int64_t high) {
     const auto octave = [](std::int64_t x) { return std::bit_width(static_cast<std::uint64_t>(x)) - 1; };
     const auto start = [](std::int64_t e) { return std::int64_t{1} << e; };

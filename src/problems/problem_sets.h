@@ -73,8 +73,8 @@ std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_
 /// Whether a problem's one-line form states an element type.
 bool names_dtype(std::string_view problem_text);
 
-/// Whether the first line with content describes a convolution: a one-line form, or a header with a filter.
-/// Throws not_found.
+/// Whether the first line with content describes a convolution: a one-line form, or a table header with
+/// column `y` (a filter's height). Throws not_found.
 bool holds_conv_problems(const std::filesystem::path& file);
 /// holds_conv_problems() for a file's text.
 bool is_text_of_convs(std::string_view text);

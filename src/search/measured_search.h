@@ -42,9 +42,9 @@ struct SearchStart {
 };
 
 /// Expects the model's predicted times, also for configs outside the model's family, but not for a vendor's
-/// suggestions: one suggestion number runs another algorithm on every problem. Begins with the vendor's first
-/// suggestion, if the configs contain it. Keeps half of the evaluations for the model's order. Evaluations:
-/// 5 % of the configs, at least 16.
+/// suggestions: the same suggestion number runs a different algorithm on each problem. Begins with the
+/// vendor's first suggestion, if the configs contain it. Keeps half of the evaluations for the model's order.
+/// Evaluations: 5 % of the configs, at least 16.
 SearchStart start_by_model(const Model& model, ProblemRef problem, const ConfigTable& configs);
 
 /// Expects the analytic costs of the configs that have one. Begins with all of the vendor's suggestions.
@@ -69,7 +69,7 @@ class ConfigTimer {
 
 struct MeasuredSearchRequest {
   SearchStart start = {};
-  std::size_t evaluations = 24;  ///< configs that may be timed; those that cannot be used count
+  std::size_t evaluations = 24;  ///< configs that may be timed, unusable ones included
   std::size_t top = 5;           ///< configs in the result
   /// Called before each config but the first; the search stops timing when it returns true.
   std::function<bool()> stop = {};

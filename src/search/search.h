@@ -89,7 +89,7 @@ ConfigTable applicable_table(const Family& family, ProblemRef problem);
 /// Scores of the model's default target. Model, problem and space must outlive the objective.
 Objective model_objective(const Model& model, ProblemRef problem, const SearchSpace& space);
 
-// ---- Calls an objective and counts its evaluations. For the sources of this folder.
+// ---- Calls an objective and counts its evaluations. Only the sources of this folder use this part.
 
 /// The usable configs, best first, each once; of equal scores the first evaluated. At most `top`.
 std::vector<FoundConfig> best_of(std::vector<FoundConfig> found, std::size_t top);

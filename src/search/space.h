@@ -1,8 +1,9 @@
 #pragma once
 /// \file
-/// Maps the configs that a search may choose from to points of a grid, in which rules leave holes.
+/// Maps the configs of a search to points of a grid. Combinations of values that are no config are holes in
+/// the grid.
 ///
-///     const SearchSpace space(enumerate(request).configs);     // legal configs only, so every point is one
+///     const SearchSpace space(enumerate(request).configs);     // legal configs only; each is one point
 ///     space.point(7);                                          // ranks of config 7's values, axis by axis
 ///     space.find(child);                                       // which config has these ranks, if any
 ///

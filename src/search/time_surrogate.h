@@ -24,7 +24,7 @@ class TimeSurrogate {
   /// `expected_us`: one per config of the space, or empty. The space must outlive the surrogate.
   TimeSurrogate(const SearchSpace& space, std::span<const double> expected_us);
 
-  /// Takes a time above 0 in microseconds. Past 512 times, or 128 MiB, further ones are ignored.
+  /// Takes a time above 0 in microseconds. After 512 times, or 128 MiB of memory, further times are ignored.
   void learn(std::uint32_t config, double time_us);
 
   /// ln microseconds per config: the prediction minus two standard deviations.

@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Ranks configs without a model, by the analytic time of our schemas `gemm` and `conv` (roofline and tile
+/// Ranks configs without a model, by the analytic time of schemas `gemm` and `conv` (roofline and tile
 /// quantisation).
 ///
 ///     const Analytic analytic(families_by_rules({.provider = "native", .device = detect_cpu()}));
@@ -56,8 +56,9 @@ class Analytic {
   const Entry& entry(const Signature& signature) const;
 
   /// Fills `best` with the applicable, allowed configs of lowest cost; configs of unknown cost come last.
-  /// When all costs are unknown, the default config comes first, then family order. `source` receives which
-  /// of the two it was. Returns the number of configs. The entry must have a compiled family.
+  /// When all costs are unknown, the default config comes first, then family order. `source` receives the
+  /// source of the order: analytic costs or default config. Returns the number of configs. The entry must
+  /// have a compiled family.
   std::size_t rank(const Entry& entry, ProblemRef problem, std::span<Ranked> best, SelectScratch& scratch,
                    ChoiceSource& source) const;
 

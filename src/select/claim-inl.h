@@ -1,5 +1,5 @@
 // Computes the ln TFLOPS that a score (higher is better) stands for before calibration. The library and every
-// exported header share this text. target: its position among the words of kscout::Target.
+// exported header share this text. `target` is a position among the words of kscout::Target.
 inline double claimed_log_tflops(int target, double score, double top_score, double flops, double bytes) {
   // Lower bound for the predictions of an extrapolating tree: no logarithm exists below 0.
   const double least = 1e-9;

@@ -24,8 +24,8 @@ struct Confidence {
   /// Number of best-ranked configs that the probability is computed from.
   static constexpr std::size_t top = 8;
 
-  /// Added to a gap before its logarithm is taken: a forest cannot resolve a third of a percent, and the
-  /// logarithms of smaller gaps must stay bounded.
+  /// Added to a gap before its logarithm is taken: a forest cannot distinguish gaps below a third of a
+  /// percent, and the logarithms of smaller gaps must stay bounded.
   static constexpr double min_gap = 0.003;
 
   /// The inputs of the probability, in the order of `weight`. Gaps are ln(gap + min_gap) of the difference in
@@ -45,8 +45,8 @@ struct Confidence {
 
   /// `family`: position of the problem's family in the model. `log_tflops`: up to `top` predictions, best
   /// first, relative to any common base. Sizes outside the trained range count as the nearest trained size,
-  /// and each octave outside halves the result, because data inside the range cannot show how accuracy falls
-  /// outside. Returns 1 when there is no second config. Takes no lock, allocates nothing.
+  /// and each factor of 2 outside the range halves the result, because data inside the range cannot show how
+  /// accuracy falls outside. Returns 1 when there is no second config. Takes no lock, allocates nothing.
   double probability(std::size_t family, ProblemRef problem,
                      std::span<const double> log_tflops) const noexcept;
 
@@ -56,7 +56,7 @@ struct Confidence {
   }
 };
 
-/// The inputs without limits on sizes. Needs at least two predictions.
+/// The inputs, with sizes as they are, also outside the trained range. Needs at least two predictions.
 Confidence::Inputs confidence_inputs(ProblemRef problem, std::span<const double> log_tflops) noexcept;
 
 /// 1 / (1 + e^-x).

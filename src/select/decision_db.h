@@ -121,8 +121,8 @@ class DecisionTable {
  public:
   DecisionTable() = default;
   /// Skips configs that `provider` (empty: any) does not have, that `disabled` names, or that `limit` does
-  /// not admit, and names that do not parse: a file from a version with other names does no harm. Of several
-  /// decisions for one problem, the fastest is used.
+  /// not admit. Also skips names that do not parse, so a file from a version with other names does no harm.
+  /// Of several decisions for one problem, the fastest is used.
   DecisionTable(std::span<const StoredDecision> decisions, std::string_view provider,
                 std::span<const NamedConfig> disabled, const ThreadLimit& limit = {});
 

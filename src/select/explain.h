@@ -59,7 +59,7 @@ struct Exclusion {
 std::vector<Exclusion> exclusions(const Family& family, ProblemRef problem);
 
 /// Why a config is not in the ranking: the applicability rules that refuse it, or, for a config outside the
-/// family, the legal and worth rules that exclude it; empty when no rule does.
+/// family, the `legal` and `worth` rules that exclude it; empty when no rule does.
 std::vector<Rule> rules_against(const Family& family, ProblemRef problem, const KernelConfig& config);
 
 }  // namespace kscout

@@ -32,7 +32,7 @@ struct LoadedModel {
   std::string warning;  ///< when it was trained on another device
 };
 
-/// The chain's inputs without a model.
+/// The inputs of a chain besides the model.
 struct FallbackInputs {
   SelectorRequest request;  ///< provider and rules are empty when `families` comes from a kernel library
   FamilySource families;

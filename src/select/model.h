@@ -64,8 +64,8 @@ struct ModelData {
   /// rank need it.
   Forest best_tflops;
   std::vector<std::uint32_t> best_features;  ///< positions of its features in the schema
-  /// Chooses the configs that get exact scores in families of more than kNoShortlistFamily configs; nothing:
-  /// all configs do.
+  /// Chooses the configs that get exact scores in families of more than kNoShortlistFamily configs. Nothing:
+  /// every config gets an exact score.
   std::optional<Shortlist> shortlist;
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.
@@ -91,8 +91,8 @@ class Model {
   Target default_target() const noexcept { return data().targets.front().target; }
   bool has(Target target) const noexcept;
 
-  /// The family of a signature; null when the model was not trained for it. Ignores `accumulate`: reading C
-  /// as well changes no choice here.
+  /// The family of a signature; null when the model was not trained for it. Ignores `accumulate`: whether the
+  /// kernel also reads C changes no choice here.
   const Family* family(const Signature& signature) const noexcept;
 
   /// Position of a family in data().families.
@@ -129,7 +129,7 @@ class Model {
   std::vector<double> score_configs(ProblemRef problem, const ConfigTable& configs, Target target) const;
 
   /// Predicted TFLOPS for scores of one problem from the functions above. The scores must cover one whole
-  /// family or table, because a rank is relative to the best of them. -infinity gives 0.
+  /// family or table, because scores of target rank are compared with the best of them. -infinity gives 0.
   std::vector<double> predicted_tflops(ProblemRef problem, std::span<const double> scores) const;
   std::vector<double> predicted_tflops(ProblemRef problem, Target target,
                                        std::span<const double> scores) const;

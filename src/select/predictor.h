@@ -1,6 +1,6 @@
 #pragma once
 /// \file
-/// Predicts the speed of given configs by a model folder of ours or of CK Tile's trainer.
+/// Predicts the speed of given configs from a model folder of KernelScout or of CK Tile's trainer.
 ///
 ///     const Predictor predictor("models/grouped_conv_forward_bf16_gfx950");
 ///     const std::vector<double> tflops = predictor.predict(problem, configs, "tflops");
@@ -23,17 +23,18 @@ namespace kscout {
 
 class Predictor {
  public:
-  /// A folder with model.ksf is ours. Any other folder is read as CK Tile's (feature_spec.json,
-  /// model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema` (empty: the smallest
-  /// ck_ schema that contains them all). `device`: the device whose facts the features read; default: that of
-  /// the model, or the preset of the folder's arch. Throws not_found, corrupt_data, invalid_argument when no
-  /// schema has a feature, unsupported when a model.ksf was trained on a device other than `device`.
+  /// A folder that contains model.ksf is a KernelScout model. Any other folder is read as CK Tile's
+  /// (feature_spec.json, model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema`
+  /// (empty: the smallest ck_ schema that contains them all). `device`: the device whose facts the features
+  /// read; default: that of the model, or the preset of the folder's arch. Throws not_found, corrupt_data,
+  /// invalid_argument for a feature that no schema contains, unsupported when a model.ksf was trained on a
+  /// device other than `device`.
   explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
                      std::optional<Device> device = {});
 
   /// The available targets, the usual one first: "tflops", "latency", "bandwidth".
   std::vector<std::string> targets() const;
-  /// The name of the schema that computes the rows.
+  /// The name of the schema that computes the features.
   std::string schema() const;
 
   /// One value per config, in TFLOPS, microseconds or GB/s. Throws not_found for a target that the folder

@@ -5,9 +5,8 @@
 ///     const Switches switches = Switches::from_environment();
 ///     if (switches.off(ChoiceSource::model)) ...
 ///
-/// KSCOUT_FORCE    comma-separated config names: each config is used for every problem of its types and
-/// layout
-///                 that it can take
+/// KSCOUT_FORCE    comma-separated config names: each config is used for every problem that it can take and
+///                 that has its types and layout
 /// KSCOUT_DISABLE  comma-separated sources (cache, db, model, analytic) and config names that are not used
 #include <cstdint>
 #include <span>
@@ -28,7 +27,7 @@ struct NameSpace {
   Device device;
   /// Families whose configs may be named even if today's rules exclude them.
   std::span<const Family> families;
-  std::string rules;  ///< rule set of the names in suggestions, when there are no families
+  std::string rules;  ///< rule set whose config names a suggestion may give, when there are no families
 };
 
 struct Switches {

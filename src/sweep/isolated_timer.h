@@ -23,7 +23,7 @@ namespace kscout {
 
 struct IsolatedTimerOptions {
   std::filesystem::path worker = {};  ///< the worker program
-  /// A worker that sends nothing for longer is killed; its config gets status timeout.
+  /// A worker that sends nothing for more than this time is killed; its config gets status timeout.
   double item_limit_s = 10;
   double open_limit_s = 120;  ///< added for the first config: time to make operands and reference
 };

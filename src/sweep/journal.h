@@ -45,8 +45,9 @@ std::vector<std::filesystem::path> journal_files(const std::filesystem::path& fo
 /// an unfinished version of one of them.
 bool is_sweep_file(std::string_view name);
 
-/// Joins all journals of a folder. Each key has at most one row: of several, that of the first file. Session
-/// fields come from the journal with the newest session. Throws as load_journal.
+/// Joins all journals of a folder. Each key has at most one row: where files hold several, the row of the
+/// first file. Session fields come from the journal with the newest session. Throws the errors of
+/// load_journal().
 JournalContents merge_journals(const std::filesystem::path& folder, const std::string& manifest_hash,
                                const JournalLimits& limits);
 
@@ -57,7 +58,7 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
 struct SweepStatus {
   std::size_t problems = 0, problems_done = 0;
   std::size_t pairs = 0;             ///< (problem, config) pairs of the plan
-  std::size_t rows = 0;              ///< of the pairs: measured in pass 1
+  std::size_t rows = 0;              ///< pairs that were measured in pass 1
   std::size_t contender_rows = 0;    ///< rows of pass 2
   std::size_t noisy = 0;             ///< ok rows of pass 1 whose confidence interval stayed wide
   std::size_t noisy_contenders = 0;  ///< ok rows of pass 2 whose confidence interval stayed wide
@@ -75,7 +76,8 @@ struct SweepStatus {
 
 SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup& spaces = provider_space);
 
-/// A reason without the values that differ from element to element, so that equal reasons can be counted.
+/// A failure reason without the values that differ from row to row (the problem, the element), so that equal
+/// reasons can be counted.
 std::string general_reason(Status status, const std::string& reason);
 
 // ---- Measures the contenders of a sweep again, on the same problems. Several sweeps average out effects

@@ -55,9 +55,9 @@ struct JournalContents {
 };
 
 /// Parses a journal. Bytes behind the last whole line are a torn tail (an interrupted write) and ignored.
-/// Throws corrupt_data, naming `name` and the line, for a damaged line with whole ones behind it, an index
-/// out of range, a second row of a key, or a journal of another manifest. `boot` is this machine's current
-/// boot: keys that a session left open before another boot count as crashes.
+/// Throws corrupt_data, naming `name` and the line, for a damaged line before whole lines, an index out of
+/// range, a second row of a key, or a journal of another manifest. `boot` is this machine's current boot:
+/// keys that a session left open before another boot count as crashes.
 JournalContents parse_journal(std::string_view bytes, const std::string& name,
                               const std::string& manifest_hash, const JournalLimits& limits,
                               const std::string& boot);
@@ -73,8 +73,8 @@ std::string journal_line(std::string_view payload);
 
 class JournalWriter {
  public:
-  /// Opens or creates the file and locks it for this process. Throws device_failure when it cannot be
-  /// written or another sweep holds it, corrupt_data as parse_journal.
+  /// Opens or creates the file and locks it for this process. Throws device_failure when it cannot be written
+  /// or another sweep holds it, and the corrupt_data errors of parse_journal().
   JournalWriter(std::filesystem::path path, const std::string& manifest_hash, const JournalLimits& limits);
   ~JournalWriter();
   JournalWriter(const JournalWriter&) = delete;

@@ -6,7 +6,7 @@
 ///     worker -> sweep   {"ready":true}                              once, after start
 ///                       {"row":4,"measured":{"status":"ok",...},...}  per config, in the order assigned
 ///                       {"done":12,"kernels_ns":...}                after the last one
-///                       {"failed":"no backend 'cuda' here","code":2}  it cannot work at all
+///                       {"failed":"no backend 'cuda' here","code":2}  the worker cannot work at all
 #include <cstdint>
 #include <limits>
 #include <string>

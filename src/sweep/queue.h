@@ -28,10 +28,10 @@ struct Batch {
 /// exactly as an uninterrupted one:
 ///  1. Pass 1: all configs without a row, in one batch. A config during which a worker crashed once is
 ///     measured alone.
-///  2. Pass 2: the contenders (protocol) without a row, interleaved. They are measured alone after a worker
-///     crashed in their round.
-/// Keys during which workers crashed twice are listed by crashed_twice(); they get a row with status
-/// `crashed`.
+///  2. Pass 2: the contenders (measure/protocol.h) without a row, interleaved. They are measured alone after
+///     a worker crashed in their round.
+/// crashed_twice() lists the keys (problem, config, pass) during which workers crashed twice; these keys get
+/// a row with status `crashed`.
 class WorkQueue {
  public:
   WorkQueue(const SweepPlan& plan, std::vector<std::uint32_t> order, const std::vector<JournalRow>& rows,
@@ -45,7 +45,7 @@ class WorkQueue {
   /// Keys without a row during which workers crashed twice.
   std::vector<SweepKey> crashed_twice(std::uint32_t problem) const;
 
-  /// Marks a problem as measured. Its good configs are tried early on the next problems.
+  /// Marks a problem as measured. The configs that were fast on it are tried early on the next problems.
   void finished(std::uint32_t problem);
   void answered(const SweepKey& key, const Measurement& measured);
   /// Counts a crash of a worker during this key.

@@ -38,12 +38,12 @@ struct SweepOptions {
   int workers = 1;
   /// Stops after this time; run again to continue.
   double budget_s = std::numeric_limits<double>::infinity();
-  /// A worker that sends nothing for longer is killed; its config gets status timeout.
+  /// A worker that sends nothing for more than this time is killed; its config gets status timeout.
   double item_limit_s = 10;
   /// Configs that one worker process measures before a new process replaces it; 0: no limit. Bounds the
   /// damage of a kernel that corrupts its process unnoticed. Contenders of a problem stay in one process.
   std::size_t batch = 0;
-  /// This process takes every shards-th problem of the order, from number `shard`.
+  /// This process takes every `shards`-th problem of the order, beginning with number `shard`.
   int shard = 1, shards = 1;
   /// Set by a signal handler: stops the sweep, which keeps all results.
   const std::atomic<bool>* stop = nullptr;

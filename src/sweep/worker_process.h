@@ -33,7 +33,8 @@ class WorkerProcess {
   void send(const std::string& line);
   /// Appends the complete lines that have arrived, without waiting; false when the worker closed its end.
   bool receive(std::vector<std::string>& lines);
-  /// Kills the worker and waits for its end. Returns how it ended by itself, if it did.
+  /// Kills the worker if it still runs, and waits for its end. Returns how the worker ended: by itself, or
+  /// killed by this call; "" when there is no worker.
   std::string end();
 
  private:

@@ -18,8 +18,8 @@ namespace kscout {
 
 class Checkpoint {
  public:
-  /// An empty folder name disables checkpoints. `training` identifies the training: it changes with whatever
-  /// changes a target's trees.
+  /// An empty folder name disables checkpoints. `training` is a text that identifies the training: it changes
+  /// with every input that changes a target's trees.
   Checkpoint(std::filesystem::path folder, std::string training)
       : folder_(std::move(folder)), training_(std::move(training)) {}
 

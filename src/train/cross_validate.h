@@ -1,6 +1,7 @@
 #pragma once
 /// \file
-/// Cross-validates a target. Training stops by the speed of the chosen configs, not by the prediction error.
+/// Cross-validates a target. The speed of the chosen configs decides when training stops, not the prediction
+/// error.
 ///
 ///     const auto folds = group_k_fold(set.problems, rows_per_problem, 5);
 ///     const CrossValidation cv = cross_validate(set, dataset, Target::relative, folds, options, progress);
@@ -42,7 +43,7 @@ struct TrainParameters {
   int min_rows = 10;     ///< in a leaf
   double feature_fraction = 0.8;
   std::vector<std::string> increasing;  ///< features that may only raise a score
-  /// Features that scores do not read; only the forest for a problem's best speed does.
+  /// Features that the forests of scores do not use; only the forest for a problem's best speed uses them.
   std::vector<std::string> unscored;
   double near_best_weight = 0;  ///< weight of a problem's best row is 1 + this
   int threads = 1;              ///< with 1 thread, equal input gives equal bytes
@@ -58,8 +59,9 @@ struct EfficiencySummary {
   std::size_t problems = 0;
 };
 
-/// Efficiency in [0, 1] of the highest score of each problem; ties go to the earlier config. `scores` has one
-/// entry per row of the set. Only problems with `take(problem)` are evaluated; results are in their order.
+/// Efficiency in [0, 1] of the config with the best score of each problem; ties go to the earlier config.
+/// `scores` has one entry per row of the set. Only problems with `take(problem)` are evaluated; results are
+/// in their order.
 std::vector<double> selection_efficiency(const TrainingSet& set, const std::vector<double>& scores,
                                          bool lower_is_better, const std::function<bool(std::size_t)>& take);
 EfficiencySummary summarise(std::vector<double> efficiency);
@@ -73,7 +75,7 @@ struct FoldMetrics {
 
 struct CrossValidation {
   int rounds = 0;                   ///< trees at the best mean efficiency over the folds
-  std::vector<double> out_of_fold;  ///< per row: score by the fold model that never saw its size
+  std::vector<double> out_of_fold;  ///< per row: score by the model that was trained without the row's fold
   EfficiencySummary efficiency;     ///< efficiency of choices by out_of_fold, over all problems
   std::vector<FoldMetrics> folds;
   std::vector<std::pair<int, double>> curve;  ///< number of trees, mean efficiency

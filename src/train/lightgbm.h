@@ -14,8 +14,8 @@
 #include <vector>
 
 // ---- Declares the functions of LightGBM's C API that this project calls (version 4.7; its wheel carries no
-// header). Each returns 0 on success; LGBM_GetLastError returns the thread's last error message. Use
-// train/lightgbm.h.
+// header). Each returns 0 on success; LGBM_GetLastError returns the thread's last error message. Use the
+// classes below instead of these functions.
 
 extern "C" {
 

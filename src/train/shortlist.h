@@ -10,7 +10,7 @@
 /// temperature 0.05, so that configs within a few per cent of the best share the probability. One network
 /// covers all families of a model. Method: a perceptron with two hidden layers of 64, trained by AdamW
 /// (Loshchilov and Hutter, ICLR 2019) with a cosine schedule. Weights are then rounded to 8 bits, with one
-/// unit per row of a hidden layer.
+/// scale factor per row of a hidden layer.
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -31,7 +31,7 @@ std::optional<Shortlist> train_shortlist(const TrainingSet& set, std::span<const
 struct ShortlistFit {
   /// Maximum loss of mean efficiency; a model whose shortlist loses more gets no shortlist.
   static constexpr double max_loss = 0.001;
-  /// Maximum; folds of the forest are joined to get at most this many.
+  /// Maximum number of folds; folds of the forest are joined when it has more.
   static constexpr std::uint32_t folds = 5;
 
   std::optional<Shortlist> shortlist;  ///< trained on all problems; nothing when it costs too much

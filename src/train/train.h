@@ -29,8 +29,9 @@ struct TrainOptions {
   SplitBy fold_by = SplitBy::sizes;  ///< property that no two folds share
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
-  /// A model folder whose trees are kept; exactly parameters.rounds more are added, because the earlier trees
-  /// may have been trained on the held-out rows. Empty: trains from nothing.
+  /// A model folder whose trees are kept. Training adds exactly parameters.rounds trees: cross-validation
+  /// cannot choose their number, because the earlier trees may have been trained on the held-out rows. Empty:
+  /// trains from nothing.
   std::filesystem::path warm_start;
   Handicap handicap;  ///< of the targets that compare configs (relative, rank)
   /// Maximum number of retrainings with higher weights (1 to 5) for problems whose out-of-fold choice was
@@ -102,14 +103,14 @@ void check_model_folder(const std::filesystem::path& folder);
 /// cv_metrics_<target>.json, feature_importances_<target>.json, oof_predictions.parquet
 /// (docs/formats/model-folder.md) into a temporary folder beside `folder`, then replaces `folder` by it: the
 /// old model stays in use until the new one is complete. Measurements and the previous model, which `tune`
-/// left in the folder, are kept. Throws as check_model_folder.
+/// left in the folder, are kept. Throws the errors of check_model_folder().
 void write_model_folder(const std::filesystem::path& folder, const TrainingResult& result,
                         const Origin& origin);
 
 /// Moves the finished model folder `from` to `to`, in the same file system. An existing model at `to` is kept
 /// inside the new one as kPreviousModel, replacing an older one. The exchange is one step where the file
-/// system can, so a model is available at any time. After an error the old model is unchanged. Throws as
-/// check_model_folder.
+/// system can, so a model is available at any time. After an error the old model is unchanged. Throws the
+/// errors of check_model_folder().
 void install_model_folder(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // ---- Out-of-fold predictions as Parquet: one row per (problem, config) of the training set.
@@ -118,9 +119,9 @@ void install_model_folder(const std::filesystem::path& from, const std::filesyst
 /// oof_pred_<target>... (LightGBM's output before calibration). Throws device_failure.
 void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& result);
 
-/// Efficiency of the model on each problem, by the fold that had not seen its sizes and the first of the
-/// model's targets: speed of the config with the best score over that of the fastest. Throws corrupt_data
-/// when the file is no such table or no table of GEMMs.
+/// Efficiency of the model on each problem: speed of the config with the best score over the speed of the
+/// fastest. The scores are those of the model's first target, out of fold. Throws corrupt_data unless the
+/// file is such a table for convolutions.
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file);
 
 }  // namespace kscout

@@ -19,9 +19,9 @@
 
 namespace kscout {
 
-/// Lowers the training speed of configs whose result on one problem says little about others. For example, a
-/// library's suggestion number n is another algorithm on every problem. Evaluation of choices uses the
-/// measured speed.
+/// Lowers the speed that a training assumes for configs whose result on one problem says little about other
+/// problems. For example, a library's suggestion number n is a different algorithm on each problem.
+/// Evaluation of choices uses the measured speed.
 struct Handicap {
   std::string where;  ///< formula over c. d. s. that is true for these configs; empty: none
   double share = 0;   ///< share of their speed that is subtracted, 0 to less than 1
@@ -50,11 +50,11 @@ struct TrainingSet {
   std::size_t problem_of(std::size_t row) const noexcept;
 };
 
-/// Collects the rows of all tables. A (problem, config) measured in both passes uses its second one. Rows
-/// with status `unsupported` and problems without floating-point operations are left out; other failures are
-/// rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the provider. Throws
-/// invalid_argument when the tables have different devices or no successful row, or when the handicap's share
-/// is out of range.
+/// Collects the rows of all tables. A (problem, config) measured in both passes uses the row of the second
+/// pass. Rows with status `unsupported` and problems without floating-point operations are left out; other
+/// failures are rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the
+/// provider. Throws invalid_argument when the tables have different devices or no successful row, or when the
+/// handicap's share is out of range.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
                               const Schema& schema, const Handicap& handicap = {});
 
@@ -62,7 +62,8 @@ TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::spa
 
 /// Minimum relative speed: the forest need not distinguish 1/20 from 1/50.
 inline constexpr double kMinRelative = 0.05;
-/// Grades of the rank target; grade g means about g / kMaxRank of the best speed, squared to stress the top.
+/// Highest grade of target rank. The grade of a config is kMaxRank times the square of its relative speed,
+/// rounded; the square stresses the fastest configs.
 inline constexpr int kMaxRank = 30;
 
 /// One label per row. Failed rows get the worst value of the target.

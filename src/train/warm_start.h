@@ -5,7 +5,7 @@
 ///     const WarmStart earlier = read_warm_start("models/mine", schema, signature, device);
 ///     if (const LightgbmTarget* from = earlier.find(Target::tflops)) ...
 ///
-/// Reads our models from their .ksf file and the folders of CK Tile's trainer from their LightGBM text.
+/// Reads KernelScout's models from their .ksf file, and models of CK Tile's trainer from their LightGBM text.
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -27,10 +27,10 @@ struct WarmStart {
   int trees(Target target) const noexcept;
 };
 
-/// `folder`: a model folder of ours, its .ksf file, or a folder of CK Tile's trainer.
-/// The model must match the data: the features and categorical features of `schema` in its order, and the op,
-/// element type and architecture of the data. Throws invalid_argument, naming the difference, when they do
-/// not match or when a target was trained on another scale; not_found and corrupt_data as Model::load and
+/// `folder`: a model folder of KernelScout, its .ksf file, or a folder of CK Tile's trainer. The model must
+/// match the data: the features and categorical features of `schema` in its order, and the op, element type
+/// and architecture of the data. Throws invalid_argument, naming the difference, when they do not match or
+/// when a target was trained on another scale; also the errors not_found and corrupt_data of Model::load and
 /// read_lightgbm_folder.
 WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
                           const Signature& signature, const Device& device);

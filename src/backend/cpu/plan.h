@@ -31,7 +31,7 @@ struct Plan {
   // Workspace, in floats. Each part owns part_size elements from part * part_size. They contain:
   std::int64_t a_size;     ///< packed A, at 0
   std::int64_t b_size;     ///< packed B, at a_size
-  std::int64_t c_size;     ///< partial C of a row update across rows of C, after b
+  std::int64_t c_size;     ///< partial C of a row update across rows of C, after packed B
   std::int64_t part_size;  ///< multiple of 16 elements
   /// One partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size.
   std::int64_t split_size;

@@ -28,10 +28,10 @@ class ThreadPool {
   /// a thread.
   void reserve(int parts);
 
-  /// Runs part(data, 0..parts-1). Needs an earlier reserve(parts). While another thread is inside run(), or
-  /// from inside a part, all parts run one after the other in the calling thread. Allocates nothing, except
-  /// for the workers of the first call after a fork; when the system cannot create them, the calling thread
-  /// does their work.
+  /// Runs part(data, 0..parts-1). Needs an earlier reserve(parts). When another thread is inside run(), or a
+  /// part calls run(), all parts run one after the other in the calling thread. Allocates nothing, except for
+  /// the workers of the first call after a fork; when the system cannot create them, the calling thread does
+  /// their work.
   void run(int parts, Part part, void* data) noexcept;
 
   /// Pins worker i to the i-th core that this process may use, and the calling thread to the first; `false`

@@ -40,7 +40,7 @@ namespace cuda {
 std::filesystem::path module_file();
 /// Loads the module once. Throws unsupported when it is absent, corrupt_data when it has another version.
 Module& load_module();
-/// Loads the module and opens the device. Throws device_failure, too.
+/// Loads the module and opens the device. Throws the errors of load_module(), and device_failure.
 Module& open_module();
 /// Throws unsupported or device_failure with the module's reason.
 void check(Module& module, CallStatus answer);
@@ -105,7 +105,7 @@ class CudaLibraries {
 struct HarvestOptions {
   int suggestions = 64;     ///< number of suggestions to request per problem
   std::size_t widen = 256;  ///< maximum number of additional algorithms per signature
-  std::uint64_t seed = 1;   ///< seed for choosing them when there are more
+  std::uint64_t seed = 1;   ///< seed for choosing `widen` algorithms when more exist
 };
 
 /// Algorithms of one signature, in the order in which they were found.
@@ -113,8 +113,8 @@ struct Harvest {
   Signature signature;
   std::size_t problems = 0;
   std::vector<CublasLtConfig> suggested;  ///< suggested by the heuristic for some problem
-  /// Differs from a suggested one in one attribute, or has an algorithm id that was never suggested; accepted
-  /// by the library for some problem.
+  /// Algorithms that the library accepts for some problem. Each differs from a suggested one in one
+  /// attribute, or has an algorithm id that was never suggested.
   std::vector<CublasLtConfig> widened;
   std::size_t refused = 0;  ///< neighbours that the library refused for all tested problems
 };

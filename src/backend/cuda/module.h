@@ -56,7 +56,8 @@ struct State {
   double sm_clock_mhz, memory_clock_mhz, power_w, temperature_c;
   std::uint64_t slowdowns;  ///< NVML's bits for reasons of a lower clock; kSlowed selects the relevant ones
 };
-/// Heat, power brake and hardware slow-downs, but not idling, an application's setting or the power cap.
+/// Selects heat, power brake and hardware slow-downs; leaves out idling, an application's setting and the
+/// power cap.
 inline constexpr std::uint64_t kSlowed = 0x08 | 0x20 | 0x40 | 0x80;
 
 /// A GEMM as in problem.h. Leading dimensions and strides are in elements and never 0.
@@ -71,7 +72,7 @@ struct MatmulShape {
 };
 
 /// An algorithm of cuBLASLt: the axes of provider `cublaslt` without the version, in their order. Rows and
-/// columns are those of our C; the library's own matrices are transposed.
+/// columns are those of the problem's C; the library's own matrices are transposed.
 struct Algorithm {
   /// n: the n-th suggestion of the library's heuristic; all other members are then 0.
   std::int32_t suggestion;
@@ -143,10 +144,11 @@ class Module {
   virtual CallStatus read(void* to_host, const void* from, std::uint64_t bytes, void* stream) noexcept = 0;
   virtual CallStatus write(void* to, const void* from_host, std::uint64_t bytes, void* stream) noexcept = 0;
 
-  /// Instruments::fill; `flips` has one entry per block of kFillBlock elements.
+  /// Implements Instruments::fill; `flips` has one entry per block of kFillBlock elements.
   virtual CallStatus fill(DType dtype, void* data, std::int64_t count, Operand operand,
                           const std::uint32_t* flips) noexcept = 0;
-  /// Instruments::gather and multiply; both wait. `squares` may be null when no squares are requested.
+  /// Implement Instruments::gather and Instruments::multiply; both wait. `squares` may be null when no
+  /// squares are requested.
   virtual CallStatus gather(DType dtype, const void* data, const std::int64_t* indices, std::int64_t count,
                             double* out) noexcept = 0;
   virtual CallStatus multiply(const MatrixView& view, const void* data, std::int64_t items, const double* x,

@@ -60,7 +60,7 @@ static_assert(offsetof(Properties, total_memory) == 288 && offsetof(Properties, 
               offsetof(Properties, l2_bytes) == 616 && offsetof(Properties, threads_per_unit) == 624 &&
               offsetof(Properties, arch) == 1160);
 
-/// Each is hip<Name> of the runtime. Streams and events are opaque pointers.
+/// Each member is the runtime's function hip<Name>. Streams and events are opaque pointers.
 struct Functions {
   Status (*Init)(unsigned flags);
   Status (*RuntimeGetVersion)(int* version);
@@ -115,8 +115,8 @@ void open_hip_device();
 
 namespace kscout::hip {
 
-// ---- Provides memory and instruments of backend `hip`. Without device code of our own, operands are
-// generated and sums are computed on the CPU and copied; times come from the GPU's own events.
+// ---- Provides memory and instruments of backend `hip`. The backend has no device code, so the CPU generates
+// operands and computes sums, and data are copied; times come from the GPU's own events.
 
 Memory& hip_memory() noexcept;
 Instruments& hip_instruments() noexcept;

@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Opens the shared object of a kernel library for good, after checking it and loading it in a child process
-/// as a test.
+/// Checks the shared object of a kernel library, loads it in a child process as a test, then opens it in this
+/// process and keeps it open.
 ///
 ///     const kscout_kernel_library& library = open_library_file(index);
 #include <atomic>

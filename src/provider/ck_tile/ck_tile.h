@@ -12,12 +12,13 @@
 ///     suffix = "vec" int "_" int "_" int       fixed vector widths (absent: native)
 ///            | "splitk" int | "Relu" | "Gelu" | "preshuffle"
 ///            | "streamk" [ "_linear" | "_tree" ]      (alone: atomic reduction)
-///            | "Bias" | "BiasRelu" | "BiasGelu" | "beta" | "B" dtype | "C" dtype | "Acc" dtype   (ours)
+///            | "Bias" | "BiasRelu" | "BiasGelu" | "beta" | "B" dtype | "C" dtype | "Acc" dtype   (own)
 ///
-/// print() writes this form, with suffixes in the order above. It writes "B", "C" or "Acc" when a type
-/// differs from the one that CK pairs with A's type (make_gemm). parse() also reads "gemm_" body, the bare
-/// body (the dispatcher's identifier), and a leading "benchmark_". It refuses, by name, suffix words for
-/// features that a signature here cannot represent (other fused operations, extra D tensors, sparsity).
+/// Suffixes marked (own) are KernelScout's additions to CK's names. print() writes this form, with suffixes
+/// in the order above. It writes "B", "C" or "Acc" when a type differs from the one that CK pairs with A's
+/// type (make_gemm). parse() also reads "gemm_" body, the bare body (the dispatcher's identifier), and a
+/// leading "benchmark_". It refuses, by name, suffix words for features that a signature here cannot
+/// represent (other fused operations, extra D tensors, sparsity).
 #include <array>
 #include <span>
 #include <string>
@@ -112,7 +113,7 @@ enum class CkGemmAxis : std::size_t {
 //               | "dsb" | "2stage" | specialization | "explicit_gemm"
 //               | "streamk" [ "_linear" | "_tree" ] [ "_persistent" ]
 //               | "large_tensor" (also "si") | "pad" three digits
-//               | "splitk" int | "Wei" dtype | "Out" dtype | "Acc" dtype                    (ours)
+//               | "splitk" int | "Wei" dtype | "Out" dtype | "Acc" dtype                    (own)
 //
 // print() chooses the form by the known axes of a config: `full` when every axis is known, `short` or `key`
 // when exactly the axes of that form are. Suffixes print in the order above. parse() reads suffixes in any

@@ -6,8 +6,8 @@
 ///     const CutlassConfig config = CutlassConfig::from(kernel_config);
 ///     std::string kernel = cutlass_kernel_name(signature, kernel_config);   // without the launch axes
 ///
-/// Rows and columns are those of our C, even where a kernel computes C transposed (swap_ab), so that configs
-/// are comparable with cuBLASLt's.
+/// Rows and columns are those of the problem's C, even where a kernel computes C transposed (swap_ab), so
+/// that configs are comparable with cuBLASLt's.
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed in cutlass.cpp):
 ///

@@ -6,8 +6,9 @@
 ///     const KernelConfig joint = nvidia_config(cublaslt_config);      // axis `by` names the member
 ///     const KernelConfig again = nvidia_member_config(joint);
 ///
-/// The space has axis `by` and the axes of both members. An axis of both (tile_m, stages, split_k, ...)
-/// occurs once; an axis that a member lacks is 0. Names and traits are the member's own.
+/// The space has axis `by` and the axes of both members. An axis that both members have (tile_m, stages,
+/// split_k, ...) occurs once; an axis that the config's member lacks is 0. Names and traits are the member's
+/// own.
 #include <span>
 #include <string_view>
 

@@ -31,7 +31,7 @@ void outer(const OuterArgs& args) {
       const float* ahead = b + args.prefetch * b_step;
       KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors * kLanes; j += 16) hwy::Prefetch(ahead + j);
     }
-    // Keeps the shorter side in registers, so that 12 accumulators (28 with AVX-512) leave room for it.
+    // Keeps the shorter side of the tile in registers: it fits beside 12 accumulators (28 with AVX-512).
     if constexpr (Rows < Vectors) {
       V element[Rows];
       KSCOUT_FULL_UNROLL for (int i = 0; i < Rows; ++i) {

@@ -98,7 +98,7 @@ void update(const UpdateArgs& args) {
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// Loads 4 elements of each of kLanes lines: block q of result i contains line 4 * q + i.
+/// Loads 4 elements of every fourth line: block q of the result (4 lanes) contains line 4 * q.
 template <class Tag>
 HWY_INLINE hn::Vec<Tag> load_blocks(Tag tag, const float* src, std::int64_t ld) {
   if constexpr (hn::MaxLanes(Tag()) == 4) {
@@ -125,7 +125,7 @@ HWY_INLINE void transpose_step(const float* src, std::int64_t ld, float* dst, st
   hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(wide, high01, high23)), d, dst + 3 * stride);
 }
 
-/// Transposes 4 lines along K: 4 elements of each of k_size groups.
+/// Transposes 4 lines along K into k_size groups of 4 elements.
 HWY_INLINE void transpose_quad(const float* src, std::int64_t ld, std::int64_t k_size, float* dst,
                                std::int64_t stride) {
   const hn::FixedTag<float, 4> quad;
@@ -160,7 +160,7 @@ HWY_INLINE void transpose_step(const float* src, std::int64_t, float* dst, std::
 }
 #endif
 
-/// Packs one panel of `width` lines along K: whole vectors of lines, then fours, then single ones.
+/// Packs one panel of `width` lines along K: kLanes lines at a time, then 4 at a time, then single lines.
 HWY_INLINE void pack_panel_of_lines(const float* src, std::int64_t ld, std::int64_t width,
                                     std::int64_t k_size, float* dst, std::int64_t stride) {
   std::int64_t line = 0;

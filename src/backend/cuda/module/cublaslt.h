@@ -2,8 +2,9 @@
 /// \file
 /// Prepares, suggests and enumerates cuBLASLt's algorithms.
 ///
-/// The library's matrices are column-major and it receives ours unchanged: it computes the transposed C^T =
-/// B^T A^T. Its rows are therefore our columns, and its bias along rows is ours along columns.
+/// The library's matrices are column-major. It receives the problem's matrices unchanged and computes the
+/// transposed product C^T = B^T A^T. The library's rows are therefore the problem's columns, and its bias
+/// along rows is the problem's bias along columns.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -15,7 +16,8 @@
 
 namespace kscout::cuda {
 
-// ---- Loads cuBLASLt at first use: the module runs with any release of its major version.
+// ---- Loads cuBLASLt at first use: the module runs with any release of the major version that it was built
+// for.
 
 // clang-format off
 #define KSCOUT_CUBLASLT_FUNCTIONS(F)                                                                          \
