@@ -1,5 +1,6 @@
 #include "dataset/dataset.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <CLI/CLI.hpp>
@@ -159,8 +160,10 @@ void write_table(const std::string& file, const DatasetArguments& options, const
   DatasetOptions how = reading(options);
   how.derived = !options.without_derived;
   file == "-" ? write_out(file, dataset_csv(table, how)) : write_dataset(file, table, how);
-  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(), table.problems.size(),
-             table.configs.size());
+  std::vector<char> problems(table.problems.size()), configs(table.configs.size());  // 1: has rows
+  for (const MeasurementTable::Row& row : table.rows) problems[row.problem] = configs[row.config] = 1;
+  fmt::print(stderr, "{}: {} rows, {} problems, {} configs\n", file, table.rows.size(),
+             std::ranges::count(problems, 1), std::ranges::count(configs, 1));
 }
 
 void split_verb(const DatasetArguments& options) {

@@ -127,7 +127,8 @@ void check_other(const Given& out, const Given& other, bool other_is_written) {
   if (is_same_file(out.value, read_by(other))) {
     fail(Errc::invalid_argument,
          "{} {}: is the file that {} reads and would be overwritten; write to another",
-         out.option->get_name(), out.value, other.option->get_name());
+         out.option->get_name(), out.value,
+         other.option->get_positional() ? "the command" : other.option->get_name());
   }
 }
 

@@ -217,6 +217,16 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
+/// Chooses the part before drawing --count sizes: both go by the same hash of the sizes, so the drawn ones would
+/// all be in one part.
+std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
+  ProblemSetRequest request = options.request;
+  if (options.part != "all" && request.set != "random") request.count = 0;
+  std::vector<GemmProblem> problems = choose_part(make_problem_set(request), options);
+  if (request.count != options.request.count) sample_sizes(problems, options.request.count, request.seed);
+  return problems;
+}
+
 Op direction_of(const ProblemsOptions& options) {
   const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
   if (!is_conv(op)) fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
@@ -289,7 +299,7 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (is_conv_set(options.request.set)) return run_convolutions(options, read);
   if (!options.op.empty())
     fail(Errc::invalid_argument, "--op {}: the problems are GEMMs; leave it out", options.op);
-  const auto problems = choose_part(make_problem_set(options.request), options);
+  const auto problems = chosen_problems(options);
   if (options.uncovered) return print_uncovered(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);

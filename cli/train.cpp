@@ -242,7 +242,7 @@ void setup_train(CLI::App& verb) {
   verb.add_option("--threads", p.threads,
                   "threads, at most one for each processor; with 1 equal data gives equal bytes")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1 << 20));
   verb.add_option("--seed", p.seed, "seed of every random choice")->capture_default_str();
   add_format_option(verb, options->format);
   verb.footer(

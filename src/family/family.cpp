@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 
+#include <fmt/format.h>
+
 #include <kscout/conv_problem.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
@@ -51,6 +53,11 @@ std::size_t default_position(const FamilyFile& file, const FamilyRequest& reques
   std::string because;
   for (const Rule& rule : file.rules) {
     if (worst != report.refused.end() && rule.name == worst->rule) because = " (" + rule.because + ")";
+  }
+  const auto filter = std::ranges::find(report.refused, "filter", &EnumerationReport::Refusal::rule);
+  if (filter != report.refused.end() && filter->configs != 0) {
+    because += filter == worst ? " (" + request.filter + ")"
+                               : fmt::format("; filter '{}' refused {}", request.filter, filter->configs);
   }
   fail(Errc::unsupported,
        "no config of provider '{}', rule set '{}' is left for {} on '{}': rule '{}' refused {} of {}{}",

@@ -42,18 +42,6 @@ bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request)
   return flop_count(problem) <= 1e9 * request.max_gflop && min_bytes(problem) <= request.max_bytes;
 }
 
-/// Keeps `count` different sizes, those with the smallest hashes; preserves order.
-void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
-  std::vector<double> fractions;
-  for (const GemmProblem& problem : problems) fractions.push_back(group_fraction(problem, seed));
-  std::vector<double> sorted = fractions;
-  std::ranges::sort(sorted);
-  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
-  if (sorted.size() <= count) return;
-  std::size_t at = 0;
-  std::erase_if(problems, [&](const GemmProblem&) { return fractions[at++] >= sorted[count]; });
-}
-
 std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
   if (request.file.empty())
     fail(Errc::invalid_argument, "problem set 'file': which file? give its path instead");
@@ -94,6 +82,17 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
 }  // namespace
 
 std::span<const ProblemSetInfo> problem_sets() noexcept { return kGemmSets; }
+
+void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
+  std::vector<double> fractions;
+  for (const GemmProblem& problem : problems) fractions.push_back(group_fraction(problem, seed));
+  std::vector<double> sorted = fractions;
+  std::ranges::sort(sorted);
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  if (sorted.size() <= count) return;
+  std::size_t at = 0;
+  std::erase_if(problems, [&](const GemmProblem&) { return fractions[at++] >= sorted[count]; });
+}
 
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
   std::vector<GemmProblem> problems =

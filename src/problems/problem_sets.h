@@ -55,6 +55,9 @@ struct ProblemSetRequest {
 /// of one size follow each other.
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 
+/// Keeps the problems of `count` different sizes: those with the smallest group_fraction. Preserves order.
+void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed);
+
 /// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of
 /// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Skips empty lines and lines
 /// that start with '#'. `usual`: the element type of problems that state none. Throws not_found, or
