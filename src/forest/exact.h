@@ -49,7 +49,7 @@ class ExactForest {
   class Scratch {
    public:
     explicit Scratch(const ExactForest& forest)
-        : lines_(forest.columns_.size() + 1), reached_(forest.trees_.size()) {}
+        : lines_(forest.columns_.size() + 1), reached_(forest.trees_.size() + 1) {}
 
    private:
     friend class ExactForest;
