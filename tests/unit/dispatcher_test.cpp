@@ -249,7 +249,8 @@ TEST(Dispatcher, ForkedProcessesComputeBeforeAndAfterTheFirstRun) {
 TEST(Dispatcher, ForksWhileOtherThreadsAreInside) {
 #if defined(__clang__)
 #if __has_feature(address_sanitizer)
-  GTEST_SKIP() << "the sanitizer's own allocator may be locked in the child: one run in ten hangs in clang 14";
+  GTEST_SKIP()
+      << "the sanitizer's own allocator may be locked in the child: one run in ten hangs in clang 14";
 #endif
 #endif
   Dispatcher dispatcher = analytic_dispatcher();
