@@ -217,8 +217,8 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
-/// Chooses the part before drawing --count sizes: both go by the same hash of the sizes, so the drawn ones would
-/// all be in one part.
+/// Chooses the part before drawing --count sizes: both go by the same hash of the sizes, so the drawn ones
+/// would all be in one part.
 std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
   ProblemSetRequest request = options.request;
   if (options.part != "all" && request.set != "random") request.count = 0;

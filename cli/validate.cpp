@@ -114,12 +114,12 @@ void validate_predictions(const ValidateOptions& options) {
   const std::string oracle = read_file(options.data);
   if (oracle.starts_with("PAR1")) {
     fail(Errc::invalid_argument,
-         "--data {}: is a Parquet file, but beside --predictions it is the oracle's CSV; leave out --predictions "
-         "and give --model, or name the CSV",
+         "--data {}: is a Parquet file, but beside --predictions it is the oracle's CSV; name the "
+         "CSV, or give --model instead of --predictions",
          options.data);
   }
-  const CkComparison c = compare_ck_tables(oracle, options.data,
-                                           read_file(options.predictions), options.predictions);
+  const CkComparison c =
+      compare_ck_tables(oracle, options.data, read_file(options.predictions), options.predictions);
   const std::string summary = ck_summary_csv(c.picks);
   fmt::print("{}", summary);
   if (c.without_pick + c.without_oracle > 0) {

@@ -29,9 +29,9 @@ std::vector<std::uint32_t> group_k_fold(std::span<const Problem> problems,
     group.members.push_back(i);
   }
   if (folds < 2 || groups.size() < folds) {
-    const std::string remedy = groups.size() < 2 ? "cross-validation needs at least 2; measure more problems"
-                                                 : fmt::format("give 2 to {} folds or measure more problems",
-                                                               groups.size());
+    const std::string remedy =
+        groups.size() < 2 ? "cross-validation needs at least 2; measure more problems"
+                          : fmt::format("give 2 to {} folds or measure more problems", groups.size());
     fail(Errc::invalid_argument, "{} folds over {} distinct {}: {}", folds, groups.size(), word(by), remedy);
   }
   std::vector<const Group*> order;
