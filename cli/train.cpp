@@ -65,8 +65,10 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, Devi
   return std::make_shared<Schema>(whole.only(positions));
 }
 
-/// Drops the problems of a file or a set of convolutions, whatever their types: they are held out.
-void leave_out(const std::string& source, std::vector<MeasurementTable>& tables) {
+/// Drops the problems of a file or a set of convolutions, whatever their types: they are held out. With
+/// `asked`
+/// (--exclude), "0 problems" is reported, too.
+void leave_out(const std::string& source, std::vector<MeasurementTable>& tables, bool asked) {
   std::set<ProblemSizes> sizes;
   const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);
   if (named != conv_sets().end()) {
@@ -84,7 +86,8 @@ void leave_out(const std::string& source, std::vector<MeasurementTable>& tables)
       return keep;
     });
   }
-  fmt::print(stderr, "{}: {} problems left out of the training\n", source, dropped);
+  if (dropped != 0 || asked)
+    fmt::print(stderr, "{}: {} problems left out of the training\n", source, dropped);
 }
 
 /// Problems that the public models of an op are validated on; held out of training by default.
@@ -155,9 +158,10 @@ void train_verb(TrainArguments& options) {
   if (!options.variant.empty() && options.variant != ck_variant(op)) {
     fail(Errc::invalid_argument, "--variant {}: the datasets are of {}", options.variant, word(op));
   }
-  if (options.exclude.empty()) options.exclude = usual_exclusions(op);
+  const bool asked = !options.exclude.empty();
+  if (!asked) options.exclude = usual_exclusions(op);
   for (const auto& file : options.exclude) {
-    if (file != "none") leave_out(file, tables);
+    if (file != "none") leave_out(file, tables, asked);
   }
   const std::filesystem::path kept = checkpoint_folder(options);
   options.train.checkpoint = kept;

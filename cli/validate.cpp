@@ -114,9 +114,8 @@ void validate_predictions(const ValidateOptions& options) {
   const std::string oracle = read_file(options.data);
   if (oracle.starts_with("PAR1")) {
     fail(Errc::invalid_argument,
-         "--data {}: is a Parquet file, but beside --predictions it is the oracle's CSV; leave out "
-         "--predictions "
-         "and give --model, or name the CSV",
+         "--data {}: is a Parquet file, but beside --predictions it is the oracle's CSV; name the "
+         "CSV, or give --model instead of --predictions",
          options.data);
   }
   const CkComparison c =

@@ -107,7 +107,7 @@ std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<cons
     const double time_us = outcome.measured.time_us;
     if (status != Status::ok && status != Status::pruned_early) return;
     ++fastest.timed;
-    if (status != Status::ok) return;  // pruned early: a few samples do not compare with a median of rounds
+    if (status != Status::ok) return;     // pruned early: too few samples for next_us
     if (!(time_us >= fastest.time_us)) {  // true for the first one, too
       fastest.next_us = std::fmin(fastest.next_us, fastest.time_us);
       fastest.time_us = time_us;
