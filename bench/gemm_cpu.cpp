@@ -21,7 +21,7 @@
 #include <kscout/provider.h>
 
 #include "backend/cpu/cpu_backend.h"
-#include "gemm_timing.h"
+#include "cpu_timing.h"
 #include "problems/problem_sets.h"
 
 namespace kscout::bench {
@@ -87,17 +87,19 @@ std::vector<GemmProblem> coverage_problems(bool quick) {
 
 int thread_count() { return static_cast<int>(backend("cpu").device().cores); }
 
-void add_peers(GemmTimer& timer) {
-  const GemmProblem p = timer.problem();
+void add_peers(CpuTimer& timer, const GemmProblem& p) {
   const LeadingDimensions ld = leading_dimensions(p);
   const bool a_rows = row_major_a(p.layout), b_rows = row_major_b(p.layout);
-  timer.add_peer("openblas", [=, &timer] {
+  const auto add = [&timer](const char* name, auto call) {
+    timer.match().add({.name = name, .peer = true, .call = std::move(call)});
+  };
+  add("openblas", [=, &timer] {
     cblas_sgemm(CblasRowMajor, a_rows ? CblasNoTrans : CblasTrans, b_rows ? CblasNoTrans : CblasTrans,
                 static_cast<blasint>(p.m), static_cast<blasint>(p.n), static_cast<blasint>(p.k), 1, timer.a(),
                 static_cast<blasint>(ld.a), timer.b(), static_cast<blasint>(ld.b), 0, timer.c(),
                 static_cast<blasint>(ld.c));
   });
-  timer.add_peer("onednn", [=, &timer] {
+  add("onednn", [=, &timer] {
     dnnl_sgemm(a_rows ? 'N' : 'T', b_rows ? 'N' : 'T', p.m, p.n, p.k, 1, timer.a(), ld.a, timer.b(), ld.b, 0,
                timer.c(), ld.c);
   });
@@ -111,9 +113,9 @@ Family family_for(const GemmProblem& problem, const Options& options) {
                     .filter = options.filter});
 }
 
-void add_configs(GemmTimer& timer, const Family& family) {
+void add_configs(CpuTimer& timer, const GemmProblem& problem, const Family& family) {
   std::vector<std::uint8_t> applicable(family.configs.size());
-  applicable_configs(family, timer.problem(), applicable);
+  applicable_configs(family, problem, applicable);
   for (std::size_t i = 0; i < family.configs.size(); ++i) {
     if (applicable[i]) timer.add(family.configs[i], family.name(i));
   }
@@ -129,13 +131,13 @@ int compare_with_peers(const std::vector<GemmProblem>& problems, const Options& 
   double log_sum = 0, least = INFINITY;
   std::string worst;
   for (const GemmProblem& problem : problems) {
-    GemmTimer timer(problem);
-    add_configs(timer, family_for(problem, options));
-    add_peers(timer);
-    timer.coarse();
-    timer.interleaved(5, 7);
-    const Candidate& ours = timer.best(false);
-    const Candidate& peer = timer.best(true);
+    CpuTimer timer(problem);
+    add_configs(timer, problem, family_for(problem, options));
+    add_peers(timer, problem);
+    timer.match().coarse();
+    timer.match().interleaved(6);
+    const Candidate& ours = *timer.match().best(false);
+    const Candidate& peer = *timer.match().best(true);
     const double ratio = peer.time_us / ours.time_us;
     log_sum += std::log(ratio);
     if (ratio < least) {
@@ -159,16 +161,16 @@ int show_coverage(const std::vector<GemmProblem>& problems, const Options& optio
   if (!options.csv.empty()) csv.open(options.csv);
   std::map<std::string, int> wins;
   for (const GemmProblem& problem : problems) {
-    GemmTimer timer(problem);
-    add_configs(timer, family_for(problem, options));
-    timer.coarse();
-    timer.interleaved(8, 5);
-    const Candidate& best = timer.best(false);
+    CpuTimer timer(problem);
+    add_configs(timer, problem, family_for(problem, options));
+    timer.match().coarse();
+    timer.match().interleaved(8);
+    const Candidate& best = *timer.match().best(false);
     ++wins[short_name(best.name)];
     fmt::print("{:34} {:10.2f} us {:8.2f} GFLOPS  {}\n", print(problem), best.time_us,
                gflops(problem, best.time_us), short_name(best.name));
     std::fflush(stdout);
-    for (const Candidate& one : timer.candidates()) {
+    for (const Candidate& one : timer.match().candidates()) {
       if (csv)
         csv << print(problem) << ',' << short_name(one.name) << ',' << std::min(one.time_us, one.coarse_us)
             << '\n';

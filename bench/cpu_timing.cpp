@@ -1,0 +1,72 @@
+#include "cpu_timing.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <random>
+
+namespace kscout::bench {
+
+namespace {
+
+void fill(float* data, std::int64_t count, std::uint32_t seed) {
+  std::minstd_rand rng(seed);
+  std::uniform_real_distribution<float> values(-1, 1);
+  for (std::int64_t i = 0; i < count; ++i) data[i] = values(rng);
+}
+
+OfOperands<std::int64_t> sizes_of_operands(const Problem& problem) {
+  if (problem.op() == Op::gemm) {
+    const OperandElements sizes = operand_elements(problem.gemm());
+    return {sizes.a, sizes.b, sizes.c};
+  }
+  const ConvElements sizes = operand_elements(problem.conv());
+  return by_operand(problem.op(), sizes.in, sizes.wei, sizes.out);
+}
+
+std::size_t bytes_of(std::int64_t elements) { return sizeof(float) * static_cast<std::size_t>(elements); }
+
+}  // namespace
+
+Pages::Pages(std::size_t bytes) : data(std::aligned_alloc(4096, (bytes / 4096 + 1) * 4096), std::free) {
+  if (!data) throw std::bad_alloc();
+}
+
+CpuTimer::CpuTimer(const Problem& problem)
+    : problem_(problem),
+      sizes_(sizes_of_operands(problem)),
+      a_(bytes_of(sizes_.a)),
+      b_(bytes_of(sizes_.b)),
+      c_(bytes_of(sizes_.c)),
+      workspace_(std::make_shared<Pages>(0)) {
+  fill(a_.floats(), sizes_.a, 1);
+  fill(b_.floats(), sizes_.b, 2);
+  fill(c_.floats(), sizes_.c, 3);
+}
+
+std::function<void()> CpuTimer::timed_call(Launch& launch, const GemmBuffers& buffers,
+                                           std::shared_ptr<Pages> workspace) {
+  return [&launch, buffers, workspace = std::move(workspace)] { launch.run(buffers, workspace->data.get()); };
+}
+
+Candidate* CpuTimer::add(const KernelConfig& config, const std::string& name, bool extra) {
+  if (!backend("cpu").refusal(problem_, config).empty()) return nullptr;
+  launches_.push_back(backend("cpu").prepare(problem_, config));
+  Launch& launch = *launches_.back();
+  if (launch.workspace_bytes() > workspace_bytes_) {
+    workspace_bytes_ = launch.workspace_bytes();
+    *workspace_ =
+        Pages(workspace_bytes_);  // earlier candidates share the Pages, so they use the larger memory
+    fill(workspace_->floats(), static_cast<std::int64_t>(workspace_bytes_ / sizeof(float)), 4);
+  }
+  const GemmBuffers buffers{.a = a(), .b = b(), .c = c()};
+  return &match_.add({.name = name, .extra = extra, .call = timed_call(launch, buffers, workspace_)});
+}
+
+void CpuTimer::run_on_poisoned(const Candidate& candidate) const {
+  std::fill_n(c(), sizes_.c, std::numeric_limits<float>::quiet_NaN());
+  candidate.call();
+}
+
+}  // namespace kscout::bench
