@@ -95,6 +95,7 @@ struct Tile {
   float* c;
   ConvTaps taps;
   std::int64_t pixels;
+  bool joined;  ///< all taps of a filter row count as one of that many more channels
 };
 
 /// Walks blocks of pixels; builds the tiles of a block and multiplies them with the filter.
@@ -128,6 +129,8 @@ class ImageTiles {
     for (const ConvWalk& walk : plan_.walks) {
       walk_ = &walk;
       inner_ = inner_pixels(walk.w);
+      // The inputs of neighbouring taps are neighbours in memory, and so are their packed filters.
+      joined_ = plan_.config.depth == 0 && walk.w.tap_step == 1 && plan_.groups == 1;
       // Units of work: register tiles of consecutive pixels, or image rows.
       const bool by_rows = kind_ == NativeConvKind::rows;
       const std::int64_t unit = by_rows ? walk.w.count : plan_.config.mr;
@@ -201,7 +204,7 @@ class ImageTiles {
     Pixel at = pixel_at(*walk_, pixels.begin);
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
-      tiles_[tile_count_++] = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height};
+      tiles_[tile_count_++] = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, false};
       for (std::int64_t i = 0; i < height; ++i, step_pixel(*walk_, at)) {
         point_at(at, pointers + i, height);
         *results++ = result_ + result_offset(plan_, *walk_, at);
@@ -246,12 +249,13 @@ class ImageTiles {
                   source_ + source_offset(plan_, walk, at),
                   nullptr,
                   result_ + result_offset(plan_, walk, at),
-                  {rows, row_count, 0, walk.w.taps, walk.w.tap_step * plan_.source.channels},
-                  height};
+                  {rows, row_count, 0, joined_ ? 1 : walk.w.taps, walk.w.tap_step * plan_.source.channels},
+                  height,
+                  joined_};
           at.w += height;
           return;
         }
-        tile = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height};
+        tile = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, false};
         for (std::int64_t i = 0; i < height; ++i, ++at.w) {
           point_at(at, pointers + i, height);
           *results++ = result_ + result_offset(plan_, walk, at);
@@ -275,8 +279,8 @@ class ImageTiles {
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
       const std::int64_t first = p - pixels.begin;
-      tiles_[tile_count_++] = {pointers_ + first,     nullptr, results_ + first, nullptr,
-                               {nullptr, 1, 0, 1, 0}, height};
+      tiles_[tile_count_++] = {
+          pointers_ + first, nullptr, results_ + first, nullptr, {nullptr, 1, 0, 1, 0}, height, false};
       for (std::int64_t i = first; i < first + height; ++i, step_pixel(walk, at)) {
         copy_patch(at, group, patch_ + i * width);
         pointers_[i] = patch_ + i * width;
@@ -327,7 +331,7 @@ class ImageTiles {
     args.ldc = walk_->w.stride * plan_.result.channels;
     std::int64_t first = 0;
     do {
-      args.depth = std::min(step, depth - first);
+      const std::int64_t of_tap = std::min(step, depth - first);
       args.accumulate = first > 0;
       for (std::int64_t u = columns.begin; u < columns.end; ++u) {
         const std::int64_t group = u / panels, column = u % panels * nr;
@@ -347,6 +351,7 @@ class ImageTiles {
           args.c_rows = tile.c_rows;
           args.c = tile.c;
           args.taps = tile.taps;
+          args.depth = tile.joined ? depth * walk_->w.taps : of_tap;
           plan_.kernels->tile[tile.a_rows != nullptr][tile.pixels][vectors](args);
         }
       }
@@ -367,91 +372,143 @@ class ImageTiles {
   Tile* tiles_;
   std::int64_t tile_count_ = 0;
   const ConvWalk* walk_ = nullptr;
+  bool joined_ = false;
   Units inner_{};    ///< pixels of an image row that meet all taps of a filter row
   Units columns_{};  ///< panels of all groups that this part computes
 };
 
-/// Kind lanes: every image row, vectors of channels across groups.
+/// Kind lanes: blocks of image rows, vectors of channels across groups.
 class ImageLanes {
  public:
   ImageLanes(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace)
       : plan_(plan),
+        lanes_(plan.kernels->lanes),
         source_(static_cast<const float*>(buffers.a)),
         result_(static_cast<float*>(buffers.c)),
         packed_(packed),
-        rows_(reinterpret_cast<ConvTapRow*>(workspace)) {}
+        rows_(reinterpret_cast<Row*>(workspace)),
+        taps_(reinterpret_cast<ConvTapRow*>(workspace + floats_of<Row>(rows_of_block(plan)))) {}
+
+  static std::int64_t workspace(const ConvPlan& plan) {
+    const std::int64_t rows = rows_of_block(plan);
+    return floats_of<Row>(rows) + floats_of<ConvTapRow>(rows * tap_rows(plan));
+  }
 
   void run(int part) {
-    const std::int64_t lanes = plan_.kernels->lanes;
-    const Units vectors = share_of(ceil_div(plan_.result.channels, lanes), plan_.config.threads_k,
-                                   part % plan_.config.threads_k);
-    const std::int64_t tile = plan_.config.nr / lanes;
+    const NativeConvConfig& config = plan_.config;
+    const Units vectors =
+        share_of(ceil_div(plan_.result.channels, lanes_), config.threads_k, part % config.threads_k);
     for (const ConvWalk& walk : plan_.walks) {
       walk_ = &walk;
       inner_ = inner_pixels(walk.w);
-      const Units mine =
-          share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
-      const std::int64_t block = std::max<std::int64_t>(1, plan_.config.pixels / walk.w.count);
+      const Units mine = share_of(walk.rows(plan_.images), config.threads_p, part / config.threads_k);
+      const std::int64_t block = std::max<std::int64_t>(1, config.pixels / walk.w.count);
       for (std::int64_t row = mine.begin; row < mine.end; row += block) {
-        const Units rows{row, std::min(row + block, mine.end)};
+        lay_rows({row, std::min(row + block, mine.end)});
         for (std::int64_t v = vectors.begin; v < vectors.end;) {
-          // A part of a vector, what remains of a share, and vectors of two wide groups go one by one.
-          const std::int64_t end = (v + tile) * lanes, group = plan_.result.group;
-          const bool one_step = group <= lanes || v * lanes / group == (end - 1) / group;
-          const bool whole = v + tile <= vectors.end && end <= plan_.result.channels && one_step;
-          run_vectors(rows, v, whole ? tile : 1);
-          v += whole ? tile : 1;
+          const std::int64_t count = vectors_from(v, vectors.end);
+          run_vectors(v, count);
+          v += count;
         }
       }
     }
   }
 
  private:
-  void run_vectors(const Units& rows, std::int64_t vector, std::int64_t count) {
-    const std::int64_t lanes = plan_.kernels->lanes, channel = vector * lanes;
-    const std::int64_t last = std::min(lanes, plan_.result.channels - channel);
-    const bool moved = !plan_.lane_of.empty();
-    const std::int64_t input = channel / plan_.result.group * plan_.source.group;
+  /// An image row of the result: its first pixel in both images, and the filter rows that it meets.
+  struct Row {
+    const float* from;
+    float* to;
+    const ConvTapRow* taps;
+    std::int64_t tap_count;
+  };
+
+  static std::int64_t rows_of_block(const ConvPlan& plan) {
+    std::int64_t rows = 1;
+    for (const ConvWalk& walk : plan.walks) {
+      rows = std::max(rows, std::min(plan.config.pixels / walk.w.count, walk.rows(plan.images)));
+    }
+    return rows;
+  }
+
+  void lay_rows(const Units& rows) {
+    ConvTapRow* taps = taps_;
+    row_count_ = rows.end - rows.begin;
+    for (std::int64_t i = 0; i < row_count_; ++i) {
+      const Pixel at = pixel_at(*walk_, (rows.begin + i) * walk_->w.count);
+      const std::int64_t count = met_rows(plan_, *walk_, at, taps);
+      rows_[i] = {source_ + source_offset(plan_, *walk_, at), result_ + result_offset(plan_, *walk_, at),
+                  taps, count};
+      taps += count;
+    }
+  }
+
+  /// The config's vectors at once; a part of a vector, what remains of a share, and vectors of two wide
+  /// groups go one by one.
+  std::int64_t vectors_from(std::int64_t vector, std::int64_t end) const {
+    const std::int64_t count = plan_.config.nr / lanes_, group = plan_.result.group;
+    const std::int64_t channel = vector * lanes_, last = (vector + count) * lanes_ - 1;
+    const bool one_step = group <= lanes_ || channel / group == last / group;
+    return vector + count <= end && last < plan_.result.channels && one_step ? count : 1;
+  }
+
+  void run_vectors(std::int64_t vector, std::int64_t count) {
+    const AxisWalk& w = walk_->w;
+    const std::int64_t channel = vector * lanes_, last = std::min(lanes_, plan_.result.channels - channel);
+    const std::int64_t group = plan_.result.group, depth = plan_.source.group;
+    const std::int64_t input = channel / group * depth;
     ConvLanesArgs args{};
-    args.x_step = walk_->w.step * plan_.source.channels;
-    args.x_vector = moved ? lanes / plan_.result.group * plan_.source.group : lanes;
+    args.x_step = w.step * plan_.source.channels;
+    args.x_vector = plan_.lane_of.empty() ? lanes_ : lanes_ / group * depth;
     args.lane_of = plan_.lane_of.data();
-    args.depth = plan_.source.group;
-    args.span = static_cast<std::int32_t>(
-        std::min(ceil_div(last, plan_.result.group) * plan_.source.group, plan_.source.channels - input));
+    args.depth = depth;
+    args.span =
+        static_cast<std::int32_t>(std::min(ceil_div(last, group) * depth, plan_.source.channels - input));
     args.last = static_cast<std::int32_t>(last);
-    args.w_vector = walk_->taps() * plan_.source.group * lanes;
+    args.w_vector = walk_->taps() * depth * lanes_;
     args.w = packed_ + walk_->packed + vector * args.w_vector;
-    args.ldc = walk_->w.stride * plan_.result.channels;
-    args.taps.rows = rows_;
-    args.taps.step = walk_->w.tap_step * plan_.source.channels;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      Pixel at = pixel_at(*walk_, row * walk_->w.count);
-      args.taps.row_count = met_rows(plan_, *walk_, at, rows_);
-      const float* const from = source_ + source_offset(plan_, *walk_, at) + input;
-      float* const to = result_ + result_offset(plan_, *walk_, at) + channel;
-      for (std::int64_t w = 0; w < walk_->w.count;) {
-        const bool inside = w >= inner_.begin && w < inner_.end;
-        const std::int64_t pixels = inside ? std::min<std::int64_t>(plan_.config.mr, inner_.end - w) : 1;
-        const Units taps = inside ? Units{0, walk_->w.taps} : walk_->w.met_taps(w);
+    args.ldc = w.stride * plan_.result.channels;
+    args.taps.step = w.tap_step * plan_.source.channels;
+    for (std::int64_t i = 0; i < row_count_; ++i) {
+      const Row& row = rows_[i];
+      args.taps.rows = row.taps;
+      args.taps.row_count = row.tap_count;
+      for (std::int64_t at = 0; at < w.count; at += args.pixels) {
+        // Whole tiles of pixels that meet all taps, then what remains of them; other pixels one by one.
+        const bool inside = at >= inner_.begin && at < inner_.end;
+        const std::int64_t left = inside ? inner_.end - at : 1;
+        const std::int64_t tile = std::min<std::int64_t>(left, plan_.config.mr);
+        const Units taps = inside ? Units{0, w.taps} : w.met_taps(at);
+        args.pixels = left / tile * tile;
         args.taps.first = taps.begin;
         args.taps.count = taps.end - taps.begin;
-        args.x = from + w * args.x_step;
-        args.c = to + w * args.ldc;
-        const auto kernel = last < lanes ? plan_.kernels->masked[moved][pixels]
-                            : moved      ? plan_.kernels->moved[pixels][count]
-                                         : plan_.kernels->direct[pixels][count];
-        kernel(args);
-        w += pixels;
+        args.x = row.from + input + at * args.x_step;
+        args.c = row.to + channel + at * args.ldc;
+        kernel_of(tile, count, last, inside)(args);
       }
     }
   }
 
+  ConvLanesKernel kernel_of(std::int64_t pixels, std::int64_t vectors, std::int64_t last, bool inside) const {
+    const ConvKernelSet& kernels = *plan_.kernels;
+    const bool moved = !plan_.lane_of.empty();
+    if (last < lanes_) return kernels.masked[moved][pixels];
+    if (moved) return kernels.moved[pixels][vectors];
+    const AxisWalk& w = walk_->w;
+    if (inside && (w.taps == 3 || w.taps == 5 || w.taps == 7) && w.tap_step == 1 && w.step <= 2) {
+      if (const auto kernel = kernels.filter_row[w.taps / 2 - 1][w.step - 1][pixels][vectors]) return kernel;
+    }
+    return kernels.direct[pixels][vectors];
+  }
+
   const ConvPlan& plan_;
+  std::int64_t lanes_;
   const float* source_;
   float* result_;
   const float* packed_;
-  ConvTapRow* rows_;
+  Row* rows_;
+  ConvTapRow* taps_;
+  std::int64_t row_count_ = 0;
   const ConvWalk* walk_ = nullptr;
   Units inner_{};
 };
@@ -461,9 +518,7 @@ class ImageLanes {
 std::int64_t image_tiles_workspace(const ConvPlan& plan) noexcept {
   return ImageTiles::space_of(plan).total();
 }
-std::int64_t image_lanes_workspace(const ConvPlan& plan) noexcept {
-  return floats_of<ConvTapRow>(tap_rows(plan));
-}
+std::int64_t image_lanes_workspace(const ConvPlan& plan) noexcept { return ImageLanes::workspace(plan); }
 
 void run_image_tiles(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
                      int part) noexcept {

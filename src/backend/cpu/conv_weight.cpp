@@ -217,12 +217,9 @@ class WeightLanes {
         share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
     const std::int64_t of_vector = plan_.taps * plan_.c_group * lanes_;
     std::fill(sums_ + vectors.begin * of_vector, sums_ + vectors.end * of_vector, 0.0F);
-    const std::int64_t block = rows_of_block(plan_);
-    for (std::int64_t row = mine.begin; row < mine.end; row += block) {
-      for (std::int64_t v = vectors.begin; v < vectors.end; ++v) {
-        for (std::int64_t r = row; r < std::min(row + block, mine.end); ++r)
-          add_row(r, v, sums_ + v * of_vector);
-      }
+    for (std::int64_t row = mine.begin; row < mine.end; ++row) {
+      const std::int64_t met = meet_taps(row);
+      for (std::int64_t v = vectors.begin; v < vectors.end; ++v) add_row(row, met, v, sums_ + v * of_vector);
     }
     for (std::int64_t v = vectors.begin; v < vectors.end; ++v) store(v, sums_ + v * of_vector);
   }
@@ -234,7 +231,8 @@ class WeightLanes {
     Units pixels;
   };
 
-  void add_row(std::int64_t row, std::int64_t vector, float* sums) {
+  /// Lists the taps that an image row meets; returns their number.
+  std::int64_t meet_taps(std::int64_t row) {
     const AxisWalk& w = plan_.walks.front().w;
     std::int64_t count = 0;
     for_all_taps(plan_, [&](std::int64_t tap, std::int64_t z, std::int64_t y, std::int64_t x) {
@@ -242,6 +240,10 @@ class WeightLanes {
       const MetPixels at = meet(plan_, row, z, y, x);
       if (at.exists && pixels.begin < pixels.end) met_[count++] = {tap, at.input, pixels};
     });
+    return count;
+  }
+
+  void add_row(std::int64_t row, std::int64_t count, std::int64_t vector, float* sums) {
     const std::int64_t at_once = std::max<std::int64_t>(1, plan_.config.mr / plan_.c_group);
     for (std::int64_t i = 0; i < count; i += at_once) {
       const std::int64_t taps = std::min(at_once, count - i);

@@ -113,6 +113,8 @@ std::string native_conv_illegal(const Signature& s, const NativeConvConfig& c) {
   const bool deep = c.kind == NativeConvKind::gemm ||
                     (reads_filter && (c.kind == NativeConvKind::igemm || c.kind == NativeConvKind::rows));
   if (c.depth != 0 && !deep) return fmt::format("kind {} has no blocks of depth: depth=0", kind);
+  if (!reads_filter && c.kind == NativeConvKind::lanes && c.pixels != 1)
+    return "kind lanes of conv_bwd_weight goes row by row: pixels=1";
   if (c.pixels < 1 && c.kind != NativeConvKind::gemm)
     return fmt::format("kind {} works in blocks of pixels: pixels is at least 1", kind);
   if (c.threads_p < 1 || c.threads_k < 1) return "threads_p and threads_k are at least 1";

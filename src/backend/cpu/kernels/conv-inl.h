@@ -152,49 +152,98 @@ HWY_INLINE Inputs load_inputs(const float* from, const Lanes& span) { return {sp
 template <int Pixels, int Vectors, bool Moved, bool Masked>
 void conv_lanes(const ConvLanesArgs& args) {
   const Lanes span(Moved ? args.span : Masked ? args.last : kLanes);
+  const Lanes last(Masked ? args.last : kLanes);
   const std::int64_t x_step = args.x_step, x_vector = args.x_vector, w_vector = args.w_vector;
-  V sum[Pixels][Vectors];
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
-  }
-  const auto multiply = [&](const float* HWY_RESTRICT x, const float* HWY_RESTRICT w) HWY_ATTR {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-      if constexpr (!Moved) {
-        const V of_w = hn::LoadU(d, w + j * w_vector);
-        KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-          const float* from = x + i * x_step + j * x_vector;
-          const V of_x = Masked ? span.load(from) : hn::LoadU(d, from);
-          sum[i][j] = hn::MulAdd(of_x, of_w, sum[i][j]);
-        }
-      } else {
-        for (std::int64_t c = 0; c < args.depth; ++c) {
-          const V of_w = hn::LoadU(d, w + j * w_vector + c * kLanes);
-          const LaneTable lanes = lane_table(args.lane_of, c);
+  const ConvTaps& taps = args.taps;
+  const std::int64_t w_tap = args.depth * kLanes;
+  const float* first = args.x + taps.first * taps.step;
+  float* c = args.c;
+  for (std::int64_t p = 0; p < args.pixels; p += Pixels) {
+    V sum[Pixels][Vectors];
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) sum[i][j] = hn::Zero(d);
+    }
+    const auto multiply = [&](const float* HWY_RESTRICT x, const float* HWY_RESTRICT w) HWY_ATTR {
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+        if constexpr (!Moved) {
+          const V of_w = hn::LoadU(d, w + j * w_vector);
           KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-            const auto in = load_inputs(x + i * x_step + j * x_vector, span);
-            sum[i][j] = hn::MulAdd(in.at(lanes), of_w, sum[i][j]);
+            const float* from = x + i * x_step + j * x_vector;
+            const V of_x = Masked ? span.load(from) : hn::LoadU(d, from);
+            sum[i][j] = hn::MulAdd(of_x, of_w, sum[i][j]);
+          }
+        } else {
+          for (std::int64_t k = 0; k < args.depth; ++k) {
+            const V of_w = hn::LoadU(d, w + j * w_vector + k * kLanes);
+            const LaneTable lanes = lane_table(args.lane_of, k);
+            KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+              const auto in = load_inputs(x + i * x_step + j * x_vector, span);
+              sum[i][j] = hn::MulAdd(in.at(lanes), of_w, sum[i][j]);
+            }
           }
         }
       }
+    };
+    for (std::int64_t r = 0; r < taps.row_count; ++r) {
+      const float* x = first + taps.rows[r].a;
+      const float* w = args.w + (taps.rows[r].index + taps.first) * w_tap;
+      for (std::int64_t t = 0; t < taps.count; ++t, x += taps.step, w += w_tap) multiply(x, w);
     }
-  };
-  const ConvTaps& taps = args.taps;
-  const std::int64_t w_tap = args.depth * kLanes;
-  for (std::int64_t r = 0; r < taps.row_count; ++r) {
-    const float* x = args.x + taps.rows[r].a + taps.first * taps.step;
-    const float* w = args.w + (taps.rows[r].index + taps.first) * w_tap;
-    for (std::int64_t t = 0; t < taps.count; ++t, x += taps.step, w += w_tap) multiply(x, w);
-  }
-  const Lanes last(Masked ? args.last : kLanes);
-  KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
-    KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
-      float* const to = args.c + i * args.ldc + j * kLanes;
-      if (Masked) {
-        last.store(sum[i][j], to);
-      } else {
-        hn::StoreU(sum[i][j], d, to);
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+      KSCOUT_FULL_UNROLL for (int j = 0; j < Vectors; ++j) {
+        float* const to = c + i * args.ldc + j * kLanes;
+        if (Masked) {
+          last.store(sum[i][j], to);
+        } else {
+          hn::StoreU(sum[i][j], d, to);
+        }
       }
     }
+    first += Pixels * x_step;
+    c += Pixels * args.ldc;
+  }
+}
+
+/// Every input of a filter row is loaded once for all pixels that use it.
+template <int Pixels, int Vectors, int Width, int Stride>
+void conv_filter_row(const ConvLanesArgs& args) {
+  const std::int64_t step = args.taps.step, w_vector = args.w_vector;
+  const float* first = args.x;
+  float* c = args.c;
+  for (std::int64_t p = 0; p < args.pixels; p += Pixels) {
+    V sum[Pixels][Vectors];
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+      KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::Zero(d);
+    }
+    for (std::int64_t r = 0; r < args.taps.row_count; ++r) {
+      const float* HWY_RESTRICT x = first + args.taps.rows[r].a;
+      const float* HWY_RESTRICT w = args.w + args.taps.rows[r].index * kLanes;
+      V of_w[Width][Vectors];
+      KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+        KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+          of_w[t][v] = hn::LoadU(d, w + v * w_vector + t * kLanes);
+        }
+      }
+      KSCOUT_FULL_UNROLL for (int j = 0; j < (Pixels - 1) * Stride + Width; ++j) {
+        KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+          const V of_x = hn::LoadU(d, x + v * kLanes);
+          KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+            const int i = (j - t) / Stride;
+            if (j >= t && (j - t) % Stride == 0 && i < Pixels) {
+              sum[i][v] = hn::MulAdd(of_x, of_w[t][v], sum[i][v]);
+            }
+          }
+        }
+        x += step;
+      }
+    }
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+      KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+        hn::StoreU(sum[i][v], d, c + i * args.ldc + v * kLanes);
+      }
+    }
+    first += Pixels * args.x_step;
+    c += Pixels * args.ldc;
   }
 }
 
@@ -261,6 +310,16 @@ void fill_conv_tiles(ConvKernelSet& set) {
   if constexpr (Rows > 1) fill_conv_tiles<Rows - 1, Vectors>(set);
 }
 
+/// A sum per pixel, the weights of a filter row and an input must fit the registers.
+template <int Pixels, int Vectors, int Width, int Registers>
+void fill_conv_filter_row(ConvKernelSet& set) {
+  if constexpr ((Pixels + Width) * Vectors < Registers) {
+    set.filter_row[Width / 2 - 1][0][Pixels][Vectors] = conv_filter_row<Pixels, Vectors, Width, 1>;
+    set.filter_row[Width / 2 - 1][1][Pixels][Vectors] = conv_filter_row<Pixels, Vectors, Width, 2>;
+  }
+  if constexpr (Pixels > 1) fill_conv_filter_row<Pixels - 1, Vectors, Width, Registers>(set);
+}
+
 template <int Pixels, int Vectors>
 void fill_conv_lanes(ConvKernelSet& set) {
   set.direct[Pixels][Vectors] = conv_lanes<Pixels, Vectors, false, false>;
@@ -289,6 +348,12 @@ void fill_conv(ConvKernelSet& set) {
   fill_conv_lanes<kMaxLanesPixels, 1>(set);
   fill_conv_lanes<Sums / 2 < kMaxLanesPixels ? Sums / 2 : kMaxLanesPixels, 2>(set);
   fill_conv_lanes<Sums / 4 < kMaxLanesPixels ? Sums / 4 : kMaxLanesPixels, 4>(set);
+  constexpr int registers = Sums > 12 ? 32 : 16;
+  fill_conv_filter_row<kMaxLanesPixels, 1, 3, registers>(set);
+  fill_conv_filter_row<kMaxLanesPixels, 1, 5, registers>(set);
+  fill_conv_filter_row<kMaxLanesPixels, 1, 7, registers + 1>(set);
+  fill_conv_filter_row<kMaxLanesPixels, 2, 3, registers>(set);
+  fill_conv_filter_row<kMaxLanesPixels, 2, 5, registers>(set);
   fill_conv_sums<Sums, 1>(set);
   fill_conv_sums<Sums / 2, 2>(set);
   fill_conv_sums<Sums / 4, 4>(set);

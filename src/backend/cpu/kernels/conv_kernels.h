@@ -80,8 +80,9 @@ struct ConvLanesArgs {
   const float* w;               ///< packed filter: [vector][tap][channel][lane]
   std::int64_t w_vector;        ///< elements between vectors
   float* c;
-  std::int64_t ldc;   ///< elements between pixels of the result
-  std::int32_t last;  ///< valid lanes of the vector; below lanes: the tile has one vector
+  std::int64_t ldc;     ///< elements between pixels of the result
+  std::int64_t pixels;  ///< a multiple of the tile's pixels
+  std::int32_t last;    ///< valid lanes of the vector; below lanes: the tile has one vector
 };
 
 /// sums[tap][channel][lane] += sum over pixels of g[p * g_step + lane] * x[p * x_step + taps[tap].a +
@@ -115,7 +116,10 @@ struct ConvKernelSet {
       {};  ///< [pixels][vectors]: lane i uses input i
   ConvLanesKernel moved[kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};  ///< lanes take inputs by lane_of
   ConvLanesKernel masked[2][kMaxLanesPixels + 1] = {};  ///< [moved][pixels]: a part of one vector
-  ConvSumsKernel sums[kMaxSums + 1][17] = {};           ///< [taps][channels of a group]
+  /// Lane i uses input i, all taps of a filter row: [3, 5, 7 taps][stride 1, 2][pixels][vectors]; null where
+  /// the registers do not suffice.
+  ConvLanesKernel filter_row[3][2][kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};
+  ConvSumsKernel sums[kMaxSums + 1][17] = {};  ///< [taps][channels of a group]
 };
 
 /// Null when the set is not compiled for this architecture. The caller must check that the machine supports
