@@ -252,10 +252,16 @@ void FallbackChain::explain(SelectStatus status, ProblemRef problem, By by) cons
   if (status == SelectStatus::failed) throw std::bad_alloc();
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
   if (entry.error && model_ && !model_->model.family(signature_of(problem))) {
-    // The caller did not name the model's own rule set, which may be a list of measured kernels.
+    const std::string covered =
+        fmt::format("{}: the model covers {} only", print(problem), covered_by(model_->model));
+    // A model of imported measurements has no rule set: its candidates are the measured kernels.
     const bool own_rules = model_->model.data().families.front().rules == rules_;
-    fail(own_rules ? Errc::unsupported : entry.error->code(), "{}: the model covers {} only; without it: {}",
-         print(problem), covered_by(model_->model), entry.error->what());
+    if (own_rules && entry.error->code() == Errc::invalid_argument) {
+      fail(Errc::unsupported,
+           "{}, and no rule set describes its kernels; take another model, or give the selector a rule set",
+           covered);
+    }
+    fail(entry.error->code(), "{}; without it: {}", covered, entry.error->what());
   }
   if (entry.error) throw Error(*entry.error);
   fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}{}", print(problem),
