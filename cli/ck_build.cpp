@@ -37,7 +37,7 @@ void sweep_build(CkBuildVerb options) {
   const auto problems = merge_equal(problems_of(options.problems, options.dtype, {options.layout}));
   options.how.out = options.out;
   options.how.verify = options.build.verify;
-  options.how.device = find_device(options.build.device);
+  options.how.device = device_named(options.build.device);
   ProgressLine line("sweep");
   options.how.progress = [&](std::size_t done, std::size_t all) {
     if (line.due())

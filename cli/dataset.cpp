@@ -46,7 +46,7 @@ struct DatasetArguments {
 
 DatasetOptions reading(const DatasetArguments& options) {
   DatasetOptions how;
-  if (!options.device.empty()) how.device = find_device(options.device);
+  if (!options.device.empty()) how.device = device_named(options.device);
   return how;
 }
 

@@ -38,7 +38,7 @@ struct DbOptions {
       fail(Errc::invalid_argument, "--db {}: is a folder; name a file", file);
     return DecisionDb(file.empty() ? default_decision_db() : std::filesystem::path(file));
   }
-  DecisionOrigin origin() const { return {device_identity(find_device(device)), driver, KSCOUT_VERSION}; }
+  DecisionOrigin origin() const { return {device_identity(device_named(device)), driver, KSCOUT_VERSION}; }
 };
 
 std::int64_t seconds_now() {
@@ -124,7 +124,7 @@ std::vector<StoredDecision> exported_decisions(const DbOptions& options) {
       check(decisions.back());
     }
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: {}", options.in, error.what());
+    fail(Errc::corrupt_data, "{}: {}", options.in, reason_of(error));
   }
   return decisions;
 }

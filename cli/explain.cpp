@@ -172,6 +172,7 @@ void print_moves(const Report& report, const Line& first, const Line& second) {
                    text(feature.meaning)});
   }
   if (moves.size() > kShownMoves) {
+    drop_rounding({&rest, 1}, std::fabs(moves.front().difference));
     table.add_row({text(fmt::format("{} others", moves.size() - kShownMoves)), text(""), text(""),
                    number(rest, 3), text("")});
   }

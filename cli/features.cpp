@@ -54,7 +54,7 @@ void print_catalogue(const Schema& schema, Format format) {
 void print_row(const FeaturesOptions& options) {
   const Problem problem = options.problem.any_problem();
   const Op op = problem.op();
-  const Device device = find_device(options.device);
+  const Device device = device_named(options.device);
   const Schema schema =
       Schema::find(options.schema.empty() ? default_schema(op, default_provider(op, device), device.kind)
                                           : options.schema)

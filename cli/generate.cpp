@@ -1,4 +1,5 @@
 // `kscout generate`: writes sources of kernel libraries.
+#include <optional>
 #include <thread>
 
 #include <CLI/CLI.hpp>
@@ -32,22 +33,33 @@ std::int64_t as_number(std::size_t count) { return static_cast<std::int64_t>(cou
 GenerateRequest regenerate_request(const GenerateOptions& options) {
   const std::filesystem::path folder = options.regenerate;
   const auto json = Json::parse(read_file(folder / "sources.json"), nullptr, false);
-  read_project(folder);  // reports what is wrong with any other file
-  GenerateRequest request{.family = options.family.request({}),
-                          .signatures = {},
-                          .out = folder,
-                          .name = json.at("name").get<std::string>()};
-  request.family.provider = json.at("provider").get<std::string>();
-  request.family.device = find_device(json.at("device").get<std::string>());
-  request.family.filter = json.value("filter", "");
-  for (const auto& one : json.at("signatures")) {
-    FamilyOptions of;
-    of.op = parse<Op>(one.at("op").get<std::string>());
-    of.dtype = parse<DType>(one.at("dtype").get<std::string>());
-    of.layout = one.at("layout").get<std::string>();
-    request.signatures.push_back(of.signature());
+  const Project made = read_project(folder);  // reports what is wrong with any other file
+  if (options.family.device != "auto" && options.family.device != made.device) {
+    fail(
+        Errc::invalid_argument,
+        "--device {}: {} is of {}, which --regenerate keeps; leave --device out, or generate with --out into "
+        "another folder",
+        options.family.device, folder.string(), made.device);
   }
-  return request;
+  try {
+    GenerateRequest request{.family = options.family.request({}),
+                            .signatures = {},
+                            .out = folder,
+                            .name = json.at("name").get<std::string>()};
+    request.family.provider = json.at("provider").get<std::string>();
+    request.family.device = find_device(json.at("device").get<std::string>());
+    request.family.filter = json.value("filter", "");
+    for (const auto& one : json.at("signatures")) {
+      FamilyOptions of;
+      of.op = parse<Op>(one.at("op").get<std::string>());
+      of.dtype = parse<DType>(one.at("dtype").get<std::string>());
+      of.layout = one.at("layout").get<std::string>();
+      request.signatures.push_back(of.signature());
+    }
+    return request;
+  } catch (const Json::exception& error) {
+    fail(Errc::corrupt_data, "{}: {}", (folder / "sources.json").string(), reason_of(error));
+  }
 }
 
 GenerateRequest request_of(const GenerateOptions& options) {
@@ -59,6 +71,7 @@ GenerateRequest request_of(const GenerateOptions& options) {
   request.signatures =
       options.all ? family_signatures(request.family.provider) : std::vector{options.family.signature()};
   check_rules(request.family.provider, request.signatures.front().op, request.family.rules);
+  check_formula(request.family.provider, request.signatures.front().op, "--filter", request.family.filter);
   return request;
 }
 
@@ -78,36 +91,49 @@ void print_generated(const GenerateReport& report, const GenerateOptions& option
 }
 
 /// Compiler flags besides the emitter's: include paths of the templates, and the architecture for HIP.
-std::vector<std::string> flags_for(const GenerateOptions& options, const Project& project,
+std::vector<std::string> flags_for(const GenerateOptions& options, const FamilyRequest& family,
                                    const std::string& compiler) {
   std::vector<std::string> flags;
-  if (project.provider == "cutlass") {
+  if (family.provider == "cutlass") {
     if (options.check) fail(Errc::unsupported, "--check asks a compiler that nvcc is not; use --build");
     flags.push_back("-I" + find_cutlass(options.cutlass_root).string());
     return flags;
   }
   const bool hip = options.compiler.empty() || compiler.find("clang") != std::string::npos ||
                    compiler.find("hipcc") != std::string::npos;
-  if (hip) flags = {"-x", "hip", "--offload-arch=" + find_device(project.device).arch};
+  if (hip) flags = {"-x", "hip", "--offload-arch=" + family.device.arch};
   if (hip && options.check)
     flags.push_back("-nogpulib");  // nothing is linked, so the device's libraries need not be installed
-  if (!options.ck_root.empty()) flags.push_back("-I" + options.ck_root + "/include");
+  if (options.ck_root.empty()) return flags;
+  const std::filesystem::path include = std::filesystem::path(options.ck_root) / "include";
+  if (!std::filesystem::is_directory(include)) {
+    fail(Errc::not_found, "--ck-root {}: there is no folder '{}'; name a checkout of Composable Kernel",
+         options.ck_root, include.string());
+  }
+  flags.push_back("-I" + include.string());
   return flags;
 }
 
-/// Prints one row per kernel when checking, and the failures and warnings when building; exit code 1 when a
-/// kernel failed.
-void build(const GenerateOptions& options, const std::filesystem::path& project) {
-  BuildRequest request{.project = project,
+/// What --build or --check will do. Throws not_found for a compiler or headers that are not here.
+BuildRequest build_request(const GenerateOptions& options, const GenerateRequest& of) {
+  BuildRequest request{.project = of.out,
                        .compiler = options.compiler,
                        .flags = {},
                        .jobs = options.jobs,
                        .check_only = options.check};
-  const Project made = read_project(project);
   if (request.compiler.empty())
-    request.compiler = options.check ? "clang++" : std::string(emitter_of(made.provider).compiler);
+    request.compiler = options.check ? "clang++" : std::string(emitter_of(of.family.provider).compiler);
   if (request.jobs == 0) request.jobs = std::max(1u, std::thread::hardware_concurrency());
-  request.flags = flags_for(options, made, request.compiler);
+  request.flags = flags_for(options, of.family, request.compiler);
+  if (!is_program(request.compiler))
+    fail(Errc::not_found, "{}: there is no such compiler; install it, or name another with --compiler",
+         request.compiler);
+  return request;
+}
+
+/// Prints one row per kernel when checking, and the failures and warnings when building; exit code 1 when a
+/// kernel failed.
+void build(const GenerateOptions& options, const BuildRequest& request) {
   const BuildResult result = build_project(request);
   Table table({"kernel", "result", "message"});
   std::size_t failed = 0;
@@ -148,8 +174,10 @@ void run(const GenerateOptions& options) {
     return;
   }
   const GenerateRequest request = request_of(options);
+  std::optional<BuildRequest> to_build;  // what is missing is reported before any file is written
+  if (options.build || options.check) to_build = build_request(options, request);
   print_generated(generate_project(request), options);
-  if (options.build || options.check) build(options, request.out);
+  if (to_build) build(options, *to_build);
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ void setup_hardware(CLI::App& verb) {
     if (options->device.empty()) {
       print_all(options->format);
     } else {
-      print_one(find_device(options->device), options->format);
+      print_one(device_named(options->device), options->format);
     }
   });
 }

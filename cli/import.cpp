@@ -23,7 +23,7 @@ struct ImportOptions {
 void import_verb(const ImportOptions& options) {
   ImportRequest request{.from = parse<ImportFormat>(options.from),
                         .op = parse<Op>(options.op),
-                        .device = find_device(options.device)};
+                        .device = device_named(options.device)};
   if (!options.dtype.empty()) request.dtype = parse<DType>(options.dtype);
   if (!options.layout.empty()) request.layout = parse<Layout>(options.layout);
   if (!options.problem.empty()) request.problem = parse_any_problem(options.problem);

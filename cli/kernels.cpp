@@ -57,8 +57,10 @@ std::string read_filter(const std::string& path) {
 
 FamilyRequest request_of(const KernelsOptions& options) {
   FamilyRequest request = options.family.request(options.family.signature());
+  check_formula(request.provider, request.signature.op, "--filter", request.filter);
   if (options.filter_file.empty()) return request;
   const std::string filter = read_filter(options.filter_file);
+  check_formula(request.provider, request.signature.op, "--filter-file " + options.filter_file, filter);
   request.filter = request.filter.empty() ? filter : fmt::format("({}) and ({})", request.filter, filter);
   return request;
 }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include <CLI/CLI.hpp>
+#include <unistd.h>
 
 #include <kscout/backend.h>
 #include <kscout/conv_problem.h>
@@ -242,13 +243,13 @@ Signature FamilyOptions::signature() const {
   const Layout chosen = layout.empty() ? usual : parse<Layout>(layout);
   if (is_gemm_layout(chosen) == is_conv(op))
     fail(Errc::invalid_argument, "--layout {}: is no layout of op '{}'", layout, word(op));
-  const DType type = dtype ? *dtype : usual_dtype(find_device(device));
+  const DType type = dtype ? *dtype : usual_dtype(device_named(device));
   return is_conv(op) ? signature_of(make_conv(op, type, chosen))
                      : signature_of(make_gemm(0, 0, 0, type, chosen));
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
-  const Device for_device = find_device(device);
+  const Device for_device = device_named(device);
   return {provider.empty() ? std::string(default_provider(signature.op, for_device)) : provider, signature,
           for_device, rules, filter};
 }
@@ -257,10 +258,43 @@ CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const st
   return verb.add_option("--provider", provider, help)->default_str(kUsualProvider);
 }
 
+Device device_named(const std::string& name) {
+  try {
+    return find_device(name);
+  } catch (const Error& error) {
+    if (error.code() != Errc::not_found || name == "gpu") throw;  // "gpu" is right where there is one
+    fail(Errc::invalid_argument, "{}", error.what());
+  }
+}
+
+void check_formula(const std::string& provider, Op op, const std::string& flag, const std::string& formula) {
+  if (formula.empty()) return;
+  const FamilyFile& file = family_file(provider, op);
+  expr::Program::compile({{flag, formula}}, family_scope(*file.space, file.formulas, false));
+}
+
+bool is_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0;
+  const std::string path = environment("PATH");
+  return std::ranges::any_of(split(path, ':'), [&](std::string_view folder) {
+    return access((std::filesystem::path(folder) / name).c_str(), X_OK) == 0;
+  });
+}
+
+Layout parse_gemm_layout(const std::string& text) {
+  if (!find_word(text, EnumWords<Layout>::words)) index_of_word("layout of a GEMM", text, kGemmLayoutWords);
+  return parse<Layout>(text);
+}
+
+CLI::Option* check_gemm_layouts(CLI::Option* option) {
+  offer_words(option, kGemmLayoutWords);
+  return check_text(option, [](const std::string& text) { parse_gemm_layout(text); });
+}
+
 DType usual_dtype(const Device& device) { return device.kind == DeviceKind::gpu ? DType::bf16 : DType::fp32; }
 
 DType usual_dtype(const std::string& model, const std::string& device) {
-  if (model.empty() || device != "auto") return usual_dtype(find_device(device));
+  if (model.empty() || device != "auto") return usual_dtype(device_named(device));
   return Model::load(model).data().families.front().signature.dtype_a;
 }
 

@@ -96,6 +96,20 @@ struct FamilyOptions {
   std::string layout;          ///< a word; empty: rcr for a GEMM, nhwgc for a convolution
 };
 
+/// find_device for a command line, where an unknown name is a wrong argument.
+Device device_named(const std::string& name);
+
+/// Throws invalid_argument for a formula of `flag` over the configs of a family that cannot be compiled. An
+/// empty formula passes.
+void check_formula(const std::string& provider, Op op, const std::string& flag, const std::string& formula);
+
+/// For options with layouts of GEMMs: an unknown word is an error that lists these layouts only.
+CLI::Option* check_gemm_layouts(CLI::Option* option);
+Layout parse_gemm_layout(const std::string& text);
+
+/// Whether a program can be started: a path, or a name in a folder of PATH.
+bool is_program(const std::string& name);
+
 /// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
 inline constexpr const char* kUsualProvider =

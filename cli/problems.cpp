@@ -161,7 +161,9 @@ void describe_problems(const std::vector<P>& problems, Format format) {
 /// Families are cached by signature.
 class ApplicabilityCheck {
  public:
-  explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {}
+  explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {
+    check_formula(options.request({}).provider, Op::gemm, "--filter", options.filter);
+  }
 
   std::string refusal(const GemmProblem& problem) {
     const Entry& entry = entry_of(signature_of(problem));
@@ -217,8 +219,7 @@ std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const Pr
   return part == 1 ? parts.first : parts.second;
 }
 
-/// Chooses the part before drawing --count sizes: both go by the same hash of the sizes, so the drawn ones
-/// would all be in one part.
+/// Chooses the part before drawing, so that --count is the number of sizes in the part.
 std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
   ProblemSetRequest request = options.request;
   if (options.part != "all" && request.set != "random") request.count = 0;
@@ -321,7 +322,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                   [&request](const std::string& words) {
                     for (std::size_t begin = 0; begin <= words.size();) {
                       const std::size_t end = std::min(words.find(',', begin), words.size());
-                      request.layouts.push_back(parse<Layout>(words.substr(begin, end - begin)));
+                      request.layouts.push_back(parse_gemm_layout(words.substr(begin, end - begin)));
                       begin = end + 1;
                     }
                   });

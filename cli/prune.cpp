@@ -42,7 +42,8 @@ MeasurementTable candidates_of(const MeasurementTable& table, const Signature& s
   MeasurementTable part =
       table_of_problems(table, [&](const Problem& p) { return signature_of(p) == signature; });
   if (filter.empty()) return part;
-  const std::vector<bool> admitted = holding_configs(filter, part.configs, part.device, signature);
+  const std::vector<bool> admitted =
+      holding_configs({"--filter", filter}, part.configs, part.device, signature);
   std::erase_if(part.rows, [&](const auto& row) { return !admitted[row.config]; });
   return part;
 }

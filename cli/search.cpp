@@ -53,7 +53,7 @@ struct SearchVerb {
 
 std::string model_for(const SearchVerb& options, const Problem& problem) {
   if (!options.model.empty()) return options.model;
-  const Device device = find_device(options.device.empty() ? "auto" : options.device);
+  const Device device = device_named(options.device.empty() ? "auto" : options.device);
   const DType dtype = signature_of(problem).dtype_a;
   const auto found = find_model(problem.op(), dtype, device);
   if (!found) {
@@ -71,10 +71,11 @@ void search_by_model(const SearchVerb& options, const Problem& problem) {
   const Model model = Model::load(path);
   const Signature signature = signature_of(problem);
   const std::string rules = options.rules.value_or("full");
+  check_formula(std::string(model.provider()), signature.op, "--filter", options.filter);
   const Family family =
       enumerate({.provider = std::string(model.provider()),
                  .signature = signature,
-                 .device = options.device.empty() ? model.device() : find_device(options.device),
+                 .device = options.device.empty() ? model.device() : device_named(options.device),
                  .rules = rules,
                  .filter = options.filter});
   const SearchSpace space(applicable_table(family, problem));
@@ -145,6 +146,7 @@ Family measured_family(const SearchVerb& options, const Problem& problem, Backen
   const std::string provider(!options.provider.empty() ? std::string_view(options.provider)
                              : model                   ? model->model.provider()
                                                        : backend.provider());
+  check_formula(provider, signature.op, "--filter", options.filter);
   return enumerate({.provider = provider,
                     .signature = signature,
                     .device = backend.device(),

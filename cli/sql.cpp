@@ -14,7 +14,6 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/log.h"
-#include "core/problem_text.h"
 #include "options.h"
 #include "sibling.h"
 #include "verbs.h"
@@ -52,14 +51,6 @@ std::string sql_quoted(std::string_view text) {
   return quoted + "'";
 }
 
-bool is_on_path(std::string_view program) {
-  const std::string path = environment("PATH");
-  for (const std::string_view folder : split(path, ':')) {
-    if (access((std::filesystem::path(folder) / program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 /// A view of the files as one table called data.
 std::string view_of(const std::vector<std::string>& files) {
   std::string list;
@@ -82,7 +73,7 @@ std::string view_of(const std::vector<std::string>& files) {
 
 /// The command that runs the query; throws not_found when DuckDB is not installed.
 std::string command_for(const std::string& view, const std::string& query) {
-  if (is_on_path("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
+  if (is_program("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
   const std::string python = shell_word(active_python());
   const std::string has_duckdb = python + " -c 'import duckdb' >/dev/null 2>&1";
   if (std::system(has_duckdb.c_str()) == 0)

@@ -86,6 +86,7 @@ SweepPlan plan_of(const SweepVerb& options) {
   PlanRequest request = options.plan;
   if (request.provider.empty()) request.provider = backend.provider();
   if (request.max_gflop < 0) request.max_gflop = backend.device().kind == DeviceKind::cpu ? kCpuMaxGflop : 0;
+  if (!problems.empty()) check_formula(request.provider, problems.front().op(), "--filter", request.filter);
   SweepPlan plan = make_plan(merge_equal(problems), request, backend.device(), options.protocol);
   plan.provenance.merge(backend.versions());
   return plan;

@@ -1,6 +1,7 @@
 #include "train/train.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include <CLI/CLI.hpp>
@@ -76,10 +77,8 @@ void leave_out(const std::string& source, std::vector<MeasurementTable>& tables,
   const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);
   if (named != conv_sets().end()) {
     for (const ConvProblem& problem : make_conv_set(source, DType::fp32)) sizes.insert(sizes_of(problem));
-  } else if (holds_conv_problems(source)) {
-    for (const ConvProblem& problem : read_conv_problems(source)) sizes.insert(sizes_of(problem));
   } else {
-    for (const GemmProblem& problem : read_problems(source)) sizes.insert(sizes_of(problem));
+    for (const Problem& problem : any_problems_of(source)) sizes.insert(sizes_of(problem));
   }
   std::size_t dropped = 0;
   for (MeasurementTable& table : tables) {
@@ -113,10 +112,14 @@ void cap_threads(int& threads) {
   threads = processors;
 }
 
+/// Checks the text, because a negative number is no value of the option's type.
+void check_folds(const std::string& text) {
+  if (std::strtod(text.c_str(), nullptr) < 2)
+    fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", text);
+}
+
 /// Checks that need no data, so they run before the data are read.
 void check_arguments(const TrainArguments& options) {
-  if (options.train.folds < 2)
-    fail(Errc::invalid_argument, "--folds {}: cross-validation takes 2 or more", options.train.folds);
   if (!options.schema.empty()) Schema::find(options.schema);
   check_model_folder(options.out);
   check_checkpoint_folder(checkpoint_folder(options));
@@ -136,6 +139,22 @@ Progress progress_or_end(ProgressLine& line, const std::filesystem::path& kept) 
   };
 }
 
+std::string_view provider_of(const MeasurementTable& table) {
+  return table.configs.empty() ? std::string_view() : table.configs.front().space->provider;
+}
+
+/// Throws invalid_argument for datasets that no single model can choose from, naming two files.
+void check_together(const std::vector<MeasurementTable>& tables, const std::vector<std::string>& files) {
+  for (std::size_t i = 1; i < tables.size(); ++i) {
+    const std::string_view first = provider_of(tables.front()), other = provider_of(tables[i]);
+    if (first.empty() || other.empty() || first == other) continue;
+    fail(Errc::invalid_argument,
+         "--data {} has kernels of provider {}, --data {} of {}: a model chooses among kernels of one "
+         "provider; train one for each",
+         files.front(), first, files[i], other);
+  }
+}
+
 void train_verb(TrainArguments& options) {
   check_arguments(options);
   cap_threads(options.train.parameters.threads);
@@ -153,6 +172,7 @@ void train_verb(TrainArguments& options) {
     origin.data_files.push_back(std::filesystem::path(file).filename().string());
     origin.data_rows += tables.back().rows.size();
   }
+  check_together(tables, options.data);
   origin.metadata = merge_metadata(tables);
   const Op op = tables.front().problems.empty() ? Op::gemm : tables.front().problems.front().op();
   if (!options.op.empty() && parse<Op>(options.op) != op) {
@@ -229,8 +249,10 @@ void setup_train(CLI::App& verb) {
   verb.add_option(
       "--rules", options->rules,
       "rule set of the candidates (default: the dataset's; if it names several, the measured configs)");
-  verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
-      ->capture_default_str();
+  check_text(
+      verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
+          ->capture_default_str(),
+      check_folds);
   add_word_option(verb, "--fold-by", options->train.fold_by,
                   "what a group has in common: m, n, k, batch; or n, k");
   verb.add_option("--leaves", p.leaves, "leaves of a tree")

@@ -132,7 +132,10 @@ class TuneFolder {
            path_.string(), other.lexically_relative(path_).string());
     }
   }
-  ~TuneFolder() { close(lock_); }
+  ~TuneFolder() {
+    if (lock_is_there() && holds_only_the_lock()) remove_lock();  // nothing was measured
+    close(lock_);
+  }
   TuneFolder(const TuneFolder&) = delete;
   TuneFolder& operator=(const TuneFolder&) = delete;
 
@@ -169,9 +172,7 @@ class TuneFolder {
   }
   void remove() const {
     clear();
-    fs::remove(path_ / kLock);
-    std::error_code in_use;  // used by another tune, or contains foreign files
-    fs::remove(path_, in_use);
+    remove_lock();
   }
 
  private:
@@ -185,6 +186,18 @@ class TuneFolder {
     lock_ = open((path_ / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock_ < 0)
       fail(Errc::device_failure, "{}: cannot write there: {}", path_.string(), std::strerror(errno));
+  }
+  bool holds_only_the_lock() const {
+    std::error_code ignored;
+    std::size_t count = 0;
+    for (fs::directory_iterator entry(path_, ignored), end; entry != end; entry.increment(ignored)) ++count;
+    return count == 1;
+  }
+  /// Removes the lock, and the folder when it is then empty.
+  void remove_lock() const {
+    std::error_code in_use;  // used by another tune, or contains foreign files
+    fs::remove(path_ / kLock, in_use);
+    fs::remove(path_, in_use);
   }
   /// Whether the locked file still has its name.
   bool lock_is_there() const {
@@ -460,8 +473,9 @@ void print_summary(const TuneOptions& options, const Done& done, const TuneFolde
                  ? fmt::format(" and before ({} problems are new)", done.new_problems)
                  : "",
              done.measured.device.name);
-  fmt::print("trained    on {} problems (target {}), evaluated on {} held-out problems\n\n", training,
-             evaluation.target, evaluation.evaluation.results.size());
+  const std::size_t evaluated = evaluation.evaluation.results.size();
+  fmt::print("trained    on {} problems (target {}), evaluated on {} held-out problem{}\n\n", training,
+             evaluation.target, evaluated, evaluated == 1 ? "" : "s");
   results_table(done.verdict).print(Format::text);
   fs::path shown = done.target;
   if (done.verdict.why_not.empty()) {
@@ -571,9 +585,9 @@ void setup_tune(CLI::App& verb) {
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", options->rules, "rule set to choose from")->capture_default_str();
-  check_words<Layout>(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
-                          ->delimiter(',')
-                          ->default_str("rcr,rrr"));
+  check_gemm_layouts(verb.add_option("--layout", options->layouts, "layouts to measure, comma-separated")
+                         ->delimiter(',')
+                         ->default_str("rcr,rrr"));
   check_words<Target>(
       verb.add_option("--targets", options->targets,
                       "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")

@@ -95,14 +95,14 @@ MeasurementTable read_data(const ValidateOptions& options) {
   if (options.data.empty()) fail(Errc::invalid_argument, "against what? give --data FILE");
   if (options.from.empty()) {
     DatasetOptions how;
-    if (!options.device.empty()) how.device = find_device(options.device);
+    if (!options.device.empty()) how.device = device_named(options.device);
     return read_dataset(options.data, how);
   }
   if (options.device.empty())
     fail(Errc::invalid_argument, "--from: on which device was it measured? give --device");
   ImportRequest request{.from = parse<ImportFormat>(options.from), .op = options.op};
   if (!options.dtype.empty()) request.dtype = parse<DType>(options.dtype);
-  request.device = find_device(options.device);
+  request.device = device_named(options.device);
   Imported imported = import_file(options.data, request);
   if (imported.skipped_count > 0)
     fmt::print(stderr, "{}: {} rows skipped (kscout import names them)\n", options.data,
@@ -181,9 +181,21 @@ class Executor {
   Backend* backend_ = nullptr;
 };
 
+/// Throws invalid_argument for a folder that holds anything but a sweep.
+void check_work_folder(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_regular_file() && is_sweep_file(name)) continue;
+    fail(Errc::invalid_argument, "--work {}: it holds {}, which no sweep wrote; name another folder",
+         folder.string(), name);
+  }
+}
+
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {
   if (plan.pairs() == 0)
     fail(Errc::unsupported, "no requested kernel applies to any of the {} problems", plan.problems.size());
+  check_work_folder(options.work);
   const WorkFolder folder(options.work);
   const SweepReport report = sweep_with_progress(plan,
                                                  {.folder = folder.path,

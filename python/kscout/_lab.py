@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _program
-from ._core import Gemm
+from ._core import Conv, Gemm
 from .errors import CorruptData, NotFound, Unsupported
 
 if TYPE_CHECKING:
@@ -63,11 +63,13 @@ class Dataset:
         texts = {key.decode().removeprefix("kscout."): value.decode() for key, value in raw.items() if key.startswith(b"kscout.")}
         return {key: json.loads(text) if text[:1] in ("{", "[") else text for key, text in texts.items()}
 
-    def problems(self) -> list[Gemm]:
-        """The distinct problems that were measured, in the order of the rows."""
-        fields = list(Gemm(1, 1, 1).as_dict())
-        rows = self.to_arrow().select(fields).group_by(fields, use_threads=False).aggregate([]).to_pylist()
-        return [Gemm(**row) for row in rows]
+    def problems(self) -> list[Gemm] | list[Conv]:
+        """The distinct problems that were measured, in the order of the rows. All are of one class: a dataset has one operation."""
+        table = self.to_arrow()
+        plain = Gemm(1, 1, 1) if "m" in table.column_names else Conv(1, 1, 1, 1, 1, 1, 1)
+        fields = list(plain.as_dict())
+        rows = table.select(fields).group_by(fields, use_threads=False).aggregate([]).to_pylist()
+        return [plain.replace(**row) for row in rows]
 
     def describe(self) -> list[dict[str, Any]]:
         """The output of `kscout dataset describe` for each file: rows by status, problems, which configs win."""

@@ -13,7 +13,7 @@ _WITH_UNIT = {"latency": "latency_us", "bandwidth": "bandwidth_gb_s"}
 
 
 class Predictor:
-    """A model folder, ours or one of CK Tile's trainer, that predicts kernels named by the caller.
+    """Predicts the speed of kernels that the caller names, from a model folder of KernelScout or of CK Tile's trainer.
 
         predictor = kscout.Predictor("models/conv_fwd_bf16_gfx950")
         problem = kscout.Conv(8, 64, 128, 28, 28, 3, 3, "bf16", pad=1)
@@ -24,9 +24,9 @@ class Predictor:
     features). `device`: device whose facts the features use; by default the device that the folder names. A model.ksf
     predicts only for the device that it was trained on; another `device` is Unsupported.
 
-    `targets` are the quantities that the folder predicts: `tflops` (10^12 operations/s), `latency_us` (microseconds),
-    `bandwidth_gb_s` (10^9 bytes/s). Folders of CK Tile's trainer hold milliseconds; they are converted. `kscout.ck_tile.Predictor`
-    has CK Tile's method names and its milliseconds.
+    `targets` lists the quantities that the folder predicts: `tflops` (10^12 operations/s), `latency_us` (microseconds),
+    `bandwidth_gb_s` (10^9 bytes/s). Models of CK Tile's trainer predict milliseconds; this class converts them to microseconds.
+    `kscout.ck_tile.Predictor` returns milliseconds and has the method names of CK Tile's Predictor.
 
     Problems may be complete dicts of CK Tile's tables (`kscout.ck_tile.problem_from`), kernels may be names, Config, or such
     dicts (`config_from`). A kernel never changes the problem: a kernel for other types is an InvalidArgument.

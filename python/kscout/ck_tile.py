@@ -38,8 +38,9 @@ class Predictor:
         predictor = ck_tile.Predictor("models/gemm_universal_fp8_gfx950", absent_problem=ck_tile.GEMM)
         predictor.predict_latency({"m": 16, "n": 4096, "k": 4096, "dtype": "fp8", "layout": "rcr"}, name)   # milliseconds
 
-    `folder`, `schema`, `device`: as kscout.Predictor, which counts microseconds. `absent_problem` and `absent_kernel`: values of
-    keys that the dicts leave out, as `absent` of problem_from and config_from; without them every key is required.
+    `folder`, `schema` and `device` mean the same as in kscout.Predictor, whose methods return microseconds. `absent_problem` and
+    `absent_kernel` give the values of keys that the dicts leave out; without them, the dicts need every key. problem_from and
+    config_from take the same values as `absent`.
 
     Unlike CK Tile's, a kernel's dict never overrides the problem: keys of problems in it are an InvalidArgument.
     """

@@ -97,7 +97,7 @@ def test_arrays_of_rocm_reach_libraries_of_backend_hip(tmp_path):
 
 
 def gpu_arrays():
-    """(module, name) of what can make arrays on a GPU here."""
+    """PyTorch, where it can make arrays on a GPU; elsewhere the test is skipped."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:

@@ -33,6 +33,19 @@ def test_a_dataset_is_a_table(data):
     assert data.metadata()["device"]["name"] == kscout.Device().name
 
 
+def test_problems_of_convolutions(tmp_path):
+    text = "conv_fwd:1x64x8x8:64x1x1:bf16:nhwgc"
+    table = tmp_path / "conv.csv"
+    table.write_text(
+        "kernel,problem_idx,N,C,K,G,Hi,Wi,Y,X,stride_h,stride_w,pad_h,pad_w,latency_ms,tflops,non_zero\n"
+        "grouped_conv_forward_bf16_2d_16x64x64_compv3,0,1,64,64,1,8,8,1,1,1,1,0,0,0.010,1,1\n"
+        "grouped_conv_forward_bf16_2d_32x64x64_compv5,0,1,64,64,1,8,8,1,1,1,1,0,0,0.008,1,1\n"
+    )
+    of_table = ["--from", "ck-csv", "--op", "conv_fwd", "--dtype", "bf16", "--device", "gfx950", "--out", tmp_path / "conv.parquet"]
+    subprocess.run([_program.PROGRAM, "import", table, *of_table], check=True, capture_output=True)
+    assert Dataset(tmp_path / "conv.parquet").problems() == [kscout.Conv(text)]
+
+
 def test_a_model_is_trained_and_judged(data, tmp_path):
     model = tmp_path / "model"
     rows = kscout.train(data, model, targets=["relative"], folds=2, rounds=20, rules="tiny")

@@ -115,5 +115,7 @@ def test_load_keeps_the_models_provider_and_obeys_rules_and_devices(model, tmp_p
             assert (choice.decided_by, choice.config) == ("analytic", expected.config)
     with pytest.raises(kscout.InvalidArgument, match="unknown rule set 'tyni'"):
         Selector.load(conv, rules="tyni").select(other)
+    with pytest.raises(kscout.Unsupported, match="fp16:nhwgc:pad=1: the model covers conv_fwd bf16 nhwgc only"):
+        Selector.load(conv).select(other)
     with pytest.raises(kscout.InvalidArgument, match="unknown device policy 'all'"):
         Selector.load(model, devices="all")

@@ -6,6 +6,7 @@
 #include <kscout/conv_problem.h>
 
 #include "core/fail.h"
+#include "core/field_text.h"
 #include "core/problem_text.h"
 
 namespace kscout {
@@ -226,6 +227,8 @@ bool is_depthwise(const ConvProblem& p) noexcept { return p.g == p.c && p.g == p
 bool is_pointwise(const ConvProblem& p) noexcept { return filter_elements(p) == 1; }
 
 void check(const ConvProblem& p) {
+  if (const std::string_view field = field_without_word(p); !field.empty())
+    fail(Errc::invalid_argument, "convolution {}: the value is none of its enum", field);
   if (!is_conv(p.op)) fail(Errc::invalid_argument, "op '{}' is no direction of a convolution", word(p.op));
   if (is_gemm_layout(p.layout)) {
     refuse(p, "layout={}: is a layout of GEMMs; use one of {}", word(p.layout),
@@ -296,7 +299,7 @@ ConvProblem parse_conv_problem(std::string_view text) {
          text, word(Op::conv_fwd));
   };
   if (parts.size() < 3 || !is_conv_line(text)) malformed();
-  const auto input = read_sizes(parts[1]), filter = read_sizes(parts[2]);
+  const auto input = read_sizes(parts[1], text), filter = read_sizes(parts[2], text);
   if ((input.size() != 4 && input.size() != 5) || filter.size() + 1 != input.size()) malformed();
   const int rank = static_cast<int>(filter.size()) - 1;
   const TypeWords types = read_type_words(parts, 3);

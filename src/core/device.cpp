@@ -124,7 +124,13 @@ std::vector<std::string> device_preset_names() {
 
 Device find_device(std::string_view name_or_auto) {
   if (name_or_auto == "auto") return detect_cpu();
-  if (name_or_auto != "gpu") return device_preset(name_or_auto);
+  if (name_or_auto != "gpu") {
+    const auto found = std::ranges::find(presets(), name_or_auto, &Device::name);
+    if (found != presets().end()) return *found;
+    auto names = device_preset_names();
+    names.insert(names.begin(), "auto");
+    throw Error(Errc::not_found, unknown_name_message("device", name_or_auto, views(names)));
+  }
   auto gpus = detect_amd_gpus();
   if (gpus.empty())
     fail(Errc::not_found, "device 'gpu': AMD's driver shows no GPU on this machine; name a preset");

@@ -31,6 +31,20 @@ std::string field_text(const V& value) {
   }
 }
 
+/// The first field whose enum value has no word, which only a cast can produce; empty when there is none.
+template <Record T>
+std::string_view field_without_word(const T& record) noexcept {
+  std::string_view first;
+  for_each_field<T>([&](const auto& field) {
+    using V = std::remove_cvref_t<decltype(record.*field.member)>;
+    if constexpr (WordEnum<V>) {
+      const bool has_word = static_cast<std::size_t>(record.*field.member) < EnumWords<V>::words.size();
+      if (!has_word && first.empty()) first = field.name;
+    }
+  });
+  return first;
+}
+
 /// Inverse of field_text. Throws invalid_argument naming the field and the text.
 template <class V>
 V parse_field(std::string_view name, std::string_view text) {

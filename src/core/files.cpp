@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -42,6 +43,15 @@ std::size_t known_bytes(int fd) {
   struct stat about {};
   if (fstat(fd, &about) != 0 || !S_ISREG(about.st_mode)) return 0;
   return std::min(static_cast<std::size_t>(about.st_size), kMaxFileBytes);
+}
+
+/// Whether reading might never end, as with /dev/zero and /dev/full. Terminals and /dev/null end.
+bool is_device_without_end(int fd) {
+  struct stat about {};
+  if (fstat(fd, &about) != 0) return false;
+  constexpr unsigned kMemory = 1, kNull = 3;  // Linux, admin-guide/devices.txt
+  if (S_ISCHR(about.st_mode)) return about.st_rdev != makedev(kMemory, kNull) && isatty(fd) == 0;
+  return S_ISBLK(about.st_mode);
 }
 
 /// /proc/PID/fd and /proc/PID/task/TID/fd contain a link for each open descriptor.
@@ -118,6 +128,8 @@ std::filesystem::path temporary_folder() {
 std::string read_file(const std::filesystem::path& file) {
   const Descriptor in{open(file.c_str(), O_RDONLY | O_CLOEXEC)};
   if (in.fd < 0) fail_io("open", file);
+  if (is_device_without_end(in.fd))
+    fail(Errc::device_failure, "{}: is a device; name a file or a pipe", file.string());
   std::string bytes;
   std::size_t room = std::max<std::size_t>(known_bytes(in.fd) + 1, 1 << 12);
   for (;;) {

@@ -15,8 +15,8 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 /// Whether no file of that name exists (a file that exists but may not be read is not absent).
 bool is_absent(const std::filesystem::path& file) noexcept;
 
-/// The bytes of a file. Throws not_found when it is absent, device_failure when it cannot be read,
-/// corrupt_data above kMaxFileBytes.
+/// The bytes of a file or a pipe. Throws not_found when it is absent, device_failure when it cannot be read
+/// or is a device that may never end, corrupt_data above kMaxFileBytes.
 std::string read_file(const std::filesystem::path& file);
 
 /// Writes a regular file beside the target, flushes it, then renames it: readers see the old or the new file,

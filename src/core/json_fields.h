@@ -31,6 +31,13 @@ inline Json json_from_number(double value) {
   return value;
 }
 
+/// The reason without the JSON library's prefix "[json.exception.parse_error.101] ".
+inline std::string reason_of(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const std::size_t end = text.starts_with('[') ? text.find("] ") : text.npos;
+  return std::string(end == text.npos ? text : text.substr(end + 2));
+}
+
 /// Inverse of json_from_number; throws corrupt_data for anything else.
 inline double number_from_json(const Json& json, std::string_view what, std::string_view name) {
   if (json.is_null()) return std::numeric_limits<double>::quiet_NaN();

@@ -58,7 +58,7 @@ Shape shape_c(const GemmProblem& p) { return {p.m, p.n}; }
 
 /// The first error of a problem.
 struct Fault {
-  enum class Kind : std::uint8_t { size, leading, weight, layout, elements } kind;
+  enum class Kind : std::uint8_t { word, size, leading, weight, layout, elements } kind;
   std::string_view field;             ///< or an operand
   std::int64_t value = 0, least = 0;  ///< or the two factors of the element count that is too large
 };
@@ -90,6 +90,8 @@ std::array<Operand, 3> operands_of(const GemmProblem& p) noexcept {
 }
 
 std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
+  if (const std::string_view field = field_without_word(p); !field.empty())
+    return Fault{Fault::Kind::word, field};
   struct Size {
     std::string_view name;
     std::int64_t value, least;
@@ -122,6 +124,8 @@ std::optional<Fault> find_fault(const GemmProblem& p) noexcept {
 
 [[noreturn]] void fail_for(const GemmProblem& p, const Fault& fault) {
   switch (fault.kind) {
+    case Fault::Kind::word:
+      fail(Errc::invalid_argument, "gemm {}: the value is none of its enum", fault.field);
     case Fault::Kind::size:
       fail(Errc::invalid_argument, "gemm {}={}: must be at least {}", fault.field, fault.value, fault.least);
     case Fault::Kind::leading:
@@ -218,7 +222,7 @@ GemmProblem parse_problem(std::string_view text) {
     fail(Errc::invalid_argument, "'{}' is not a problem; write gemm:MxNxK[:dtype][:layout][:name=value...]",
          text);
   }
-  const auto size = read_sizes(parts[1]);
+  const auto size = read_sizes(parts[1], text);
   if (size.size() != 3) fail(Errc::invalid_argument, "'{}' in '{}': sizes are MxNxK", parts[1], text);
   const TypeWords types = read_type_words(parts, 2);
   GemmProblem p = make_gemm(size[0], size[1], size[2], types.dtype, types.layout.value_or(Layout::rcr));

@@ -4,7 +4,7 @@
 /// sizes, `name=value`.
 ///
 ///     const auto parts = split("gemm:4x5x6:fp16:batch=2", ':');
-///     const auto sizes = read_sizes(parts[1]);           // 4, 5, 6
+///     const auto sizes = read_sizes(parts[1], text);     // 4, 5, 6
 ///     const TypeWords types = read_type_words(parts, 2); // fp16, next = 3
 #include <cstdint>
 #include <optional>
@@ -32,10 +32,17 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
   return parts;
 }
 
-/// "4x5x6" as numbers. Throws invalid_argument.
-inline std::vector<std::int64_t> read_sizes(std::string_view text) {
+/// "4x5x6" as numbers. Throws invalid_argument that quotes `line`, which contains them.
+inline std::vector<std::int64_t> read_sizes(std::string_view text, std::string_view line) {
   std::vector<std::int64_t> sizes;
-  for (const auto part : split(text, 'x')) sizes.push_back(parse_field<std::int64_t>("size", part));
+  for (const std::string_view part : split(text, 'x')) {
+    std::int64_t& size = sizes.emplace_back();
+    const char* const last = part.data() + part.size();
+    const auto [end, error] = std::from_chars(part.data(), last, size);
+    if (error == std::errc() && end == last) continue;
+    fail(Errc::invalid_argument, "'{}': size '{}' {}", line, part,
+         error == std::errc::result_out_of_range ? "does not fit 64 bits" : "is not a whole number");
+  }
   return sizes;
 }
 

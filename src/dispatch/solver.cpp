@@ -60,6 +60,8 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
   if (policy_.threads < 0)
     fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit",
          policy_.threads);
+  if (!(policy_.refine.seconds >= 0))
+    fail(Errc::invalid_argument, "refinement of {} seconds: must be at least 0", policy_.refine.seconds);
 }
 
 MemorySpace Solver::space_or_first(const std::optional<MemorySpace>& space) const {

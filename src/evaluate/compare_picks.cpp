@@ -59,7 +59,7 @@ std::unordered_map<std::string, const EvaluatedPick*> by_problem(const std::vect
 
 /// Requires a change above -limit; where gains are limited too, within +-limit.
 Criterion within(std::string what, double change, double limit, std::string_view unit, bool both_ways) {
-  return {std::move(what), change, fmt::format("{} {} {}", both_ways ? "within +-" : ">= -", limit, unit),
+  return {std::move(what), change, fmt::format("{}{} {}", both_ways ? "within +-" : ">= -", limit, unit),
           change >= -limit && (!both_ways || change <= limit)};
 }
 

@@ -89,7 +89,7 @@ std::vector<Tile> tiles_of(const std::string& text) {
     const std::string_view one = std::string_view(text).substr(begin, end - begin);
     begin = end + 1;
     if (one.empty()) continue;
-    const auto sizes = read_sizes(one);
+    const auto sizes = read_sizes(one, text);
     if (sizes.size() != 3) bad_table(fmt::format("'{}' is no tile", one));
     tiles.push_back({static_cast<std::int32_t>(sizes[0]), static_cast<std::int32_t>(sizes[1]),
                      static_cast<std::int32_t>(sizes[2])});

@@ -116,12 +116,11 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
   return std::nullopt;
 }
 
-std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
+std::vector<bool> holding_configs(const expr::Formula& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature) {
   std::vector<bool> holding;
   if (configs.empty()) return holding;
-  const auto program =
-      expr::Program::compile({{"filter", formula}}, family_scope(*configs.front().space, {}, false));
+  const auto program = expr::Program::compile({formula}, family_scope(*configs.front().space, {}, false));
   for (const KernelConfig& config : configs) {
     expr::Inputs inputs(program);
     inputs.set("c", config);

@@ -71,12 +71,13 @@ std::optional<Rule> refusing_rule(std::span<const Rule> rules, ProblemRef proble
 
 // ---- Finds the configs that satisfy a formula.
 //
-//     const auto of_cutlass = holding_configs("c.by == 'cutlass'", table.configs, table.device, signature);
+//     const auto of_cutlass =
+//         holding_configs({"--filter", "c.by == 'cutlass'"}, table.configs, table.device, signature);
 
 /// One result per config; all configs belong to one space. The formula reads c. (the config's axes), d. (the
 /// device) and s. (the signature); an unknown result counts as false. Throws the errors of compiling a
-/// formula.
-std::vector<bool> holding_configs(const std::string& formula, std::span<const KernelConfig> configs,
+/// formula, which contain its name.
+std::vector<bool> holding_configs(const expr::Formula& formula, std::span<const KernelConfig> configs,
                                   const Device& device, const Signature& signature);
 
 // ---- Compiles formulas over c., d., s. for one request: enumeration and its explanations evaluate them.

@@ -84,4 +84,8 @@ struct LightgbmFolder {
 /// and the unsupported errors of parse_lightgbm.
 LightgbmFolder read_lightgbm_folder(const std::filesystem::path& folder);
 
+/// The unit of target latency: 1 for KernelScout's trainer, 1000 for CK Tile's, which counts milliseconds.
+/// Their different words for operations distinguish the trainers.
+double microseconds_per_latency(const LightgbmFolder& folder);
+
 }  // namespace kscout

@@ -6,6 +6,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/names.h"
 #include "forest/lightgbm.h"
 
 namespace kscout {
@@ -98,6 +99,10 @@ LightgbmFolder read_folder(const fs::path& path) {
 
 }  // namespace
 
+double microseconds_per_latency(const LightgbmFolder& folder) {
+  return find_word(folder.op, EnumWords<Op>::words) ? 1 : 1e3;
+}
+
 double LightgbmTarget::value(double score) const noexcept {
   const double output = model.output(score);
   if (log1p) return std::expm1(output);
@@ -117,7 +122,7 @@ LightgbmFolder read_lightgbm_folder(const fs::path& path) {
   try {
     return read_folder(path);
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: {}", (path / "feature_spec.json").string(), error.what());
+    fail(Errc::corrupt_data, "{}: {}", (path / "feature_spec.json").string(), reason_of(error));
   } catch (const Error& error) {
     if (std::string_view(error.what()).find(path.string()) != std::string_view::npos) throw;
     fail(error.code(), "{}: {}", path.string(), error.what());

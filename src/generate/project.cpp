@@ -311,7 +311,7 @@ Project read_project(const fs::path& folder) {
     }
     return project;
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: {}", file.string(), error.what());
+    fail(Errc::corrupt_data, "{}: {}", file.string(), reason_of(error));
   }
 }
 

@@ -84,7 +84,7 @@ void read_ck_json(const std::filesystem::path& file, const ImportRequest& reques
                 .valid = bench.value("is_valid", true) && ms > 0,
                 .line = result});
       } catch (const Json::exception& error) {
-        to.skip(result, fmt::format("a benchmark without kernel_name, m, n, k: {}", error.what()));
+        to.skip(result, fmt::format("a benchmark without kernel_name, m, n, k: {}", reason_of(error)));
       }
     }
   };

@@ -56,7 +56,7 @@ struct Imported {
 };
 
 /// Throws not_found, corrupt_data (a header lacks a needed column, or nothing could be read),
-/// invalid_argument (the format does not support the op).
+/// invalid_argument (the format does not support the op, or the device is no GPU of AMD).
 Imported import_file(const std::filesystem::path& file, const ImportRequest& request);
 
 // ---- Shared by the readers of foreign formats: reading lines in pieces, and building the table.

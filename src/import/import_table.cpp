@@ -137,6 +137,12 @@ Imported import_file(const std::filesystem::path& file, const ImportRequest& req
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))
     fail(Errc::not_found, "{}: is a folder; name the file that the tool wrote", file.string());
+  if (!ck_tile_provider().runs_on(request.device)) {
+    fail(Errc::invalid_argument,
+         "device '{}': {} is of CK Tile, whose kernels run on AMD's GPUs; name the GPU that was measured "
+         "(gfx90a, gfx942, gfx950)",
+         request.device.name, word(request.from));
+  }
   ImportTable to(request);
   switch (request.from) {
     case ImportFormat::ck_csv:

@@ -84,8 +84,11 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
 std::span<const ProblemSetInfo> problem_sets() noexcept { return kGemmSets; }
 
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed) {
+  // A split by the same seed would hold out exactly the smallest fractions.
+  constexpr std::uint64_t kSampleSalt = 0x73616d706c65;
   std::vector<double> fractions;
-  for (const GemmProblem& problem : problems) fractions.push_back(group_fraction(problem, seed));
+  for (const GemmProblem& problem : problems)
+    fractions.push_back(group_fraction(problem, mix_hash(seed, kSampleSalt)));
   std::vector<double> sorted = fractions;
   std::ranges::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());

@@ -55,7 +55,8 @@ struct ProblemSetRequest {
 /// of one size follow each other.
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 
-/// Keeps the problems of `count` different sizes: those with the smallest group_fraction. Preserves order.
+/// Keeps the problems of `count` different sizes, drawn by a hash of the sizes. The draw is independent of
+/// split_problems with the same seed. Preserves order.
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed);
 
 /// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of

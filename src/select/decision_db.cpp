@@ -34,6 +34,8 @@ enum class Access { read, write };
 class Connection {
  public:
   Connection(const std::filesystem::path& file, Access access) : file_(file.string()) {
+    if (std::error_code ignored; std::filesystem::is_directory(file, ignored))
+      fail(Errc::invalid_argument, "decisions {}: is a folder; name a file", file_);
     const int flags =
         access == Access::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
     sqlite3* opened = nullptr;

@@ -12,6 +12,9 @@ namespace kscout {
 
 namespace {
 
+/// A share of the largest value. The rounding errors of sums over a thousand trees stay below it.
+constexpr double kRounding = 1e-12;
+
 std::vector<std::uint8_t> admitted_by(const Rule& rule, const Family& family, ProblemRef problem) {
   Family asked = family;
   asked.applicability = {rule};
@@ -25,6 +28,12 @@ std::optional<std::size_t> position_of(const Family& family, const KernelConfig&
     if (family.configs[i] == config) return i;
   }
   return std::nullopt;
+}
+
+double largest(std::span<const double> values) {
+  double all = 0;
+  for (const double value : values) all = std::max(all, std::fabs(value));
+  return all;
 }
 
 const Forest& forest_of(const Model& model, Target target) {
@@ -78,17 +87,28 @@ Explanation explain(const Model& model, ProblemRef problem, Target target, std::
                            std::vector<double>(row, row + static_cast<std::ptrdiff_t>(features)),
                            of.by_feature[i]};
     for (double& contribution : config.contribution) contribution *= sign;
+    drop_rounding(config.contribution);
     result.configs.push_back(std::move(config));
   }
   return result;
 }
 
+void drop_rounding(std::span<double> sums, double scale) {
+  const double least = kRounding * std::max(scale, largest(sums));
+  for (double& sum : sums) {
+    if (std::fabs(sum) < least) sum = 0;
+  }
+}
+
 std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
                                                              const ExplainedConfig& second) {
+  std::vector<double> differences;
+  for (std::size_t f = 0; f < first.contribution.size(); ++f)
+    differences.push_back(first.contribution[f] - second.contribution[f]);
+  drop_rounding(differences, std::max(largest(first.contribution), largest(second.contribution)));
   std::vector<ContributionDifference> moves;
-  for (std::size_t f = 0; f < first.contribution.size(); ++f) {
-    const double move = first.contribution[f] - second.contribution[f];
-    if (move != 0) moves.push_back({f, move});
+  for (std::size_t f = 0; f < differences.size(); ++f) {
+    if (differences[f] != 0) moves.push_back({f, differences[f]});
   }
   std::ranges::stable_sort(moves, std::ranges::greater{},
                            [](const ContributionDifference& move) { return std::fabs(move.difference); });

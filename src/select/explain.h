@@ -45,7 +45,10 @@ struct ContributionDifference {
   double difference;  ///< contribution to the first minus that to the second; the sum over all features is
                       ///< the scores' difference
 };
-/// The features that distinguish two configs, largest difference first.
+/// Sets sums to 0 that are rounding errors: below 1e-12 of `scale` and of the largest of them.
+void drop_rounding(std::span<double> sums, double scale = 0);
+
+/// The features that distinguish two configs, largest difference first. Rounding errors are left out.
 std::vector<ContributionDifference> contribution_differences(const ExplainedConfig& first,
                                                              const ExplainedConfig& second);
 

@@ -47,6 +47,17 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   return choice;
 }
 
+/// "gemm fp32 rcr, gemm fp32 rrr"
+std::string covered_by(const Model& model) {
+  std::string text;
+  for (const Family& family : model.data().families) {
+    const Signature& of = family.signature;
+    text +=
+        fmt::format("{}{} {} {}", text.empty() ? "" : ", ", word(of.op), word(of.dtype_a), word(of.layout));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<Target> target_of(By by) noexcept {
@@ -66,6 +77,7 @@ std::optional<Target> target_of(By by) noexcept {
 FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
                              std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
     : model_(std::move(model)),
+      rules_(base.request.rules),
       switches_(Switches::from_environment(names_of(base.request, model_))),
       limit_(thread_limit(base.request.threads, base.request.device)),
       decisions_(switches_.off(ChoiceSource::db) ? std::span<const StoredDecision>() : decisions,
@@ -239,6 +251,18 @@ void FallbackChain::explain(SelectStatus status, ProblemRef problem, By by) cons
   }
   if (status == SelectStatus::failed) throw std::bad_alloc();
   const Analytic::Entry& entry = analytic_.entry(signature_of(problem));
+  if (entry.error && model_ && !model_->model.family(signature_of(problem))) {
+    const std::string covered =
+        fmt::format("{}: the model covers {} only", print(problem), covered_by(model_->model));
+    // A model of imported measurements has no rule set: its candidates are the measured kernels.
+    const bool own_rules = model_->model.data().families.front().rules == rules_;
+    if (own_rules && entry.error->code() == Errc::invalid_argument) {
+      fail(Errc::unsupported,
+           "{}, and no rule set describes its kernels; take another model, or give the selector a rule set",
+           covered);
+    }
+    fail(entry.error->code(), "{}; without it: {}", covered, entry.error->what());
+  }
   if (entry.error) throw Error(*entry.error);
   fail(Errc::unsupported, "{}: none of the {} configs of {} can take it{}{}", print(problem),
        entry.compiled->size(), entry.family.provider,

@@ -91,6 +91,7 @@ class FallbackChain {
   void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;
+  std::string rules_;  ///< of problems that the model does not cover
   Switches switches_;
   ThreadLimit limit_;
   DecisionTable decisions_;

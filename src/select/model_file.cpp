@@ -451,7 +451,7 @@ Model Model::parse(std::string_view bytes) {
   try {
     return Model(read_data(bytes));
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
+    fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", reason_of(error));
   } catch (const Error& error) {
     // A wrong argument to a called function is wrong data in this file.
     const bool own = error.code() == Errc::corrupt_data || error.code() == Errc::unsupported;
@@ -495,7 +495,7 @@ Device model_device(const std::filesystem::path& folder_or_file) {
       const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
       return record_from_json<Device>(member(meta, "device"), ".ksf: device");
     } catch (const Json::exception& error) {
-      fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", error.what());
+      fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", reason_of(error));
     }
   });
 }

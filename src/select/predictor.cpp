@@ -67,12 +67,6 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
   return traits;
 }
 
-/// Our trainer predicts latencies in microseconds, CK Tile's in milliseconds. Their different words for
-/// operations distinguish the trainers.
-double microseconds_per_latency(const LightgbmFolder& folder) {
-  return find_word(folder.op, EnumWords<Op>::words) ? 1 : 1e3;
-}
-
 Model load_for(const std::filesystem::path& folder, const std::optional<Device>& device) {
   Model model = Model::load(folder);
   const std::string refusal =

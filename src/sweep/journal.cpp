@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/names.h"
 #include "core/part_name.h"
 #include "family/family_file.h"
 #include "sweep/queue.h"
@@ -107,8 +108,9 @@ MeasurementTable read_sweep(const std::filesystem::path& folder, const SpaceLook
 std::string general_reason(Status status, const std::string& reason) {
   std::string text = reason;
   // Messages of the library begin with the problem's text, which differs from row to row.
-  if (const std::size_t end = reason.find(": "); reason.starts_with("gemm:") && end != std::string::npos)
-    text = reason.substr(end + 2);
+  const std::size_t end = reason.find(": ");
+  const bool of_problem = find_word(reason.substr(0, reason.find(':')), EnumWords<Op>::words).has_value();
+  if (of_problem && end != std::string::npos) text = reason.substr(end + 2);
   if (reason.starts_with("C(")) text = "an element differs from the reference";
   if (reason.starts_with("row ")) text = "a row differs from the reference";
   return fmt::format("{}: {}", word(status), text);

@@ -104,7 +104,7 @@ Json parse_manifest(const std::filesystem::path& path) {
     }
     return manifest;
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
+    fail(Errc::corrupt_data, "{}: {}", path.string(), reason_of(error));
   }
 }
 
@@ -171,7 +171,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     }
     return plan;
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
+    fail(Errc::corrupt_data, "{}: {}", path.string(), reason_of(error));
   } catch (const Error& error) {
     fail(Errc::corrupt_data, "{}: {}", path.string(), error.what());
   }

@@ -19,6 +19,7 @@
 #include "core/fail.h"
 #include "core/hash.h"
 #include "core/indexing.h"
+#include "family/rules.h"
 
 namespace kscout {
 
@@ -163,6 +164,7 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
   // One family per signature; a config that several families share appears once in the plan.
   std::unordered_map<KernelConfig, std::uint32_t> known;
   std::vector<std::uint8_t> applicable;
+  ApplicabilityRules::Scratch scratch;
   for (const Signature& signature : signatures_of(plan.problems)) {
     const Family family =
         request.library ? request.library->family(signature, request.rules)
@@ -174,10 +176,11 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
       if (added) plan.configs.push_back(family.configs[c]);
       index.push_back(at->second);
     }
+    const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
     for (std::size_t p = 0; p < plan.problems.size(); ++p) {
       if (signature_of(plan.problems[p]) != signature) continue;
-      applicable.assign(family.configs.size(), 0);
-      applicable_configs(family, plan.problems[p], applicable);
+      applicable.assign(family.configs.size(), 1);
+      rules.evaluate(plan.problems[p], applicable, scratch);
       for (std::size_t c = 0; c < index.size(); ++c) {
         if (applicable[c]) plan.candidates[p].push_back(index[c]);
       }

@@ -312,7 +312,7 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   std::optional<WarmStart> warm;
   if (!options.warm_start.empty()) {
     const Signature signature = signature_of(set.problems.front());
-    warm = read_warm_start(options.warm_start, *schema, signature, tables.front().device);
+    warm = read_warm_start(options.warm_start, *schema, signature, tables.front().device, options.targets);
   }
   const std::string training = identity_of_training(set, tables.front().device, *schema, options);
   std::vector<TrainedTarget> trained;

@@ -205,7 +205,8 @@ void mark_handicapped(TrainingSet& set, const Handicap& handicap, const Device& 
     const Signature signature = signature_of(set.problems[p]);
     auto found = std::ranges::find(marked, signature, &std::pair<Signature, std::vector<bool>>::first);
     if (found == marked.end()) {
-      marked.emplace_back(signature, holding_configs(handicap.where, set.configs, device, signature));
+      marked.emplace_back(signature,
+                          holding_configs({"--handicap", handicap.where}, set.configs, device, signature));
       found = marked.end() - 1;
     }
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)

@@ -96,7 +96,7 @@ int WarmStart::trees(Target target) const noexcept {
 }
 
 WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
-                          const Signature& signature, const Device& device) {
+                          const Signature& signature, const Device& device, std::span<const Target> targets) {
   WarmStart warm{folder, read_earlier(folder)};
   const LightgbmFolder& models = warm.models;
   const std::string name = folder.string();
@@ -110,14 +110,20 @@ WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& sch
   check_same(name, "operation", op_word(models.op, signature.op), word(signature.op));
   check_same(name, "element type", models.dtype, word(signature.dtype_a));
   check_same(name, "architecture", models.arch, device.arch);
-  for (const LightgbmTarget& target : models.targets) {
-    for (std::size_t i = 0; i < EnumWords<Target>::words.size(); ++i) {
-      if (EnumWords<Target>::words[i] != target.name || is_log(static_cast<Target>(i)) == target.log1p)
-        continue;
+  for (const Target target : targets) {
+    const LightgbmTarget* const before = warm.find(target);
+    if (!before) continue;
+    if (is_log(target) != before->log1p) {
       fail(Errc::invalid_argument,
            "--warm-start {}: target {} was learnt {}, here it is learnt {}: trees of both cannot be added",
-           name, target.name, target.log1p ? "as ln(1 + value)" : "as it is",
-           target.log1p ? "as it is" : "as ln(1 + value)");
+           name, before->name, before->log1p ? "as ln(1 + value)" : "as it is",
+           before->log1p ? "as it is" : "as ln(1 + value)");
+    }
+    if (target == Target::latency && microseconds_per_latency(models) != 1) {
+      fail(Errc::invalid_argument,
+           "--warm-start {}: target latency was learnt in milliseconds, here it is learnt in microseconds: "
+           "trees of both cannot be added; name other --targets",
+           name);
     }
   }
   return warm;

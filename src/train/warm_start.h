@@ -7,6 +7,7 @@
 ///
 /// Reads KernelScout's models from their .ksf file, and models of CK Tile's trainer from their LightGBM text.
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,9 +31,9 @@ struct WarmStart {
 /// `folder`: a model folder of KernelScout, its .ksf file, or a folder of CK Tile's trainer. The model must
 /// match the data: the features and categorical features of `schema` in its order, and the op, element type
 /// and architecture of the data. Throws invalid_argument, naming the difference, when they do not match or
-/// when a target was trained on another scale; also the errors not_found and corrupt_data of Model::load and
-/// read_lightgbm_folder.
+/// when one of `targets` was trained on another scale or in another unit; also the errors not_found and
+/// corrupt_data of Model::load and read_lightgbm_folder.
 WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
-                          const Signature& signature, const Device& device);
+                          const Signature& signature, const Device& device, std::span<const Target> targets);
 
 }  // namespace kscout

@@ -90,6 +90,7 @@ class Tuning(unittest.TestCase):
         for words, text in ((("--targets", "foo"), "unknown target 'foo'"), (("--folds", "99"), "--folds"),
                             (("--folds", "1"), "--folds"), (("--schema", "conv"), "--schema conv: it is of"),
                             (("--schema", "ck_gemm_55"), "ck_tile"), (("--layout", "nhwgc"), "rcr, rrr, crr, ccr"),
+                            (("--layout", "foo"), "(one of: rcr, rrr, crr, ccr)"),
                             (("--rules", "tinny"), "did you mean 'tiny'"), (("--held-out", "nan"), "--held-out"),
                             (("--max-gflop", "-1"), "--max-gflop")):
             begin = time.monotonic()
@@ -200,6 +201,7 @@ class Tuning(unittest.TestCase):
         done = self.run_kscout(*INTO_M, code=2)
         self.assertIn("rule set 'tiny', not 'default'", done.stderr)
         self.assertIn("a new model is better cannot be decided; give --replace", done.stderr)
+        self.assertFalse(self.has("m.sweep"), "nothing was measured")
         os.unlink(self.path("m", "measurements.parquet"))
         done = self.tune("--budget", "50", "--layout", "rrr", code=2)
         self.assertIn("knows layout rcr, which --layout leaves out", done.stderr)

@@ -309,6 +309,10 @@ TEST(Dispatcher, KernelsOfMoreThreadsThanAllowedAreNotChosenAndNotRun) {
   Dispatcher free(registry, {.threads = 2});
   free.run_explicit(problem, two, operands.buffers());
   expect_error(Errc::invalid_argument, "threads=-1", [&] { Dispatcher(registry, {.threads = -1}); });
+  for (const double seconds : {std::nan(""), -1.0}) {
+    expect_error(Errc::invalid_argument, "refinement of",
+                 [&] { Dispatcher(registry, {.refine = {.top = 2, .seconds = seconds}}); });
+  }
 }
 
 /// The machine's kernels, counted; every config but `right` computes one element wrongly when `right` is set.

@@ -68,6 +68,14 @@ TEST(Contributions, GoToTheFeatureThatParts) {
   EXPECT_THROW(contributions(forest, matrix, 3, {}), Error);
 }
 
+TEST(ContributionDifferences, LeaveOutRoundingErrors) {
+  const ExplainedConfig first{0, 1, 0, {}, {0.1 + 0.2, 1, 1e-9}}, second{1, 2, 0, {}, {0.3, 0, 0}};
+  const auto differences = contribution_differences(first, second);
+  ASSERT_EQ(differences.size(), 2u);
+  EXPECT_EQ(differences[0].feature, 1u);
+  EXPECT_EQ(differences[1].feature, 2u);
+}
+
 TEST(Explain, RanksAsTheModelScores) {
   const Model model = toy::model();
   const GemmProblem p = make_gemm(96, 128, 256);

@@ -7,6 +7,7 @@
 
 #include <kscout/error.h>
 
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -96,6 +97,12 @@ TEST_F(Files, AFailedWriteLeavesNothing) {
   std::filesystem::create_directory(file_);
   EXPECT_THROW(write_file_atomically(file_, "x"), Error);
   EXPECT_EQ(count(), 1u);
+}
+
+TEST_F(Files, DevicesThatNeverEndAreRefused) {
+  test::expect_error(Errc::device_failure, "/dev/zero: is a device; name a file or a pipe",
+                     [] { read_file("/dev/zero"); });
+  EXPECT_EQ(read_file("/dev/null"), "");
 }
 
 }  // namespace

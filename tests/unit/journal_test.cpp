@@ -187,6 +187,16 @@ TEST(Provenance, SystemIsAReleaseThatOthersKnow) {
 
 /// Only rows that are ok count as noisy, each in its own pass; the same row in the journal of another shard
 /// does not count again.
+TEST(SweepStatus, ReasonsLeaveOutTheProblem) {
+  const std::string reason = "unsupported: rule 'x' refuses it: y";
+  EXPECT_EQ(general_reason(Status::unsupported, "gemm:1x2x3:fp32:rcr: rule 'x' refuses it: y"), reason);
+  EXPECT_EQ(general_reason(Status::unsupported, "conv_fwd:1x2x3x4:5x1x1:bf16:nhwgc: rule 'x' refuses it: y"),
+            reason);
+  EXPECT_EQ(general_reason(Status::unsupported, "conv_bwd_weight:1x2x3x4:5x1x1: rule 'x' refuses it: y"),
+            reason);
+  EXPECT_EQ(general_reason(Status::unsupported, "rule 'x' refuses it: y"), reason);
+}
+
 TEST(SweepStatus, NoisyRowsAreCountedByPass) {
   const test::TemporaryFolder folder;
   const SweepPlan plan = make_plan({make_gemm(16, 64, 32), make_gemm(64, 64, 64)}, {.rules = "tiny"},

@@ -95,6 +95,16 @@ TEST(LlmSet, AddsTheCallsOfModelsThatShareAProduct) {
                [] { make_problem_set({.set = "llm", .models = {"lama-3-8b"}}); });
 }
 
+TEST(SampleSizes, IsIndependentOfTheSplitByTheSameSeed) {
+  const auto drawn = make_problem_set({.set = "llm", .count = 200, .seed = 1});
+  ASSERT_EQ(drawn.size(), 200u);
+  const std::size_t held_out = split_problems(drawn, 0.3, 1).second.size();
+  EXPECT_GT(held_out, 30u);
+  EXPECT_LT(held_out, 90u);
+  EXPECT_EQ(make_problem_set({.set = "llm", .count = 200, .seed = 1}), drawn);
+  EXPECT_NE(make_problem_set({.set = "llm", .count = 200, .seed = 2}), drawn);
+}
+
 TEST(RandomSet, IsTheSameEverywhere) {
   const auto problems = make_problem_set({.set = "random", .max_gflop = 10, .count = 300, .seed = 7});
   EXPECT_EQ(problems.size(), 300u);

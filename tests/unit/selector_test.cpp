@@ -6,6 +6,7 @@
 
 #include "family/rules.h"
 #include "select/analytic.h"
+#include "support/expect_error.h"
 #include "support/models_folder.h"
 
 namespace kscout {
@@ -128,6 +129,32 @@ TEST_F(SelectorTest, BadProblemsAreErrors) {
   EXPECT_EQ(choice.config.space, nullptr) << "written only when ok";
   EXPECT_EQ(selector.try_select(make_gemm(8, 8, 8), choice), SelectStatus::ok);
   EXPECT_NE(choice.config.space, nullptr);
+}
+
+TEST_F(SelectorTest, ValuesOutsideTheirEnumAreBadProblems) {
+  const Selector selector = Selector::load(folder_ / "model");
+  Choice choice;
+  GemmProblem type = make_gemm(8, 8, 8), layout = type;
+  type.dtype_a = static_cast<DType>(200);
+  layout.layout = static_cast<Layout>(100);
+  EXPECT_EQ(selector.try_select(type, choice), SelectStatus::bad_problem);
+  EXPECT_EQ(selector.try_select(layout, choice), SelectStatus::bad_problem);
+  test::expect_error(Errc::invalid_argument, "gemm dtype_a: the value is none of its enum",
+                     [&] { selector.select(type); });
+  ConvProblem conv = make_conv(Op::conv_fwd, DType::fp32);
+  conv.dtype_wei = static_cast<DType>(200);
+  EXPECT_EQ(selector.try_select(conv, choice), SelectStatus::bad_problem);
+  test::expect_error(Errc::invalid_argument, "convolution dtype_wei", [&] { check(conv); });
+}
+
+TEST_F(SelectorTest, ProblemsThatAModelAndItsRuleSetLackNameWhatItCovers) {
+  ModelData data = toy::model().data();
+  for (Family& family : data.families) family.rules = "measured";  // as after an import
+  install(folder_ / "measured", Model(std::move(data)));
+  const Selector selector = Selector::load(folder_ / "measured");
+  EXPECT_EQ(selector.select(make_gemm(8, 8, 8)).source, ChoiceSource::model);
+  test::expect_error(Errc::unsupported, "gemm:8x8x8:fp16:rcr: the model covers gemm fp32 r",
+                     [&] { selector.select(make_gemm(8, 8, 8, DType::fp16)); });
 }
 
 TEST_F(SelectorTest, ModelsAreFoundInOrder) {

@@ -546,6 +546,17 @@ TEST(Train, GoesOnFromAFolderOfAnotherTrainer) {
   refused("op_type", "conv_fwd", "operation conv_fwd");
   refused("categorical_features", {"m"}, "categorical features are [m]");
   refused("log_targets", nlohmann::json::array(), "learnt as it is");
+  // Their trainer counts latencies in milliseconds; only a target that is trained has to fit.
+  auto theirs = spec;
+  theirs["op_type"] = "gemm_universal";
+  theirs["targets"] = {"tflops", "latency"};
+  theirs["log_targets"] = {"tflops", "latency"};
+  write_file_atomically(spec_file, theirs.dump());
+  write_file_atomically(folder / "model_latency.lgbm", before->text);
+  EXPECT_EQ(train_toy(more).targets[0].earlier_trees, before->validation.rounds);
+  more.targets = {Target::latency};
+  test::expect_error(Errc::invalid_argument, "latency was learnt in milliseconds", [&] { train_toy(more); });
+  more.targets = {Target::tflops};
   write_file_atomically(spec_file, spec.dump());
   const MeasurementTable table = toy::measurements(20, 3);
   const auto part = std::make_shared<Schema>(toy::schema()->only(std::array{0U, 1U}));

@@ -47,12 +47,12 @@ TEST(ComparePicks, CountsChangesAndStatesItsUnits) {
   EXPECT_NEAR(c.median.points(), 1, 1e-9);
   // The median moved by a point: a gain, and a difference where those are limited, too.
   EXPECT_TRUE(c.criteria[1].met);
-  EXPECT_EQ(c.criteria[1].limit, ">= - 0.5 points");
+  EXPECT_EQ(c.criteria[1].limit, ">= -0.5 points");
   const std::vector<EvaluatedPick> better = {{"a", "x", 0.93}, {"b", "z", 0.98}};
   EXPECT_TRUE(all_met(compare_picks(kOld, better, {}).criteria));
   const auto both_ways = compare_picks(kOld, better, {.both_ways = true});
   EXPECT_FALSE(both_ways.criteria[0].met);
-  EXPECT_EQ(both_ways.criteria[0].limit, "within +- 0.5 points");
+  EXPECT_EQ(both_ways.criteria[0].limit, "within +-0.5 points");
 }
 
 TEST(ComparePicks, RefusesALossOnOneProblem) {

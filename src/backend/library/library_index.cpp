@@ -80,7 +80,7 @@ Json parse_json(std::string_view text, const std::filesystem::path& file) {
   try {
     return Json::parse(text);
   } catch (const Json::exception& error) {
-    fail(Errc::corrupt_data, "{}: no JSON: {}", file.string(), error.what());
+    fail(Errc::corrupt_data, "{}: no JSON: {}", file.string(), reason_of(error));
   }
 }
 
