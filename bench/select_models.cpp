@@ -69,7 +69,7 @@ std::array<double, 3> sizes_of(const Problem& problem) {
 
 MeasurementTable measurements(const Family& family) {
   const std::size_t configs = family.configs.size();
-  const Schema& analytic = analytic_schema(family.signature.op);
+  const Schema& analytic = analytic_schema(family.signature.op, family.provider);
   MeasurementTable table;
   table.device = family.device;
   table.metadata["rules"] = family.rules;
@@ -158,7 +158,7 @@ Problem select_problem(const Signature& of, std::mt19937_64& random) {
 std::filesystem::path train_select_model(const SelectCase& of, const std::filesystem::path& folder) {
   const Family family = select_family(of);
   const auto schema = std::make_shared<const Schema>(
-      Schema::find(std::string(default_schema(of.op, family.device.kind))).for_op(of.op));
+      Schema::find(std::string(default_schema(of.op, of.provider, family.device.kind))).for_op(of.op));
   // The name contains schema and format, so changing either trains another model.
   const auto model =
       folder / fmt::format("{}_{}_{:016x}_v{}", of.provider, word(of.op), schema->hash(), kKsfVersion);

@@ -56,7 +56,9 @@ void print_row(const FeaturesOptions& options) {
   const Op op = problem.op();
   const Device device = find_device(options.device);
   const Schema schema =
-      Schema::find(options.schema.empty() ? default_schema(op, device.kind) : options.schema).for_op(op);
+      Schema::find(options.schema.empty() ? default_schema(op, default_provider(op, device), device.kind)
+                                          : options.schema)
+          .for_op(op);
   std::vector<double> row(schema.size());
   if (options.config.empty()) {
     schema.evaluate_problem(problem, device, row);

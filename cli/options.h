@@ -99,7 +99,7 @@ struct FamilyOptions {
 /// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
 inline constexpr const char* kUsualProvider =
-    "by the device: native, cublaslt or ck_tile; ck_tile for convolutions";
+    "by the device: native, cublaslt or ck_tile; ck_tile for convolutions on GPUs";
 
 /// The default element type of a device: fp32 on a CPU, bf16 on a GPU.
 DType usual_dtype(const Device& device);

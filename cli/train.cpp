@@ -50,8 +50,11 @@ void print_summary(const TrainingResult& result, Format format) {
 
 /// The schema with the requested features, and with the features of the problem alone, from which the speed
 /// of its best config is predicted.
-std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, DeviceKind kind) {
-  const std::string name = !options.schema.empty() ? options.schema : std::string(default_schema(op, kind));
+std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, const MeasurementTable& data) {
+  const std::string_view provider =
+      data.configs.empty() ? std::string_view("native") : data.configs.front().space->provider;
+  const std::string name =
+      !options.schema.empty() ? options.schema : std::string(default_schema(op, provider, data.device.kind));
   const Schema whole = Schema::find(name).for_op(op);
   if (options.features.empty()) return std::make_shared<Schema>(whole);
   std::vector<std::uint32_t> positions;
@@ -165,7 +168,7 @@ void train_verb(TrainArguments& options) {
   }
   const std::filesystem::path kept = checkpoint_folder(options);
   options.train.checkpoint = kept;
-  const auto schema = chosen_schema(options, op, tables.front().device.kind);
+  const auto schema = chosen_schema(options, op, tables.front());
   watch_signals();
   ProgressLine line("train");
   const auto result =

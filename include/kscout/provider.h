@@ -67,7 +67,7 @@ KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
 
 /// The provider that is used when none is named: native, cublaslt or ck_tile by the device's kind and vendor;
-/// ck_tile for convolutions.
+/// ck_tile for convolutions on GPUs.
 KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
 /// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
 KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);

@@ -319,7 +319,7 @@ Scorer analytic_scorer(const Device& device) {
       traits.push_back(names.traits(signature_of(problem), config, device));
     }
     scores.score.resize(configs.size());
-    analytic_schema(problem.op()).evaluate(problem, device, table, traits, scores.score);
+    analytic_schema(problem.op(), names.name()).evaluate(problem, device, table, traits, scores.score);
     for (double& score : scores.score) score = std::isnan(score) ? -1e300 : -score;
     return scores;
   };

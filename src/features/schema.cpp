@@ -243,20 +243,23 @@ void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& 
                               scratch.expr);
 }
 
-std::string_view default_schema(Op op, DeviceKind kind) noexcept {
-  if (is_conv(op)) return "conv";
+std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {
+  if (is_conv(op)) return provider == "native" ? "conv_cpu" : "conv";
   return kind == DeviceKind::gpu ? "gemm_gpu" : "gemm";
 }
 
-const Schema& analytic_schema(Op op) {
-  const auto of = [](Op one) {
-    const Schema whole = Schema::find(is_conv(one) ? "conv" : "gemm").for_op(one);
+const Schema& analytic_schema(Op op, std::string_view provider) {
+  const auto of = [](Op one, std::string_view name) {
+    const Schema whole = Schema::find(std::string(name)).for_op(one);
     return whole.only(std::array{static_cast<std::uint32_t>(whole.index("analytic_time_us"))});
   };
-  static const Schema gemm = of(Op::gemm);
+  static const Schema gemm = of(Op::gemm, "gemm");
   if (!is_conv(op)) return gemm;
-  static const std::array convs = {of(Op::conv_fwd), of(Op::conv_bwd_data), of(Op::conv_bwd_weight)};
-  return convs[static_cast<std::size_t>(op) - 1];
+  static const auto all = [&](std::string_view name) {
+    return std::array{of(Op::conv_fwd, name), of(Op::conv_bwd_data, name), of(Op::conv_bwd_weight, name)};
+  };
+  static const std::array on_cpu = all("conv_cpu"), others = all("conv");
+  return (provider == "native" ? on_cpu : others)[static_cast<std::size_t>(op) - 1];
 }
 
 }  // namespace kscout

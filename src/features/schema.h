@@ -157,12 +157,13 @@ class Schema::Rows {
   std::vector<expr::ProblemInputs> problem_checks_;
 };
 
-/// KernelScout's own schema for an operation on a kind of device: the default for training models.
-std::string_view default_schema(Op op, DeviceKind kind) noexcept;
+/// KernelScout's own schema for a provider's configs of an operation on a kind of device: the default for
+/// training models.
+std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept;
 
-/// The schema with the single feature `analytic_time_us` of schema `gemm` or `conv`: the time of each config
-/// in microseconds by the analytic model alone. Suitable for ranking without any measurement; NaN where facts
-/// of the device or the config are missing.
-const Schema& analytic_schema(Op op = Op::gemm);
+/// The schema with the single feature `analytic_time_us` of schema `gemm`, `conv` or `conv_cpu`: the time of
+/// each config in microseconds by the analytic model alone. Suitable for ranking without any measurement; NaN
+/// where facts of the device or the config are missing.
+const Schema& analytic_schema(Op op = Op::gemm, std::string_view provider = "native");
 
 }  // namespace kscout

@@ -52,8 +52,8 @@ const Provider& provider(std::string_view name) {
 std::span<const std::string_view> provider_names() noexcept { return kNames; }
 
 std::string_view default_provider(Op op, const Device& device) noexcept {
-  if (is_conv(op)) return "ck_tile";
   if (device.kind == DeviceKind::cpu) return "native";
+  if (is_conv(op)) return "ck_tile";
   return device.vendor == "NVIDIA" ? "cublaslt" : "ck_tile";
 }
 

@@ -57,7 +57,8 @@ SearchStart start_by_cost(ProblemRef problem, const ConfigTable& configs, const 
   SearchStart start;
   const std::vector<Traits> traits = traits_of(problem, configs, device);
   start.expected_us.resize(configs.size());
-  analytic_schema(signature_of(problem).op).evaluate(problem, device, configs, traits, start.expected_us);
+  analytic_schema(signature_of(problem).op, configs.space().provider)
+      .evaluate(problem, device, configs, traits, start.expected_us);
   start.first = suggestions(traits, HUGE_VAL);
   start.evaluations = evaluations_of(configs.size(), kMinWithout);
   return start;

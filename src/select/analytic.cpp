@@ -44,7 +44,8 @@ const Analytic::Entry& Analytic::entry(const Signature& signature) const {
   try {
     entry->family = make_(signature);
     const Family& family = entry->family;
-    entry->costs.emplace(analytic_schema(signature.op), family.device, family.configs, family.traits);
+    entry->costs.emplace(analytic_schema(signature.op, family.provider), family.device, family.configs,
+                         family.traits);
     entry->compiled.emplace(family);
     entry->allowed = allowed_configs(entry->family, disabled_, limit_);
   } catch (const Error& error) {

@@ -6,6 +6,7 @@
 
 #include <kscout/family.h>
 
+#include "backend/cpu/conv_plan.h"
 #include "backend/cpu/plan.h"
 #include "backend/cpu/thread_pool.h"
 #include "core/device_facts.h"
@@ -87,6 +88,42 @@ class CpuLaunch final : public Launch {
   bool empty_;
 };
 
+/// Runs `part(i)` for i < parts, in the pool's threads when there are several.
+template <class Part>
+void run_parts(int parts, const Part& part) {
+  if (parts == 1) return part(0);
+  pool().run(
+      parts, [](void* data, int i) { (*static_cast<const Part*>(data))(i); },
+      const_cast<void*>(static_cast<const void*>(&part)));
+}
+
+class ConvLaunch final : public Launch {
+ public:
+  explicit ConvLaunch(cpu::ConvPlan plan) : plan_(std::move(plan)) {}
+
+  std::size_t workspace_bytes() const noexcept override {
+    return sizeof(float) * static_cast<std::size_t>(plan_.packed_floats + plan_.workspace_floats);
+  }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+    check_reach("cpu", {}, buffers.space);
+    const int parts = plan_.config.threads();
+    float* const packed = static_cast<float*>(workspace);
+    float* const own = packed + plan_.packed_floats;
+    if (plan_.packed_floats > 0) {
+      run_parts(parts, [&](int part) {
+        cpu::pack_filter(plan_, static_cast<const float*>(buffers.b), packed, part);
+      });
+    }
+    run_parts(parts, [&](int part) { cpu::run_conv_part(plan_, buffers, packed, own, part); });
+    if (plan_.partial_floats == 0) return;
+    run_parts(parts, [&](int part) { cpu::sum_conv_parts(plan_, buffers, own, part); });
+  }
+
+ private:
+  cpu::ConvPlan plan_;
+};
+
 class CpuBackend final : public Backend {
  public:
   std::string_view name() const noexcept override { return "cpu"; }
@@ -106,34 +143,56 @@ class CpuBackend final : public Backend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& config) override {
-    if (!of.gemm()) return "backend cpu executes GEMMs";
-    const GemmProblem& problem = *of.gemm();
-    const NativeConfig c = NativeConfig::from(config);
-    if (std::string why = native_illegal(signature_of(problem), c); !why.empty()) return why;
-    if (!machine_has(c.isa)) {
-      return fmt::format("this machine has no {}; its best is {}",
-                         axis_value_text(native_gemm_space.axes[0], static_cast<std::int32_t>(c.isa)),
-                         device().isa);
-    }
-    if (problem.split_k == 1 && c.split_k > 1) {
-      return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
-    }
-    if (c.threads() > 1 && c.threads() > device().cores) {
-      return fmt::format("the config needs {} threads, this process may use {} cores", c.threads(),
-                         device().cores);
-    }
-    return {};
+    return of.visit([&](const auto& problem) { return refusal_of(problem, config); });
   }
 
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
-    const GemmProblem& problem = of.as_gemm();
-    check(problem);
-    if (const std::string why = refusal(problem, config); !why.empty()) {
-      fail(Errc::unsupported, "{}: {}", print(problem), why);
+    check(of);
+    if (const std::string why = refusal(of, config); !why.empty())
+      fail(Errc::unsupported, "{}: {}", print(of), why);
+    if (const int threads = host_threads(config); threads > 1) pool().reserve(threads);
+    if (of.gemm()) {
+      const NativeConfig c = NativeConfig::from(config);
+      return std::make_unique<CpuLaunch>(cpu::make_plan(*of.gemm(), c, *cpu::kernel_set(c.isa)));
     }
+    const NativeConvConfig c = NativeConvConfig::from(config);
+    if (c.kind == NativeConvKind::gemm)
+      return std::make_unique<CpuLaunch>(cpu::make_product_plan(*of.conv(), c));
+    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(*of.conv(), c));
+  }
+
+ private:
+  std::string refusal_of(const GemmProblem& problem, const KernelConfig& config) {
     const NativeConfig c = NativeConfig::from(config);
-    if (c.threads() > 1) pool().reserve(c.threads());
-    return std::make_unique<CpuLaunch>(cpu::make_plan(problem, c, *cpu::kernel_set(c.isa)));
+    if (std::string why = native_illegal(signature_of(problem), c); !why.empty()) return why;
+    if (problem.split_k == 1 && c.split_k > 1) {
+      return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
+    }
+    return machine_refusal(c.isa, c.threads());
+  }
+
+  std::string refusal_of(const ConvProblem& problem, const KernelConfig& config) {
+    const NativeConvConfig c = NativeConvConfig::from(config);
+    if (std::string why = native_conv_illegal(signature_of(problem), c); !why.empty()) return why;
+    if (std::string why = cpu::conv_size_refusal(problem, c); !why.empty()) return why;
+    if (problem.op == Op::conv_bwd_weight && problem.split_k == 1 && c.threads_p > 1) {
+      return fmt::format("the problem asks for no split of K, the config adds the sums of {} threads",
+                         c.threads_p);
+    }
+    return machine_refusal(c.isa, c.threads());
+  }
+
+  std::string machine_refusal(NativeIsa isa, int threads) {
+    if (!machine_has(isa)) {
+      return fmt::format("this machine has no {}; its best is {}",
+                         axis_value_text(native_gemm_space.axes[0], static_cast<std::int32_t>(isa)),
+                         device().isa);
+    }
+    if (threads > 1 && threads > device().cores) {
+      return fmt::format("the config needs {} threads, this process may use {} cores", threads,
+                         device().cores);
+    }
+    return {};
   }
 };
 

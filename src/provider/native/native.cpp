@@ -2,8 +2,11 @@
 
 #include <fmt/compile.h>
 
+#include <kscout/conv_problem.h>
+
 #include "core/fail.h"
 #include "provider/name_reader.h"
+#include "provider/native/native_conv.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -59,7 +62,7 @@ std::string_view packs_word(bool a, bool b) {
 
 void check_signature(const Signature& s) {
   const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
-  if (s.op != Op::gemm) fail(Errc::unsupported, "native has no kernels for {}; it has gemm", word(s.op));
+  if (s.op != Op::gemm) fail(Errc::invalid_argument, "a config of gemm cannot run {}", word(s.op));
   if (!f32(s.dtype_a) || !f32(s.dtype_b) || !f32(s.dtype_c) || !f32(s.dtype_acc)) {
     fail(Errc::unsupported, "native gemm of A {}, B {}, C {}, accumulated in {}: its kernels take fp32 only",
          word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
@@ -74,22 +77,23 @@ class NativeProvider final : public Provider {
  public:
   std::string_view name() const noexcept override { return "native"; }
   std::string_view help() const noexcept override {
-    return "f32 GEMM on CPUs: AVX2, AVX-512 and portable code, compiled in";
+    return "f32 GEMM and grouped convolution on CPUs: AVX2, AVX-512 and portable code, compiled in";
   }
   bool runs_on(const Device& device) const noexcept override { return device.kind == DeviceKind::cpu; }
   int host_threads(const KernelConfig& config) const noexcept override {
-    return NativeConfig::from(config).threads();
+    return is_conv(config.space->op) ? NativeConvConfig::from(config).threads()
+                                     : NativeConfig::from(config).threads();
   }
   std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm};
+    static constexpr Op kOps[] = {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
     return kOps;
   }
   const ConfigSpace& space(Op op) const override {
-    if (op != Op::gemm) fail(Errc::unsupported, "native has no kernels for {}; it has gemm", word(op));
-    return native_gemm_space;
+    return is_conv(op) ? native_conv_space(op) : native_gemm_space;
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
+    if (is_conv(signature.op)) return print_native_conv(signature, config);
     check_signature(signature);
     const NativeConfig c = NativeConfig::from(config);
     // Compiled format strings: reading a model prints all of its configs.
@@ -105,6 +109,7 @@ class NativeProvider final : public Provider {
   }
 
   NamedConfig parse(std::string_view name) const override {
+    if (name.starts_with("native_conv_")) return parse_native_conv(name);
     NameReader in("native", name);
     NamedConfig result{{}, KernelConfig(native_gemm_space)};
     Signature& s = result.signature;
@@ -158,6 +163,7 @@ class NativeProvider final : public Provider {
   }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
+    if (is_conv(signature.op)) return native_conv_traits(config);
     const NativeConfig c = NativeConfig::from(config);
     const NativeForm form = native_form(c.kind, signature.layout);
     const double lanes = native_lanes(c.isa);

@@ -1,0 +1,364 @@
+#include "backend/cpu/conv_plan.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "backend/cpu/plan.h"
+
+namespace kscout::cpu {
+
+namespace {
+
+constexpr std::int64_t kConvLine = 16;  ///< floats per cache line
+
+struct ConvAxis {
+  std::int64_t in, out, filter, stride, dilation, pad;
+};
+
+/// Output i and tap t meet input i * stride + t * dilation - pad.
+AxisWalk forward_walk(const ConvAxis& a) {
+  return {.first = 0,
+          .stride = 1,
+          .count = a.out,
+          .step = a.stride,
+          .offset = -a.pad,
+          .tap_step = a.dilation,
+          .source = a.in,
+          .taps = a.filter,
+          .tap_first = 0,
+          .tap_stride = 1};
+}
+
+/// Input x and tap t meet output (x + pad - t * dilation) / stride, where that is whole. The inputs whose
+/// positions agree modulo the stride meet the same taps, every (stride / gcd(stride, dilation))-th one.
+std::vector<AxisWalk> backward_walks(const ConvAxis& a) {
+  std::vector<AxisWalk> walks;
+  const std::int64_t between = a.stride / std::gcd(a.stride, a.dilation);
+  for (std::int64_t first = 0; first < std::min(a.stride, a.in); ++first) {
+    std::int64_t tap = 0;
+    while (tap < a.filter && (first + a.pad - tap * a.dilation) % a.stride != 0) ++tap;
+    walks.push_back({.first = first,
+                     .stride = a.stride,
+                     .count = ceil_div(a.in - first, a.stride),
+                     .step = 1,
+                     .offset = tap < a.filter ? (first + a.pad - tap * a.dilation) / a.stride : 0,
+                     .tap_step = -between * a.dilation / a.stride,
+                     .source = a.out,
+                     .taps = tap < a.filter ? ceil_div(a.filter - tap, between) : 0,
+                     .tap_first = tap,
+                     .tap_stride = between});
+  }
+  return walks;
+}
+
+std::vector<ConvWalk> walks_of(const ConvProblem& p) {
+  const ConvOutput o = output_sizes(p);
+  const ConvAxis axes[3] = {{p.d, o.d, p.z, p.stride_d, p.dilation_d, p.left_pad_d},
+                            {p.h, o.h, p.y, p.stride_h, p.dilation_h, p.left_pad_h},
+                            {p.w, o.w, p.x, p.stride_w, p.dilation_w, p.left_pad_w}};
+  std::vector<AxisWalk> along[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    along[i] = p.op == Op::conv_bwd_data ? backward_walks(axes[i]) : std::vector{forward_walk(axes[i])};
+  }
+  std::vector<ConvWalk> walks;
+  for (const AxisWalk& d : along[0]) {
+    for (const AxisWalk& h : along[1]) {
+      for (const AxisWalk& w : along[2]) walks.push_back({d, h, w, 0});
+    }
+  }
+  return walks;
+}
+
+/// Per lane, the input channel that it uses for its group's first channel.
+std::vector<std::int32_t> lane_table_of(std::int64_t lanes, std::int64_t result, std::int64_t source) {
+  std::vector<std::int32_t> of(static_cast<std::size_t>(lanes));
+  for (std::int64_t i = 0; i < lanes; ++i)
+    of[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(i / result * source);
+  return of;
+}
+
+/// Whether every vector holds whole groups or lies in one group, and reads at most its lanes of input.
+bool lanes_fit(std::int64_t lanes, std::int64_t result, std::int64_t source) {
+  if (lanes % result != 0 && result % lanes != 0) return false;
+  return source * std::max<std::int64_t>(1, lanes / result) <= lanes;
+}
+
+bool is_plain_product(const ConvProblem& p) {
+  const bool steps = p.stride_d == 1 && p.stride_h == 1 && p.stride_w == 1;
+  const bool pads = p.left_pad_d != 0 || p.left_pad_h != 0 || p.left_pad_w != 0 || p.right_pad_d != 0 ||
+                    p.right_pad_h != 0 || p.right_pad_w != 0;
+  return is_pointwise(p) && steps && !pads;
+}
+
+}  // namespace
+
+Units AxisWalk::met_taps(std::int64_t i) const noexcept {
+  std::int64_t begin = 0, end = taps;
+  while (begin < end && !meets(i, begin)) ++begin;
+  while (end > begin && !meets(i, end - 1)) --end;
+  return {begin, end};
+}
+
+Units AxisWalk::positions(std::int64_t tap) const noexcept {
+  const std::int64_t from = offset + tap * tap_step;
+  const std::int64_t begin = from < 0 ? ceil_div(-from, step) : 0;
+  const std::int64_t end = source > from ? ceil_div(source - from, step) : 0;
+  return {std::min(begin, count), std::clamp(end, std::min(begin, count), count)};
+}
+
+std::int64_t packed_width(const ConvPlan& plan) noexcept {
+  const std::int64_t nr = plan.config.nr, width = plan.result.group;
+  return width / nr * nr + round_up(width % nr, plan.kernels->lanes);
+}
+
+std::string conv_size_refusal(const ConvProblem& problem, const NativeConvConfig& config) {
+  if (config.kind == NativeConvKind::gemm && !is_plain_product(problem))
+    return "kind gemm takes 1x1 filters without strides and pads";
+  if (config.kind != NativeConvKind::lanes) return {};
+  const std::int64_t c = problem.c / problem.g, k = problem.k / problem.g, lanes = native_lanes(config.isa);
+  const bool data = problem.op == Op::conv_bwd_data;
+  if (!lanes_fit(lanes, data ? c : k, data ? k : c)) {
+    return fmt::format("kind lanes cannot place groups of {} input and {} output channels in vectors of {}",
+                       c, k, lanes);
+  }
+  if (problem.op == Op::conv_bwd_weight && ((c & (c - 1)) != 0 || config.mr < c)) {
+    return fmt::format("kind lanes of conv_bwd_weight takes 1, 2, 4, ... {} input channels per group, not {}",
+                       config.mr, c);
+  }
+  return {};
+}
+
+ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
+  ConvPlan plan{};
+  const ConvOutput o = output_sizes(p);
+  const ConvImageSize in{p.d, p.h, p.w, p.c, p.c / p.g}, out{o.d, o.h, o.w, p.k, p.k / p.g};
+  const bool weight = p.op == Op::conv_bwd_weight, lanes = config.kind == NativeConvKind::lanes;
+  plan.op = p.op;
+  plan.config = config;
+  plan.kernels = conv_kernel_set(config.isa);
+  plan.gemm_kernels = kernel_set(config.isa);
+  plan.images = p.n;
+  plan.groups = p.g;
+  plan.taps = p.z * p.y * p.x;
+  plan.filter_h = p.y;
+  plan.filter_w = p.x;
+  plan.c_group = p.c / p.g;
+  plan.k_group = p.k / p.g;
+  plan.source = p.op == Op::conv_bwd_data ? out : in;
+  plan.result = p.op == Op::conv_bwd_data ? in : out;
+  plan.walks = walks_of(p);
+  if (lanes && (plan.source.group != 1 || plan.result.group != 1))
+    plan.lane_of = lane_table_of(plan.kernels->lanes, plan.result.group, plan.source.group);
+  if (!weight) {
+    const std::int64_t width =
+        lanes ? round_up(plan.result.channels, plan.kernels->lanes) : p.g * packed_width(plan);
+    for (ConvWalk& walk : plan.walks) {
+      walk.packed = plan.packed_floats;
+      plan.packed_floats += walk.taps() * plan.source.group * width;
+    }
+    plan.packed_floats = round_up(plan.packed_floats, kConvLine);
+  }
+  plan.part_floats = round_up(weight  ? (lanes ? weight_lanes_workspace(plan) : weight_tiles_workspace(plan))
+                              : lanes ? image_lanes_workspace(plan)
+                                      : image_tiles_workspace(plan),
+                              kConvLine);
+  if (weight && config.threads_p > 1) plan.partial_floats = round_up(p.k * plan.filter_row(), kConvLine);
+  plan.workspace_floats = config.threads() * plan.part_floats + (config.threads_p - 1) * plan.partial_floats;
+  return plan;
+}
+
+Plan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
+  const std::int64_t pixels = p.n * p.d * p.h * p.w, in = p.c / p.g, out = p.k / p.g;
+  NativeConfig config{.isa = c.isa,
+                      .kind = NativeKind::tiled,
+                      .mr = c.mr,
+                      .nr = c.nr,
+                      .pack_a = c.pack_x,
+                      .pack_b = c.pack_w,
+                      .prefetch = 0,
+                      .mc = c.pixels,
+                      .kc = c.depth,
+                      .nc = c.channels,
+                      .order = NativeOrder::n,
+                      .split_k = 1,
+                      .threads_m = c.threads_p,
+                      .threads_n = c.threads_k};
+  GemmProblem product = make_gemm(pixels, out, in, DType::fp32, Layout::rcr);
+  product.lda = p.c;
+  product.ldb = in;
+  product.ldc = p.k;
+  std::int64_t step_a = in, step_b = out * in, step_c = out;  // from group to group
+  if (p.op == Op::conv_bwd_data) {
+    product = make_gemm(pixels, in, out, DType::fp32, Layout::rrr);
+    product.lda = p.k;
+    product.ldb = in;
+    product.ldc = p.c;
+    step_a = out;
+    step_c = in;
+  } else if (p.op == Op::conv_bwd_weight) {
+    config.mc = c.depth;
+    config.kc = c.pixels;
+    config.split_k = c.threads_p;
+    config.threads_m = c.threads_k;
+    config.threads_n = 1;
+    product = make_gemm(out, in, pixels, DType::fp32, Layout::crr);
+    product.lda = p.k;
+    product.ldb = p.c;
+    product.ldc = in;
+    step_a = out;
+    step_b = in;
+    step_c = out * in;
+  }
+  product.batch = p.g;
+  Plan plan = make_plan(product, config, *kernel_set(c.isa));
+  plan.a.batch = step_a;
+  plan.b.batch = step_b;
+  plan.batch_c = step_c;
+  return plan;
+}
+
+namespace {
+
+/// Calls use(tap of the walk, tap of the filter).
+template <class Use>
+void for_taps(const ConvPlan& plan, const ConvWalk& walk, const Use& use) {
+  std::int64_t tap = 0;
+  for (std::int64_t d = 0; d < walk.d.taps; ++d) {
+    for (std::int64_t h = 0; h < walk.h.taps; ++h) {
+      for (std::int64_t w = 0; w < walk.w.taps; ++w) {
+        const std::int64_t z = walk.d.tap_first + d * walk.d.tap_stride;
+        const std::int64_t y = walk.h.tap_first + h * walk.h.tap_stride;
+        use(tap++, (z * plan.filter_h + y) * plan.filter_w + walk.w.tap_first + w * walk.w.tap_stride);
+      }
+    }
+  }
+}
+
+/// Filter element of a result channel and a source channel of one group.
+const float* filter_element(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t result,
+                            std::int64_t tap, std::int64_t source) {
+  const bool data = plan.op == Op::conv_bwd_data;
+  const std::int64_t k = group * plan.k_group + (data ? source : result);
+  return wei + (k * plan.taps + tap) * plan.c_group + (data ? result : source);
+}
+
+/// One tile's columns of one group: [tap][source channel][column].
+void pack_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t group,
+                std::int64_t first, float* to) {
+  const bool data = plan.op == Op::conv_bwd_data;
+  const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
+  const std::int64_t depth = plan.source.group, stored = round_up(width, plan.kernels->lanes);
+  const PackKernel pack = data ? plan.gemm_kernels->pack_groups : plan.gemm_kernels->pack_lines;
+  for_taps(plan, walk, [&](std::int64_t at, std::int64_t tap) {
+    const float* from = filter_element(plan, wei, group, first, tap, 0);
+    pack({from, plan.filter_row(), width, depth, to + at * depth * stored, plan.config.nr, true});
+  });
+}
+
+/// One vector of result channels: [tap][source channel][lane].
+void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t vector,
+                 float* to) {
+  const std::int64_t lanes = plan.kernels->lanes, depth = plan.source.group;
+  for (std::int64_t lane = 0; lane < lanes; ++lane) {
+    const std::int64_t channel = vector * lanes + lane;
+    const bool exists = channel < plan.result.channels;
+    const std::int64_t group = channel / plan.result.group, within = channel % plan.result.group;
+    for_taps(plan, walk, [&](std::int64_t at, std::int64_t tap) {
+      for (std::int64_t s = 0; s < depth; ++s) {
+        to[(at * depth + s) * lanes + lane] =
+            exists ? *filter_element(plan, wei, group, within, tap, s) : 0.0F;
+      }
+    });
+  }
+}
+
+}  // namespace
+
+void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept {
+  const int parts = plan.config.threads();
+  const std::int64_t lanes = plan.kernels->lanes, nr = plan.config.nr;
+  for (const ConvWalk& walk : plan.walks) {
+    const std::int64_t column = walk.taps() * plan.source.group;  // floats per column of the packed filter
+    if (plan.config.kind == NativeConvKind::lanes) {
+      const Units mine = share_of(ceil_div(plan.result.channels, lanes), parts, part);
+      for (std::int64_t v = mine.begin; v < mine.end; ++v)
+        pack_vector(plan, walk, wei, v, packed + walk.packed + v * lanes * column);
+    } else {
+      const std::int64_t panels = ceil_div(plan.result.group, nr);
+      const Units mine = share_of(plan.groups * panels, parts, part);
+      for (std::int64_t u = mine.begin; u < mine.end; ++u) {
+        const std::int64_t group = u / panels, first = u % panels * nr;
+        pack_panel(plan, walk, wei, group, first,
+                   packed + walk.packed + (group * packed_width(plan) + first) * column);
+      }
+    }
+  }
+}
+
+void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
+                   int part) noexcept {
+  const bool lanes = plan.config.kind == NativeConvKind::lanes;
+  float* const own = workspace + part * plan.part_floats;
+  if (plan.op != Op::conv_bwd_weight) {
+    if (lanes) {
+      run_image_lanes(plan, buffers, packed, own, part);
+    } else {
+      run_image_tiles(plan, buffers, packed, own, part);
+    }
+    return;
+  }
+  const int along_pixels = part / plan.config.threads_k;
+  float* const sums = along_pixels == 0 ? static_cast<float*>(buffers.c)
+                                        : workspace + plan.config.threads() * plan.part_floats +
+                                              (along_pixels - 1) * plan.partial_floats;
+  if (lanes) {
+    run_weight_lanes(plan, buffers, sums, own, part);
+  } else {
+    run_weight_tiles(plan, buffers, sums, own, part);
+  }
+}
+
+void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
+                    int part) noexcept {
+  const std::int64_t elements = plan.groups * plan.k_group * plan.filter_row();
+  const Units mine = share_of(elements, plan.config.threads(), part);
+  float* const to = static_cast<float*>(buffers.c);
+  const float* from = workspace + plan.config.threads() * plan.part_floats;
+  for (int other = 1; other < plan.config.threads_p; ++other, from += plan.partial_floats) {
+    for (std::int64_t i = mine.begin; i < mine.end; ++i) to[i] += from[i];
+  }
+}
+
+namespace {
+
+ConvKernelSet filled_conv(void (*fill)(ConvKernelSet&)) {
+  ConvKernelSet set;
+  fill(set);
+  return set;
+}
+
+}  // namespace
+
+const ConvKernelSet* conv_kernel_set(NativeIsa isa) noexcept {
+  // The fill functions are compiled for their instruction set too, so each runs only for a requested set.
+  switch (isa) {
+    case NativeIsa::scalar: {
+      static const ConvKernelSet set = filled_conv(fill_conv_scalar);
+      return &set;
+    }
+#if defined(__x86_64__)
+    case NativeIsa::avx2: {
+      static const ConvKernelSet set = filled_conv(fill_conv_avx2);
+      return &set;
+    }
+    case NativeIsa::avx512: {
+      static const ConvKernelSet set = filled_conv(fill_conv_avx512);
+      return &set;
+    }
+#endif
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace kscout::cpu

@@ -1,0 +1,125 @@
+#pragma once
+/// \file
+/// Plans one config for one convolution: which pixels and taps are multiplied, parts for threads, workspace.
+///
+///     const ConvPlan plan = make_conv_plan(problem, config);
+///     pack_filter(plan, wei, packed, part);            // for every part, when plan.packed_floats > 0
+///     run_conv_part(plan, tensors, packed, workspace, part);
+///     sum_conv_parts(plan, tensors, workspace, part);  // then, when plan.partial_floats > 0
+///
+/// Forward and backward data are the same walk: every pixel of the result sums the taps (positions of the
+/// filter) that reach a pixel of the source. Backward data with a stride is one walk per class of result
+/// pixels whose positions agree modulo the stride, because each class meets its own taps.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <kscout/backend.h>
+#include <kscout/conv_problem.h>
+
+#include "backend/cpu/kernels/conv_kernels.h"
+#include "backend/cpu/plan.h"
+#include "provider/native/native_conv.h"
+
+namespace kscout::cpu {
+
+/// A range of units of work.
+struct Units {
+  std::int64_t begin, end;
+};
+/// Share `i` of `shares` of `count` units.
+inline Units share_of(std::int64_t count, std::int64_t shares, std::int64_t i) noexcept {
+  return {count * i / shares, count * (i + 1) / shares};
+}
+
+/// Positions of the result along one axis, first + i * stride for i < count, that meet the same taps.
+/// Position i and tap j of the walk meet source position i * step + offset + j * tap_step.
+struct AxisWalk {
+  std::int64_t first, stride, count;
+  std::int64_t step, offset, tap_step;
+  std::int64_t source;  ///< size of the source
+  std::int64_t taps;    ///< taps of the walk; tap j is tap_first + j * tap_stride of the filter
+  std::int64_t tap_first, tap_stride;
+
+  std::int64_t at(std::int64_t i, std::int64_t tap) const noexcept {
+    return i * step + offset + tap * tap_step;
+  }
+  bool meets(std::int64_t i, std::int64_t tap) const noexcept {
+    const std::int64_t position = at(i, tap);
+    return position >= 0 && position < source;
+  }
+  /// The taps that position i meets: begin and end.
+  Units met_taps(std::int64_t i) const noexcept;
+  /// The positions that meet this tap.
+  Units positions(std::int64_t tap) const noexcept;
+};
+
+/// A set of result pixels that meet the same taps. Walk pixel p counts (image, d, h, w), w fastest.
+struct ConvWalk {
+  AxisWalk d, h, w;
+  std::int64_t packed;  ///< offset of the walk's packed filter
+
+  std::int64_t taps() const noexcept { return d.taps * h.taps * w.taps; }
+  std::int64_t rows(std::int64_t images) const noexcept { return images * d.count * h.count; }
+};
+
+/// Sizes of the tensor that is read per pixel (source) or computed (result).
+struct ConvImageSize {
+  std::int64_t d, h, w;
+  std::int64_t channels;  ///< of a pixel, all groups
+  std::int64_t group;     ///< of one group
+  std::int64_t pixels() const noexcept { return d * h * w; }
+};
+
+struct ConvPlan {
+  Op op;
+  NativeConvConfig config;
+  const ConvKernelSet* kernels;
+  const KernelSet* gemm_kernels;  ///< for packing
+  std::int64_t images, groups, taps;
+  std::int64_t filter_h, filter_w;
+  std::int64_t c_group, k_group;
+
+  std::int64_t filter_row() const noexcept { return taps * c_group; }  ///< elements of an output channel
+  ConvImageSize source, result;       ///< conv_bwd_weight: input and output image
+  std::vector<ConvWalk> walks;        ///< conv_bwd_weight: one
+  std::vector<std::int32_t> lane_of;  ///< kind lanes; empty where lane i uses input i
+  // In floats.
+  std::int64_t packed_floats;   ///< packed filter, shared by all parts
+  std::int64_t part_floats;     ///< workspace of one part; 64-byte multiple
+  std::int64_t partial_floats;  ///< conv_bwd_weight: sums of one part along the pixels, other than the first
+  std::int64_t workspace_floats;  ///< parts and partial sums, without the packed filter
+};
+
+ConvPlan make_conv_plan(const ConvProblem& problem, const NativeConvConfig& config);
+void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept;
+void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
+                   int part) noexcept;
+void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
+                    int part) noexcept;
+
+// Kinds of conv_fwd and conv_bwd_data (conv_image.cpp), and of conv_bwd_weight (conv_weight.cpp).
+void run_image_tiles(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
+                     int part) noexcept;
+void run_image_lanes(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
+                     int part) noexcept;
+void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
+                      int part) noexcept;
+void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
+                      int part) noexcept;
+
+/// Width of a group's packed filter: whole tiles, and a last one of whole vectors.
+std::int64_t packed_width(const ConvPlan& plan) noexcept;
+/// Floats of a part's workspace.
+std::int64_t image_lanes_workspace(const ConvPlan& plan) noexcept;
+std::int64_t image_tiles_workspace(const ConvPlan& plan) noexcept;
+std::int64_t weight_tiles_workspace(const ConvPlan& plan) noexcept;
+std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept;
+
+/// Plans kind gemm: the convolution as a batch of products, one per group.
+Plan make_product_plan(const ConvProblem& problem, const NativeConvConfig& config);
+
+/// Why the config cannot take the sizes of this problem; empty when it can.
+std::string conv_size_refusal(const ConvProblem& problem, const NativeConvConfig& config);
+
+}  // namespace kscout::cpu

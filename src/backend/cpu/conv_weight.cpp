@@ -1,0 +1,324 @@
+// Computes the filter's gradient: conv_bwd_weight. A is the output image's gradient, B the input image, C the
+// filter's gradient.
+#include <algorithm>
+
+#include "backend/cpu/conv_plan.h"
+#include "backend/cpu/plan.h"
+
+namespace kscout::cpu {
+
+namespace {
+
+/// Output pixels of one image row that meet one tap.
+struct MetPixels {
+  bool exists;         ///< whether the tap's input row exists
+  std::int64_t input;  ///< input pixel that output pixel 0 of the row would meet
+};
+
+/// Where an image row of the output, numbered over all images, meets a tap.
+MetPixels meet(const ConvPlan& plan, std::int64_t row, std::int64_t z, std::int64_t y, std::int64_t x) {
+  const ConvWalk& walk = plan.walks.front();
+  const std::int64_t h = row % walk.h.count, plane = row / walk.h.count, d = plane % walk.d.count;
+  const std::int64_t image = plane / walk.d.count;
+  const bool exists = walk.d.meets(d, z) && walk.h.meets(h, y);
+  return {exists,
+          ((image * plan.source.d + walk.d.at(d, z)) * plan.source.h + walk.h.at(h, y)) * plan.source.w +
+              walk.w.at(0, x)};
+}
+
+template <class Use>
+void for_all_taps(const ConvPlan& plan, const Use& use) {
+  std::int64_t tap = 0;
+  const ConvWalk& walk = plan.walks.front();
+  for (std::int64_t z = 0; z < walk.d.taps; ++z) {
+    for (std::int64_t y = 0; y < walk.h.taps; ++y) {
+      for (std::int64_t x = 0; x < walk.w.taps; ++x) use(tap++, z, y, x);
+    }
+  }
+}
+
+std::int64_t rows_of_block(const ConvPlan& plan) {
+  return std::max<std::int64_t>(1, plan.config.pixels / plan.walks.front().w.count);
+}
+
+template <class T>
+std::int64_t weight_floats_of(std::int64_t count) {
+  return round_up(count * static_cast<std::int64_t>(sizeof(T)), 64) /
+         static_cast<std::int64_t>(sizeof(float));
+}
+
+/// Register tiles of output channels x input channels (kind patch: x taps and input channels).
+class WeightTiles {
+ public:
+  WeightTiles(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace)
+      : plan_(plan),
+        output_(static_cast<const float*>(buffers.a)),
+        input_(static_cast<const float*>(buffers.b)),
+        sums_(sums),
+        segments_(reinterpret_cast<ConvSegment*>(workspace)),
+        patch_(workspace + segment_floats(plan)) {}
+
+  static std::int64_t segment_floats(const ConvPlan& plan) {
+    const bool patch = plan.config.kind == NativeConvKind::patch;
+    return weight_floats_of<ConvSegment>(patch ? 1 : plan.taps * rows_of_block(plan) + plan.taps);
+  }
+  static std::int64_t patch_floats(const ConvPlan& plan) {
+    if (plan.config.kind != NativeConvKind::patch) return 0;
+    return rows_of_block(plan) * plan.walks.front().w.count * plan.filter_row();
+  }
+
+  void run(int part) {
+    const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr);
+    const Units channels =
+        share_of(plan_.groups * tiles, plan_.config.threads_k, part % plan_.config.threads_k);
+    const ConvWalk& walk = plan_.walks.front();
+    const Units rows =
+        share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    bool first = true;  // an empty share of rows still writes its zeros
+    for (std::int64_t row = rows.begin; row < rows.end || first; row += rows_of_block(plan_)) {
+      const Units block{row, std::min(row + rows_of_block(plan_), rows.end)};
+      if (plan_.config.kind == NativeConvKind::patch) {
+        run_patches(block, channels, !first);
+      } else {
+        run_rows(block, channels, !first);
+      }
+      first = false;
+    }
+  }
+
+ private:
+  void run_rows(const Units& rows, const Units& channels, bool accumulate) {
+    const AxisWalk& w = plan_.walks.front().w;
+    const std::int64_t per_tap = rows_of_block(plan_);
+    std::int64_t* const counts = reinterpret_cast<std::int64_t*>(segments_ + plan_.taps * per_tap);
+    for_all_taps(plan_, [&](std::int64_t tap, std::int64_t z, std::int64_t y, std::int64_t x) {
+      const Units met = w.positions(x);
+      ConvSegment* to = segments_ + tap * per_tap;
+      for (std::int64_t row = rows.begin; row < rows.end && met.begin < met.end; ++row) {
+        const MetPixels pixels = meet(plan_, row, z, y, x);
+        if (!pixels.exists) continue;
+        *to++ = {(row * w.count + met.begin) * plan_.result.channels,
+                 (pixels.input + met.begin * w.step) * plan_.source.channels, met.end - met.begin};
+      }
+      counts[tap] = to - (segments_ + tap * per_tap);
+    });
+    ConvWeightArgs args{};
+    args.b_step = w.step * plan_.source.channels;
+    for (std::int64_t u = channels.begin; u < channels.end; ++u) {
+      for (std::int64_t tap = 0; tap < plan_.taps; ++tap) {
+        args.segments = segments_ + tap * per_tap;
+        args.segment_count = counts[tap];
+        if (accumulate && args.segment_count == 0) continue;
+        multiply(args, u, input_, plan_.source.group, plan_.c_group, tap * plan_.c_group, accumulate);
+      }
+    }
+  }
+
+  void run_patches(const Units& rows, const Units& channels, bool accumulate) {
+    const AxisWalk& w = plan_.walks.front().w;
+    const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr);
+    segments_[0] = {rows.begin * w.count * plan_.result.channels, 0, (rows.end - rows.begin) * w.count};
+    ConvWeightArgs args{};
+    args.segments = segments_;
+    args.segment_count = 1;
+    args.b_step = plan_.filter_row();
+    std::int64_t copied = -1;
+    for (std::int64_t u = channels.begin; u < channels.end; ++u) {
+      if (u / tiles != copied) copy_patches(rows, copied = u / tiles);
+      multiply(args, u, patch_, 0, plan_.filter_row(), 0, accumulate);
+    }
+  }
+
+  /// One tile of output channels (u) times all columns of B, to the columns of C from `to`.
+  void multiply(ConvWeightArgs& args, std::int64_t u, const float* b, std::int64_t b_group,
+                std::int64_t columns, std::int64_t to, bool accumulate) {
+    const std::int64_t tiles = ceil_div(plan_.k_group, plan_.config.mr), lanes = plan_.kernels->lanes;
+    const std::int64_t group = u / tiles, first = u % tiles * plan_.config.mr;
+    const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, plan_.k_group - first);
+    args.a = output_ + group * plan_.k_group + first;
+    args.a_step = plan_.result.channels;
+    args.ldc = plan_.filter_row();
+    args.accumulate = accumulate;
+    float* const c = sums_ + (group * plan_.k_group + first) * args.ldc + to;
+    for (std::int64_t column = 0; column < columns; column += plan_.config.nr) {
+      const std::int64_t width = std::min<std::int64_t>(plan_.config.nr, columns - column);
+      const std::int64_t vectors = ceil_div(width, lanes), last = width - (vectors - 1) * lanes;
+      args.b = b + group * b_group + column;
+      args.c = c + column;
+      args.last = static_cast<std::int32_t>(last);
+      plan_.kernels->weight[last < lanes][height][vectors](args);
+    }
+  }
+
+  /// The inputs of every pixel of the block, tap after tap.
+  void copy_patches(const Units& rows, std::int64_t group) {
+    const AxisWalk& w = plan_.walks.front().w;
+    const std::int64_t depth = plan_.c_group, width = plan_.filter_row();
+    const bool adjacent = w.tap_step == 1 && depth == plan_.source.channels;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      float* const to = patch_ + (row - rows.begin) * w.count * width;
+      for (std::int64_t filter_row = 0; filter_row < plan_.taps / w.taps; ++filter_row) {
+        const std::int64_t z = filter_row / plan_.filter_h, y = filter_row % plan_.filter_h;
+        const MetPixels met = meet(plan_, row, z, y, 0);
+        for (std::int64_t i = 0; i < w.count; ++i) {
+          float* const at = to + i * width + filter_row * w.taps * depth;
+          const Units taps = met.exists ? w.met_taps(i) : Units{0, 0};
+          std::fill_n(at, taps.begin * depth, 0.0F);
+          if (taps.begin < taps.end) {
+            const float* from = input_ +
+                                (met.input + i * w.step + taps.begin * w.tap_step) * plan_.source.channels +
+                                group * depth;
+            if (adjacent) {
+              std::copy_n(from, (taps.end - taps.begin) * depth, at + taps.begin * depth);
+            } else {
+              for (std::int64_t t = taps.begin; t < taps.end;
+                   ++t, from += w.tap_step * plan_.source.channels) {
+                for (std::int64_t c = 0; c < depth; ++c) at[t * depth + c] = from[c];
+              }
+            }
+          }
+          std::fill_n(at + taps.end * depth, (w.taps - taps.end) * depth, 0.0F);
+        }
+      }
+    }
+  }
+
+  const ConvPlan& plan_;
+  const float* output_;
+  const float* input_;
+  float* sums_;
+  ConvSegment* segments_;
+  float* patch_;
+};
+
+/// Vectors of output channels across groups; sums for several taps at once.
+class WeightLanes {
+ public:
+  WeightLanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace)
+      : plan_(plan),
+        lanes_(plan.kernels->lanes),
+        output_(static_cast<const float*>(buffers.a)),
+        input_(static_cast<const float*>(buffers.b)),
+        result_(sums),
+        met_(reinterpret_cast<Met*>(workspace)),
+        sums_(workspace + weight_floats_of<Met>(plan.taps)) {}
+
+  static std::int64_t workspace(const ConvPlan& plan) {
+    const std::int64_t lanes = plan.kernels->lanes;
+    return weight_floats_of<Met>(plan.taps) +
+           round_up(plan.result.channels, lanes) * plan.taps * plan.c_group;
+  }
+
+  void run(int part) {
+    const Units vectors = share_of(ceil_div(plan_.result.channels, lanes_), plan_.config.threads_k,
+                                   part % plan_.config.threads_k);
+    const ConvWalk& walk = plan_.walks.front();
+    const Units mine =
+        share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
+    const std::int64_t of_vector = plan_.taps * plan_.c_group * lanes_;
+    std::fill(sums_ + vectors.begin * of_vector, sums_ + vectors.end * of_vector, 0.0F);
+    const std::int64_t block = rows_of_block(plan_);
+    for (std::int64_t row = mine.begin; row < mine.end; row += block) {
+      for (std::int64_t v = vectors.begin; v < vectors.end; ++v) {
+        for (std::int64_t r = row; r < std::min(row + block, mine.end); ++r)
+          add_row(r, v, sums_ + v * of_vector);
+      }
+    }
+    for (std::int64_t v = vectors.begin; v < vectors.end; ++v) store(v, sums_ + v * of_vector);
+  }
+
+ private:
+  /// A tap that an image row meets.
+  struct Met {
+    std::int64_t tap, input;
+    Units pixels;
+  };
+
+  void add_row(std::int64_t row, std::int64_t vector, float* sums) {
+    const AxisWalk& w = plan_.walks.front().w;
+    std::int64_t count = 0;
+    for_all_taps(plan_, [&](std::int64_t tap, std::int64_t z, std::int64_t y, std::int64_t x) {
+      const Units pixels = w.positions(x);
+      const MetPixels at = meet(plan_, row, z, y, x);
+      if (at.exists && pixels.begin < pixels.end) met_[count++] = {tap, at.input, pixels};
+    });
+    const std::int64_t at_once = std::max<std::int64_t>(1, plan_.config.mr / plan_.c_group);
+    for (std::int64_t i = 0; i < count; i += at_once) {
+      const std::int64_t taps = std::min(at_once, count - i);
+      Units all = met_[i].pixels;
+      for (std::int64_t t = i + 1; t < i + taps; ++t) {
+        all = {std::max(all.begin, met_[t].pixels.begin), std::min(all.end, met_[t].pixels.end)};
+      }
+      if (all.begin >= all.end) {
+        for (std::int64_t t = i; t < i + taps; ++t) add(row, vector, t, 1, met_[t].pixels, sums);
+        continue;
+      }
+      add(row, vector, i, taps, all, sums);
+      for (std::int64_t t = i; t < i + taps; ++t) {
+        add(row, vector, t, 1, {met_[t].pixels.begin, all.begin}, sums);
+        add(row, vector, t, 1, {all.end, met_[t].pixels.end}, sums);
+      }
+    }
+  }
+
+  void add(std::int64_t row, std::int64_t vector, std::int64_t first, std::int64_t taps, const Units& pixels,
+           float* sums) {
+    if (pixels.begin >= pixels.end) return;
+    const AxisWalk& w = plan_.walks.front().w;
+    const std::int64_t channel = vector * lanes_, last = std::min(lanes_, plan_.result.channels - channel);
+    const std::int64_t input = channel / plan_.k_group * plan_.c_group;
+    ConvTapRow of_taps[kMaxSums];
+    for (std::int64_t t = 0; t < taps; ++t) {
+      const Met& met = met_[first + t];
+      of_taps[t] = {(met.input + pixels.begin * w.step) * plan_.source.channels + input, met.tap};
+    }
+    ConvSumsArgs args{};
+    args.g = output_ + (row * w.count + pixels.begin) * plan_.result.channels + channel;
+    args.g_step = plan_.result.channels;
+    args.x = input_;
+    args.x_step = w.step * plan_.source.channels;
+    args.taps = of_taps;
+    args.pixels = pixels.end - pixels.begin;
+    args.lane_of = plan_.lane_of.empty() ? nullptr : plan_.lane_of.data();
+    args.span = static_cast<std::int32_t>(
+        std::min(ceil_div(last, plan_.k_group) * plan_.c_group, plan_.source.channels - input));
+    args.last = static_cast<std::int32_t>(last);
+    args.sums = sums;
+    plan_.kernels->sums[taps][plan_.c_group](args);
+  }
+
+  void store(std::int64_t vector, const float* sums) {
+    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
+      const std::int64_t channel = vector * lanes_ + lane;
+      if (channel >= plan_.result.channels) return;
+      float* const to = result_ + channel * plan_.filter_row();
+      for (std::int64_t i = 0; i < plan_.filter_row(); ++i) to[i] = sums[i * lanes_ + lane];
+    }
+  }
+
+  const ConvPlan& plan_;
+  std::int64_t lanes_;
+  const float* output_;
+  const float* input_;
+  float* result_;
+  Met* met_;
+  float* sums_;
+};
+
+}  // namespace
+
+std::int64_t weight_tiles_workspace(const ConvPlan& plan) noexcept {
+  return WeightTiles::segment_floats(plan) + WeightTiles::patch_floats(plan);
+}
+std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept { return WeightLanes::workspace(plan); }
+
+void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
+                      int part) noexcept {
+  WeightTiles(plan, buffers, sums, workspace).run(part);
+}
+void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
+                      int part) noexcept {
+  WeightLanes(plan, buffers, sums, workspace).run(part);
+}
+
+}  // namespace kscout::cpu

@@ -1,0 +1,9 @@
+// Compiles the inner loops of convolutions for avx2.
+#define KSCOUT_HWY_TARGET HWY_AVX2
+#include "backend/cpu/kernels/conv-inl.h"
+
+namespace kscout::cpu {
+
+void fill_conv_avx2(ConvKernelSet& set) { HWY_NAMESPACE::fill_conv<12, 6, 4, 3, 12>(set); }
+
+}  // namespace kscout::cpu

@@ -1,0 +1,129 @@
+#pragma once
+/// \file
+/// Declares the inner loops of convolutions of one instruction set, as tables of functions. All in f32.
+///
+///   tile    pixels x channels of the result; per tap (position of the filter) an outer product over the
+///           input's channels. Pixels are at a constant distance, or named by a table of pointers
+///   weight  channels x channels of the filter's gradient: outer products over the pixels of image rows
+///   lanes   pixels x vectors across groups; the input's channels are moved to the lanes that use them
+///   sums    the filter's gradient across groups, one sum per tap and channel of a group
+///
+/// No kernel reads or writes outside the elements that its arguments name, except that packed filters are
+/// padded with zeros to whole vectors.
+#include <cstdint>
+
+#include "backend/cpu/kernels/kernels.h"
+
+namespace kscout::cpu {
+
+/// Taps of one filter row: offset of the first tap's input from the pixel's first input, and the position of
+/// the first tap in the packed filter.
+struct ConvTapRow {
+  std::int64_t a, index;
+};
+
+/// The taps that all pixels of a tile meet: in every row, `count` taps from `first`, whose inputs are `step`
+/// elements apart.
+struct ConvTaps {
+  const ConvTapRow* rows;
+  std::int64_t row_count;
+  std::int64_t first, count, step;
+};
+
+struct ConvTileArgs {
+  const float* const*
+      a_rows;            ///< inputs: pointers[tap * rows of the tile + row]; null: at a constant distance
+  const float* a;        ///< first pixel's input
+  std::int64_t a_step;   ///< elements between pixels
+  ConvTaps taps;         ///< with a table: `count` taps in packed order, and one row
+  std::int64_t shift;    ///< first channel of the input
+  std::int64_t depth;    ///< channels that are summed per tap
+  const float* b;        ///< packed filter, first channel
+  std::int64_t b_step;   ///< elements between channels of the packed filter
+  std::int64_t b_tap;    ///< elements between taps of the packed filter
+  float* const* c_rows;  ///< pixels of the result, with a table; else c and ldc
+  float* c;
+  std::int64_t ldc;
+  std::int64_t c_shift;  ///< first channel of the result
+  bool accumulate;       ///< adds to C; else C is not read
+  std::int32_t last;     ///< valid lanes of the last vector, 1 to lanes
+};
+
+/// Pixels of an image row: offsets of the first pixel in both images.
+struct ConvSegment {
+  std::int64_t a, b, count;
+};
+
+/// C(rows x vectors) += sum over the pixels p of all segments: a[a + p * a_step + row] * b[b + p * b_step +
+/// column].
+struct ConvWeightArgs {
+  const ConvSegment* segments;
+  std::int64_t segment_count;
+  const float* a;
+  std::int64_t a_step;
+  const float* b;
+  std::int64_t b_step;
+  float* c;
+  std::int64_t ldc;
+  bool accumulate;
+  std::int32_t last;
+};
+
+struct ConvLanesArgs {
+  const float* x;         ///< first pixel's input, first channel of the first vector
+  std::int64_t x_step;    ///< elements between pixels
+  std::int64_t x_vector;  ///< elements between the inputs of neighbouring vectors
+  ConvTaps taps;
+  const std::int32_t* lane_of;  ///< per lane, the input that it uses for a group's first channel
+  std::int32_t span;            ///< inputs of one vector, 1 to lanes
+  std::int64_t depth;           ///< channels of a group
+  const float* w;               ///< packed filter: [vector][tap][channel][lane]
+  std::int64_t w_vector;        ///< elements between vectors
+  float* c;
+  std::int64_t ldc;   ///< elements between pixels of the result
+  std::int32_t last;  ///< valid lanes of the vector; below lanes: the tile has one vector
+};
+
+/// sums[tap][channel][lane] += sum over pixels of g[p * g_step + lane] * x[p * x_step + taps[tap].a +
+/// input of lane and channel].
+struct ConvSumsArgs {
+  const float* g;
+  std::int64_t g_step;
+  const float* x;
+  std::int64_t x_step;
+  const ConvTapRow* taps;  ///< one tap each; `index`: position in `sums`
+  std::int64_t pixels;
+  const std::int32_t* lane_of;
+  std::int32_t span;
+  std::int32_t last;  ///< valid lanes
+  float* sums;
+};
+
+using ConvTileKernel = void (*)(const ConvTileArgs&);
+using ConvWeightKernel = void (*)(const ConvWeightArgs&);
+using ConvLanesKernel = void (*)(const ConvLanesArgs&);
+using ConvSumsKernel = void (*)(const ConvSumsArgs&);
+
+inline constexpr int kMaxLanesPixels = 8;
+inline constexpr int kMaxSums = 24;
+
+struct ConvKernelSet {
+  int lanes = 0;
+  ConvTileKernel tile[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};      ///< [pointers][rows][vectors]
+  ConvWeightKernel weight[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};  ///< [masked][rows][vectors]
+  ConvLanesKernel direct[kMaxLanesPixels + 1][kMaxOuterVectors + 1] =
+      {};  ///< [pixels][vectors]: lane i uses input i
+  ConvLanesKernel moved[kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};  ///< lanes take inputs by lane_of
+  ConvLanesKernel masked[2][kMaxLanesPixels + 1] = {};  ///< [moved][pixels]: a part of one vector
+  ConvSumsKernel sums[kMaxSums + 1][17] = {};           ///< [taps][channels of a group]
+};
+
+/// Null when the set is not compiled for this architecture. The caller must check that the machine supports
+/// it.
+const ConvKernelSet* conv_kernel_set(NativeIsa isa) noexcept;
+
+void fill_conv_scalar(ConvKernelSet& set);
+void fill_conv_avx2(ConvKernelSet& set);
+void fill_conv_avx512(ConvKernelSet& set);
+
+}  // namespace kscout::cpu

@@ -1,0 +1,8 @@
+// Compiles the inner loops of convolutions as scalar code.
+#include "backend/cpu/kernels/conv-inl.h"
+
+namespace kscout::cpu {
+
+void fill_conv_scalar(ConvKernelSet& set) { HWY_NAMESPACE::fill_conv<12, 6, 4, 3, 12>(set); }
+
+}  // namespace kscout::cpu

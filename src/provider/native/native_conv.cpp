@@ -1,0 +1,210 @@
+#include "provider/native/native_conv.h"
+
+#include <kscout/conv_problem.h>
+
+#include "core/fail.h"
+#include "provider/name_reader.h"
+#include "provider/typed_config.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr std::string_view kConvIsaWords[] = {"scalar", "avx2", "avx512"};
+constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes"};
+constexpr std::string_view kConvPackWords[] = {"none", "pack"};
+constexpr std::string_view kConvOpWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
+
+constexpr Axis kConvAxes[] = {
+    {"isa", "1", "instruction set of the inner loop", kConvIsaWords},
+    {"kind", "1", "how the kernel traverses the problem", kConvKindWords},
+    {"mr", "elements",
+     "rows of the register tile: pixels, of conv_bwd_weight output channels; lanes of conv_bwd_weight: sums "
+     "kept at once"},
+    {"nr", "elements", "columns of the register tile: channels of the result"},
+    {"pack_x", "1", "kind gemm: copy the image into the order in which the inner loop reads it",
+     kConvPackWords},
+    {"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kConvPackWords},
+    {"pixels",
+     "elements",
+     "pixels of a cache block, in whole image rows but for igemm and patch; kind gemm: 0 = all",
+     {},
+     true},
+    {"depth", "elements", "channels that are summed before the next cache block; 0 = all", {}, true},
+    {"channels", "elements", "kind gemm: channels of the result in a cache block; 0 = all", {}, true},
+    {"threads_p", "1", "threads that share the pixels; of conv_bwd_weight each has its own sums", {}, true},
+    {"threads_k",
+     "1",
+     "threads that share the channels of the result; of conv_bwd_weight the output channels",
+     {},
+     true},
+};
+
+constexpr std::tuple kConvFields{
+    &NativeConvConfig::isa,       &NativeConvConfig::kind,     &NativeConvConfig::mr,
+    &NativeConvConfig::nr,        &NativeConvConfig::pack_x,   &NativeConvConfig::pack_w,
+    &NativeConvConfig::pixels,    &NativeConvConfig::depth,    &NativeConvConfig::channels,
+    &NativeConvConfig::threads_p, &NativeConvConfig::threads_k};
+static_assert(std::tuple_size_v<decltype(kConvFields)> == std::size(kConvAxes));
+
+std::string_view conv_packs_word(bool x, bool w) {
+  return x ? (w ? "packxw" : "packx") : (w ? "packw" : "nopack");
+}
+
+void check_conv_signature(const Signature& s) {
+  const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
+  if (!f32(s.dtype_a) || !f32(s.dtype_b) || !f32(s.dtype_c) || !f32(s.dtype_acc)) {
+    fail(Errc::unsupported, "native {} of A {}, B {}, C {}, accumulated in {}: its kernels take fp32 only",
+         word(s.op), word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
+  }
+  if (s.layout != Layout::nhwgc && s.layout != Layout::ndhwgc) {
+    fail(Errc::unsupported, "native {} of layout {}: its kernels take nhwgc and ndhwgc", word(s.op),
+         word(s.layout));
+  }
+}
+
+}  // namespace
+
+constexpr ConfigSpace native_conv_fwd_space{"native", Op::conv_fwd, kConvAxes};
+constexpr ConfigSpace native_conv_bwd_data_space{"native", Op::conv_bwd_data, kConvAxes};
+constexpr ConfigSpace native_conv_bwd_weight_space{"native", Op::conv_bwd_weight, kConvAxes};
+
+const ConfigSpace& native_conv_space(Op op) noexcept {
+  if (op == Op::conv_bwd_data) return native_conv_bwd_data_space;
+  return op == Op::conv_bwd_weight ? native_conv_bwd_weight_space : native_conv_fwd_space;
+}
+
+NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
+  const Op op = config.space ? config.space->op : Op::conv_fwd;
+  return typed_config(config, native_conv_space(op), kConvFields);
+}
+
+bool has_lanes_tile(NativeIsa isa, Op op, std::int32_t pixels, std::int32_t channels) noexcept {
+  const std::int32_t lanes = native_lanes(isa);
+  const std::int32_t most = isa == NativeIsa::avx512 ? 24 : 12;
+  if (op == Op::conv_bwd_weight) return channels == lanes && pixels >= 1 && pixels <= most;
+  const std::int32_t vectors = channels / lanes;
+  return channels % lanes == 0 && (vectors == 1 || vectors == 2 || vectors == 4) && pixels >= 1 &&
+         pixels <= 8 && pixels * vectors <= most;
+}
+
+std::string native_conv_illegal(const Signature& s, const NativeConvConfig& c) {
+  try {
+    check_conv_signature(s);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  const bool tile = c.kind == NativeConvKind::lanes ? has_lanes_tile(c.isa, s.op, c.mr, c.nr)
+                                                    : has_outer_tile(c.isa, c.mr, c.nr);
+  const auto isa = axis_value_text(kConvAxes[0], static_cast<std::int32_t>(c.isa));
+  const auto kind = axis_value_text(kConvAxes[1], static_cast<std::int32_t>(c.kind));
+  if (!tile) return fmt::format("no {} kernel of kind {} with a {}x{} register tile", isa, kind, c.mr, c.nr);
+  if (c.kind == NativeConvKind::igemm && s.op == Op::conv_bwd_weight)
+    return "kind igemm computes images: for conv_bwd_weight use rows, patch or lanes";
+  if (c.pack_x && c.kind != NativeConvKind::gemm)
+    return fmt::format("kind {} reads the image in its own way: pack_x stays none", kind);
+  const bool reads_filter = s.op != Op::conv_bwd_weight;
+  if (!reads_filter && c.pack_w && c.kind != NativeConvKind::gemm)
+    return "conv_bwd_weight computes the filter: pack_w stays none";
+  if (reads_filter && !c.pack_w && (s.op == Op::conv_fwd || c.kind != NativeConvKind::gemm))
+    return fmt::format("kind {} of {} needs pack_w=pack", kind, word(s.op));
+  if (c.channels != 0 && c.kind != NativeConvKind::gemm)
+    return fmt::format("kind {} has no blocks of channels: channels=0", kind);
+  const bool deep = c.kind == NativeConvKind::gemm ||
+                    (reads_filter && (c.kind == NativeConvKind::igemm || c.kind == NativeConvKind::rows));
+  if (c.depth != 0 && !deep) return fmt::format("kind {} has no blocks of depth: depth=0", kind);
+  if (c.pixels < 1 && c.kind != NativeConvKind::gemm)
+    return fmt::format("kind {} works in blocks of pixels: pixels is at least 1", kind);
+  if (c.threads_p < 1 || c.threads_k < 1) return "threads_p and threads_k are at least 1";
+  return {};
+}
+
+std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
+  check_conv_signature(signature);
+  const NativeConvConfig c = NativeConvConfig::from(config);
+  return fmt::format(
+      "native_{}_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_t{}x{}", word(signature.op), word(signature.dtype_a),
+      word(signature.layout), kConvIsaWords[static_cast<std::int32_t>(c.isa)],
+      kConvKindWords[static_cast<std::int32_t>(c.kind)], c.mr, c.nr, conv_packs_word(c.pack_x, c.pack_w),
+      c.pixels, c.depth, c.channels, c.threads_p, c.threads_k);
+}
+
+NamedConfig parse_native_conv(std::string_view name) {
+  NameReader in("native", name);
+  in.literal("native_");
+  const Op op = static_cast<Op>(1 + in.word("op", kConvOpWords));
+  in.literal("_");
+  const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+  if (dtype != DType::fp32) {
+    fail(Errc::invalid_argument, "'{}' is no native kernel: its dtype is {}, native kernels take fp32 only",
+         name, word(dtype));
+  }
+  in.literal("_");
+  const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
+  if (layout != Layout::nhwgc && layout != Layout::ndhwgc) {
+    fail(Errc::invalid_argument,
+         "'{}' is no native kernel: its layout is {}, native convolutions take nhwgc and ndhwgc", name,
+         word(layout));
+  }
+  NamedConfig result{signature_of(make_conv(op, dtype, layout)), KernelConfig(native_conv_space(op))};
+  KernelConfig& c = result.config;
+  in.literal("__");
+  c.set("isa", in.word("isa", kConvIsaWords));
+  in.literal("_");
+  c.set("kind", in.word("kind", kConvKindWords));
+  in.literal("_");
+  c.set("mr", in.number("mr"));
+  in.literal("x");
+  c.set("nr", in.number("nr"));
+  in.literal("_");
+  const bool none = in.optional("nopack");
+  if (!none) in.literal("pack");
+  const bool pack_x = !none && in.optional("x");
+  const bool pack_w = !none && in.optional("w");
+  if (!none && !pack_x && !pack_w) in.bad("'x', 'w' or 'xw'");
+  c.set("pack_x", pack_x);
+  c.set("pack_w", pack_w);
+  in.literal("_b");
+  c.set("pixels", in.number("pixels"));
+  in.literal("x");
+  c.set("depth", in.number("depth"));
+  in.literal("x");
+  c.set("channels", in.number("channels"));
+  in.literal("_t");
+  c.set("threads_p", in.number("threads_p"));
+  in.literal("x");
+  c.set("threads_k", in.number("threads_k"));
+  if (!in.rest.empty()) in.bad("the end");
+  return result;
+}
+
+Traits native_conv_traits(const KernelConfig& config) {
+  const NativeConvConfig c = NativeConvConfig::from(config);
+  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
+  Traits t;
+  t.tile_m = or_unknown(c.pixels);
+  t.tile_n = or_unknown(c.channels);
+  t.tile_k = or_unknown(c.depth);
+  t.inner_m = c.mr;
+  t.inner_n = c.nr;
+  t.inner_k = 1;
+  t.workers = c.threads();
+  t.workers_m = c.threads_p;
+  t.workers_n = c.threads_k;
+  t.threads_per_worker = 1;
+  t.workers_per_core = 1;
+  t.stages = 1;
+  t.split_k = 1;
+  t.register_elements = c.mr * c.nr;
+  t.vector_elements = native_lanes(c.isa);
+  t.alignment = 1;
+  t.packs_a = c.pack_x;
+  t.packs_b = c.pack_w;
+  t.kind = static_cast<double>(c.kind);
+  t.persistent = 0;
+  t.cluster = 1;
+  t.swizzle = 1;
+  return t;
+}
+
+}  // namespace kscout

@@ -1,0 +1,141 @@
+// Compares every kind, direction and instruction set of backend `cpu` with float64 sums, on random
+// convolutions.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <kscout/backend.h>
+#include <kscout/error.h>
+
+#include "backend/cpu/conv_plan.h"
+#include "backend/cpu/cpu_backend.h"
+#include "guarded.h"
+#include "measure/conv_verify.h"
+#include "provider/native/native_conv.h"
+#include "support/random_conv.h"
+#include "support/share.h"
+
+namespace kscout {
+namespace {
+
+using namespace test;
+
+/// A config of the kind that takes the problem; nothing after many tries.
+std::optional<KernelConfig> random_conv_config(Rng& rng, NativeIsa isa, NativeConvKind kind,
+                                               const ConvProblem& problem) {
+  const std::int32_t lanes = native_lanes(isa);
+  const auto cores = static_cast<std::int64_t>(backend("cpu").device().cores);
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    KernelConfig config(native_conv_space(problem.op));
+    config.set("isa", static_cast<std::int32_t>(isa));
+    config.set("kind", static_cast<std::int32_t>(kind));
+    config.set("mr", static_cast<std::int32_t>(pick(rng, 1, 24)));
+    config.set("nr", static_cast<std::int32_t>(pick(rng, 1, 4) * lanes));
+    const bool gemm = kind == NativeConvKind::gemm;
+    config.set("pack_x", gemm ? static_cast<std::int32_t>(pick(rng, 0, 1)) : 0);
+    config.set("pack_w",
+               gemm ? static_cast<std::int32_t>(pick(rng, 0, 1)) : problem.op != Op::conv_bwd_weight);
+    config.set("pixels", one_of(rng, {1, 5, 24, 96, 100000}));
+    config.set("depth", one_of(rng, {0, 0, 1, 7, 32}));
+    config.set("channels", gemm ? one_of(rng, {0, 16, 64}) : 0);
+    config.set("threads_p", 1);
+    config.set("threads_k", 1);
+    if (pick(rng, 0, 1)) {
+      config.set(one_of(rng, {"threads_p", "threads_k"}),
+                 static_cast<std::int32_t>(pick(rng, 1, std::min<std::int64_t>(4, cores))));
+    }
+    const NativeConvConfig typed = NativeConvConfig::from(config);
+    if (!native_conv_illegal(signature_of(problem), typed).empty()) continue;
+    if (!cpu::conv_size_refusal(problem, typed).empty()) continue;
+    return config;
+  }
+  return std::nullopt;
+}
+
+/// An operand filled with values in [-1, 1], at the end or the beginning of its pages.
+struct ConvOperand {
+  ConvOperand(std::int64_t elements, Rng& rng, Guarded::Edge edge)
+      : data(static_cast<std::size_t>(elements), edge) {
+    std::uniform_real_distribution<float> value(-1, 1);
+    for (std::int64_t i = 0; i < elements; ++i) data.data()[i] = value(rng);
+  }
+  Guarded data;
+};
+
+void check_conv(const ConvProblem& p, const KernelConfig& config, Rng& rng) {
+  SCOPED_TRACE(print(p) + " by " + config_name(signature_of(p), config));
+  const auto edge = pick(rng, 0, 1) ? Guarded::Edge::behind : Guarded::Edge::before;
+  const ConvElements size = operand_elements(p);
+  ConvOperand in(size.in, rng, edge), wei(size.wei, rng, edge), out(size.out, rng, edge);
+  const GemmBuffers buffers =
+      operands_of(p.op, {.in = in.data.data(), .wei = wei.data.data(), .out = out.data.data()});
+  const auto launch = backend("cpu").prepare(p, config);
+  const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
+  std::fill_n(workspace.data(), (launch->workspace_bytes() + 63) / 64 * 16,
+              std::numeric_limits<float>::quiet_NaN());
+  const auto elements = by_operand(p.op, size.in, size.wei, size.out);
+  auto* const c = static_cast<float*>(buffers.c);
+  std::fill_n(c, elements.c, std::numeric_limits<float>::quiet_NaN());
+  launch->run(buffers, workspace.data());
+  const auto* const a = static_cast<const float*>(buffers.a);
+  const auto* const b = static_cast<const float*>(buffers.b);
+  for (std::int64_t i = 0; i<elements.c; i += elements.c> 20000 ? pick(rng, 1, 40) : 1) {
+    const ConvProducts products = conv_products(p, i);
+    double sum = 0;
+    for (std::size_t j = 0; j < products.a.size(); ++j)
+      sum += static_cast<double>(a[products.a[j]]) * b[products.b[j]];
+    ASSERT_NEAR(c[i], sum, 1e-6 * (2 + static_cast<double>(products.a.size()))) << "element " << i;
+  }
+}
+
+struct ConvCase {
+  NativeIsa isa;
+  NativeConvKind kind;
+  Op op;
+};
+
+class CpuConv : public testing::TestWithParam<ConvCase> {};
+
+TEST_P(CpuConv, MatchesFloat64OnRandomProblems) {
+  const auto [isa, kind, op] = GetParam();
+  if (!machine_has(isa))
+    GTEST_SKIP() << "this machine lacks the instruction set: its kernels are NOT tested here";
+  if (kind == NativeConvKind::igemm && op == Op::conv_bwd_weight)
+    GTEST_SKIP() << "kind igemm computes images only";
+  std::size_t checked = 0;
+  for (std::uint64_t seed = 0; seed < share_of(400); ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Rng rng(seed);
+    const ConvProblem p = random_conv(rng, op);
+    const auto config = random_conv_config(rng, isa, kind, p);
+    if (!config) continue;
+    ++checked;
+    check_conv(p, *config, rng);
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GE(checked, share_of(400) / 20);
+}
+
+std::vector<ConvCase> all_conv_cases() {
+  std::vector<ConvCase> cases;
+  for (const NativeIsa isa : {NativeIsa::scalar, NativeIsa::avx2, NativeIsa::avx512}) {
+    for (const NativeConvKind kind : {NativeConvKind::gemm, NativeConvKind::igemm, NativeConvKind::rows,
+                                      NativeConvKind::patch, NativeConvKind::lanes}) {
+      for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight})
+        cases.push_back({isa, kind, op});
+    }
+  }
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, CpuConv, testing::ValuesIn(all_conv_cases()), [](const auto& suite) {
+  const ConfigSpace& space = native_conv_space(suite.param.op);
+  return axis_value_text(space.axes[0], static_cast<std::int32_t>(suite.param.isa)) + "_" +
+         axis_value_text(space.axes[1], static_cast<std::int32_t>(suite.param.kind)) + "_" +
+         std::string(word(suite.param.op));
+});
+
+}  // namespace
+}  // namespace kscout
