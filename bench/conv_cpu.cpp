@@ -3,7 +3,7 @@
 // kernel alone, and oneDNN with the conversion of the filter between the plain format and its own.
 //
 //     conv_cpu [--op conv_fwd] [--filter g=32] [--rules default] [--model FOLDER] [--threads 2] [--csv FILE]
-//     conv_cpu --peer-only                                           # oneDNN alone
+//     conv_cpu --peer-only                                           # oneDNN alone, verified
 //     conv_cpu --all conv_fwd:1x64x56x56:64x3x3:fp32:nhwgc:pad=1     # every config of one problem, by time
 //
 // Problems are the lines of conv_cpu.txt. Images are channels-last. Our time is one run of a launch
@@ -34,6 +34,7 @@
 #include "core/names.h"
 #include "cpu_timing.h"
 #include "measure/load_watch.h"
+#include "measure/verify.h"
 #include "onednn_conv.h"
 #include "problems/problem_sets.h"
 
@@ -176,6 +177,7 @@ class Match {
       : options_(options), device_(device), models_(models), csv_(csv) {}
 
   Row play(const ConvProblem& problem) {
+    if (options_.peer_only) verify_peer(problem);
     const LoadWatch watch;
     CpuTimer timer(problem);
     const auto [in, wei, out] = by_tensor(problem.op, timer.a(), timer.b(), timer.c());
@@ -253,6 +255,21 @@ class Match {
     }
     if (const auto choice = models_.choose(problem))
       add_verified(timer, problem, expected, choice->config, Selector::name(problem, *choice), true);
+  }
+
+  /// Checks oneDNN's result against float64 sums: wrong descriptors would compare different convolutions.
+  void verify_peer(const ConvProblem& problem) {
+    GemmOperands operands;
+    operands.make(problem, 1);
+    operands.reset_c();
+    const GemmBuffers buffers = operands.buffers();
+    const auto [in, wei, out] =
+        by_tensor(problem.op, const_cast<void*>(buffers.a), const_cast<void*>(buffers.b), buffers.c);
+    OneDnnConv(problem, {.in = in, .wei = wei, .out = out}).both();
+    const Verification found = make_reference(problem, operands)->check(operands.c());
+    if (found.error <= 1) return;
+    ++wrong_;
+    fmt::print("WRONG {}: oneDNN: {}\n", print(problem), found.where);
   }
 
   void add_verified(CpuTimer& timer, const ConvProblem& problem, const std::vector<float>& expected,
@@ -450,7 +467,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024));
   app.add_option("--csv", options.csv, "write the times of every config");
   app.add_flag("--all", options.all, "list every config of each problem, sorted by time");
-  app.add_flag("--peer-only", options.peer_only, "time oneDNN alone");
+  app.add_flag("--peer-only", options.peer_only, "time oneDNN alone, and verify its results");
   app.add_option("problems", options.problems, "one-line forms, instead of the built-in list");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -27,7 +27,7 @@ struct ProblemsOptions {
   bool describe = false, uncovered = false;
   std::string op;              ///< of convolutions; empty: the set's
   std::string miopen, top_up;  ///< files
-  std::vector<std::string> merge;
+  std::vector<std::string> merge, exclude;
   TopUpRequest wanted;
   double below = 90;
   std::uint64_t seed = 42;  ///< for sets of convolutions
@@ -211,19 +211,33 @@ void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOpt
   if (table.size() != 0) throw CheckFailed{};
 }
 
-std::vector<GemmProblem> choose_part(std::vector<GemmProblem> problems, const ProblemsOptions& options) {
+/// Reads a set or a file of GEMMs or convolutions.
+std::vector<GemmProblem> source_like(const GemmProblem& /*kind*/, const std::string& source, DType dtype) {
+  const bool is_set =
+      std::ranges::find(problem_sets(), source, &ProblemSetInfo::name) != problem_sets().end();
+  return is_set ? make_problem_set({.set = source, .dtype = dtype}) : read_problems(source, dtype);
+}
+std::vector<ConvProblem> source_like(const ConvProblem& /*kind*/, const std::string& source, DType dtype) {
+  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
+}
+
+/// Removes the groups of --exclude, then chooses the part.
+template <class P>
+std::vector<P> choose_part(std::vector<P> problems, const ProblemsOptions& options, std::uint64_t seed) {
+  for (const std::string& source : options.exclude)
+    leave_out_groups(problems, source_like(P{}, source, options.request.dtype), options.by);
   constexpr std::string_view kParts[] = {"all", "train", "held_out"};
   const std::size_t part = index_of_word("part", options.part, kParts);
   if (part == 0) return problems;
-  auto parts = split_problems(problems, options.held_out, options.request.seed, options.by);
+  auto parts = split_problems(problems, options.held_out, seed, options.by);
   return part == 1 ? parts.first : parts.second;
 }
 
 /// Chooses the part before drawing, so that --count is the number of sizes in the part.
 std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
   ProblemSetRequest request = options.request;
-  if (options.part != "all" && request.set != "random") request.count = 0;
-  std::vector<GemmProblem> problems = choose_part(make_problem_set(request), options);
+  if ((options.part != "all" || !options.exclude.empty()) && request.set != "random") request.count = 0;
+  std::vector<GemmProblem> problems = choose_part(make_problem_set(request), options, request.seed);
   if (request.count != options.request.count) sample_sizes(problems, options.request.count, request.seed);
   return problems;
 }
@@ -232,11 +246,6 @@ Op direction_of(const ProblemsOptions& options) {
   const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
   if (!is_conv(op)) fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
   return op;
-}
-
-/// Reads a set or a file of convolutions.
-std::vector<ConvProblem> conv_source(const std::string& source, DType dtype) {
-  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
 }
 
 std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEfficiencies read) {
@@ -256,10 +265,16 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   std::vector<ConvProblem> problems;
   if (options.merge.empty()) {
     problems = request.text ? parse_conv_problems(*request.text, request.file.string(), request.dtype)
-                            : make_conv_set(request.set, request.dtype);
+                            : make_conv_set({.name = request.set,
+                                             .dtype = request.dtype,
+                                             .networks = request.models,
+                                             .count = request.count,
+                                             .seed = options.seed,
+                                             .max_gflop = request.max_gflop,
+                                             .max_bytes = request.max_bytes});
   }
   for (const std::string& source : options.merge) {
-    const auto more = conv_source(source, request.dtype);
+    const auto more = source_like(ConvProblem{}, source, request.dtype);
     problems.insert(problems.end(), more.begin(), more.end());
   }
   problems = merge_equal(problems);
@@ -272,13 +287,14 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
 /// Handles convolutions of a file or a set; rejects options that apply to GEMM sets only.
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
-  if (options.uncovered || options.part != "all" || !request.layouts.empty())
-    fail(Errc::unsupported, "it holds convolutions; --uncovered, --part and --layout apply to GEMMs");
+  if (options.uncovered || !request.layouts.empty())
+    fail(Errc::unsupported, "it holds convolutions; --uncovered and --layout apply to GEMMs");
   auto problems = convolutions_of(options, read);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
   });
-  const bool drawn = !options.miopen.empty() || !options.top_up.empty();
+  problems = choose_part(std::move(problems), options, options.seed);
+  const bool drawn = !options.miopen.empty() || !options.top_up.empty() || request.set == "conv_random";
   if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);
@@ -326,15 +342,17 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
                       begin = end + 1;
                     }
                   });
-  verb.add_option("--model-name", request.models, "of set llm: only this model's products; may be repeated");
+  verb.add_option("--model-name", request.models,
+                  "of sets llm and conv_networks: only this model's layers; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--max-bytes", request.max_bytes, "leave out problems whose operands are larger in total")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--count", request.count,
-                  "number of sizes to keep, drawn by --seed (random: number to make, 200)");
-  const auto* const seed = verb.add_option("--seed", request.seed, "seed of random, --count and --part")
-                               ->default_str("1; of convolutions 42");
+                  "number of sizes to keep, drawn by --seed (random, conv_random: number to make, 200)");
+  const auto* const seed =
+      verb.add_option("--seed", request.seed, "seed of random, conv_random, --count and --part")
+          ->default_str("1; of convolutions 42");
   check_words<Op>(verb.add_option("--op", options->op, "convolutions: direction that replaces the set's"));
   auto* const miopen = verb.add_option(
       "--from-miopen", options->miopen,
@@ -369,7 +387,12 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       ->capture_default_str()
       ->check(CLI::Range(0.01, 0.99))
       ->needs(part);
-  add_word_option(verb, "--by", options->by, "what a group has in common: m, n, k, batch; or n, k");
+  add_word_option(
+      verb, "--by", options->by,
+      "what a group has in common. sizes: every size; weights: n, k of a GEMM, the channels, groups and "
+      "filter of a convolution, whatever its stride and dilation");
+  verb.add_option("--exclude", options->exclude,
+                  "leave out problems whose group of --by is in this file or set; may be repeated");
   verb.add_flag("--describe", options->describe, "print counts and ranges instead of the problems");
   auto* const uncovered =
       verb.add_flag("--uncovered", options->uncovered,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/fail.h"
 #include "core/names.h"
 
 namespace kscout {
@@ -97,11 +98,18 @@ std::vector<ConvProblem> validation(Op op, DType dtype) {
   return set.take();
 }
 
-using Make = std::vector<ConvProblem> (*)(DType);
+using Make = std::vector<ConvProblem> (*)(const ConvSetRequest&);
 struct NamedSet {
   ProblemSetInfo info;
   Make make;
+  bool weighted = false;  ///< a repeated shape is called more often; otherwise it means nothing
 };
+
+/// The maker of a set without options.
+template <std::vector<ConvProblem> (*kMake)(DType)>
+std::vector<ConvProblem> plain(const ConvSetRequest& request) {
+  return kMake(request.dtype);
+}
 
 constexpr std::string_view
     kTrainFwd = "1,434 forward 2-D shapes of the public CK Tile models: grids of sizes",
@@ -113,19 +121,30 @@ constexpr std::string_view
     kOwn =
         "forward shapes of known networks: residual, mobile, grouped, dilated, video, 1-D-like, large "
         "filters",
+    kNetworks =
+        "layers of public networks for 1, 8 and 32 images, weighted by calls (families/conv_networks.toml)",
+    kRandom = "log-random sizes, seeded: dense, grouped, depthwise, 1-D, 3-D; any stride, dilation and pad",
+    kAwkward =
+        "edge cases: odd channels, filters of the image's size, wide pads, one pixel, 1-D, multipliers",
     kTen = "ten shapes that the public models are validated on; they lie in the training sets";
 
 const NamedSet kSets[] = {
-    {{"ck_conv_train_fwd", kTrainFwd}, train_fwd},
-    {{"ck_conv_train_fwd_all", kTrainFwdAll}, train_fwd_all},
-    {{"ck_conv_train_bwd_data", kTrainData}, train_bwd_data},
-    {{"ck_conv_train_bwd_weight", kTrainWeight}, train_bwd_weight},
-    {{"ck_conv_validation_bwd_data", kTen}, [](DType dtype) { return validation(Op::conv_bwd_data, dtype); }},
+    {{"ck_conv_train_fwd", kTrainFwd}, plain<train_fwd>},
+    {{"ck_conv_train_fwd_all", kTrainFwdAll}, plain<train_fwd_all>},
+    {{"ck_conv_train_bwd_data", kTrainData}, plain<train_bwd_data>},
+    {{"ck_conv_train_bwd_weight", kTrainWeight}, plain<train_bwd_weight>},
+    {{"ck_conv_validation_bwd_data", kTen},
+     [](const ConvSetRequest& of) { return validation(Op::conv_bwd_data, of.dtype); }},
     {{"ck_conv_validation_bwd_weight", kTen},
-     [](DType dtype) { return validation(Op::conv_bwd_weight, dtype); }},
-    {{"ck_conv_wide", kWide}, conv_wide},
-    {{"ck_conv_edge", kEdge}, conv_edge},
-    {{"conv", kOwn}, conv_of_networks},
+     [](const ConvSetRequest& of) { return validation(Op::conv_bwd_weight, of.dtype); }},
+    {{"ck_conv_wide", kWide}, plain<conv_wide>},
+    {{"ck_conv_edge", kEdge}, plain<conv_edge>},
+    {{"conv", kOwn}, plain<conv_of_networks>},
+    {{"conv_networks", kNetworks},
+     [](const ConvSetRequest& of) { return convs_of_networks(of.dtype, of.networks); },
+     true},
+    {{"conv_random", kRandom}, random_convs},
+    {{"conv_edge", kAwkward}, plain<edge_convs>},
 };
 
 }  // namespace
@@ -139,20 +158,37 @@ std::span<const ProblemSetInfo> conv_sets() noexcept {
   return infos;
 }
 
-std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype) {
+namespace {
+
+const NamedSet& set_named(std::string_view name) {
   std::vector<std::string_view> names;
   for (const NamedSet& set : kSets) names.push_back(set.info.name);
-  return kSets[index_of_word("problem set", name, names)].make(dtype);
+  return kSets[index_of_word("problem set", name, names)];
+}
+
+}  // namespace
+
+std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype) {
+  return set_named(name).make({.name = name, .dtype = dtype});
 }
 
 bool is_conv_set(std::string_view name) noexcept {
   return std::ranges::find(conv_sets(), name, &ProblemSetInfo::name) != conv_sets().end();
 }
 
-std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {
-  auto problems = merge_equal(repeated_conv_set(name, dtype));
-  for (ConvProblem& problem : problems) problem.weight = 1;  // a repeated shape does not mean a higher weight
+std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request) {
+  const NamedSet& set = set_named(request.name);
+  if (!request.networks.empty() && !set.weighted)
+    fail(Errc::invalid_argument, "networks are chosen from set 'conv_networks', not from '{}'", request.name);
+  auto problems = merge_equal(set.make(request));
+  if (!set.weighted) {
+    for (ConvProblem& problem : problems) problem.weight = 1;
+  }
   return problems;
+}
+
+std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {
+  return make_conv_set({.name = name, .dtype = dtype});
 }
 
 // ---- Sets that cover many kinds of convolutions: modelled on the public coverage sets, and our own set of

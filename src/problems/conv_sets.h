@@ -4,6 +4,7 @@
 ///
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,6 +23,20 @@ bool is_conv_set(std::string_view name) noexcept;
 
 /// Distinct problems in the order of the set's definition. Throws invalid_argument naming the nearest set.
 std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype);
+
+/// The set to make, with the options of those sets that are drawn or cover several networks.
+struct ConvSetRequest {
+  std::string_view name;
+  DType dtype = DType::fp32;
+  std::vector<std::string> networks = {};  ///< of conv_networks: only these; empty: all
+  std::size_t count = 0;                   ///< of conv_random: how many to draw; 0: 200
+  std::uint64_t seed = 42;                 ///< of conv_random
+  /// Limits of a drawn problem. Other sets ignore them.
+  double max_gflop = std::numeric_limits<double>::infinity();
+  double max_bytes = std::numeric_limits<double>::infinity();
+};
+/// Throws invalid_argument naming the nearest set or network, and for limits that contain too few problems.
+std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request);
 
 /// The same problems with the repetitions of the definition, which upstream's totals include.
 std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
@@ -149,6 +164,11 @@ class ConvSet {
   DType dtype_;
   std::vector<ConvProblem> problems_;
 };
+
+/// Defined in conv_networks.cpp and conv_drawn.cpp.
+std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked);
+std::vector<ConvProblem> random_convs(const ConvSetRequest& request);
+std::vector<ConvProblem> edge_convs(DType dtype);
 
 /// Defined in conv_sets.cpp.
 std::vector<ConvProblem> conv_wide(DType dtype);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
 #include "core/fail.h"
@@ -119,16 +120,44 @@ double group_fraction(ProblemRef problem, std::uint64_t seed, SplitBy by) {
   return static_cast<double>(hash >> 11) * 0x1p-53;
 }
 
-std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
-    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed, SplitBy by) {
+namespace {
+
+template <class P>
+std::pair<std::vector<P>, std::vector<P>> split_groups(std::span<const P> problems, double held_out_share,
+                                                       std::uint64_t seed, SplitBy by) {
   if (!(held_out_share >= 0 && held_out_share <= 1)) {
     fail(Errc::invalid_argument, "held-out share {}: must be between 0 and 1", held_out_share);
   }
-  std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> parts;
-  for (const GemmProblem& problem : problems) {
+  std::pair<std::vector<P>, std::vector<P>> parts;
+  for (const P& problem : problems) {
     (group_fraction(problem, seed, by) < held_out_share ? parts.second : parts.first).push_back(problem);
   }
   return parts;
+}
+
+template <class P>
+void erase_groups(std::vector<P>& problems, std::span<const P> others, SplitBy by) {
+  std::set<ProblemSizes> groups;
+  for (const P& other : others) groups.insert(group_of(other, by));
+  std::erase_if(problems, [&](const P& problem) { return groups.contains(group_of(problem, by)); });
+}
+
+}  // namespace
+
+std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
+    std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed, SplitBy by) {
+  return split_groups(problems, held_out_share, seed, by);
+}
+std::pair<std::vector<ConvProblem>, std::vector<ConvProblem>> split_problems(
+    std::span<const ConvProblem> problems, double held_out_share, std::uint64_t seed, SplitBy by) {
+  return split_groups(problems, held_out_share, seed, by);
+}
+
+void leave_out_groups(std::vector<GemmProblem>& problems, std::span<const GemmProblem> others, SplitBy by) {
+  erase_groups(problems, others, by);
+}
+void leave_out_groups(std::vector<ConvProblem>& problems, std::span<const ConvProblem> others, SplitBy by) {
+  erase_groups(problems, others, by);
 }
 
 }  // namespace kscout

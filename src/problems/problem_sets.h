@@ -129,10 +129,17 @@ ProblemSizes group_of(ProblemRef problem, SplitBy by);
 double group_fraction(ProblemRef problem, std::uint64_t seed, SplitBy by = SplitBy::sizes);
 
 /// Splits problems into training and held-out parts: the groups with group_fraction < share are held out.
-/// Preserves order.
+/// Preserves order. Throws invalid_argument for a share outside [0, 1].
 std::pair<std::vector<GemmProblem>, std::vector<GemmProblem>> split_problems(
     std::span<const GemmProblem> problems, double held_out_share, std::uint64_t seed,
     SplitBy by = SplitBy::sizes);
+std::pair<std::vector<ConvProblem>, std::vector<ConvProblem>> split_problems(
+    std::span<const ConvProblem> problems, double held_out_share, std::uint64_t seed,
+    SplitBy by = SplitBy::sizes);
+
+/// Removes the problems whose group contains one of `others`. Preserves order.
+void leave_out_groups(std::vector<GemmProblem>& problems, std::span<const GemmProblem> others, SplitBy by);
+void leave_out_groups(std::vector<ConvProblem>& problems, std::span<const ConvProblem> others, SplitBy by);
 
 // ---- Sorts shapes into families, the slices of every report. The limits are defined only here.
 //

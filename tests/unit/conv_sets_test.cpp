@@ -2,10 +2,15 @@
 #include "problems/conv_sets.h"
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
 #include <kscout/any_problem.h>
+#include <kscout/error.h>
+
+#include "core/hash.h"
 
 namespace kscout {
 namespace {
@@ -28,7 +33,7 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
       EXPECT_EQ(problem.weight, 1);
     }
   }
-  EXPECT_EQ(conv_sets().size(), 9u);
+  EXPECT_EQ(conv_sets().size(), 12u);
 }
 
 TEST(ConvSets, TheValidationShapesLieInTheTrainingSetsSoTheyMustBeTakenOut) {
@@ -41,6 +46,147 @@ TEST(ConvSets, TheValidationShapesLieInTheTrainingSetsSoTheyMustBeTakenOut) {
       inside += validation.contains(sizes_of(p));
     EXPECT_EQ(inside, 10u) << direction;
   }
+}
+
+/// A digest that changes with any problem of a set, its weight or their order.
+std::string digest_of(const std::vector<ConvProblem>& problems) {
+  std::uint64_t hash = text_hash("");
+  for (const ConvProblem& problem : problems) hash = text_hash(print(problem), hash);
+  return hash_digits(hash);
+}
+
+TEST(ConvSets, OfOurOwnStayTheSame) {
+  struct Golden {
+    ConvSetRequest request;
+    std::size_t count;
+    const char* digest;
+  };
+  for (const Golden& want :
+       {Golden{{.name = "conv_networks"}, 3207, "2139e763d90ccf83"},
+        Golden{{.name = "conv_random", .count = 500, .max_gflop = 1}, 500, "ed41f2e6246e7690"},
+        Golden{{.name = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "fc68cd066ca43bac"},
+        Golden{{.name = "conv_edge"}, 1016, "d532542c8882bb69"}}) {
+    const auto problems = make_conv_set(want.request);
+    EXPECT_EQ(problems.size(), want.count) << want.request.name;
+    EXPECT_EQ(digest_of(problems), want.digest) << want.request.name;
+    for (const ConvProblem& problem : problems) EXPECT_TRUE(is_valid(problem)) << print(problem);
+  }
+}
+
+/// 10^9 multiply-adds and layers of a network for one image.
+std::pair<double, double> work_of(const char* network) {
+  double work = 0, calls = 0;
+  for (const ConvProblem& p : make_conv_set({.name = "conv_networks", .networks = {network}})) {
+    if (p.n != 1) continue;
+    work += p.weight * flop_count(p) / 2e9;
+    calls += p.weight;
+  }
+  return {work, calls};
+}
+
+TEST(ConvSets, NetworksHaveThePublishedWork) {
+  struct Published {
+    const char* name;
+    double work, calls;
+  };
+  // Multiply-adds of the convolutions, from the publications or their reference implementations.
+  for (const Published& want : {Published{"resnet-18", 1.81, 20},
+                                Published{"resnet-50", 4.09, 53},
+                                Published{"resnet-101", 7.80, 104},
+                                Published{"resnext-50-32x4d", 4.23, 53},
+                                Published{"resnext-101-32x8d", 16.41, 104},
+                                Published{"regnetx-400mf", 0.41, 71},
+                                Published{"regnetx-8gf", 8.0, 74},
+                                Published{"regnety-8gf", 8.47, 90},
+                                Published{"mobilenet-v1", 0.568, 27},
+                                Published{"mobilenet-v2", 0.299, 52},
+                                Published{"mobilenet-v3-large", 0.215, 62},
+                                Published{"efficientnet-b0", 0.385, 81},
+                                Published{"efficientnet-b4", 4.39, 160},
+                                Published{"convnext-t", 4.45, 58},
+                                Published{"vgg-16", 15.35, 13},
+                                Published{"inception-v3", 5.71, 94},
+                                Published{"densenet-121", 2.83, 120},
+                                Published{"shufflenet-v2", 0.144, 56},
+                                Published{"squeezenet", 0.82, 26},
+                                Published{"yolo-v3", 32.9, 75}}) {
+    const auto [work, calls] = work_of(want.name);
+    EXPECT_NEAR(work, want.work, 0.01 * want.work) << want.name;
+    EXPECT_EQ(calls, want.calls) << want.name;
+  }
+  EXPECT_THROW(make_conv_set({.name = "conv_networks", .networks = {"resnet-5"}}), Error);
+  EXPECT_THROW(make_conv_set({.name = "conv_edge", .networks = {"resnet-50"}}), Error);
+}
+
+TEST(ConvSets, RandomOnesHoldEveryKindWithinTheirLimits) {
+  std::size_t dense = 0, grouped = 0, depthwise = 0, multiplier = 0, flat = 0, deep = 0, even = 0,
+              dilated = 0, strided = 0, one_sided = 0, wide_pad = 0, pointwise = 0, batch = 0;
+  const auto problems =
+      make_conv_set({.name = "conv_random", .count = 1000, .max_gflop = 2, .max_bytes = 1e8});
+  for (const ConvProblem& p : problems) {
+    EXPECT_LE(flop_count(p), 2e9);
+    EXPECT_LE(min_bytes(p), 1e8);
+    dense += p.g == 1;
+    grouped += p.g > 1 && p.c > p.g;
+    depthwise += p.g > 1 && p.c == p.g;
+    multiplier += p.g > 1 && p.c == p.g && p.k > p.g;
+    flat += p.h == 1 && p.w > 1;
+    deep += p.layout == Layout::ndhwgc;
+    even += p.x % 2 == 0;
+    dilated += p.dilation_h > 1;
+    strided += p.stride_h > 1;
+    one_sided += p.left_pad_h != p.right_pad_h;
+    wide_pad += p.left_pad_h >= p.y && p.y > 1;
+    pointwise += is_pointwise(p);
+    batch += p.n > 1;
+  }
+  for (const std::size_t count : {dense, grouped, depthwise, multiplier, flat, deep, even, dilated, strided,
+                                  one_sided, wide_pad, pointwise, batch})
+    EXPECT_GE(count, 20u);
+  EXPECT_THROW(make_conv_set({.name = "conv_random", .max_gflop = 1e-12}), Error);
+}
+
+TEST(ConvSets, EdgeCasesHoldEveryEdge) {
+  std::size_t odd = 0, whole = 0, skipping = 0, wide_pad = 0, one_output = 0, flat = 0, dilated_stride = 0,
+              multiplier = 0, large = 0, pixel = 0, deep = 0, one_sided = 0;
+  for (const ConvProblem& p : make_conv_set("conv_edge", DType::fp32)) {
+    const ConvOutput out = output_sizes(p);
+    odd += (p.c / p.g) % 2 == 1 && (p.k / p.g) % 2 == 1;
+    whole += p.y == p.h && p.x == p.w && p.y > 1;
+    skipping += p.stride_h > p.y;
+    wide_pad += p.left_pad_h >= p.y && p.y > 1;
+    one_output += out.h == 1 && out.w == 1;
+    flat += p.h == 1 && p.w > 1;
+    dilated_stride += p.dilation_h > 1 && p.stride_h > 1;
+    multiplier += p.g > 1 && p.c == p.g && p.k > p.g;
+    large += p.h >= 384 && p.c <= 4;
+    pixel += p.h == 1 && p.w == 1 && p.c >= 500;
+    deep += p.layout == Layout::ndhwgc;
+    one_sided += p.left_pad_w != p.right_pad_w;
+  }
+  for (const std::size_t count : {odd, whole, skipping, wide_pad, one_output, flat, dilated_stride,
+                                  multiplier, large, pixel, deep, one_sided})
+    EXPECT_GE(count, 8u);
+}
+
+TEST(ConvSets, PartsAndExcludedProblemsShareNoWeights) {
+  const auto weights = [](const ConvProblem& p) { return group_of(p, SplitBy::weights); };
+  const auto problems = make_conv_set("conv_networks", DType::fp32);
+  const auto [train, held_out] = split_problems(problems, 0.25, 1, SplitBy::weights);
+  EXPECT_EQ(train.size() + held_out.size(), problems.size());
+  EXPECT_GT(held_out.size(), problems.size() / 8);
+  std::set<ProblemSizes> seen;
+  for (const ConvProblem& p : train) seen.insert(weights(p));
+  for (const ConvProblem& p : held_out) EXPECT_FALSE(seen.contains(weights(p))) << print(p);
+
+  const auto resnet = make_conv_set({.name = "conv_networks", .networks = {"resnet-50"}});
+  auto others = problems;
+  leave_out_groups(others, resnet, SplitBy::weights);
+  EXPECT_LT(others.size(),
+            problems.size() - resnet.size());  // other networks have layers of the same channels
+  std::set<ProblemSizes> excluded;
+  for (const ConvProblem& p : resnet) excluded.insert(weights(p));
+  for (const ConvProblem& p : others) EXPECT_FALSE(excluded.contains(weights(p))) << print(p);
 }
 
 TEST(ConvSets, OurOwnHoldsEveryKindOfConvolution) {
