@@ -7,6 +7,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -33,28 +34,6 @@ struct Call {
   std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's default queue
 };
 
-/// NumPy's name of C's element type.
-const char* numpy_type(ProblemRef problem) {
-  const DType type = signature_of(problem).dtype_c;
-  switch (type) {
-    case DType::fp64:
-      return "float64";
-    case DType::fp32:
-    case DType::tf32:
-      return "float32";
-    case DType::fp16:
-      return "float16";
-    case DType::int32:
-      return "int32";
-    case DType::int8:
-      return "int8";
-    default:
-      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(type)) +
-                                              " results of " + print(problem) +
-                                              "; give an array c of another package");
-  }
-}
-
 std::vector<std::int64_t> result_shape(const GemmProblem& problem) {
   if (problem.batch == 1) return {problem.m, problem.n};
   return {problem.batch, problem.m, problem.n};
@@ -69,15 +48,9 @@ nb::object new_result(const P& problem) {
                                                      numpy_type(problem));
 }
 
-OutputArray writable(const nb::object& array) {
-  OutputArray result;
-  if (nb::try_cast(array, result, false)) return result;
-  throw nb::type_error("c must be an array that can be written to, of NumPy or with __dlpack__");
-}
-
 void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
   const bool single_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
-  if (space_of('a', bias) != where)
+  if (space_of("a", bias) != where)
     throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
   if (!single_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
     throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
@@ -87,8 +60,8 @@ void check_bias(const GemmProblem& problem, const MemorySpace& where, const Inpu
 
 /// The arrays as operands, checked against the problem.
 GemmBuffers operands_of(const GemmProblem& problem, const Call& call, const OutputArray& c) {
-  const Operand a = operand_of('a', call.a);
-  check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
+  const Operand a = operand_of("a", call.a);
+  check_operands(problem, a, operand_of("b", call.b), operand_of("c", InputArray(c)));
   if (call.bias) check_bias(problem, a.space, *call.bias);
   return {.a = call.a.data(),
           .b = call.b.data(),
@@ -103,14 +76,21 @@ ConvTensors operands_of(const ConvProblem& problem, const Call& call, const Outp
     throw Error(Errc::invalid_argument,
                 "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
   }
-  const MemorySpace where = space_of('a', call.a);
+  const MemorySpace where = space_of("a", call.a);
   const OfOperands<Tensor> order = tensor_order(problem.op);
-  check_tensor(problem, 'a', order.a, where, call.a);
-  check_tensor(problem, 'b', order.b, where, call.b);
-  check_tensor(problem, 'c', order.c, where, InputArray(c));
+  check_tensor(problem, "a", order.a, where, call.a);
+  check_tensor(problem, "b", order.b, where, call.b);
+  check_tensor(problem, "c", order.c, where, InputArray(c));
   ConvTensors tensors = conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
   tensors.space = where;
   return tensors;
+}
+
+void check_stream(std::uintptr_t stream, const MemorySpace& space) {
+  if (stream == 0 || space.kind != MemoryKind::host) return;
+  throw Error(Errc::invalid_argument,
+              "stream=" + std::to_string(stream) +
+                  ": arrays in the host's memory are computed in the calling thread; leave it out");
 }
 
 /// Runs without Python's global lock. Returns C.
@@ -121,19 +101,14 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
-  if (call.c.is_none() && space_of('a', call.a).kind != MemoryKind::host) {
+  if (call.c.is_none() && space_of("a", call.a).kind != MemoryKind::host) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
   }
-  if (call.stream != 0 && space_of('a', call.a).kind == MemoryKind::host) {
-    throw Error(Errc::invalid_argument,
-                "stream=" + std::to_string(call.stream) +
-                    ": arrays in the host's memory are computed in the calling thread; leave "
-                    "it out");
-  }
+  check_stream(call.stream, space_of("a", call.a));
   const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
-  const OutputArray c = writable(result);
+  const OutputArray c = writable("c", result);
   const auto operands = operands_of(problem, call, c);
   const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
   const nb::gil_scoped_release unlocked;
@@ -147,9 +122,9 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
 
 /// Derives the problem from the arrays.
 GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
-  const Operand first = operand_of('a', a), second = operand_of('b', b);
+  const Operand first = operand_of("a", a), second = operand_of("b", b);
   std::optional<Operand> third;
-  if (!c.is_none()) third = operand_of('c', InputArray(writable(c)));
+  if (!c.is_none()) third = operand_of("c", InputArray(writable("c", c)));
   GemmProblem problem = problem_of_operands(first, second, third ? &*third : nullptr);
   problem.accumulate = beta != 0;
   return problem;
@@ -185,19 +160,7 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
           .threads = threads};
 }
 
-/// A dispatcher's decision for a convolution, with the problem, whose types are part of the config's name.
-struct ConvAnswer {
-  ConvProblem problem;
-  ConvSolution solution;
-};
-using Answer = std::variant<Solution, ConvAnswer>;
 using Space = std::optional<MemorySpace>;
-Answer answer_of(Dispatcher& dispatcher, const GemmProblem& problem, const Space& space) {
-  return dispatcher.get_solution(problem, space);
-}
-Answer answer_of(Dispatcher& dispatcher, const ConvProblem& problem, const Space& space) {
-  return ConvAnswer{problem, dispatcher.get_solution(problem, space)};
-}
 
 Space space_argument(const std::optional<std::string>& text) {
   return text ? Space(parse_memory_space(*text)) : std::nullopt;
@@ -205,9 +168,6 @@ Space space_argument(const std::optional<std::string>& text) {
 
 NamedChoice choice_of(const Solution& solution) {
   return {solution.choice, signature_of(solution.form.problem)};
-}
-NamedChoice choice_of(const ConvAnswer& answer) {
-  return {answer.solution.choice, signature_of(answer.problem)};
 }
 
 constexpr const char* kRunHelp =
@@ -218,7 +178,8 @@ constexpr const char* kRunHelp =
     "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in that of one GPU "
     "under CUDA or ROCm: only backends that reach this memory are used. They must match the problem (type, "
     "shape, layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied unless "
-    "a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, and the "
+    "no kernel takes the problem as it is. Without `c` the result is a new NumPy array; on a GPU c must be "
+    "given, and the "
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
     "without waiting for it.";
 constexpr const char* kMatmulHelp =
@@ -263,7 +224,7 @@ void bind_running(nb::class_<T>& type) {
       "get_solution",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
         return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
-          return answer_of(dispatcher, of, where);
+          return dispatcher.get_solution(of, where);
         });
       },
       nb::arg("problem"), nb::kw_only(), nb::arg("space") = nb::none(),
@@ -296,25 +257,20 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
-      "problem", [](const Solution& s) { return s.form.problem; },
-      "The problem that the kernel computes: larger than the requested one when it is padded.");
+      "problem",
+      [](const Solution& s) { return s.form.problem.visit([](const auto& of) { return nb::cast(of); }); },
+      nb::sig("def problem(self) -> Gemm | Conv"),
+      "The problem that the kernel computes: the requested one, or a larger one or one of another layout "
+      "when "
+      "operands are copied.");
   solution.def_prop_ro(
       "calls", [](const Solution& s) { return s.form.calls; }, "Kernel calls of one run.");
   solution.def_prop_ro(
       "padded", [](const Solution& s) { return s.form.padded(); },
-      "Whether operands are copied into larger ones.");
+      "Whether operands are copied, into larger ones or into another layout.");
   solution.def_prop_ro(
       "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
       "Bytes that the copies of one run read and write.");
-  nb::class_<ConvAnswer> conv(module, "ConvSolution",
-                              "A dispatcher's decision for a convolution, which is never padded.");
-  conv.def_prop_ro(
-      "choice", [](const ConvAnswer& a) { return choice_of(a); },
-      "The config, and the source that chose it.");
-  conv.def_prop_ro(
-      "backend", [](const ConvAnswer& a) { return a.solution.backend->name(); }, "What executes it.");
-  conv.def_prop_ro(
-      "problem", [](const ConvAnswer& a) { return a.problem; }, "The requested problem, unchanged.");
 }
 
 void bind_registry(nb::module_& module) {

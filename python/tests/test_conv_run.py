@@ -169,7 +169,8 @@ def test_the_result_goes_where_it_is_wanted_and_groups_may_be_a_dimension(regist
 def test_a_solution_tells_what_run_will_do(registry):
     p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
     solution = registry.get_solution(p)
-    assert isinstance(solution, kscout.ConvSolution) and solution.backend == "loops" and solution.problem == p
+    assert isinstance(solution, kscout.Solution) and solution.backend == "loops" and solution.problem == p
+    assert not solution.padded and solution.copy_bytes == 0
     assert registry.workspace_bytes(p) == 0
     config = kscout.Config(solution.choice.name)
     assert registry.supports(p, config) is None
@@ -200,6 +201,22 @@ def test_arrays_that_do_not_fit_are_refused_by_name(registry):
         registry.run(p, image, filters, result)
     with pytest.raises(TypeError):
         registry.run(p, image.tolist(), filters)
+
+
+def test_a_layout_without_kernels_runs_on_copies(registry):
+    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1, layout="ngchw")
+    solution = registry.get_solution(p)
+    assert solution.padded and solution.problem == p.replace(layout="nhwgc")
+    assert solution.copy_bytes == 2 * 4 * (16 + 32) * 36 <= 2 * registry.workspace_bytes(p)
+
+
+def test_refinement_and_searches_store_decisions(library, tmp_path):
+    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
+    searching = Registry(libraries=[library], fallback="exhaustive", db=tmp_path / "decisions.sqlite")
+    found = searching.get_solution(p).choice
+    assert found.source == "db" and found.time_us > 0
+    kept = Registry(libraries=[library], db=tmp_path / "decisions.sqlite").get_solution(p).choice
+    assert (kept.source, kept.name, kept.time_us) == ("db", found.name, found.time_us)
 
 
 def test_without_kernels_for_convolutions_somebody_says_so():
