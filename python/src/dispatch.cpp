@@ -16,6 +16,7 @@
 #include <kscout/provider.h>
 
 #include "arrays.h"
+#include "convolution.h"
 #include "fields.h"
 #include "problem.h"
 #include "selector.h"
@@ -185,6 +186,88 @@ constexpr const char* kRunHelp =
 constexpr const char* kMatmulHelp =
     "run() of the problem derived from the arrays: layout and leading dimensions come from their strides.";
 
+constexpr const char* kConvHelp =
+    "Computes {0} with the selected config; returns it.\n"
+    "\n"
+    "Dimensions stand in PyTorch's order: images (n, c, {1}), the filter w (k, c / groups, {2}). Arrays are "
+    "of "
+    "NumPy or of anything with __dlpack__; nothing is copied in Python. The order in memory is read from the "
+    "strides: images packed with channels first (contiguous) or last (torch.channels_last), filters with "
+    "channels last. {3}stride, padding and dilation are one number or one per axis; padding may also be "
+    "'valid' or 'same'. Without `out` the result is a new NumPy array in the memory order of the images (a "
+    "filter's gradient: channels last); on a GPU out must be given, and `stream` is as in run().";
+
+/// Documentation of a method for `axes` spatial axes.
+std::string conv_help(Op direction, int axes) {
+  const std::string image = std::string("d, h, w").substr(static_cast<std::size_t>(3 * (3 - axes)));
+  const std::string filter = std::string("z, y, x").substr(static_cast<std::size_t>(3 * (3 - axes)));
+  const char* const what = direction == Op::conv_bwd_data     ? "the input's gradient"
+                           : direction == Op::conv_bwd_weight ? "the filter's gradient"
+                                                              : "a convolution of x with w";
+  const char* const sizes = direction == Op::conv_bwd_data     ? "input_size is the shape of x. "
+                            : direction == Op::conv_bwd_weight ? "weight_size is the shape of w. "
+                                                               : "";
+  std::string help = kConvHelp;
+  for (const auto& [mark, text] :
+       {std::pair<const char*, std::string>{"{0}", what}, {"{1}", image}, {"{2}", filter}, {"{3}", sizes}})
+    help.replace(help.find(mark), 3, text);
+  return help;
+}
+
+nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, std::uintptr_t stream) {
+  check_stream(stream, of.tensors.space);
+  const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
+  const nb::gil_scoped_release unlocked;
+  dispatcher.run(of.problem, of.tensors, on);
+  return of.result;
+}
+
+/// conv1d, conv2d, conv3d and their gradients.
+template <class T>
+void bind_convolutions(nb::class_<T>& type) {
+  using Sizes = std::vector<std::int64_t>;
+  for (const int axes : {1, 2, 3}) {
+    const std::string name = "conv" + std::to_string(axes) + "d";
+    type.def(
+        name.c_str(),
+        [axes](T& self, InputArray x, InputArray w, PerAxis stride, decltype(FilterSteps::padding) padding,
+               PerAxis dilation, std::int64_t groups, nb::object out, std::uintptr_t on) {
+          const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
+                                         {stride, dilation, padding, groups}, out);
+          return run_convolution(dispatcher_of(self), of, on);
+        },
+        nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1, nb::arg("padding") = 0,
+        nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(), nb::arg("out") = nb::none(),
+        nb::arg("stream") = 0, conv_help(Op::conv_fwd, axes).c_str());
+    type.def((name + "_input").c_str(),
+             [axes](T& self, InputArray grad_output, InputArray w, Sizes input_size, PerAxis stride,
+                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
+                    nb::object out, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}},
+                                  input_size, {stride, dilation, padding, groups}, out);
+               return run_convolution(dispatcher_of(self), of, on);
+             },
+             nb::arg("grad_output").noconvert(), nb::arg("w").noconvert(), nb::arg("input_size"),
+             nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+             conv_help(Op::conv_bwd_data, axes).c_str());
+    type.def((name + "_weight").c_str(),
+             [axes](T& self, InputArray x, InputArray grad_output, Sizes weight_size, PerAxis stride,
+                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
+                    nb::object out, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_bwd_weight, axes, {{"x", &x}, {}, {"grad_output", &grad_output}},
+                                  weight_size, {stride, dilation, padding, groups}, out);
+               return run_convolution(dispatcher_of(self), of, on);
+             },
+             nb::arg("x").noconvert(), nb::arg("grad_output").noconvert(), nb::arg("weight_size"),
+             nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+             conv_help(Op::conv_bwd_weight, axes).c_str());
+  }
+}
+
 /// Calls `use(dispatcher, problem)` without Python's global lock.
 template <class T, class Use>
 auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
@@ -220,6 +303,7 @@ void bind_running(nb::class_<T>& type) {
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
+  bind_convolutions(type);
   type.def(
       "get_solution",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
