@@ -352,8 +352,22 @@ def test_results_are_those_of_pytorch(registry, op, last):
     torch.testing.assert_close(torch.from_numpy(pair[0]), pair[1], rtol=1e-4, atol=1e-4)
 
 
-def test_without_kernels_for_convolutions_somebody_says_so():
-    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
-    image, filters, _ = tensors(p)
-    with pytest.raises(kscout.Unsupported):
+def test_without_kernels_for_a_type_somebody_says_so():
+    p = Conv(1, 16, 32, 6, 6, 3, 3, "fp16", pad=1)
+    image, filters, _ = (t.astype(np.float16) for t in tensors(p))
+    with pytest.raises(kscout.Unsupported, match="fp16"):
         Registry().run(p, image, filters)
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("layout", ("nhwgc", "ngchw"))
+def test_the_kernels_of_this_machine_need_no_library(op, layout):
+    p = Conv(2, 15, 21, 9, 8, 3, 3, g=3, pad=1, stride=2, op=op)
+    stored = tensors(p)
+    image, result = (channels_second(stored[i], layout == "ngchw") for i in (0, 2))
+    mine = Registry()
+    c = run_method(mine, p, 2, image, channels_second(stored[1], False), result)
+    assert_convolution(np.ascontiguousarray(np.moveaxis(c, 1, -1)), p, stored)
+    solution = mine.get_solution(p.replace(layout=layout))
+    assert solution.backend == "cpu" and solution.problem == p
+    assert solution.padded == (layout == "ngchw")
