@@ -128,8 +128,7 @@ using Candidates = std::vector<std::unique_ptr<ReadyConfig>>;
 
 /// Prepares the solution on operands in the memory of the first backend that has one, in the order of the
 /// registry.
-template <class P>
-auto solve_somewhere(const P& problem, Solver& solver) {
+Solution solve_somewhere(const Problem& problem, Solver& solver) {
   std::vector<MemorySpace> spaces;
   for (const auto& backend : solver.registry().backends()) {
     if (std::ranges::find(spaces, backend->space()) == spaces.end()) spaces.push_back(backend->space());
@@ -144,18 +143,11 @@ auto solve_somewhere(const P& problem, Solver& solver) {
   return spaces.empty() ? solver.solve(problem) : solver.solve(problem, spaces.back());
 }
 
-void choose(ReadyConfig& one, const GemmProblem& problem, Solver& solver) {
+void choose(ReadyConfig& one, const Problem& problem, Solver& solver) {
   Solution solution = solve_somewhere(problem, solver);
   one.launch = solver.make_ready(problem, solution);
   one.ran->form = solution.form;
-  one.ran->has_form = true;
-  keep_choice(problem, solution.choice, *solution.backend, *one.ran);
-  store_text(word(solution.choice.source), one.ran->source);
-}
-void choose(ReadyConfig& one, const ConvProblem& problem, Solver& solver) {
-  ConvSolution solution = solve_somewhere(problem, solver);
-  one.launch = solver.make_ready(problem, solution);
-  keep_choice(problem, solution.choice, *solution.backend, *one.ran);
+  keep_choice(solution.choice, *solution.backend, *one.ran);
   store_text(word(solution.choice.source), one.ran->source);
 }
 
@@ -165,16 +157,15 @@ void take(ReadyConfig& one, const Problem& problem, const KernelConfig& config, 
   if (!support.backend) fail(Errc::unsupported, "{}: {}", print(problem), support.refusal);
   if (const std::string why = solver.thread_refusal(*support.backend, config); !why.empty())
     fail(Errc::unsupported, "{}: {}", print(problem), why);
-  one.ran->has_form = problem.op() == Op::gemm;
-  if (one.ran->has_form) one.ran->form = direct_form(problem.gemm());
-  keep_choice(problem, {.config = config}, *support.backend, *one.ran);
+  one.ran->form = direct_form(problem);
+  keep_choice({.config = config}, *support.backend, *one.ran);
   one.launch = support.backend->prepare(problem, config);
 }
 
 /// Uses the selector's choice, or the config that the command line names.
 void make_ready(ReadyConfig& one, const std::string& name, const RunOptions& options, const Problem& problem,
                 Solver& solver) {
-  if (name == "auto") return problem.visit([&](const auto& of) { choose(one, of, solver); });
+  if (name == "auto") return choose(one, problem, solver);
   const KernelConfig config = name == "default"
                                   ? default_config(options, solver.registry(), signature_of(problem))
                                   : named_config(name, problem);
@@ -451,7 +442,7 @@ void setup_run(CLI::App& verb) {
                   "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
   verb.add_option(
       "--config", options->configs,
-      "run this config instead of the selector's, unpadded; repeat to compare with the last ('auto': "
+      "run this config instead of the selector's, without copies; repeat to compare with the last ('auto': "
       "the selector's choice, 'default': the rule set's default config)");
   verb.add_option(
       "--backend", options->backend,
@@ -477,9 +468,9 @@ void setup_run(CLI::App& verb) {
       "Selects (model, else analytic cost or a search, else the default config; see column chosen_by),\n"
       "executes, verifies against float64 and times. Column speedup compares with the last --config;\n"
       "spread_percent is the median deviation from the median of the repeats.\n"
-      "A problem that no kernel takes directly is padded: then as_run shows the sizes that the kernel "
-      "computes and\n"
-      "copies_us the cost of the copies (part of time_us).\n"
+      "A problem that no kernel takes directly is padded or copied to another layout: then as_run shows the "
+      "problem that\n"
+      "the kernel computes and copies_us the measured cost of the copies (part of time_us).\n"
       "Kernels run in a process of their own: one that crashes or hangs affects only its row (verified: "
       "crashed, timeout). A time\n"
       "that is far from what a model or an earlier timing predicted gets a warning with the likely cause.\n"

@@ -34,7 +34,6 @@ struct RanConfig {
   int host_threads;         ///< threads of one run; 0: of a GPU
   char device[128];         ///< device it ran on
   Backend* backend;         ///< of the registry, which is created before the process; null: no choice
-  bool has_form;            ///< of a GEMM
   ExecutionForm form;
   double error;        ///< 1 = the largest error that float rounding may cause
   char where[256];     ///< first wrong element
@@ -43,13 +42,11 @@ struct RanConfig {
   char crash[128];     ///< how the process that ran its kernel ended; empty without a crash
   bool timed_out;      ///< the process was ended because the kernel did not return
 
-  bool padded() const { return has_form && form.padded(); }
+  bool padded() const { return form.padded(); }
   bool crashed() const { return crash[0] != 0; }
   bool wrong() const { return !crashed() && !(error <= 1); }
   /// In microseconds; NaN after a crash.
   double run_us() const { return crashed() ? Choice::unknown : time.median; }
-  /// The problem that the kernel computes.
-  Problem as_run(const Problem& asked) const { return has_form ? Problem(form.problem) : asked; }
 };
 static_assert(std::is_trivially_copyable_v<RanConfig>);
 
@@ -62,9 +59,9 @@ void store_text(std::string_view text, char (&to)[N]) {
 }
 
 /// Stores the choice; the form is in `ran` already.
-inline void keep_choice(const Problem& asked, const Choice& choice, Backend& backend, RanConfig& ran) {
+inline void keep_choice(const Choice& choice, Backend& backend, RanConfig& ran) {
   const Device& device = backend.device();
-  store_text(Selector::name(ran.as_run(asked), choice), ran.name);
+  store_text(Selector::name(ran.form.problem, choice), ran.name);
   store_text(device.name, ran.device);
   ran.decided_by = choice.decided_by;
   ran.predicted_us = choice.time_us;
@@ -90,7 +87,7 @@ class RunTable {
   void add(const Problem& problem, std::span<const RanConfig> all) {
     const double baseline = all.back().run_us();
     for (const RanConfig& one : all) {
-      const Problem as_run = one.as_run(problem);
+      const Problem& as_run = one.form.problem;
       const double us = one.run_us();
       const double speedup = all.size() > 1 ? baseline / us : Choice::unknown;
       const std::string_view verified = one.timed_out   ? "timeout"

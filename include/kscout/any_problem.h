@@ -71,6 +71,10 @@ class ProblemRef {
   /// The GEMM, or null when the problem is a convolution; conv() is the counterpart for convolutions.
   const GemmProblem* gemm() const noexcept { return gemm_; }
   const ConvProblem* conv() const noexcept { return conv_; }
+  /// A copy of the problem.
+  Problem value() const {
+    return visit([](const auto& of) { return Problem(of); });
+  }
 
  private:
   const GemmProblem* gemm_ = nullptr;

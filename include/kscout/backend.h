@@ -94,6 +94,10 @@ class KSCOUT_API Memory {
   virtual void release(void* memory) noexcept = 0;
   /// Copies in stream order; allocates nothing and waits for nothing. Throws device_failure.
   virtual void copy(const MatrixCopy& copy, Stream stream) = 0;
+  /// copy() of transposed matrices: element j of line i of `to` is element i of line j of `from`, zero where
+  /// `from` has no such element. `lines` and `line_bytes` describe the copied part of `from`. Elements have
+  /// 1, 2, 4 or 8 bytes. Throws unsupported except in the memory of the CPU.
+  virtual void transpose(const MatrixCopy& copy, std::int64_t element_bytes, Stream stream);
   /// Sets every byte to `value`, in stream order. Throws device_failure.
   virtual void set(void* to, std::byte value, std::size_t bytes, Stream stream) = 0;
   /// read() and write() copy from and to host memory. Both wait until the stream has reached the copy and the

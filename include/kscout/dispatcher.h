@@ -22,13 +22,15 @@
 
 namespace kscout {
 
-/// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment) is
-/// padded: operands are copied into larger zero-filled buffers, and C is copied back.
+/// The problem as the kernel receives it. A problem that no config takes directly (sizes, alignment, layout)
+/// runs in another form: operands are copied into zero-filled buffers of larger sizes or another layout, and
+/// C is copied back. For a convolution, signature_of(problem) says which tensor is A, B and C.
 struct ExecutionForm {
-  GemmProblem problem;     ///< what the kernel computes in one call
+  Problem problem = {};    ///< what the kernel computes in one call
   std::int64_t calls = 1;  ///< more than 1: one call per batch item
   bool copies_a = false, copies_b = false, copies_c = false;
   double copy_bytes = 0;  ///< bytes that the copies of one run read and write
+  /// Whether operands are copied.
   bool padded() const noexcept { return copies_a || copies_b || copies_c; }
 };
 
@@ -37,12 +39,6 @@ struct Solution {
   Choice choice;               ///< the config and its source; predictions exclude the copies
   Backend* backend = nullptr;  ///< the backend that executes the config
   ExecutionForm form;          ///< the problem as the kernel sees it
-};
-
-/// How a dispatcher runs a convolution. Convolutions are never padded.
-struct ConvSolution {
-  Choice choice;
-  Backend* backend = nullptr;
 };
 
 /// The source that answers when there is no model.
@@ -103,9 +99,9 @@ class KSCOUT_API Dispatcher {
 
   /// Returns what run() will use for operands in `space` (default: the memory of the registry's first
   /// backend): the best config that some backend with access to `space` accepts, for the problem itself or
-  /// else for its cheapest padded form. A config that this machine cannot run (a model for another device) is
-  /// skipped. Opens no device, unless the fallback is exhaustive and has to measure. Throws unsupported when
-  /// no config can run the problem in any form, invalid_argument for a bad problem.
+  /// else for its cheapest form with copies. A config that this machine cannot run (a model for another
+  /// device) is skipped. Opens no device, unless the fallback is exhaustive and has to measure. Throws
+  /// unsupported when no config can run the problem in any form, invalid_argument for a bad problem.
   Solution get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
 
   /// Bytes of workspace that run() needs for this problem. Prepares the launch, so that the next run() of the
@@ -119,16 +115,15 @@ class KSCOUT_API Dispatcher {
   /// reaches the operands, or when the workspace is too small or not aligned.
   Solution run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on = {});
 
-  /// Computes C with this config, unpadded. Throws unsupported, with the rule and its reason, when the config
-  /// cannot take the problem.
+  /// Computes C with this config, without copies. Throws unsupported, with the rule and its reason, when the
+  /// config cannot take the problem.
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
                     const RunOn& on = {});
 
-  // The same functions for convolutions. Convolutions run in kernel libraries; no backend has its own kernels
-  // for them. The policy's timing options (refinement, exhaustive) apply to GEMMs only.
-  ConvSolution get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
+  // The same functions for convolutions.
+  Solution get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
   std::size_t workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
-  ConvSolution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
+  Solution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
   void run_explicit(const ConvProblem& problem, const KernelConfig& config, const ConvTensors& tensors,
                     const RunOn& on = {});
 

@@ -391,7 +391,7 @@ typedef struct kscout_conv_buffers {
 /// Sets host memory, the rest to NULL or 0.
 KSCOUT_API void kscout_conv_buffers_init(kscout_conv_buffers* buffers, void* in, void* wei, void* out);
 
-/// The same functions for convolutions, which run in kernel libraries only and are never padded.
+/// The same functions for convolutions. Copies also change the layout of images.
 KSCOUT_API kscout_status kscout_solution_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                               kscout_choice* choice);
 KSCOUT_API kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher,

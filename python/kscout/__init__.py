@@ -5,7 +5,7 @@
     c = kscout.Registry().matmul(a, b)
 
 Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
-Execution: Registry, Dispatcher, Solution, ConvSolution.
+Execution: Registry, Dispatcher, Solution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
 
@@ -17,7 +17,6 @@ from ._core import (
     Choice,
     Config,
     Conv,
-    ConvSolution,
     Device,
     Dispatcher,
     Family,
@@ -56,7 +55,6 @@ __all__ = [
     "Choice",
     "Config",
     "Conv",
-    "ConvSolution",
     "CorruptData",
     "Dataset",
     "Device",

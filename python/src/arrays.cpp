@@ -43,8 +43,8 @@ constexpr DeviceType kDeviceTypes[] = {
     {13, MemoryKind::cuda},  // kDLCUDAManaged
 };
 
-[[noreturn]] void refuse(char name, const std::string& why) {
-  throw Error(Errc::invalid_argument, std::string("array ") + name + " " + why);
+[[noreturn]] void refuse(std::string_view name, const std::string& why) {
+  throw Error(Errc::invalid_argument, "array " + std::string(name) + " " + why);
 }
 [[noreturn]] void refuse(const Operand& operand, const std::string& why) { refuse(operand.name, why); }
 
@@ -141,7 +141,7 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
 
 }  // namespace
 
-MemorySpace space_of(char name, const InputArray& array) {
+MemorySpace space_of(std::string_view name, const InputArray& array) {
   for (const DeviceType& known : kDeviceTypes) {
     if (known.dlpack != array.device_type()) continue;
     const bool host = known.kind == MemoryKind::host;
@@ -151,7 +151,15 @@ MemorySpace space_of(char name, const InputArray& array) {
                    "; kernels of this version run in the memory of the CPU or of a GPU under CUDA or ROCm");
 }
 
-DType element_type(char name, const InputArray& array) {
+OutputArray writable(std::string_view name, const nb::object& array) {
+  OutputArray result;
+  if (nb::try_cast(array, result, false)) return result;
+  const std::string why =
+      std::string(name) + " must be an array that can be written to, of NumPy or with __dlpack__";
+  throw nb::type_error(why.c_str());
+}
+
+DType element_type(std::string_view name, const InputArray& array) {
   const auto dtype = array.dtype();
   for (const ElementType& known : kElementTypes) {
     if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits && dtype.lanes == 1)
@@ -161,7 +169,7 @@ DType element_type(char name, const InputArray& array) {
                    " bits, which no problem computes with; convert it to float32, for example");
 }
 
-Operand operand_of(char name, const InputArray& array) {
+Operand operand_of(std::string_view name, const InputArray& array) {
   Operand o{};
   o.name = name;
   o.space = space_of(name, array);

@@ -3,6 +3,7 @@
 /// Reads arrays of NumPy, or of any package that supports DLPack, as operands of a problem. Nothing is
 /// copied.
 #include <cstdint>
+#include <string_view>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -17,7 +18,7 @@ using OutputArray = nanobind::ndarray<>;
 
 /// An array of two dimensions, or of three when the problem is batched, with its strides.
 struct Operand {
-  char name;  ///< 'a', 'b' or 'c', for messages
+  std::string_view name;  ///< "a", "b" or "c", for messages
   MemorySpace space;
   DType dtype;
   std::int64_t batch, rows, columns;
@@ -26,14 +27,17 @@ struct Operand {
 
 /// The memory of an array. Throws invalid_argument, naming the array, for memory that is neither host memory
 /// nor that of a GPU under CUDA or ROCm.
-MemorySpace space_of(char name, const InputArray& array);
+MemorySpace space_of(std::string_view name, const InputArray& array);
+
+/// The array for a result. Throws TypeError, naming it, when it cannot be written to.
+OutputArray writable(std::string_view name, const nanobind::object& array);
 
 /// The type of an array's elements. Throws invalid_argument, naming the array, for a type without a DType.
-DType element_type(char name, const InputArray& array);
+DType element_type(std::string_view name, const InputArray& array);
 
 /// Throws as space_of and element_type, and invalid_argument, naming the array, unless it has 2 or 3
 /// dimensions.
-Operand operand_of(char name, const InputArray& array);
+Operand operand_of(std::string_view name, const InputArray& array);
 
 /// The problem C = A * B, with layout and leading dimensions from the arrays' strides. `c` is null when the
 /// result will be a new, packed array. Throws invalid_argument for sizes that do not match or strides that no

@@ -7,6 +7,7 @@
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
@@ -15,6 +16,7 @@
 #include <kscout/provider.h>
 
 #include "arrays.h"
+#include "convolution.h"
 #include "fields.h"
 #include "problem.h"
 #include "selector.h"
@@ -33,28 +35,6 @@ struct Call {
   std::uintptr_t stream = 0;  ///< a cudaStream_t or hipStream_t; 0: the GPU's default queue
 };
 
-/// NumPy's name of C's element type.
-const char* numpy_type(ProblemRef problem) {
-  const DType type = signature_of(problem).dtype_c;
-  switch (type) {
-    case DType::fp64:
-      return "float64";
-    case DType::fp32:
-    case DType::tf32:
-      return "float32";
-    case DType::fp16:
-      return "float16";
-    case DType::int32:
-      return "int32";
-    case DType::int8:
-      return "int8";
-    default:
-      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(type)) +
-                                              " results of " + print(problem) +
-                                              "; give an array c of another package");
-  }
-}
-
 std::vector<std::int64_t> result_shape(const GemmProblem& problem) {
   if (problem.batch == 1) return {problem.m, problem.n};
   return {problem.batch, problem.m, problem.n};
@@ -69,15 +49,9 @@ nb::object new_result(const P& problem) {
                                                      numpy_type(problem));
 }
 
-OutputArray writable(const nb::object& array) {
-  OutputArray result;
-  if (nb::try_cast(array, result, false)) return result;
-  throw nb::type_error("c must be an array that can be written to, of NumPy or with __dlpack__");
-}
-
 void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
   const bool single_line = bias.ndim() == 1 && (bias.shape(0) <= 1 || bias.stride(0) == 1);
-  if (space_of('a', bias) != where)
+  if (space_of("a", bias) != where)
     throw Error(Errc::invalid_argument, "array bias: is in another memory than a");
   if (!single_line || static_cast<std::int64_t>(bias.shape(0)) != problem.n) {
     throw Error(Errc::invalid_argument, "array bias: " + print(problem) + " takes one line of " +
@@ -87,8 +61,8 @@ void check_bias(const GemmProblem& problem, const MemorySpace& where, const Inpu
 
 /// The arrays as operands, checked against the problem.
 GemmBuffers operands_of(const GemmProblem& problem, const Call& call, const OutputArray& c) {
-  const Operand a = operand_of('a', call.a);
-  check_operands(problem, a, operand_of('b', call.b), operand_of('c', InputArray(c)));
+  const Operand a = operand_of("a", call.a);
+  check_operands(problem, a, operand_of("b", call.b), operand_of("c", InputArray(c)));
   if (call.bias) check_bias(problem, a.space, *call.bias);
   return {.a = call.a.data(),
           .b = call.b.data(),
@@ -103,14 +77,21 @@ ConvTensors operands_of(const ConvProblem& problem, const Call& call, const Outp
     throw Error(Errc::invalid_argument,
                 "alpha, beta and bias are for GEMMs; leave them out of " + print(problem));
   }
-  const MemorySpace where = space_of('a', call.a);
+  const MemorySpace where = space_of("a", call.a);
   const OfOperands<Tensor> order = tensor_order(problem.op);
-  check_tensor(problem, 'a', order.a, where, call.a);
-  check_tensor(problem, 'b', order.b, where, call.b);
-  check_tensor(problem, 'c', order.c, where, InputArray(c));
+  check_tensor(problem, "a", order.a, where, call.a);
+  check_tensor(problem, "b", order.b, where, call.b);
+  check_tensor(problem, "c", order.c, where, InputArray(c));
   ConvTensors tensors = conv_tensors(problem.op, call.a.data(), call.b.data(), c.data());
   tensors.space = where;
   return tensors;
+}
+
+void check_stream(std::uintptr_t stream, const MemorySpace& space) {
+  if (stream == 0 || space.kind != MemoryKind::host) return;
+  throw Error(Errc::invalid_argument,
+              "stream=" + std::to_string(stream) +
+                  ": arrays in the host's memory are computed in the calling thread; leave it out");
 }
 
 /// Runs without Python's global lock. Returns C.
@@ -121,19 +102,14 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
-  if (call.c.is_none() && space_of('a', call.a).kind != MemoryKind::host) {
+  if (call.c.is_none() && space_of("a", call.a).kind != MemoryKind::host) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
   }
-  if (call.stream != 0 && space_of('a', call.a).kind == MemoryKind::host) {
-    throw Error(Errc::invalid_argument,
-                "stream=" + std::to_string(call.stream) +
-                    ": arrays in the host's memory are computed in the calling thread; leave "
-                    "it out");
-  }
+  check_stream(call.stream, space_of("a", call.a));
   const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
-  const OutputArray c = writable(result);
+  const OutputArray c = writable("c", result);
   const auto operands = operands_of(problem, call, c);
   const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
   const nb::gil_scoped_release unlocked;
@@ -147,9 +123,9 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
 
 /// Derives the problem from the arrays.
 GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
-  const Operand first = operand_of('a', a), second = operand_of('b', b);
+  const Operand first = operand_of("a", a), second = operand_of("b", b);
   std::optional<Operand> third;
-  if (!c.is_none()) third = operand_of('c', InputArray(writable(c)));
+  if (!c.is_none()) third = operand_of("c", InputArray(writable("c", c)));
   GemmProblem problem = problem_of_operands(first, second, third ? &*third : nullptr);
   problem.accumulate = beta != 0;
   return problem;
@@ -185,19 +161,7 @@ DispatchPolicy policy_of(std::string_view fallback, std::string rules, std::size
           .threads = threads};
 }
 
-/// A dispatcher's decision for a convolution, with the problem, whose types are part of the config's name.
-struct ConvAnswer {
-  ConvProblem problem;
-  ConvSolution solution;
-};
-using Answer = std::variant<Solution, ConvAnswer>;
 using Space = std::optional<MemorySpace>;
-Answer answer_of(Dispatcher& dispatcher, const GemmProblem& problem, const Space& space) {
-  return dispatcher.get_solution(problem, space);
-}
-Answer answer_of(Dispatcher& dispatcher, const ConvProblem& problem, const Space& space) {
-  return ConvAnswer{problem, dispatcher.get_solution(problem, space)};
-}
 
 Space space_argument(const std::optional<std::string>& text) {
   return text ? Space(parse_memory_space(*text)) : std::nullopt;
@@ -205,9 +169,6 @@ Space space_argument(const std::optional<std::string>& text) {
 
 NamedChoice choice_of(const Solution& solution) {
   return {solution.choice, signature_of(solution.form.problem)};
-}
-NamedChoice choice_of(const ConvAnswer& answer) {
-  return {answer.solution.choice, signature_of(answer.problem)};
 }
 
 constexpr const char* kRunHelp =
@@ -218,11 +179,94 @@ constexpr const char* kRunHelp =
     "Arrays are of NumPy or of anything with __dlpack__, all in the CPU's memory or all in that of one GPU "
     "under CUDA or ROCm: only backends that reach this memory are used. They must match the problem (type, "
     "shape, layout, leading dimensions), and c shares no element with a, b or bias. Nothing is copied unless "
-    "a kernel needs padding. Without `c` the result is a new NumPy array; on a GPU c must be given, and the "
+    "no kernel takes the problem as it is. Without `c` the result is a new NumPy array; on a GPU c must be "
+    "given, and the "
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
     "without waiting for it.";
 constexpr const char* kMatmulHelp =
     "run() of the problem derived from the arrays: layout and leading dimensions come from their strides.";
+
+constexpr const char* kConvHelp =
+    "Computes {0} with the selected config; returns it.\n"
+    "\n"
+    "Dimensions stand in PyTorch's order: images (n, c, {1}), the filter w (k, c / groups, {2}). Arrays are "
+    "of "
+    "NumPy or of anything with __dlpack__; nothing is copied in Python. The order in memory is read from the "
+    "strides: images packed with channels first (contiguous) or last (torch.channels_last), filters with "
+    "channels last. {3}stride, padding and dilation are one number or one per axis; padding may also be "
+    "'valid' or 'same'. Without `out` the result is a new NumPy array in the memory order of the images (a "
+    "filter's gradient: channels last); on a GPU out must be given, and `stream` is as in run().";
+
+/// Documentation of a method for `axes` spatial axes.
+std::string conv_help(Op direction, int axes) {
+  const std::string image = std::string("d, h, w").substr(static_cast<std::size_t>(3 * (3 - axes)));
+  const std::string filter = std::string("z, y, x").substr(static_cast<std::size_t>(3 * (3 - axes)));
+  const char* const what = direction == Op::conv_bwd_data     ? "the input's gradient"
+                           : direction == Op::conv_bwd_weight ? "the filter's gradient"
+                                                              : "a convolution of x with w";
+  const char* const sizes = direction == Op::conv_bwd_data     ? "input_size is the shape of x. "
+                            : direction == Op::conv_bwd_weight ? "weight_size is the shape of w. "
+                                                               : "";
+  std::string help = kConvHelp;
+  for (const auto& [mark, text] :
+       {std::pair<const char*, std::string>{"{0}", what}, {"{1}", image}, {"{2}", filter}, {"{3}", sizes}})
+    help.replace(help.find(mark), 3, text);
+  return help;
+}
+
+nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, std::uintptr_t stream) {
+  check_stream(stream, of.tensors.space);
+  const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
+  const nb::gil_scoped_release unlocked;
+  dispatcher.run(of.problem, of.tensors, on);
+  return of.result;
+}
+
+/// conv1d, conv2d, conv3d and their gradients.
+template <class T>
+void bind_convolutions(nb::class_<T>& type) {
+  using Sizes = std::vector<std::int64_t>;
+  for (const int axes : {1, 2, 3}) {
+    const std::string name = "conv" + std::to_string(axes) + "d";
+    type.def(
+        name.c_str(),
+        [axes](T& self, InputArray x, InputArray w, PerAxis stride, decltype(FilterSteps::padding) padding,
+               PerAxis dilation, std::int64_t groups, nb::object out, std::uintptr_t on) {
+          const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
+                                         {stride, dilation, padding, groups}, out);
+          return run_convolution(dispatcher_of(self), of, on);
+        },
+        nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1, nb::arg("padding") = 0,
+        nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(), nb::arg("out") = nb::none(),
+        nb::arg("stream") = 0, conv_help(Op::conv_fwd, axes).c_str());
+    type.def((name + "_input").c_str(),
+             [axes](T& self, InputArray grad_output, InputArray w, Sizes input_size, PerAxis stride,
+                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
+                    nb::object out, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}},
+                                  input_size, {stride, dilation, padding, groups}, out);
+               return run_convolution(dispatcher_of(self), of, on);
+             },
+             nb::arg("grad_output").noconvert(), nb::arg("w").noconvert(), nb::arg("input_size"),
+             nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+             conv_help(Op::conv_bwd_data, axes).c_str());
+    type.def((name + "_weight").c_str(),
+             [axes](T& self, InputArray x, InputArray grad_output, Sizes weight_size, PerAxis stride,
+                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
+                    nb::object out, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_bwd_weight, axes, {{"x", &x}, {}, {"grad_output", &grad_output}},
+                                  weight_size, {stride, dilation, padding, groups}, out);
+               return run_convolution(dispatcher_of(self), of, on);
+             },
+             nb::arg("x").noconvert(), nb::arg("grad_output").noconvert(), nb::arg("weight_size"),
+             nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+             conv_help(Op::conv_bwd_weight, axes).c_str());
+  }
+}
 
 /// Calls `use(dispatcher, problem)` without Python's global lock.
 template <class T, class Use>
@@ -259,11 +303,12 @@ void bind_running(nb::class_<T>& type) {
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
+  bind_convolutions(type);
   type.def(
       "get_solution",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
         return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
-          return answer_of(dispatcher, of, where);
+          return dispatcher.get_solution(of, where);
         });
       },
       nb::arg("problem"), nb::kw_only(), nb::arg("space") = nb::none(),
@@ -296,25 +341,20 @@ void bind_solution(nb::module_& module) {
   solution.def_prop_ro(
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
-      "problem", [](const Solution& s) { return s.form.problem; },
-      "The problem that the kernel computes: larger than the requested one when it is padded.");
+      "problem",
+      [](const Solution& s) { return s.form.problem.visit([](const auto& of) { return nb::cast(of); }); },
+      nb::sig("def problem(self) -> Gemm | Conv"),
+      "The problem that the kernel computes: the requested one, or a larger one or one of another layout "
+      "when "
+      "operands are copied.");
   solution.def_prop_ro(
       "calls", [](const Solution& s) { return s.form.calls; }, "Kernel calls of one run.");
   solution.def_prop_ro(
       "padded", [](const Solution& s) { return s.form.padded(); },
-      "Whether operands are copied into larger ones.");
+      "Whether operands are copied, into larger ones or into another layout.");
   solution.def_prop_ro(
       "copy_bytes", [](const Solution& s) { return s.form.copy_bytes; },
       "Bytes that the copies of one run read and write.");
-  nb::class_<ConvAnswer> conv(module, "ConvSolution",
-                              "A dispatcher's decision for a convolution, which is never padded.");
-  conv.def_prop_ro(
-      "choice", [](const ConvAnswer& a) { return choice_of(a); },
-      "The config, and the source that chose it.");
-  conv.def_prop_ro(
-      "backend", [](const ConvAnswer& a) { return a.solution.backend->name(); }, "What executes it.");
-  conv.def_prop_ro(
-      "problem", [](const ConvAnswer& a) { return a.problem; }, "The requested problem, unchanged.");
 }
 
 void bind_registry(nb::module_& module) {

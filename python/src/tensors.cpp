@@ -40,12 +40,6 @@ Sizes shape_of(const ConvProblem& p, Tensor tensor, bool apart) {
   return sizes;
 }
 
-std::string text(const Sizes& sizes) {
-  std::string text;
-  for (const std::int64_t size : sizes) text += (text.empty() ? "(" : ", ") + std::to_string(size);
-  return text.empty() ? "()" : text + ")";
-}
-
 const char* meaning(Tensor tensor, bool gradient) {
   switch (tensor) {
     case Tensor::input:
@@ -89,10 +83,10 @@ std::vector<std::int64_t> tensor_shape(const ConvProblem& problem, Tensor tensor
   return shape_of(problem, tensor, /*apart=*/false);
 }
 
-void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const MemorySpace& where,
+void check_tensor(const ConvProblem& problem, std::string_view name, Tensor tensor, const MemorySpace& where,
                   const InputArray& array) {
   const auto refuse = [&](const std::string& why) {
-    throw Error(Errc::invalid_argument, std::string("array ") + name + ", " +
+    throw Error(Errc::invalid_argument, "array " + std::string(name) + ", " +
                                             meaning(tensor, is_gradient(problem.op, tensor)) + ", " + why);
   };
   if (space_of(name, array) != where) refuse("is in another memory than a");
@@ -108,13 +102,40 @@ void check_tensor(const ConvProblem& problem, char name, Tensor tensor, const Me
   }
   const Sizes wanted = tensor_shape(problem, tensor), apart = shape_of(problem, tensor, /*apart=*/true);
   if (sizes != wanted && sizes != apart) {
-    refuse("has shape " + text(sizes) + "; " + print(problem) + " takes " + text(wanted) +
-           " or, with groups apart, " + text(apart) + ": dimensions stand in the order of memory");
+    refuse("has shape " + sizes_text(sizes) + "; " + print(problem) + " takes " + sizes_text(wanted) +
+           " or, with groups apart, " + sizes_text(apart) + ": dimensions stand in the order of memory");
   }
   if (!is_packed(array)) {
-    refuse("has strides of " + text(strides) +
+    refuse("has strides of " + sizes_text(strides) +
            " elements; it must be packed in the order of its dimensions: copy it "
            "first");
+  }
+}
+
+std::string sizes_text(const Sizes& sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "(" : ", ") + std::to_string(size);
+  return text.empty() ? "()" : text + ")";
+}
+
+const char* numpy_type(ProblemRef problem) {
+  const DType type = signature_of(problem).dtype_c;
+  switch (type) {
+    case DType::fp64:
+      return "float64";
+    case DType::fp32:
+    case DType::tf32:
+      return "float32";
+    case DType::fp16:
+      return "float16";
+    case DType::int32:
+      return "int32";
+    case DType::int8:
+      return "int8";
+    default:
+      throw Error(Errc::invalid_argument, "NumPy has no type for the " + std::string(word(type)) +
+                                              " results of " + print(problem) +
+                                              "; give an array c of another package");
   }
 }
 

@@ -169,7 +169,8 @@ def test_the_result_goes_where_it_is_wanted_and_groups_may_be_a_dimension(regist
 def test_a_solution_tells_what_run_will_do(registry):
     p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
     solution = registry.get_solution(p)
-    assert isinstance(solution, kscout.ConvSolution) and solution.backend == "loops" and solution.problem == p
+    assert isinstance(solution, kscout.Solution) and solution.backend == "loops" and solution.problem == p
+    assert not solution.padded and solution.copy_bytes == 0
     assert registry.workspace_bytes(p) == 0
     config = kscout.Config(solution.choice.name)
     assert registry.supports(p, config) is None
@@ -202,8 +203,171 @@ def test_arrays_that_do_not_fit_are_refused_by_name(registry):
         registry.run(p, image.tolist(), filters)
 
 
-def test_without_kernels_for_convolutions_somebody_says_so():
+def test_a_layout_without_kernels_runs_on_copies(registry):
+    p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1, layout="ngchw")
+    solution = registry.get_solution(p)
+    assert solution.padded and solution.problem == p.replace(layout="nhwgc")
+    assert solution.copy_bytes == 2 * 4 * (16 + 32) * 36 <= 2 * registry.workspace_bytes(p)
+
+
+def test_refinement_and_searches_store_decisions(library, tmp_path):
     p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
-    image, filters, _ = tensors(p)
-    with pytest.raises(kscout.Unsupported):
+    searching = Registry(libraries=[library], fallback="exhaustive", db=tmp_path / "decisions.sqlite")
+    found = searching.get_solution(p).choice
+    assert found.source == "db" and found.time_us > 0
+    kept = Registry(libraries=[library], db=tmp_path / "decisions.sqlite").get_solution(p).choice
+    assert (kept.source, kept.name, kept.time_us) == ("db", found.name, found.time_us)
+
+
+def channels_second(stored, contiguous):
+    """PyTorch's order of dimensions: a view of the same memory (torch.channels_last), or a contiguous copy."""
+    view = np.moveaxis(stored, -1, 1)
+    return np.ascontiguousarray(view) if contiguous else view
+
+
+def channels_are_last(array):
+    return np.moveaxis(array, 1, -1).flags.c_contiguous
+
+
+class OnlyDLPackWithShape(OnlyDLPack):
+    """The sizes of input_size and weight_size are read from the array."""
+
+    def __init__(self, array):
+        super().__init__(array)
+        self.shape = array.shape
+
+
+METHODS = {1: "conv1d", 2: "conv2d", 3: "conv3d"}
+
+
+def run_method(runs, p, axes, image, filters, result, **more):
+    """The method for the problem's direction."""
+    letters = "dhw"[-axes:]
+    steps = {
+        "stride": tuple(getattr(p, f"stride_{a}") for a in letters),
+        "padding": tuple(getattr(p, f"left_pad_{a}") for a in letters),
+        "dilation": tuple(getattr(p, f"dilation_{a}") for a in letters),
+        "groups": p.g,
+    }
+    name = METHODS[axes]
+    if p.op == "conv_fwd":
+        return getattr(runs, name)(image, filters, **steps, **more)
+    if p.op == "conv_bwd_data":
+        return getattr(runs, name + "_input")(result, filters, image.shape, **steps, **more)
+    return getattr(runs, name + "_weight")(image, result, filters.shape, **steps, **more)
+
+
+METHOD_PROBLEMS = [
+    (2, dict(n=2, c=16, k=8, h=6, w=5, y=3, x=3, pad=1)),
+    (2, dict(n=1, c=16, k=32, h=7, w=9, y=3, x=2, g=2, stride=2, dilation=2, pad_w=1)),
+    (2, dict(n=3, c=7, k=7, h=5, w=6, y=3, x=3, g=7, pad=1)),
+    (1, dict(n=2, c=12, k=10, h=1, w=17, y=1, x=4, g=2, stride_w=2, pad_w=2)),
+    (3, dict(n=1, c=8, k=8, h=4, w=5, y=3, x=1, d=5, z=2, layout="ndhwgc", stride_d=2, pad_h=1)),
+]
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("contiguous", (False, True))
+@pytest.mark.parametrize("axes, sizes", METHOD_PROBLEMS)
+def test_methods_take_the_order_of_pytorch(registry, op, contiguous, axes, sizes):
+    p = Conv(**sizes, op=op)
+    stored = tensors(p)
+    flat = [t.reshape(t.shape[0], *t.shape[2:]) if axes == 1 else t for t in stored]
+    image, result = (channels_second(flat[i], contiguous) for i in (0, 2))
+    filters = channels_second(flat[1], contiguous=False)
+    c = run_method(registry, p, axes, image, filters, result)
+    wanted = {"conv_fwd": result, "conv_bwd_data": image, "conv_bwd_weight": filters}[op]
+    assert c.shape == wanted.shape and c.dtype == np.float32
+    assert channels_are_last(c) if op == "conv_bwd_weight" or not contiguous else c.flags.c_contiguous
+    assert_convolution(np.ascontiguousarray(np.moveaxis(c, 1, -1)), p, stored)
+
+    out = np.zeros_like(wanted)  # in the same order of memory
+    foreign = OnlyDLPack(out)
+    assert run_method(registry, p, axes, *map(OnlyDLPackWithShape, (image, filters, result)), out=foreign) is foreign
+    assert np.array_equal(out, c)
+
+
+def test_padding_has_words(registry):
+    p = Conv(1, 8, 8, 6, 7, 4, 3, left_pad_h=1, right_pad_h=2, pad_w=1)
+    stored = tensors(p)
+    x, w, y = (channels_second(t, False) for t in stored)
+    same = registry.conv2d(x, w, padding="same")
+    assert same.shape == x.shape
+    assert_convolution(np.ascontiguousarray(np.moveaxis(same, 1, -1)), p, stored)
+    assert np.array_equal(registry.conv2d(x, w, 1, "valid"), registry.conv2d(x, w))
+    assert np.array_equal(registry.conv2d(x, w, (2, 1), [1, 1], 1), registry.conv2d(x, w, [2, 1], 1))
+    for wrong, words in [
+        (dict(padding="full"), "padding='full'; give 'same', 'valid'"),
+        (dict(padding="same", stride=2), "needs a stride of 1"),
+        (dict(stride=(1, 2, 3)), "stride: 3 numbers; give one, or one per axis"),
+    ]:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            registry.conv2d(x, w, **wrong)
+
+
+def test_methods_refuse_arrays_with_a_remedy(registry):
+    p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
+    x, w, y = (channels_second(t, False) for t in tensors(p))
+    refused = [
+        (lambda: registry.conv2d(x[:, ::2], w[:, ::2], 1, 1), r"array x has shape \(2, 8, 6, 5\) and strides.*x.contiguous\(\)"),
+        (lambda: registry.conv2d(x, np.ascontiguousarray(w), 1, 1), r"array w .*channels last.*movedim\(1, -1\).contiguous\(\)"),
+        (lambda: registry.conv2d_weight(x, np.ascontiguousarray(y), w.shape, 1, 1), "array grad_output has channels first in memory, array x last"),
+        (lambda: registry.conv2d(x, w, 1, 1, out=np.zeros(y.shape, np.float32)), "array out has channels first"),
+        (lambda: registry.conv2d(x[0], w), r"array x has shape \(16, 6, 5\); conv2d takes 4 dimensions"),
+        (lambda: registry.conv3d(x, w), "conv3d takes 5 dimensions"),
+        (lambda: registry.conv2d(x, w, groups=2), r"\(32, 16, 3, 3\) and groups=2 do not fit an image"),
+        (lambda: registry.conv2d(x, w, groups=0), "groups=0"),
+        (lambda: registry.conv2d(x, w.astype(np.float64)), "array w holds fp64, array x fp32"),
+        (lambda: registry.conv2d(x, w, 1, 1, out=channels_second(np.zeros((2, 6, 5, 32)), False)), "array out takes fp32 results"),
+        (lambda: registry.conv2d(x, w, out=y), r"array out has shape \(2, 32, 6, 5\).*takes \(2, 32, 4, 3\)"),
+        (lambda: registry.conv2d_input(y, w, (2, 16, 6), padding=1), r"input_size \(2, 16, 6\): conv2d_input takes 4"),
+        (lambda: registry.conv2d_input(y, w, (2, 16, 9, 5), padding=1), "array grad_output has shape"),
+        (lambda: registry.conv2d_weight(x, y, (32, 16), padding=1), "weight_size"),
+        (lambda: registry.conv2d(x, w, stream=1), "stream=1"),
+    ]
+    for call, words in refused:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            call()
+    y.setflags(write=False)
+    with pytest.raises(TypeError, match="out must be an array that can be written to"):
+        registry.conv2d(x, w, 1, 1, out=y)
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("last", (False, True))
+def test_results_are_those_of_pytorch(registry, op, last):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: nothing to compare with")
+    order = torch.channels_last if last else torch.contiguous_format
+    steps = dict(stride=2, padding=1, dilation=2, groups=2)
+    x = torch.randn(2, 12, 11, 10).contiguous(memory_format=order)
+    w = torch.randn(8, 6, 3, 3).contiguous(memory_format=torch.channels_last)
+    y = torch.nn.functional.conv2d(x, w, None, **steps)
+    grad = torch.randn(y.shape).contiguous(memory_format=order)
+    if op == "conv_fwd":
+        pair = registry.conv2d(x, w, **steps), y
+    elif op == "conv_bwd_data":
+        pair = registry.conv2d_input(grad, w, x.shape, **steps), torch.nn.grad.conv2d_input(x.shape, w, grad, **steps)
+    else:
+        pair = registry.conv2d_weight(x, grad, w.shape, **steps), torch.nn.grad.conv2d_weight(x, w.shape, grad, **steps)
+    torch.testing.assert_close(torch.from_numpy(pair[0]), pair[1], rtol=1e-4, atol=1e-4)
+
+
+def test_without_kernels_for_a_type_somebody_says_so():
+    p = Conv(1, 16, 32, 6, 6, 3, 3, "fp16", pad=1)
+    image, filters, _ = (t.astype(np.float16) for t in tensors(p))
+    with pytest.raises(kscout.Unsupported, match="fp16"):
         Registry().run(p, image, filters)
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("layout", ("nhwgc", "ngchw"))
+def test_the_kernels_of_this_machine_need_no_library(op, layout):
+    p = Conv(2, 15, 21, 9, 8, 3, 3, g=3, pad=1, stride=2, op=op)
+    stored = tensors(p)
+    image, result = (channels_second(stored[i], layout == "ngchw") for i in (0, 2))
+    mine = Registry()
+    c = run_method(mine, p, 2, image, channels_second(stored[1], False), result)
+    assert_convolution(np.ascontiguousarray(np.moveaxis(c, 1, -1)), p, stored)
+    solution = mine.get_solution(p.replace(layout=layout))
+    assert solution.backend == "cpu" and solution.problem == p
+    assert solution.padded == (layout == "ngchw")

@@ -14,7 +14,11 @@ namespace kscout {
 
 namespace {
 
-bool is_empty(const GemmProblem& problem) { return problem.m == 0 || problem.n == 0; }
+/// Whether C has no elements. No tensor of a convolution is empty.
+bool is_empty(ProblemRef problem) {
+  const GemmProblem* const gemm = problem.gemm();
+  return gemm && (gemm->m == 0 || gemm->n == 0);
+}
 
 void refuse_null(ProblemRef problem, const char* operand, const void* memory) {
   if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
@@ -35,8 +39,9 @@ void check_extras(const GemmProblem& problem, const GemmBuffers& buffers) {
   }
 }
 
-/// The problem must have passed check().
-void check_buffers(const GemmProblem& problem, const GemmBuffers& buffers) {
+/// Checks the problem and its buffers.
+const GemmBuffers& checked(const GemmProblem& problem, const GemmBuffers& buffers) {
+  check(problem);
   if (!is_empty(problem)) {
     refuse_null(problem, "c", buffers.c);
     if (problem.k > 0) refuse_null(problem, "a", buffers.a);
@@ -48,6 +53,18 @@ void check_buffers(const GemmProblem& problem, const GemmBuffers& buffers) {
   }
   check_extras(problem, buffers);
   if (!is_empty(problem)) refuse_aliases(problem, buffers);
+  return buffers;
+}
+
+/// Checks the problem and its tensors; returns them as operands.
+GemmBuffers checked(const ConvProblem& problem, const ConvTensors& tensors) {
+  check(problem);
+  refuse_null(problem, "in", tensors.in);
+  refuse_null(problem, "wei", tensors.wei);
+  refuse_null(problem, "out", tensors.out);
+  const GemmBuffers buffers = operands_of(problem.op, tensors);
+  refuse_aliases(problem, buffers);
+  return buffers;
 }
 
 Registry registry_of(Backend& backend) {
@@ -56,38 +73,28 @@ Registry registry_of(Backend& backend) {
   return registry;
 }
 
-void check_tensors(const ConvProblem& problem, const ConvTensors& tensors) {
-  refuse_null(problem, "in", tensors.in);
-  refuse_null(problem, "wei", tensors.wei);
-  refuse_null(problem, "out", tensors.out);
-  refuse_aliases(problem, operands_of(problem.op, tensors));
-}
-
-/// The decisions and prepared launches for problems of one kind.
-template <class P, class S>
+/// The decisions and prepared launches.
 class Decided {
  public:
   struct Entry {
-    S solution;
+    Solution solution;
     std::unique_ptr<Launch> launch;  ///< null until a run or a workspace query
   };
 
-  Entry& entry(Solver& solver, const P& problem, const MemorySpace& space) {
-    const PlacedProblem<P> placed{problem, space};
+  Entry& entry(Solver& solver, ProblemRef problem, const MemorySpace& space) {
+    const PlacedProblem placed{problem.value(), space};
     if (const auto found = entries_.find(placed); found != entries_.end()) return found->second;
-    const S solution = solver.solve(problem, space);
+    const Solution solution = solver.solve(problem, space);
     if (entries_.size() >= Dispatcher::kReadyLaunches) entries_.clear();
     return entries_.emplace(placed, Entry{solution, nullptr}).first->second;
   }
 
-  Entry& ready(Solver& solver, const P& problem, const MemorySpace& space) {
-    Entry& one = entry(solver, problem, space);
+  void make_ready(Solver& solver, ProblemRef problem, Entry& one) {
     if (!one.launch) one.launch = solver.make_ready(problem, one.solution);
-    return one;
   }
 
  private:
-  std::unordered_map<PlacedProblem<P>, Entry, PlacedProblemHash<P>> entries_;
+  std::unordered_map<PlacedProblem, Entry, PlacedProblemHash> entries_;
 };
 
 }  // namespace
@@ -121,9 +128,39 @@ struct Dispatcher::Impl {
     return *support.backend;
   }
 
+  Decided::Entry& entry(ProblemRef problem, const std::optional<MemorySpace>& space) {
+    return decided.entry(solver, problem, solver.space_or_first(space));
+  }
+
+  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space) {
+    const std::scoped_lock lock(mutex);
+    return entry(problem, space).solution;
+  }
+
+  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space) {
+    const std::scoped_lock lock(mutex);
+    Decided::Entry& one = entry(problem, space);
+    decided.make_ready(solver, problem, one);
+    return one.launch->workspace_bytes();
+  }
+
+  /// The problem and its buffers must be checked.
+  Solution run_best(ProblemRef problem, const GemmBuffers& buffers, const RunOn& on) {
+    const std::scoped_lock lock(mutex);
+    Decided::Entry& one = entry(problem, buffers.space);
+    if (is_empty(problem)) return one.solution;  // nothing to compute
+    if (!one.launch && solver.wants_refinement(one.solution)) solver.refine(buffers, one.solution);
+    decided.make_ready(solver, problem, one);
+    run(*one.launch, *one.solution.backend, problem, buffers, on);
+    return one.solution;
+  }
+
+  /// The problem and its buffers must be checked.
   void run_config(ProblemRef problem, const KernelConfig& config, const GemmBuffers& buffers,
                   const RunOn& on) {
+    const std::scoped_lock lock(mutex);
     Backend& backend = backend_of(problem, config, buffers.space);
+    if (is_empty(problem)) return;
     const auto launch = backend.prepare(problem, config);
     run(*launch, backend, problem, buffers, on);
   }
@@ -131,8 +168,7 @@ struct Dispatcher::Impl {
   Solver solver;
   /// Guards all members, serialises launches, and makes fork() wait.
   ForkMutex mutex{ForkLevel::dispatcher};
-  Decided<GemmProblem, Solution> gemms;
-  Decided<ConvProblem, ConvSolution> convs;
+  Decided decided;
   Workspaces workspaces;
 };
 
@@ -145,71 +181,33 @@ Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 
 Solution Dispatcher::get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space) {
-  const std::scoped_lock lock(impl_->mutex);
-  Solver& solver = impl_->solver;
-  return impl_->gemms.entry(solver, problem, solver.space_or_first(space)).solution;
+  return impl_->get_solution(problem, space);
+}
+Solution Dispatcher::get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
+  return impl_->get_solution(problem, space);
 }
 
 std::size_t Dispatcher::workspace_bytes(const GemmProblem& problem, const std::optional<MemorySpace>& space) {
-  const std::scoped_lock lock(impl_->mutex);
-  Solver& solver = impl_->solver;
-  return impl_->gemms.ready(solver, problem, solver.space_or_first(space)).launch->workspace_bytes();
+  return impl_->workspace_bytes(problem, space);
+}
+std::size_t Dispatcher::workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
+  return impl_->workspace_bytes(problem, space);
 }
 
 Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on) {
-  check(problem);
-  check_buffers(problem, buffers);
-  const std::scoped_lock lock(impl_->mutex);
-  Solver& solver = impl_->solver;
-  auto& first = impl_->gemms.entry(solver, problem, buffers.space);
-  if (is_empty(problem)) return first.solution;  // C has no elements: nothing to compute
-  if (!first.launch && solver.wants_refinement(first.solution)) {
-    solver.refine(problem, buffers, first.solution);
-  }
-  auto& ready = impl_->gemms.ready(solver, problem, buffers.space);
-  impl_->run(*ready.launch, *ready.solution.backend, problem, buffers, on);
-  return ready.solution;
+  return impl_->run_best(problem, checked(problem, buffers), on);
+}
+Solution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
+  return impl_->run_best(problem, checked(problem, tensors), on);
 }
 
 void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config,
                               const GemmBuffers& buffers, const RunOn& on) {
-  check(problem);
-  check_buffers(problem, buffers);
-  const std::scoped_lock lock(impl_->mutex);
-  if (is_empty(problem)) {
-    impl_->backend_of(problem, config, buffers.space);
-  } else {
-    impl_->run_config(problem, config, buffers, on);
-  }
+  impl_->run_config(problem, config, checked(problem, buffers), on);
 }
-
-ConvSolution Dispatcher::get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
-  const std::scoped_lock lock(impl_->mutex);
-  Solver& solver = impl_->solver;
-  return impl_->convs.entry(solver, problem, solver.space_or_first(space)).solution;
-}
-
-std::size_t Dispatcher::workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
-  const std::scoped_lock lock(impl_->mutex);
-  Solver& solver = impl_->solver;
-  return impl_->convs.ready(solver, problem, solver.space_or_first(space)).launch->workspace_bytes();
-}
-
-ConvSolution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
-  check(problem);
-  check_tensors(problem, tensors);
-  const std::scoped_lock lock(impl_->mutex);
-  auto& ready = impl_->convs.ready(impl_->solver, problem, tensors.space);
-  impl_->run(*ready.launch, *ready.solution.backend, problem, operands_of(problem.op, tensors), on);
-  return ready.solution;
-}
-
 void Dispatcher::run_explicit(const ConvProblem& problem, const KernelConfig& config,
                               const ConvTensors& tensors, const RunOn& on) {
-  check(problem);
-  check_tensors(problem, tensors);
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->run_config(problem, config, operands_of(problem.op, tensors), on);
+  impl_->run_config(problem, config, checked(problem, tensors), on);
 }
 
 std::vector<std::string> Dispatcher::warnings() const {

@@ -1,9 +1,9 @@
 #pragma once
 /// \file
 /// Converts problems to forms that more kernels take: larger sizes, packed operands, one batch item at a
-/// time.
+/// time, images in another layout.
 ///
-///     for (const ExecutionForm& form : padded_forms(problem)) ...          // cheapest first
+///     for (const ExecutionForm& form : padded_forms(problem, memory)) ...  // cheapest first
 ///     auto launch = padded_launch(problem, form, backend.prepare(form.problem, config), backend.memory());
 #include <cstddef>
 #include <memory>
@@ -16,45 +16,59 @@
 namespace kscout {
 
 /// The unchanged problem.
-ExecutionForm direct_form(const GemmProblem& problem);
+ExecutionForm direct_form(ProblemRef problem);
 
-/// Other forms of the problem, cheapest first by (calls, products computed, bytes copied): each choice of m,
-/// n, k rounded up to multiples of 2 to 256, once with only the copied operands packed and once with every
-/// operand packed; and all of these for one batch item at a time. Empty for element types of less than a
-/// byte, because their lines may begin inside a byte.
-std::vector<ExecutionForm> padded_forms(const GemmProblem& problem);
+/// Other forms of the problem for operands in `memory`, cheapest first by (calls, products computed, bytes
+/// copied). Empty for element types of less than a byte, because their lines may begin inside a byte.
+///
+/// GEMM: each choice of m, n, k rounded up to multiples of 2 to 256, once with only the copied operands
+/// packed and once with every operand packed; and all of these for one batch item at a time.
+///
+/// Convolution: c/g and k/g rounded up to multiples of 2 to 256, each alone and together; in the CPU's
+/// memory, all of these and the unpadded problem with images in the other layout (channels last or first).
+std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory = MemoryKind::host);
+
+/// Copies an operand between the caller's memory and the workspace, in `repeats` calls that advance both
+/// places by a step (bytes).
+struct OperandCopy {
+  MatrixCopy copy = {};
+  std::int64_t element_bytes = 0;  ///< not 0: Memory::transpose
+  std::int64_t repeats = 1, from_step = 0, to_step = 0;
+};
+
+/// An operand of a padded launch.
+struct CopiedOperand {
+  bool copied = false;
+  OperandCopy in = {}, back = {};
+  std::int64_t bytes = 0;       ///< of the copy
+  std::int64_t item_bytes = 0;  ///< distance between the caller's operands of two calls
+};
+struct CopiedOperands {
+  CopiedOperand a = {}, b = {}, c = {}, bias = {};
+};
 
 /// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of
 /// the operands that the form copies; the inner launch's workspace follows.
 class PaddedLaunch final : public Launch {
  public:
-  PaddedLaunch(const GemmProblem& problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
-               Memory& memory);
+  PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::unique_ptr<Launch> inner, Memory& memory);
 
   std::size_t workspace_bytes() const noexcept override;
   void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
-  /// Runs only the copies, to measure the cost of padding.
+  /// Runs only the copies, to measure their cost.
   void run_copies(const GemmBuffers& buffers, void* workspace, Stream stream = {});
 
  private:
-  /// A copied operand: the copy from the caller's memory, and its position in the workspace.
-  struct Part {
-    bool copied = false;
-    MatrixCopy in = {};
-    std::size_t offset = 0;
-    std::int64_t item_bytes = 0;  ///< distance between the operands of two calls
-  };
   void run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute);
 
-  Part a_, b_, c_, bias_;
-  std::size_t copies_bytes_ = 0;
+  CopiedOperands operands_;
   std::int64_t calls_;
   std::unique_ptr<Launch> inner_;
   Memory& memory_;
 };
 
-/// Returns `inner` itself for a direct form.
-std::unique_ptr<Launch> padded_launch(const GemmProblem& problem, const ExecutionForm& form,
+/// Returns `inner` itself for a form without copies.
+std::unique_ptr<Launch> padded_launch(ProblemRef problem, const ExecutionForm& form,
                                       std::unique_ptr<Launch> inner, Memory& memory);
 
 // ---- Holds the dispatcher's own workspaces: grown and reused, never shrunk.

@@ -37,10 +37,6 @@ std::string absence_of_own(Backend& backend, const Signature& signature, const K
   return backend.absence(signature, config);
 }
 
-bool is_same(const Problem& kept, ProblemRef problem) {
-  return problem.visit([&](const auto& of) { return kept == Problem(of); });
-}
-
 }  // namespace
 
 std::shared_ptr<const Family> Solver::Families::of(Backend& backend, const Signature& signature) {
@@ -125,9 +121,10 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
 
 std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                        std::string& why) {
+  const Problem asked = problem.value();
   const auto objection = [&](const Choice& choice) -> std::string {
     for (const Refused& one : refused) {
-      if (one.backend == &backend && one.config == choice.config && is_same(one.problem, problem)) {
+      if (one.backend == &backend && one.config == choice.config && one.problem == asked) {
         return one.reason;
       }
     }
@@ -195,7 +192,7 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
 }
 
 std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space) {
-  const PlacedProblem<GemmProblem> placed{form.problem, space};
+  const PlacedProblem placed{form.problem, space};
   if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
   std::vector<Candidate> candidates;
   for (const auto& backend : registry_.backends()) {
@@ -217,22 +214,22 @@ std::optional<Solution> Solver::measured(const ExecutionForm& form, const Memory
     const Candidate& candidate = candidates[fastest->index];
     const Choice choice = timed_choice(form.problem, candidate.config, fastest->time_us, fastest->next_us);
     answer = Solution{choice, candidate.backend, form};
-    keep(form.problem, *answer, *fastest);
+    keep(*answer, *fastest);
   }
   return measured_.emplace(placed, answer).first->second;
 }
 
-Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
-                       std::span<const Refused> refused) {
+Solution Solver::solve(ProblemRef problem, const MemorySpace& space, std::span<const Refused> refused) {
   check(problem);
   check_reachable(space);
   std::string why;
   ExecutionForm form = direct_form(problem);
+  const Problem direct = form.problem;
   auto best = best_backend_choice(problem, space, false, refused, why);
   if (!best) {
-    for (const ExecutionForm& padded : padded_forms(problem)) {
-      form = padded;
-      if ((best = best_backend_choice(form.problem, space, form.problem != problem, refused, why))) break;
+    for (const ExecutionForm& other : padded_forms(problem, space.kind)) {
+      form = other;
+      if ((best = best_backend_choice(form.problem, space, form.problem != direct, refused, why))) break;
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
@@ -245,23 +242,14 @@ Solution Solver::solve(const GemmProblem& problem, const MemorySpace& space,
   return {best->choice, best->backend, form};
 }
 
-ConvSolution Solver::solve(const ConvProblem& problem, const MemorySpace& space,
-                           std::span<const Refused> refused) {
-  check(problem);
-  check_reachable(space);
-  std::string why;
-  const auto best = best_backend_choice(problem, space, false, refused, why);
-  if (!best) fail(Errc::unsupported, "{}: no kernel here takes it: {}", print(problem), why);
-  return {best->choice, best->backend};
-}
-
 bool Solver::wants_refinement(const Solution& solution) const noexcept {
   const ChoiceSource who = solution.choice.decided_by;
   return policy_.refine.top >= 2 && who != ChoiceSource::db && who != ChoiceSource::forced &&
          !solution.form.padded() && solution.form.calls == 1;
 }
 
-std::vector<Choice> Solver::contenders(const GemmProblem& problem, const Solution& solution) {
+std::vector<Choice> Solver::contenders(const Solution& solution) {
+  const Problem& problem = solution.form.problem;
   std::vector<Choice> found = {solution.choice};
   for (const Selector& selector : selectors(*solution.backend, signature_of(problem))) {
     try {
@@ -280,18 +268,20 @@ std::vector<Choice> Solver::contenders(const GemmProblem& problem, const Solutio
   return found;
 }
 
-void Solver::refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution) {
-  const auto choices = contenders(problem, solution);
+void Solver::refine(const GemmBuffers& buffers, Solution& solution) {
+  const Problem& problem = solution.form.problem;
+  const auto choices = contenders(solution);
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});
   if (!refined) return;
   solution.choice = timed_choice(problem, choices[refined->index].config, refined->time_us, refined->next_us);
-  keep(problem, solution, *refined);
+  keep(solution, *refined);
 }
 
-void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest) {
+void Solver::keep(const Solution& solution, const Fastest& fastest) {
   if (policy_.db.empty()) return;
   try {
-    DecisionDb(policy_.db).put(decision_of(problem, solution.choice.config, fastest, *solution.backend));
+    DecisionDb(policy_.db)
+        .put(decision_of(solution.form.problem, solution.choice.config, fastest, *solution.backend));
   } catch (const Error& error) {
     // The choice is still valid; other processes will have to time the problem again.
     const std::string warning = fmt::format("decisions found by timing are lost: {}", error.what());
@@ -300,7 +290,7 @@ void Solver::keep(const GemmProblem& problem, const Solution& solution, const Fa
   }
 }
 
-std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution& solution) {
+std::unique_ptr<Launch> Solver::make_ready(ProblemRef problem, Solution& solution) {
   std::vector<Refused> refused;
   for (;;) {
     try {
@@ -309,19 +299,6 @@ std::unique_ptr<Launch> Solver::make_ready(const GemmProblem& problem, Solution&
     } catch (const Error& error) {
       if (error.code() != Errc::unsupported) throw;
       refused.push_back({solution.backend, solution.form.problem, solution.choice.config, error.what()});
-    }
-    solution = solve(problem, solution.backend->space(), refused);
-  }
-}
-
-std::unique_ptr<Launch> Solver::make_ready(const ConvProblem& problem, ConvSolution& solution) {
-  std::vector<Refused> refused;
-  for (;;) {
-    try {
-      return solution.backend->prepare(problem, solution.choice.config);
-    } catch (const Error& error) {
-      if (error.code() != Errc::unsupported) throw;
-      refused.push_back({solution.backend, problem, solution.choice.config, error.what()});
     }
     solution = solve(problem, solution.backend->space(), refused);
   }

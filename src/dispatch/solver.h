@@ -24,18 +24,16 @@
 namespace kscout {
 
 /// A problem and the memory of its operands.
-template <class P>
 struct PlacedProblem {
-  P problem;
+  Problem problem;
   MemorySpace space;
   bool operator==(const PlacedProblem&) const = default;
 };
-template <class P>
 struct PlacedProblemHash {
-  std::size_t operator()(const PlacedProblem<P>& of) const noexcept {
+  std::size_t operator()(const PlacedProblem& of) const noexcept {
     const auto place = static_cast<std::size_t>(of.space.ordinal) * EnumWords<MemoryKind>::words.size() +
                        static_cast<std::size_t>(of.space.kind);
-    return std::hash<P>()(of.problem) + 0x9E3779B97F4A7C15u * place;
+    return std::hash<Problem>()(of.problem) + 0x9E3779B97F4A7C15u * place;
   }
 };
 
@@ -49,24 +47,19 @@ class Solver {
   /// The given memory, or that of the registry's first backend.
   MemorySpace space_or_first(const std::optional<MemorySpace>& space) const;
   /// See Dispatcher::get_solution.
-  Solution solve(const GemmProblem& problem, const std::optional<MemorySpace>& space = {}) {
+  Solution solve(ProblemRef problem, const std::optional<MemorySpace>& space = {}) {
     return solve(problem, space_or_first(space), {});
   }
   /// Prepares the launch of a solution. When its kernel refuses, prepares the next one, which becomes the
   /// solution.
-  std::unique_ptr<Launch> make_ready(const GemmProblem& problem, Solution& solution);
-  // The same for a convolution, which has only one form.
-  ConvSolution solve(const ConvProblem& problem, const std::optional<MemorySpace>& space = {}) {
-    return solve(problem, space_or_first(space), {});
-  }
-  std::unique_ptr<Launch> make_ready(const ConvProblem& problem, ConvSolution& solution);
+  std::unique_ptr<Launch> make_ready(ProblemRef problem, Solution& solution);
 
   /// Whether to refine a solution at its first run: the policy requests it, there is no timing of the
-  /// problem, and the form is not padded.
+  /// problem, and its form has no copies.
   bool wants_refinement(const Solution& solution) const noexcept;
   /// Times the best configs on the caller's operands; the fastest becomes the solution's config and is
   /// stored.
-  void refine(const GemmProblem& problem, const GemmBuffers& buffers, Solution& solution);
+  void refine(const GemmBuffers& buffers, Solution& solution);
 
   /// Why a config uses too many threads for kernels of a backend; empty when it does not.
   std::string thread_refusal(Backend& backend, const KernelConfig& config);
@@ -89,8 +82,7 @@ class Solver {
   };
   using Selectors = std::vector<Selector>;
 
-  Solution solve(const GemmProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
-  ConvSolution solve(const ConvProblem& problem, const MemorySpace& space, std::span<const Refused> refused);
+  Solution solve(ProblemRef problem, const MemorySpace& space, std::span<const Refused> refused);
   /// Throws invalid_argument when no backend reaches the memory.
   void check_reachable(const MemorySpace& space) const;
   /// The best choice over all backends that reach the memory; with `applicable_only`, over backends with a
@@ -102,7 +94,7 @@ class Solver {
   std::optional<Choice> offer_of(Backend& backend, ProblemRef problem, std::span<const Refused> refused,
                                  std::string& why);
   /// The solution's config and the next best configs that its backend accepts.
-  std::vector<Choice> contenders(const GemmProblem& problem, const Solution& solution);
+  std::vector<Choice> contenders(const Solution& solution);
   /// The selectors of one backend for a signature, in the order of use.
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family applies to the problem: much cheaper than selecting.
@@ -111,7 +103,7 @@ class Solver {
   /// config.
   std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);
   /// Writes a timed solution to the policy's decision file, if any; adds a warning when that fails.
-  void keep(const GemmProblem& problem, const Solution& solution, const Fastest& fastest);
+  void keep(const Solution& solution, const Fastest& fastest);
 
   /// The applicability rules of one backend's family for one signature.
   struct Asked {
@@ -144,8 +136,7 @@ class Solver {
   std::optional<Selectors> fixed_;
   std::map<std::tuple<Backend*, Op, DType>, Selectors> found_;
   std::vector<Asked> asked_;
-  std::unordered_map<PlacedProblem<GemmProblem>, std::optional<Solution>, PlacedProblemHash<GemmProblem>>
-      measured_;
+  std::unordered_map<PlacedProblem, std::optional<Solution>, PlacedProblemHash> measured_;
   std::map<Backend*, ThreadLimit> limits_;
   std::vector<std::string> warnings_;
 };

@@ -19,10 +19,10 @@
 
 namespace kscout {
 
-StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& config, const Fastest& fastest,
+StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const Fastest& fastest,
                            Backend& on) {
-  GemmProblem identity = problem;
-  identity.weight = 1;
+  Problem identity = problem.value();
+  identity.set_weight(1);
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return {.problem = print(identity),
           .config = config_name(signature_of(problem), config),
@@ -61,9 +61,9 @@ Protocol protocol_for(const Instruments& device) {
 }
 
 /// Whether results of the problem can be verified here.
-bool can_open(ProblemBench& bench, const GemmProblem& problem) {
+bool can_open(ProblemBench& bench, ProblemRef problem) {
   try {
-    bench.open(problem);
+    bench.open(problem.value());
     return true;
   } catch (const Error& error) {
     if (error.code() != Errc::unsupported) throw;
@@ -91,7 +91,7 @@ std::vector<std::size_t> promising(ProblemBench& bench, const Protocol& protocol
 
 }  // namespace
 
-std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const Candidate> candidates) {
+std::optional<Fastest> fastest_config(ProblemRef problem, std::span<const Candidate> candidates) {
   if (candidates.empty()) return std::nullopt;
   Instruments& device = instruments_of(candidates);
   const Protocol protocol = protocol_for(device);
@@ -147,8 +147,7 @@ struct Contender {
   double expected_us = 0;
 };
 
-std::vector<Contender> made_ready(Backend& backend, const GemmProblem& problem,
-                                  std::span<const Choice> choices) {
+std::vector<Contender> made_ready(Backend& backend, ProblemRef problem, std::span<const Choice> choices) {
   std::vector<Contender> ready;
   for (std::size_t i = 0; i < choices.size(); ++i) {
     try {
@@ -160,9 +159,16 @@ std::vector<Contender> made_ready(Backend& backend, const GemmProblem& problem,
   return ready;
 }
 
-std::size_t bytes_of_c(const GemmProblem& problem) {
+std::int64_t elements_of_c(const GemmProblem& problem) { return operand_elements(problem).c; }
+std::int64_t elements_of_c(const ConvProblem& problem) {
+  const ConvElements all = operand_elements(problem);
+  return by_operand(problem.op, all.in, all.wei, all.out).c;
+}
+
+std::size_t bytes_of_c(ProblemRef problem) {
+  const auto elements = problem.visit([](const auto& of) { return elements_of_c(of); });
   return static_cast<std::size_t>(
-      std::ceil(static_cast<double>(operand_elements(problem).c) * bytes_per_element(problem.dtype_c)));
+      std::ceil(static_cast<double>(elements) * bytes_per_element(signature_of(problem).dtype_c)));
 }
 
 /// The contender with the smallest median whose interval ends below that of the first contender; else the
@@ -183,9 +189,8 @@ Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSum
 
 }  // namespace
 
-std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
-                                  std::span<const Choice> choices, const GemmBuffers& buffers,
-                                  const RefineBudget& budget) {
+std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::span<const Choice> choices,
+                                  const GemmBuffers& buffers, const RefineBudget& budget) {
   auto contenders = made_ready(backend, problem, choices);
   if (contenders.size() < 2) return std::nullopt;
   std::size_t workspace_bytes = 0;

@@ -23,7 +23,7 @@ struct Fastest {
 };
 
 /// The decision to store, with the current time and the version of this library.
-StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& config, const Fastest& fastest,
+StoredDecision decision_of(ProblemRef problem, const KernelConfig& config, const Fastest& fastest,
                            Backend& on);
 
 // ---- Finds the fastest of many configs by measuring them on one problem, with generated operands.
@@ -38,7 +38,7 @@ StoredDecision decision_of(const GemmProblem& problem, const KernelConfig& confi
 /// types); never returns an unverified config. A kernel that crashes also crashes the caller, because kernels
 /// run in this process; a sweep uses worker processes. Operands are in the CPU's memory: throws unsupported
 /// for a backend with memory of its own.
-std::optional<Fastest> fastest_config(const GemmProblem& problem, std::span<const Candidate> candidates);
+std::optional<Fastest> fastest_config(ProblemRef problem, std::span<const Candidate> candidates);
 
 // ---- Refines a choice at first use: times the configs with the best predictions once on the caller's own
 // problem.
@@ -66,8 +66,7 @@ struct RefineBudget {
 /// default stream and are waited for, so the caller's stream must not be capturing. Returns nothing when
 /// fewer than two contenders can be prepared, or when the budget covers fewer than three rounds. Throws
 /// device_failure.
-std::optional<Fastest> fastest_on(Backend& backend, const GemmProblem& problem,
-                                  std::span<const Choice> contenders, const GemmBuffers& buffers,
-                                  const RefineBudget& budget);
+std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::span<const Choice> contenders,
+                                  const GemmBuffers& buffers, const RefineBudget& budget);
 
 }  // namespace kscout

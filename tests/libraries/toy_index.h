@@ -85,4 +85,15 @@ inline nlohmann::ordered_json conv_index(const std::filesystem::path& library, c
   return out;
 }
 
+/// A kernel of library toy_conv for each direction, in layouts nhwgc and ndhwgc, that takes groups of 8, 16,
+/// ... channels only.
+inline nlohmann::ordered_json picky_conv_index(const std::filesystem::path& library) {
+  auto out = conv_index(library, "cpu", "gfx950");
+  const auto three = conv_index(library, "cpu", "gfx950", Op::gemm, {}, Layout::ndhwgc);
+  for (const auto& kernel : three["kernels"]) out["kernels"].push_back(kernel);
+  out["serves"] = {rule("c-by-8", "p.c % (8 * p.g) == 0", "loads of 8 channels"),
+                   rule("k-by-8", "p.k % (8 * p.g) == 0", "stores of 8 channels")};
+  return out;
+}
+
 }  // namespace kscout::toy

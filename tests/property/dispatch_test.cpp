@@ -57,7 +57,7 @@ TEST(Padding, MatchesFloat64UnderEveryLayout) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + print(p));
     const Solution solution = run_and_compare(dispatcher, p, rng);
     if (testing::Test::HasFatalFailure()) return;
-    const GemmProblem& q = solution.form.problem;
+    const GemmProblem& q = solution.form.problem.gemm();
     ASSERT_TRUE(q.m % 8 == 0 && q.n % 16 == 0 && q.k % 16 == 0 && q.batch <= 4) << print(q);
     const bool empty = p.m == 0 || p.n == 0;
     ASSERT_TRUE(empty || solution.form.padded() == (solution.form.copy_bytes > 0));
@@ -119,12 +119,13 @@ TEST(Padding, ABiasIsPaddedWithItsColumns) {
                                 .alpha = 0.5,
                                 .beta = p.accumulate ? -1.5 : 0.0,
                                 .bias = bias.data()};
-      const auto launch = padded_launch(p, form, std::make_unique<BiasLaunch>(form.problem), host_memory());
+      const auto launch =
+          padded_launch(p, form, std::make_unique<BiasLaunch>(form.problem.gemm()), host_memory());
       const Guarded workspace((launch->workspace_bytes() + 63) / 64 * 16);
       launch->run(buffers, workspace.data());
       expect_product(p, buffers, x);
       if (testing::Test::HasFatalFailure()) return;
-      with_more_columns += form.problem.n != p.n;
+      with_more_columns += form.problem.gemm().n != p.n;
     }
   }
   EXPECT_GT(with_more_columns, 100);
@@ -134,15 +135,15 @@ TEST(Padding, CopiesNoMoreThanItMust) {
   GemmProblem p = make_gemm(64, 64, 60, DType::fp32, Layout::rcr);
   p.ldc = 100;
   const std::vector<ExecutionForm> forms = padded_forms(p);
-  const auto fits = [](const ExecutionForm& form) { return form.problem.k % 16 == 0; };
+  const auto fits = [](const ExecutionForm& form) { return form.problem.gemm().k % 16 == 0; };
   const auto first = std::ranges::find_if(forms, fits);
   ASSERT_NE(first, forms.end());
-  EXPECT_EQ(first->problem.m, 64);
-  EXPECT_EQ(first->problem.n, 64);
-  EXPECT_EQ(first->problem.k, 64);
+  EXPECT_EQ(first->problem.gemm().m, 64);
+  EXPECT_EQ(first->problem.gemm().n, 64);
+  EXPECT_EQ(first->problem.gemm().k, 64);
   EXPECT_TRUE(first->copies_a && first->copies_b);
   EXPECT_FALSE(first->copies_c) << "C keeps its shape and its leading dimension";
-  EXPECT_EQ(first->problem.ldc, 100);
+  EXPECT_EQ(first->problem.gemm().ldc, 100);
   EXPECT_DOUBLE_EQ(first->copy_bytes, 2 * 4.0 * 64 * (60 + 64));
   EXPECT_TRUE(padded_forms(make_gemm(5, 5, 5, DType::int4)).empty());
 }

@@ -13,6 +13,7 @@
 #include "libraries/toy_index.h"
 #include "measure/conv_verify.h"
 #include "measure/problem_bench.h"
+#include "select/decision_db.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
@@ -64,7 +65,7 @@ TEST_F(LibraryConv, EveryDirectionIsRightByTheReference) {
     ConvTensors tensors{first, second, b.c};
     if (problem.op == Op::conv_bwd_data) tensors = {.in = b.c, .wei = second, .out = first};
     if (problem.op == Op::conv_bwd_weight) tensors = {.in = second, .wei = b.c, .out = first};
-    const ConvSolution solution = dispatcher.run(problem, tensors);
+    const Solution solution = dispatcher.run(problem, tensors);
     EXPECT_EQ(solution.backend->name(), "toyconv");
     const Verification right = reference->check(operands.c());
     EXPECT_LE(right.error, 1) << right.where;
@@ -211,6 +212,101 @@ TEST_F(LibraryConv, RefusesWhatItDoesNotHold) {
   const KernelConfig config = dispatcher.get_solution(problem).choice.config;
   expect_error(Errc::unsupported, "for GEMMs only", [&] { backend("cpu").prepare(problem, config); });
   EXPECT_NE(backend("cpu").refusal(problem, config), "");
+}
+
+/// Operands, the tensors that they are, and the reference.
+struct Prepared {
+  explicit Prepared(const ConvProblem& problem) {
+    operands.make(problem, 3);
+    reference = make_reference(problem, operands);
+    const GemmBuffers b = operands.buffers();
+    const auto [in, wei, out] = by_tensor(problem.op, const_cast<void*>(b.a), const_cast<void*>(b.b), b.c);
+    tensors = {.in = in, .wei = wei, .out = out};
+  }
+  /// Of a run.
+  double error(Dispatcher& dispatcher, const ConvProblem& problem) {
+    operands.reset_c();
+    dispatcher.run(problem, tensors);
+    return reference->check(operands.c()).error;
+  }
+
+  GemmOperands operands;
+  std::unique_ptr<Reference> reference;
+  ConvTensors tensors;
+};
+
+TEST_F(LibraryConv, FirstUseTimesTheBestConfigsAndOthersReadIt) {
+  const auto kernels = std::vector<std::string>(4, "toy_conv_fwd");
+  const Registry toys = registry(index(Op::conv_fwd, kernels));
+  const DispatchPolicy policy{.refine = {.top = 3, .seconds = 0.2}, .db = folder / "decisions.sqlite"};
+  ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
+  problem.weight = 3;  // not part of a decision
+  Prepared prepared(problem);
+  Dispatcher dispatcher(toys, policy);
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.source, ChoiceSource::analytic);
+  EXPECT_LE(prepared.error(dispatcher, problem), 1) << "the timed runs left the result alone";
+  const Solution refined = dispatcher.get_solution(problem);
+  EXPECT_EQ(refined.choice.source, ChoiceSource::db);
+  const auto kept = DecisionDb(policy.db).read();
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].problem, "conv_fwd:1x8x7x5:16x3x3:fp32:nhwgc:pad=1");
+  EXPECT_EQ(kept[0].config, Selector::name(problem, refined.choice));
+  EXPECT_EQ(kept[0].backend, "toyconv");
+  EXPECT_EQ(kept[0].time_us, refined.choice.time_us);
+  EXPECT_GE(kept[0].timed, 2);
+  EXPECT_LE(prepared.error(dispatcher, problem), 1);
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.time_us, refined.choice.time_us) << "timed once";
+  const Solution other = Dispatcher(toys, {.db = policy.db}).get_solution(problem);
+  EXPECT_EQ(other.choice.source, ChoiceSource::db);
+  EXPECT_EQ(other.choice.config, refined.choice.config);
+}
+
+TEST_F(LibraryConv, AnExhaustiveSearchTakesOnlyRightResultsAndRemembers) {
+  const Registry toys = registry(index(Op::conv_fwd, {"toy_conv_lie", "toy_conv_fwd", "toy_conv_lie"}));
+  const Family family = toys.backend("toyconv").family(signature_of(make_conv(Op::conv_fwd)), "");
+  const DispatchPolicy policy{.fallback = Fallback::exhaustive, .db = folder / "decisions.sqlite"};
+  // Directly, and on copies: the library has no kernels for channels first.
+  for (const char* const text :
+       {"conv_fwd:1x8x7x5:16x3x3:pad=1", "conv_fwd:2x8x6x5:16x3x3:fp32:ngchw:pad=1"}) {
+    SCOPED_TRACE(text);
+    const ConvProblem problem = parse_conv_problem(text);
+    Prepared prepared(problem);
+    Dispatcher dispatcher(toys, policy);
+    const Solution found = dispatcher.get_solution(problem);
+    EXPECT_EQ(found.choice.source, ChoiceSource::db);
+    EXPECT_EQ(found.choice.config, family.configs[1]) << "the others compute wrong results";
+    EXPECT_GT(found.choice.time_us, 0);
+    EXPECT_LE(prepared.error(dispatcher, problem), 1);
+    const Solution kept = Dispatcher(toys, policy).get_solution(problem);
+    EXPECT_EQ(kept.choice.time_us, found.choice.time_us) << "another dispatcher measures nothing";
+  }
+  const auto stored = DecisionDb(policy.db).read();
+  ASSERT_EQ(stored.size(), 2u);
+  EXPECT_EQ(stored[0].problem, "conv_fwd:1x8x7x5:16x3x3:fp32:nhwgc:pad=1");
+  EXPECT_EQ(stored[1].problem, "conv_fwd:2x8x6x5:16x3x3:fp32:nhwgc:pad=1") << "as the kernel runs it";
+}
+
+TEST_F(LibraryConv, ALostDecisionIsReported) {
+  const Registry toys = registry(index(Op::conv_fwd, {"toy_conv_fwd", "toy_conv_fwd"}));
+  Dispatcher dispatcher(toys, {.fallback = Fallback::exhaustive, .db = "/proc/kscout/none.sqlite"});
+  const ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
+  EXPECT_EQ(dispatcher.get_solution(problem).choice.source, ChoiceSource::db);
+  ASSERT_EQ(dispatcher.warnings().size(), 1u);
+  EXPECT_NE(dispatcher.warnings()[0].find("are lost"), std::string::npos) << dispatcher.warnings()[0];
+}
+
+TEST_F(LibraryConv, CopiesToTheLayoutAndTheChannelsOfAKernel) {
+  Dispatcher dispatcher(registry(toy::picky_conv_index(toy::library_file("toy_conv"))));
+  const ConvProblem problem = parse_conv_problem("conv_bwd_data:2x6x7x5:10x3x3:fp32:ngchw:pad=1:g=2");
+  Prepared prepared(problem);
+  const Solution solution = dispatcher.get_solution(problem);
+  EXPECT_EQ(print(solution.form.problem), "conv_bwd_data:2x16x7x5:16x3x3:fp32:nhwgc:pad=1:g=2");
+  EXPECT_TRUE(solution.form.copies_a && solution.form.copies_b && solution.form.copies_c);
+  EXPECT_GT(dispatcher.workspace_bytes(problem), solution.form.copy_bytes / 4);
+  EXPECT_LE(prepared.error(dispatcher, problem), 1);
+  expect_error(Errc::unsupported, "", [&] {
+    dispatcher.run_explicit(problem, solution.choice.config, prepared.tensors);  // without copies
+  });
 }
 
 TEST_F(LibraryConv, TheBenchMeasuresAndCatchesLies) {

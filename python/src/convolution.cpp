@@ -1,0 +1,291 @@
+#include "convolution.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <utility>
+
+#include <nanobind/stl/vector.h>
+
+#include <kscout/error.h>
+
+#include "tensors.h"
+
+namespace nb = nanobind;
+
+namespace kscout::python {
+
+namespace {
+
+using Shape = std::vector<std::int64_t>;
+
+[[noreturn]] void refuse_argument(const std::string& why) { throw Error(Errc::invalid_argument, why); }
+[[noreturn]] void refuse_array(const NamedArray& named, const std::string& why) {
+  refuse_argument(std::string("array ") + named.name + " " + why);
+}
+
+Shape shape_of(const InputArray& array) {
+  Shape shape;
+  for (std::size_t i = 0; i < array.ndim(); ++i) shape.push_back(static_cast<std::int64_t>(array.shape(i)));
+  return shape;
+}
+
+Shape strides_of(const InputArray& array) {
+  Shape strides;
+  for (std::size_t i = 0; i < array.ndim(); ++i) strides.push_back(array.stride(i));
+  return strides;
+}
+
+/// The dimensions from the slowest to the fastest in memory, with the channels last or first.
+std::vector<std::size_t> memory_order(int axes, bool channels_last) {
+  std::vector<std::size_t> order(static_cast<std::size_t>(axes) + 2);
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  if (channels_last) std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+/// Whether the elements lie in this order without gaps. The stride of a dimension of one element means
+/// nothing.
+bool is_packed(const InputArray& array, const std::vector<std::size_t>& order) {
+  std::int64_t stride = 1;
+  for (std::size_t i = order.size(); i-- > 0; stride *= static_cast<std::int64_t>(array.shape(order[i]))) {
+    if (array.shape(order[i]) > 1 && array.stride(order[i]) != stride) return false;
+  }
+  return true;
+}
+
+/// The convolution's arrays.
+struct Arrays {
+  Op direction;
+  int axes;
+  OfTensors<NamedArray> given;  ///< null: not read
+  NamedArray out;               ///< null: a new one
+
+  std::string name() const {
+    const char* const part = direction == Op::conv_bwd_data     ? "_input"
+                             : direction == Op::conv_bwd_weight ? "_weight"
+                                                                : "";
+    return "conv" + std::to_string(axes) + "d" + part;
+  }
+  bool writes_image() const { return direction != Op::conv_bwd_weight; }
+  /// The image that is read, or the first of two.
+  const NamedArray& first_image() const { return given.in.array ? given.in : given.out; }
+  std::vector<NamedArray> all() const {
+    std::vector<NamedArray> arrays;
+    for (const NamedArray& one : {given.in, given.wei, given.out, out}) {
+      if (one.array) arrays.push_back(one);
+    }
+    return arrays;
+  }
+  std::vector<NamedArray> images() const {
+    std::vector<NamedArray> arrays;
+    for (const NamedArray& one : {given.in, given.out, writes_image() ? out : NamedArray{}}) {
+      if (one.array) arrays.push_back(one);
+    }
+    return arrays;
+  }
+};
+
+void check_dimensions(const Arrays& arrays) {
+  const std::string wanted = std::to_string(arrays.axes + 2);
+  for (const NamedArray& one : arrays.all()) {
+    if (std::to_string(one.array->ndim()) == wanted) continue;
+    refuse_array(one, "has shape " + sizes_text(shape_of(*one.array)) + "; " + arrays.name() + " takes " +
+                          wanted + " dimensions: batch and channels first");
+  }
+}
+
+constexpr const char* kPack = ": copy it first, with x.contiguous() in PyTorch or numpy.ascontiguousarray(x)";
+constexpr const char* kChannelsLast =
+    "w.movedim(1, -1).contiguous().movedim(-1, 1) in PyTorch (memory_format=torch.channels_last), or the "
+    "same with numpy.moveaxis and numpy.ascontiguousarray";
+
+/// Whether the images of the convolution have their channels last; throws when no layout fits all of them.
+bool has_channels_last(const Arrays& arrays) {
+  const auto last = memory_order(arrays.axes, true), first = memory_order(arrays.axes, false);
+  bool all_last = true, all_first = true;
+  for (const NamedArray& one : arrays.images()) {
+    const bool is_last = is_packed(*one.array, last), is_first = is_packed(*one.array, first);
+    if (!is_last && !is_first) {
+      refuse_array(one, "has shape " + sizes_text(shape_of(*one.array)) + " and strides of " +
+                            sizes_text(strides_of(*one.array)) +
+                            " elements, neither packed with channels first nor with channels last" + kPack);
+    }
+    all_last = all_last && is_last;
+    all_first = all_first && is_first;
+    if (all_last || all_first) continue;
+    refuse_array(one, std::string("has channels ") + (is_last ? "last" : "first") + " in memory, array " +
+                          arrays.first_image().name + (is_last ? " first" : " last") +
+                          "; copy one of them to the other's order (channels last: " + kChannelsLast + ")");
+  }
+  return all_last;
+}
+
+void check_filter_order(const Arrays& arrays) {
+  const NamedArray filter = arrays.writes_image() ? arrays.given.wei : arrays.out;
+  if (!filter.array || is_packed(*filter.array, memory_order(arrays.axes, true))) return;
+  refuse_array(filter, "has shape " + sizes_text(shape_of(*filter.array)) + " and strides of " +
+                           sizes_text(strides_of(*filter.array)) +
+                           " elements; kernels take filters with channels last in memory: copy it first, " +
+                           kChannelsLast);
+}
+
+Shape per_axis(const char* name, const PerAxis& value, int axes) {
+  if (const auto* one = std::get_if<std::int64_t>(&value)) return Shape(static_cast<std::size_t>(axes), *one);
+  const auto& all = std::get<Shape>(value);
+  if (all.size() == static_cast<std::size_t>(axes)) return all;
+  refuse_argument(std::string(name) + ": " + std::to_string(all.size()) +
+                  " numbers; give one, or one per axis (" + std::to_string(axes) + ")");
+}
+
+/// Pointers to the fields of each spatial axis: d, h, w.
+struct Axis {
+  std::int64_t *image, *filter, *stride, *dilation, *left, *right;
+};
+std::array<Axis, 3> axes_of(ConvProblem& p) {
+  return {{{&p.d, &p.z, &p.stride_d, &p.dilation_d, &p.left_pad_d, &p.right_pad_d},
+           {&p.h, &p.y, &p.stride_h, &p.dilation_h, &p.left_pad_h, &p.right_pad_h},
+           {&p.w, &p.x, &p.stride_w, &p.dilation_w, &p.left_pad_w, &p.right_pad_w}}};
+}
+
+void set_padding(const Arrays& arrays, const FilterSteps& steps, const Axis& axis, std::size_t position) {
+  const auto* const word = std::get_if<std::string>(&steps.padding);
+  if (!word) {
+    const PerAxis pads = std::holds_alternative<Shape>(steps.padding)
+                             ? PerAxis(std::get<Shape>(steps.padding))
+                             : PerAxis(std::get<std::int64_t>(steps.padding));
+    *axis.left = *axis.right = per_axis("padding", pads, arrays.axes)[position];
+    return;
+  }
+  if (*word != "same" && *word != "valid")
+    refuse_argument("padding='" + *word + "'; give 'same', 'valid', a number or a number per axis");
+  if (*word == "valid") return;
+  if (*axis.stride != 1) refuse_argument("padding='same' needs a stride of 1; give numbers");
+  const std::int64_t zeros = *axis.dilation * (*axis.filter - 1);
+  *axis.left = zeros / 2;
+  *axis.right = zeros - zeros / 2;
+}
+
+/// Throws unless an array that is read or written has this shape.
+void check_shape(const ConvProblem& problem, const NamedArray& named, const Shape& wanted) {
+  if (!named.array || shape_of(*named.array) == wanted) return;
+  refuse_array(named, "has shape " + sizes_text(shape_of(*named.array)) + "; " + print(problem) + " takes " +
+                          sizes_text(wanted));
+}
+
+/// (n, channels, sizes of the last `axes` of d, h, w).
+Shape logical_shape(std::int64_t first, std::int64_t second, const std::array<std::int64_t, 3>& sizes,
+                    int axes) {
+  Shape shape{first, second};
+  shape.insert(shape.end(), sizes.end() - axes, sizes.end());
+  return shape;
+}
+
+DType checked_type(const Arrays& arrays) {
+  const NamedArray& first = arrays.first_image();
+  const DType dtype = element_type(first.name, *first.array);
+  for (const NamedArray& one : {arrays.given.wei, arrays.given.out}) {
+    if (!one.array || element_type(one.name, *one.array) == dtype) continue;
+    refuse_array(one, "holds " + std::string(word(element_type(one.name, *one.array))) + ", array " +
+                          first.name + " " + std::string(word(dtype)) + "; convert one of them");
+  }
+  return dtype;
+}
+
+/// The sizes of the problem, from two arrays and the shape of the third.
+ConvProblem problem_of(const Arrays& arrays, const Shape& result_shape, const FilterSteps& steps) {
+  const bool last = has_channels_last(arrays), three = arrays.axes == 3;
+  ConvProblem p =
+      make_conv(arrays.direction, checked_type(arrays),
+                last ? (three ? Layout::ndhwgc : Layout::nhwgc) : (three ? Layout::ngcdhw : Layout::ngchw));
+  const auto shape = [&](const NamedArray& named) {
+    return named.array ? shape_of(*named.array) : result_shape;
+  };
+  const Shape image = shape(arrays.given.in), filter = shape(arrays.given.wei);
+  const auto dimensions = static_cast<std::size_t>(arrays.axes) + 2;
+  if (image.size() != dimensions || filter.size() != dimensions) {
+    refuse_argument((arrays.direction == Op::conv_bwd_data ? "input_size " : "weight_size ") +
+                    sizes_text(result_shape) + ": " + arrays.name() + " takes " + std::to_string(dimensions) +
+                    " sizes: batch and channels first");
+  }
+  p.n = image[0];
+  p.c = image[1];
+  p.k = filter[0];
+  p.g = steps.groups;
+  const Shape stride = per_axis("stride", steps.stride, arrays.axes);
+  const Shape dilation = per_axis("dilation", steps.dilation, arrays.axes);
+  const auto all = axes_of(p);
+  for (std::size_t i = 0; i < stride.size(); ++i) {
+    const Axis& axis = all[all.size() - stride.size() + i];
+    *axis.image = image[i + 2];
+    *axis.filter = filter[i + 2];
+    *axis.stride = stride[i];
+    *axis.dilation = dilation[i];
+    set_padding(arrays, steps, axis, i);
+  }
+  if (p.g < 1 || filter[1] * p.g != p.c) {
+    refuse_argument("a filter of shape " + sizes_text(filter) + " and groups=" + std::to_string(p.g) +
+                    " do not fit an image of shape " + sizes_text(image) + ": its channels are " +
+                    "groups times the filter's second size");
+  }
+  check(p);
+  return p;
+}
+
+nb::object new_array(const Shape& shape, const std::vector<std::size_t>& order, const char* dtype) {
+  Shape stored, back(shape.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    stored.push_back(shape[order[i]]);
+    back[order[i]] = static_cast<std::int64_t>(i);
+  }
+  const nb::object array = nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(stored)), dtype);
+  return array.attr("transpose")(nb::tuple(nb::cast(back)));
+}
+
+}  // namespace
+
+ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArray>& given,
+                                Shape result_shape, const FilterSteps& steps, const nb::object& out) {
+  std::optional<OutputArray> written;
+  std::optional<InputArray> readable;
+  Arrays arrays{direction, axes, given, {}};
+  if (!out.is_none()) {
+    written = writable("out", out);
+    readable.emplace(*written);
+    arrays.out = {"out", &*readable};
+  }
+  check_dimensions(arrays);
+  const ConvProblem p = problem_of(arrays, result_shape, steps);
+  check_filter_order(arrays);
+
+  const ConvOutput sizes = output_sizes(p);
+  const OfTensors<Shape> shapes{logical_shape(p.n, p.c, {p.d, p.h, p.w}, axes),
+                                logical_shape(p.k, p.c / p.g, {p.z, p.y, p.x}, axes),
+                                logical_shape(p.n, p.k, {sizes.d, sizes.h, sizes.w}, axes)};
+  check_shape(p, given.out, shapes.out);
+  const Shape& result = by_operand(direction, shapes.in, shapes.wei, shapes.out).c;
+  check_shape(p, arrays.out, result);
+
+  const MemorySpace space = space_of(arrays.first_image().name, *arrays.first_image().array);
+  for (const NamedArray& one : arrays.all()) {
+    if (space_of(one.name, *one.array) != space)
+      refuse_array(one, std::string("is in another memory than ") + arrays.first_image().name);
+  }
+  const DType stored = signature_of(p).dtype_c;
+  if (arrays.out.array && element_type("out", *arrays.out.array) != stored)
+    refuse_array(arrays.out, "takes " + std::string(word(stored)) + " results of " + print(p));
+  nb::object made = out;
+  if (out.is_none()) {
+    if (space.kind != MemoryKind::host)
+      refuse_array(arrays.first_image(), "is in a GPU's memory: give the array for the result as out");
+    const bool last = !arrays.writes_image() || p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
+    made = new_array(result, memory_order(axes, last), numpy_type(p));
+    written = writable("out", made);
+  }
+  const auto pointer = [&](const NamedArray& one) {
+    return one.array ? const_cast<void*>(one.array->data()) : written->data();
+  };
+  return {p, {pointer(given.in), pointer(given.wei), pointer(given.out), space}, made};
+}
+
+}  // namespace kscout::python
