@@ -210,8 +210,11 @@ TEST_F(LibraryConv, RefusesWhatItDoesNotHold) {
   });
   const ConvProblem problem = parse_conv_problem("conv_fwd:1x8x7x5:16x3x3:pad=1");
   const KernelConfig config = dispatcher.get_solution(problem).choice.config;
-  expect_error(Errc::unsupported, "for GEMMs only", [&] { backend("cpu").prepare(problem, config); });
-  EXPECT_NE(backend("cpu").refusal(problem, config), "");
+  const auto refused = [&](const auto& call) {
+    expect_error(Errc::invalid_argument, "a config of ck_tile is not one of native conv_fwd", call);
+  };
+  refused([&] { backend("cpu").prepare(problem, config); });
+  refused([&] { backend("cpu").refusal(problem, config); });
 }
 
 /// Operands, the tensors that they are, and the reference.
