@@ -62,7 +62,8 @@ void SideBySide::interleaved(std::size_t finalists, const RoundsRule& rule) {
     const double warm_us = series(one.call, 0, 1);
     const double us = series(one.call, kRoundUs, warm_us);
     // Waits until idle threads of other libraries stop spinning, which would slow down the next candidate.
-    if (one.peer) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    // libgomp spins for 300,000 pauses, up to 15 ms on current processors.
+    if (one.peer) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     return std::optional(us);
   });
   for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i]->time_us = summaries[i].median;

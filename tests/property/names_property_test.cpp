@@ -121,8 +121,11 @@ RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
 }
 
 /// The signatures under which an op's rule sets are tried.
-std::vector<Signature> signatures_of(Op op, DType dtype, bool one) {
+std::vector<Signature> signatures_of(std::string_view provider, Op op, DType dtype, bool one) {
   std::vector<Signature> signatures;
+  if (is_conv(op) && provider == "native") {
+    return {signature_of(make_conv(op)), signature_of(make_conv(op, DType::fp32, Layout::ndhwgc))};
+  }
   if (is_conv(op)) {
     for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
       signatures.push_back(
@@ -149,7 +152,7 @@ TEST(Names, EveryFamilyReadsBack) {
                                                 : device_preset("h200");
       for (const std::string& rules : rule_set_names(name, op)) {
         for (const Signature& signature :
-             signatures_of(op, name == "cutlass" ? DType::bf16 : DType::fp32, rules == "full")) {
+             signatures_of(name, op, name == "cutlass" ? DType::bf16 : DType::fp32, rules == "full")) {
           const bool tabled = rules == "default" || rules == "first";
           if (signature.layout == Layout::ngchw && tabled) continue;  // no depthwise kernels in these
           const Family family = enumerate({std::string(name), signature, device, rules, ""});

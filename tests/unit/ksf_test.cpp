@@ -243,8 +243,12 @@ TEST(Ksf, MessagesSayWhatIsWrong) {
   expect_ksf_refused(damaged, Errc::corrupt_data, "checksum");
   expect_ksf_refused(with_meta([](Json& m) { m["provider"] = "nativ"; }), Errc::unsupported,
                      "did you mean 'native'");
-  expect_ksf_refused(with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
-                     "provider 'native' and op 'conv_fwd', which this program does not have");
+  const auto foreign_op = [](Json& m) {
+    m["provider"] = "cublaslt";
+    m["op"] = "conv_fwd";
+  };
+  expect_ksf_refused(with_meta(foreign_op), Errc::unsupported,
+                     "provider 'cublaslt' and op 'conv_fwd', which this program does not have");
   expect_ksf_refused(with_meta([](Json& m) { m.erase("targets"); }), Errc::corrupt_data,
                      "'targets' is missing");
   expect_ksf_refused(with_meta([](Json& m) { m["targets"][0]["target"] = "speed"; }), Errc::corrupt_data,
@@ -375,8 +379,11 @@ TEST(Ksf, FoldersThatCannotBeUsedSayWhyAndWhere) {
       {"older", older, Errc::unsupported, "of an older program; this one reads versions 1 to 2"},
       {"foreign provider", with_meta([](Json& m) { m["provider"] = "cudnn"; }), Errc::unsupported,
        "provider 'cudnn' and op 'gemm', which this program does not have"},
-      {"foreign op", with_meta([](Json& m) { m["op"] = "conv_fwd"; }), Errc::unsupported,
-       "native has no kernels for conv_fwd"},
+      {"foreign op", with_meta([](Json& m) {
+         m["provider"] = "cublaslt";
+         m["op"] = "conv_fwd";
+       }),
+       Errc::unsupported, "cublaslt has no kernels for conv_fwd"},
   };
   for (const auto& c : cases) {
     const test::TemporaryFolder folder;

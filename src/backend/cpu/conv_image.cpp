@@ -382,7 +382,7 @@ class ImageLanes {
  public:
   ImageLanes(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace)
       : plan_(plan),
-        lanes_(plan.kernels->lanes),
+        vector_lanes_(plan.kernels->lanes),
         source_(static_cast<const float*>(buffers.a)),
         result_(static_cast<float*>(buffers.c)),
         packed_(packed),
@@ -397,7 +397,7 @@ class ImageLanes {
   void run(int part) {
     const NativeConvConfig& config = plan_.config;
     const Units vectors =
-        share_of(ceil_div(plan_.result.channels, lanes_), config.threads_k, part % config.threads_k);
+        share_of(ceil_div(plan_.result.channels, vector_lanes_), config.threads_k, part % config.threads_k);
     for (const ConvWalk& walk : plan_.walks) {
       walk_ = &walk;
       inner_ = inner_pixels(walk.w);
@@ -446,26 +446,27 @@ class ImageLanes {
   /// The config's vectors at once; a part of a vector, what remains of a share, and vectors of two wide
   /// groups go one by one.
   std::int64_t vectors_from(std::int64_t vector, std::int64_t end) const {
-    const std::int64_t count = plan_.config.nr / lanes_, group = plan_.result.group;
-    const std::int64_t channel = vector * lanes_, last = (vector + count) * lanes_ - 1;
-    const bool one_step = group <= lanes_ || channel / group == last / group;
+    const std::int64_t count = plan_.config.nr / vector_lanes_, group = plan_.result.group;
+    const std::int64_t channel = vector * vector_lanes_, last = (vector + count) * vector_lanes_ - 1;
+    const bool one_step = group <= vector_lanes_ || channel / group == last / group;
     return vector + count <= end && last < plan_.result.channels && one_step ? count : 1;
   }
 
   void run_vectors(std::int64_t vector, std::int64_t count) {
     const AxisWalk& w = walk_->w;
-    const std::int64_t channel = vector * lanes_, last = std::min(lanes_, plan_.result.channels - channel);
+    const std::int64_t channel = vector * vector_lanes_,
+                       last = std::min(vector_lanes_, plan_.result.channels - channel);
     const std::int64_t group = plan_.result.group, depth = plan_.source.group;
     const std::int64_t input = channel / group * depth;
     ConvLanesArgs args{};
     args.x_step = w.step * plan_.source.channels;
-    args.x_vector = plan_.lane_of.empty() ? lanes_ : lanes_ / group * depth;
+    args.x_vector = plan_.lane_of.empty() ? vector_lanes_ : vector_lanes_ / group * depth;
     args.lane_of = plan_.lane_of.data();
     args.depth = depth;
     args.span =
         static_cast<std::int32_t>(std::min(ceil_div(last, group) * depth, plan_.source.channels - input));
     args.last = static_cast<std::int32_t>(last);
-    args.w_vector = walk_->taps() * depth * lanes_;
+    args.w_vector = walk_->taps() * depth * vector_lanes_;
     args.w = packed_ + walk_->packed + vector * args.w_vector;
     args.ldc = w.stride * plan_.result.channels;
     args.taps.step = w.tap_step * plan_.source.channels;
@@ -492,7 +493,7 @@ class ImageLanes {
   ConvLanesKernel kernel_of(std::int64_t pixels, std::int64_t vectors, std::int64_t last, bool inside) const {
     const ConvKernelSet& kernels = *plan_.kernels;
     const bool moved = !plan_.lane_of.empty();
-    if (last < lanes_) return kernels.masked[moved][pixels];
+    if (last < vector_lanes_) return kernels.masked[moved][pixels];
     if (moved) return kernels.moved[pixels][vectors];
     const AxisWalk& w = walk_->w;
     if (inside && (w.taps == 3 || w.taps == 5 || w.taps == 7) && w.tap_step == 1 && w.step <= 2) {
@@ -502,7 +503,7 @@ class ImageLanes {
   }
 
   const ConvPlan& plan_;
-  std::int64_t lanes_;
+  std::int64_t vector_lanes_;
   const float* source_;
   float* result_;
   const float* packed_;

@@ -10,6 +10,7 @@ namespace kscout::cpu {
 namespace {
 
 constexpr std::int64_t kConvLine = 16;  ///< floats per cache line
+constexpr std::int64_t kMaxLanes = 16;  ///< floats per vector
 
 struct ConvAxis {
   std::int64_t in, out, filter, stride, dilation, pad;
@@ -259,17 +260,21 @@ void pack_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, st
 void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t vector,
                  float* to) {
   const std::int64_t lanes = plan.kernels->lanes, depth = plan.source.group;
-  for (std::int64_t lane = 0; lane < lanes; ++lane) {
-    const std::int64_t channel = vector * lanes + lane;
-    const bool exists = channel < plan.result.channels;
-    const std::int64_t group = channel / plan.result.group, within = channel % plan.result.group;
-    for_taps(plan, walk, [&](std::int64_t at, std::int64_t tap) {
-      for (std::int64_t s = 0; s < depth; ++s) {
-        to[(at * depth + s) * lanes + lane] =
-            exists ? *filter_element(plan, wei, group, within, tap, s) : 0.0F;
-      }
-    });
+  const std::int64_t first = vector * lanes, count = std::min(lanes, plan.result.channels - first);
+  const std::int64_t step =
+      plan.op == Op::conv_bwd_data ? plan.filter_row() : 1;  // to the next source channel
+  const float* from[kMaxLanes];
+  for (std::int64_t lane = 0; lane < count; ++lane) {
+    const std::int64_t channel = first + lane;
+    from[lane] = filter_element(plan, wei, channel / plan.result.group, channel % plan.result.group, 0, 0);
   }
+  for_taps(plan, walk, [&](std::int64_t, std::int64_t tap) {
+    for (std::int64_t s = 0; s < depth; ++s, to += lanes) {
+      const std::int64_t offset = tap * plan.c_group + s * step;
+      for (std::int64_t lane = 0; lane < count; ++lane) to[lane] = from[lane][offset];
+      std::fill(to + count, to + lanes, 0.0F);
+    }
+  });
 }
 
 }  // namespace

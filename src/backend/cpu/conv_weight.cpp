@@ -196,7 +196,7 @@ class WeightLanes {
  public:
   WeightLanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace)
       : plan_(plan),
-        lanes_(plan.kernels->lanes),
+        vector_lanes_(plan.kernels->lanes),
         output_(static_cast<const float*>(buffers.a)),
         input_(static_cast<const float*>(buffers.b)),
         result_(sums),
@@ -210,12 +210,12 @@ class WeightLanes {
   }
 
   void run(int part) {
-    const Units vectors = share_of(ceil_div(plan_.result.channels, lanes_), plan_.config.threads_k,
+    const Units vectors = share_of(ceil_div(plan_.result.channels, vector_lanes_), plan_.config.threads_k,
                                    part % plan_.config.threads_k);
     const ConvWalk& walk = plan_.walks.front();
     const Units mine =
         share_of(walk.rows(plan_.images), plan_.config.threads_p, part / plan_.config.threads_k);
-    const std::int64_t of_vector = plan_.taps * plan_.c_group * lanes_;
+    const std::int64_t of_vector = plan_.taps * plan_.c_group * vector_lanes_;
     std::fill(sums_ + vectors.begin * of_vector, sums_ + vectors.end * of_vector, 0.0F);
     for (std::int64_t row = mine.begin; row < mine.end; ++row) {
       const std::int64_t met = meet_taps(row);
@@ -267,7 +267,8 @@ class WeightLanes {
            float* sums) {
     if (pixels.begin >= pixels.end) return;
     const AxisWalk& w = plan_.walks.front().w;
-    const std::int64_t channel = vector * lanes_, last = std::min(lanes_, plan_.result.channels - channel);
+    const std::int64_t channel = vector * vector_lanes_,
+                       last = std::min(vector_lanes_, plan_.result.channels - channel);
     const std::int64_t input = channel / plan_.k_group * plan_.c_group;
     ConvTapRow of_taps[kMaxSums];
     for (std::int64_t t = 0; t < taps; ++t) {
@@ -290,16 +291,16 @@ class WeightLanes {
   }
 
   void store(std::int64_t vector, const float* sums) {
-    for (std::int64_t lane = 0; lane < lanes_; ++lane) {
-      const std::int64_t channel = vector * lanes_ + lane;
+    for (std::int64_t lane = 0; lane < vector_lanes_; ++lane) {
+      const std::int64_t channel = vector * vector_lanes_ + lane;
       if (channel >= plan_.result.channels) return;
       float* const to = result_ + channel * plan_.filter_row();
-      for (std::int64_t i = 0; i < plan_.filter_row(); ++i) to[i] = sums[i * lanes_ + lane];
+      for (std::int64_t i = 0; i < plan_.filter_row(); ++i) to[i] = sums[i * vector_lanes_ + lane];
     }
   }
 
   const ConvPlan& plan_;
-  std::int64_t lanes_;
+  std::int64_t vector_lanes_;
   const float* output_;
   const float* input_;
   float* result_;
