@@ -148,7 +148,8 @@ void bind_selector(nb::module_& module) {
       nb::arg("device") = "auto", nb::arg("rules") = "default", nb::arg("devices") = "same_arch",
       nb::arg("db") = nb::none(), nb::arg("threads") = 0,
       "The first model for the operation, type and device on the search path, analytic costs when there is "
-      "none. `provider`: without it native, cublaslt or ck_tile by the device; ck_tile for convolutions on GPUs. "
+      "none. `provider`: without it native, cublaslt or ck_tile by the device; ck_tile for convolutions on "
+      "GPUs. "
       "`threads` as "
       "for load.");
   selector.def_static(

@@ -137,5 +137,49 @@ INSTANTIATE_TEST_SUITE_P(Every, CpuConv, testing::ValuesIn(all_conv_cases()), []
          std::string(word(suite.param.op));
 });
 
+// Names are stored in data, models and decision files: these must never change.
+TEST(NativeConvNames, StayAsTheyAre) {
+  constexpr std::string_view names[] = {
+      "native_conv_fwd_fp32_nhwgc__avx2_igemm_6x16_packw_b48x0x0_t2x1",
+      "native_conv_fwd_fp32_ndhwgc__avx512_rows_14x32_packw_b1x64x0_t1x2",
+      "native_conv_bwd_data_fp32_nhwgc__scalar_lanes_4x2_packw_b200x0x0_t1x1",
+      "native_conv_bwd_data_fp32_nhwgc__avx2_gemm_4x24_nopack_b0x128x512_t1x1",
+      "native_conv_bwd_weight_fp32_nhwgc__avx2_patch_12x8_nopack_b96x0x0_t2x1",
+      "native_conv_bwd_weight_fp32_ndhwgc__avx512_gemm_9x48_packxw_b96x256x0_t1x1"};
+  for (const std::string_view name : names) {
+    const auto [signature, config] = parse_config_name(name);
+    EXPECT_EQ(config_name(signature, config), name);
+    EXPECT_EQ(native_conv_illegal(signature, NativeConvConfig::from(config)).find("axis"), std::string::npos);
+    for (std::size_t cut = 0; cut + 1 < name.size(); ++cut) {
+      EXPECT_THROW(parse_config_name(name.substr(0, cut)), Error) << name.substr(0, cut);
+    }
+  }
+  for (const std::string_view bad : {"native_conv_fwd_bf16_nhwgc__avx2_igemm_6x16_packw_b48x0x0_t2x1",
+                                     "native_conv_fwd_fp32_ngchw__avx2_igemm_6x16_packw_b48x0x0_t2x1",
+                                     "native_conv_fwd_fp32_nhwgc__avx2_igemm_06x16_packw_b48x0x0_t2x1",
+                                     "native_conv_fwd_fp32_nhwgc__avx2_wino_6x16_packw_b48x0x0_t2x1"}) {
+    EXPECT_THROW(parse_config_name(bad), Error) << bad;
+  }
+}
+
+TEST(CpuBackend, RefusesConvolutionsThatAConfigCannotTake) {
+  const auto refusal = [](const char* problem, const char* config) {
+    return backend("cpu").refusal(parse_conv_problem(problem), parse_config_name(config).config);
+  };
+  const char* const lanes = "native_conv_fwd_fp32_nhwgc__scalar_lanes_4x1_packw_b1x0x0_t1x1";
+  EXPECT_EQ(refusal("conv_fwd:1x8x6x6:8x3x3:g=8", lanes), "");
+  EXPECT_NE(refusal("conv_fwd:1x8x6x6:8x3x3", lanes).find("8 input and 8 output channels"),
+            std::string::npos);
+  const char* const gemm = "native_conv_fwd_fp32_nhwgc__scalar_gemm_4x1_packw_b0x0x0_t1x1";
+  EXPECT_EQ(refusal("conv_fwd:1x8x6x6:8x1x1", gemm), "");
+  EXPECT_NE(refusal("conv_fwd:1x8x6x6:8x1x1:stride=2", gemm).find("without strides and pads"),
+            std::string::npos);
+  EXPECT_NE(refusal("conv_fwd:1x8x6x6:8x3x3:bf16", gemm).find("fp32 only"), std::string::npos);
+  EXPECT_NE(
+      refusal("conv_fwd:1x8x6x6:8x3x3", "native_conv_fwd_fp32_nhwgc__scalar_rows_4x1_nopack_b1x0x0_t1x1")
+          .find("pack_w=pack"),
+      std::string::npos);
+}
+
 }  // namespace
 }  // namespace kscout
