@@ -8,6 +8,8 @@
 
 #include <kscout/backend.h>
 #include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/selector.h>
 
 #include "backend/cpu/conv_plan.h"
 #include "backend/cpu/cpu_backend.h"
@@ -136,6 +138,41 @@ INSTANTIATE_TEST_SUITE_P(Every, CpuConv, testing::ValuesIn(all_conv_cases()), []
          axis_value_text(space.axes[1], static_cast<std::int32_t>(suite.param.kind)) + "_" +
          std::string(word(suite.param.op));
 });
+
+/// The rules of the family and the backend agree about every config, so that no choice is refused later.
+TEST(CpuConv, RulesAdmitWhatTheBackendRuns) {
+  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+    for (std::uint64_t seed = 0; seed < share_of(100); ++seed) {
+      Rng rng(seed);
+      const ConvProblem p = random_conv(rng, op);
+      const Family family = enumerate({.provider = "native",
+                                       .signature = signature_of(p),
+                                       .device = backend("cpu").device(),
+                                       .rules = "default",
+                                       .filter = {}});
+      std::vector<std::uint8_t> applicable(family.configs.size());
+      applicable_configs(family, p, applicable);
+      for (std::size_t i = 0; i < applicable.size(); ++i) {
+        const std::string refusal = backend("cpu").refusal(p, family.configs[i]);
+        ASSERT_EQ(refusal.empty(), applicable[i] != 0)
+            << print(p) << " " << family.name(i) << ": " << refusal;
+      }
+    }
+  }
+}
+
+TEST(CpuConv, ThreadsRunWhatIsChosenForRandomProblems) {
+  const Selector selector = Selector::analytic({.device = backend("cpu").device()});
+  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+    for (std::uint64_t seed = 0; seed < share_of(1000); ++seed) {
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Rng rng(1000 + seed);
+      const ConvProblem p = random_conv(rng, op);
+      check_conv(p, selector.select(p).config, rng);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
 
 // Names are stored in data, models and decision files: these must never change.
 TEST(NativeConvNames, StayAsTheyAre) {
