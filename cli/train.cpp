@@ -70,8 +70,7 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, cons
 }
 
 /// Drops the problems of a file or a set of convolutions, whatever their types: they are held out. With
-/// `asked`
-/// (--exclude), "0 problems" is reported, too.
+/// `asked` (--exclude), "0 problems" is reported, too.
 void leave_out(const std::string& source, std::vector<MeasurementTable>& tables, bool asked) {
   std::set<ProblemSizes> sizes;
   const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);

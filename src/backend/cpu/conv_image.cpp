@@ -9,26 +9,6 @@ namespace kscout::cpu {
 
 namespace {
 
-/// A pixel of a walk.
-struct Pixel {
-  std::int64_t image, d, h, w;
-};
-
-Pixel pixel_at(const ConvWalk& walk, std::int64_t index) {
-  const std::int64_t row = index / walk.w.count, plane = row / walk.h.count;
-  return {plane / walk.d.count, plane % walk.d.count, row % walk.h.count, index % walk.w.count};
-}
-
-void step_pixel(const ConvWalk& walk, Pixel& at) {
-  if (++at.w < walk.w.count) return;
-  at.w = 0;
-  if (++at.h < walk.h.count) return;
-  at.h = 0;
-  if (++at.d < walk.d.count) return;
-  at.d = 0;
-  ++at.image;
-}
-
 /// Elements from the image's start to a pixel of the result.
 std::int64_t result_offset(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at) {
   const std::int64_t d = walk.d.first + at.d * walk.d.stride, h = walk.h.first + at.h * walk.h.stride;
@@ -79,12 +59,6 @@ Units inner_pixels(const AxisWalk& w) {
     inner = {std::max(inner.begin, met.begin), std::min(inner.end, met.end)};
   }
   return {std::min(inner.begin, w.count), std::max(std::min(inner.begin, w.count), inner.end)};
-}
-
-template <class T>
-std::int64_t floats_of(std::int64_t count) {
-  return round_up(count * static_cast<std::int64_t>(sizeof(T)), 64) /
-         static_cast<std::int64_t>(sizeof(float));
 }
 
 /// A register tile of pixels: how its inputs are found, and where its result goes.
@@ -282,38 +256,9 @@ class ImageTiles {
       tiles_[tile_count_++] = {
           pointers_ + first, nullptr, results_ + first, nullptr, {nullptr, 1, 0, 1, 0}, height, false};
       for (std::int64_t i = first; i < first + height; ++i, step_pixel(walk, at)) {
-        copy_patch(at, group, patch_ + i * width);
+        copy_patch(plan_, walk, at, source_, group, patch_ + i * width);
         pointers_[i] = patch_ + i * width;
         results_[i] = result_ + result_offset(plan_, walk, at);
-      }
-    }
-  }
-
-  void copy_patch(const Pixel& at, std::int64_t group, float* to) {
-    const ConvImageSize& size = plan_.source;
-    const AxisWalk& w = walk_->w;
-    const Units met = w.met_taps(at.w);
-    const std::int64_t run = w.taps * size.group;  // floats per filter row
-    // Taps that are neighbours in the image are copied at once.
-    const bool adjacent = w.tap_step == 1 && size.group == size.channels;
-    for (std::int64_t i = 0; i < walk_->d.taps; ++i) {
-      for (std::int64_t j = 0; j < walk_->h.taps; ++j, to += run) {
-        if (!walk_->d.meets(at.d, i) || !walk_->h.meets(at.h, j) || met.begin == met.end) {
-          std::fill_n(to, run, 0.0F);
-          continue;
-        }
-        const std::int64_t row =
-            ((at.image * size.d + walk_->d.at(at.d, i)) * size.h + walk_->h.at(at.h, j)) * size.w;
-        std::fill_n(to, met.begin * size.group, 0.0F);
-        const float* from = source_ + (row + w.at(at.w, met.begin)) * size.channels + group * size.group;
-        if (adjacent) {
-          std::copy_n(from, (met.end - met.begin) * size.group, to + met.begin * size.group);
-        } else {
-          for (std::int64_t k = met.begin; k < met.end; ++k, from += w.tap_step * size.channels) {
-            for (std::int64_t c = 0; c < size.group; ++c) to[k * size.group + c] = from[c];
-          }
-        }
-        std::fill_n(to + met.end * size.group, (w.taps - met.end) * size.group, 0.0F);
       }
     }
   }

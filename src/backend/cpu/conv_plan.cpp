@@ -300,6 +300,36 @@ void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part
   }
 }
 
+void copy_patch(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, const float* source,
+                std::int64_t group, float* to) noexcept {
+  const ConvImageSize& size = plan.source;
+  const AxisWalk& w = walk.w;
+  const Units met = w.met_taps(at.w);
+  const std::int64_t run = w.taps * size.group;  // floats per filter row
+  // Taps that are neighbours in the image are copied at once.
+  const bool adjacent = w.tap_step == 1 && size.group == size.channels;
+  for (std::int64_t i = 0; i < walk.d.taps; ++i) {
+    for (std::int64_t j = 0; j < walk.h.taps; ++j, to += run) {
+      if (!walk.d.meets(at.d, i) || !walk.h.meets(at.h, j) || met.begin == met.end) {
+        std::fill_n(to, run, 0.0F);
+        continue;
+      }
+      const std::int64_t row =
+          ((at.image * size.d + walk.d.at(at.d, i)) * size.h + walk.h.at(at.h, j)) * size.w;
+      std::fill_n(to, met.begin * size.group, 0.0F);
+      const float* from = source + (row + w.at(at.w, met.begin)) * size.channels + group * size.group;
+      if (adjacent) {
+        std::copy_n(from, (met.end - met.begin) * size.group, to + met.begin * size.group);
+      } else {
+        for (std::int64_t k = met.begin; k < met.end; ++k, from += w.tap_step * size.channels) {
+          for (std::int64_t c = 0; c < size.group; ++c) to[k * size.group + c] = from[c];
+        }
+      }
+      std::fill_n(to + met.end * size.group, (w.taps - met.end) * size.group, 0.0F);
+    }
+  }
+}
+
 void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
                    int part) noexcept {
   const bool lanes = plan.config.kind == NativeConvKind::lanes;

@@ -63,6 +63,26 @@ struct ConvWalk {
   std::int64_t rows(std::int64_t images) const noexcept { return images * d.count * h.count; }
 };
 
+/// A pixel of a walk.
+struct Pixel {
+  std::int64_t image, d, h, w;
+};
+
+inline Pixel pixel_at(const ConvWalk& walk, std::int64_t index) {
+  const std::int64_t row = index / walk.w.count, plane = row / walk.h.count;
+  return {plane / walk.d.count, plane % walk.d.count, row % walk.h.count, index % walk.w.count};
+}
+
+inline void step_pixel(const ConvWalk& walk, Pixel& at) {
+  if (++at.w < walk.w.count) return;
+  at.w = 0;
+  if (++at.h < walk.h.count) return;
+  at.h = 0;
+  if (++at.d < walk.d.count) return;
+  at.d = 0;
+  ++at.image;
+}
+
 /// Sizes of the tensor that is read per pixel (source) or computed (result).
 struct ConvImageSize {
   std::int64_t d, h, w;
@@ -107,6 +127,17 @@ void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* s
                       int part) noexcept;
 void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept;
+
+/// Kind patch: copies the inputs of a pixel, tap after tap; zeros for taps in the padding.
+void copy_patch(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, const float* source,
+                std::int64_t group, float* to) noexcept;
+
+/// Floats that hold `count` values of another type, in whole cache lines.
+template <class T>
+std::int64_t floats_of(std::int64_t count) {
+  return round_up(count * static_cast<std::int64_t>(sizeof(T)), 64) /
+         static_cast<std::int64_t>(sizeof(float));
+}
 
 /// Width of a group's packed filter: whole tiles, and a last one of whole vectors.
 std::int64_t packed_width(const ConvPlan& plan) noexcept;

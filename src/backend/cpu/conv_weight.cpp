@@ -41,12 +41,6 @@ std::int64_t rows_of_block(const ConvPlan& plan) {
   return std::max<std::int64_t>(1, plan.config.pixels / plan.walks.front().w.count);
 }
 
-template <class T>
-std::int64_t weight_floats_of(std::int64_t count) {
-  return round_up(count * static_cast<std::int64_t>(sizeof(T)), 64) /
-         static_cast<std::int64_t>(sizeof(float));
-}
-
 /// Register tiles of output channels x input channels (kind patch: x taps and input channels).
 class WeightTiles {
  public:
@@ -60,7 +54,7 @@ class WeightTiles {
 
   static std::int64_t segment_floats(const ConvPlan& plan) {
     const bool patch = plan.config.kind == NativeConvKind::patch;
-    return weight_floats_of<ConvSegment>(patch ? 1 : plan.taps * rows_of_block(plan) + plan.taps);
+    return floats_of<ConvSegment>(patch ? 1 : plan.taps * rows_of_block(plan) + plan.taps);
   }
   static std::int64_t patch_floats(const ConvPlan& plan) {
     if (plan.config.kind != NativeConvKind::patch) return 0;
@@ -152,35 +146,11 @@ class WeightTiles {
 
   /// The inputs of every pixel of the block, tap after tap.
   void copy_patches(const Units& rows, std::int64_t group) {
-    const AxisWalk& w = plan_.walks.front().w;
-    const std::int64_t depth = plan_.c_group, width = plan_.filter_row();
-    const bool adjacent = w.tap_step == 1 && depth == plan_.source.channels;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-      float* const to = patch_ + (row - rows.begin) * w.count * width;
-      for (std::int64_t filter_row = 0; filter_row < plan_.taps / w.taps; ++filter_row) {
-        const std::int64_t z = filter_row / plan_.filter_h, y = filter_row % plan_.filter_h;
-        const MetPixels met = meet(plan_, row, z, y, 0);
-        for (std::int64_t i = 0; i < w.count; ++i) {
-          float* const at = to + i * width + filter_row * w.taps * depth;
-          const Units taps = met.exists ? w.met_taps(i) : Units{0, 0};
-          std::fill_n(at, taps.begin * depth, 0.0F);
-          if (taps.begin < taps.end) {
-            const float* from = input_ +
-                                (met.input + i * w.step + taps.begin * w.tap_step) * plan_.source.channels +
-                                group * depth;
-            if (adjacent) {
-              std::copy_n(from, (taps.end - taps.begin) * depth, at + taps.begin * depth);
-            } else {
-              for (std::int64_t t = taps.begin; t < taps.end;
-                   ++t, from += w.tap_step * plan_.source.channels) {
-                for (std::int64_t c = 0; c < depth; ++c) at[t * depth + c] = from[c];
-              }
-            }
-          }
-          std::fill_n(at + taps.end * depth, (w.taps - taps.end) * depth, 0.0F);
-        }
-      }
-    }
+    const ConvWalk& walk = plan_.walks.front();
+    const std::int64_t pixels = (rows.end - rows.begin) * walk.w.count;
+    Pixel at = pixel_at(walk, rows.begin * walk.w.count);
+    for (std::int64_t i = 0; i < pixels; ++i, step_pixel(walk, at))
+      copy_patch(plan_, walk, at, input_, group, patch_ + i * plan_.filter_row());
   }
 
   const ConvPlan& plan_;
@@ -201,12 +171,11 @@ class WeightLanes {
         input_(static_cast<const float*>(buffers.b)),
         result_(sums),
         met_(reinterpret_cast<Met*>(workspace)),
-        sums_(workspace + weight_floats_of<Met>(plan.taps)) {}
+        sums_(workspace + floats_of<Met>(plan.taps)) {}
 
   static std::int64_t workspace(const ConvPlan& plan) {
     const std::int64_t lanes = plan.kernels->lanes;
-    return weight_floats_of<Met>(plan.taps) +
-           round_up(plan.result.channels, lanes) * plan.taps * plan.c_group;
+    return floats_of<Met>(plan.taps) + round_up(plan.result.channels, lanes) * plan.taps * plan.c_group;
   }
 
   void run(int part) {
