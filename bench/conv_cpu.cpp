@@ -1,13 +1,17 @@
 // Compares the native CPU convolution kernels with oneDNN in one run with the same threads. For each problem:
-// the best measured config of a rule set, the model's choice where a model is installed or given, oneDNN's
-// kernel alone, and oneDNN with the conversion of the filter between the plain format and its own.
+// the best measured config of a rule set, the model's choice where a model is installed or given, and oneDNN.
+//
+// Like is compared with like, twice. With a filter that is packed once (`prepacked`), our packing and
+// oneDNN's conversion of the filter are outside both times: column ratio, and all results without another
+// word. End to end, both are inside: column both, and results `_with_reorder`. conv_bwd_weight has no filter
+// to pack; its ratio is with oneDNN's kernel alone, which leaves the result in oneDNN's own format.
 //
 //     conv_cpu [--op conv_fwd] [--filter g=32] [--rules default] [--model FOLDER] [--threads 2] [--csv FILE]
 //     conv_cpu --peer-only                                           # oneDNN alone, verified
 //     conv_cpu --all conv_fwd:1x64x56x56:64x3x3:fp32:nhwgc:pad=1     # every config of one problem, by time
 //
 // Problems are the lines of conv_cpu.txt. Images are channels-last. Our time is one run of a launch
-// (CpuTimer::timed_call); peer_us() says with which time of oneDNN it is compared.
+// (CpuTimer::timed_call).
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -58,17 +62,15 @@ struct Options {
 /// The results of one problem, in microseconds.
 struct Row {
   ConvProblem problem;
-  double ours = kUnknown, chosen = kUnknown;
+  double ours = kUnknown, chosen = kUnknown;            ///< with a filter that was packed before
+  double setup = 0;                                     ///< packing of the filter by the best config
+  double ours_both = kUnknown, chosen_both = kUnknown;  ///< best config and choice, each packing in its call
   double kernel = kUnknown;   ///< oneDNN's kernel, with the filter in its own format
   double convert = kUnknown;  ///< conversion of the filter; 0 when oneDNN uses the plain format
-  double both = kUnknown;     ///< from plain operands to a plain result
+  double both = kUnknown;     ///< oneDNN from plain operands to a plain result
   double others = 0;          ///< CPUs that other processes kept busy meanwhile
   std::string config, implementation;
 };
-
-/// The time of oneDNN that ours is compared with. The kernel alone is the harder bar: our time includes the
-/// packing of the filter.
-double peer_us(const Row& row) { return row.kernel; }
 
 /// Every problem is in one of these slices.
 std::string kind_of(const ConvProblem& p) {
@@ -145,7 +147,8 @@ class Models {
   std::optional<Choice> choose(const ConvProblem& problem) const {
     for (const Selector& one : selectors_) {
       Choice choice;
-      if (one.try_select(problem, choice) == SelectStatus::ok && choice.decided_by == ChoiceSource::model)
+      if (one.try_select(problem, choice) == SelectStatus::ok &&
+          (choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::any_cpu))
         return choice;
     }
     return std::nullopt;
@@ -178,7 +181,9 @@ class Match {
   Match(const Options& options, const Device& device, const Models& models, std::ofstream& csv)
       : options_(options), device_(device), models_(models), csv_(csv) {}
 
-  Row play(const ConvProblem& problem) {
+  Row play(const ConvProblem& given) {
+    ConvProblem problem = given;
+    problem.prepacked = problem.op != Op::conv_bwd_weight;
     if (options_.peer_only) verify_peer(problem);
     const LoadWatch watch;
     CpuTimer timer(problem);
@@ -186,35 +191,28 @@ class Match {
     OneDnnConv peer(problem, {.in = in, .wei = wei, .out = out});
     peer.both();
     const std::vector<float> expected(timer.c(), timer.c() + timer.c_elements());
-    if (!options_.peer_only) add_configs(timer, problem, expected);
+    std::vector<OurConfig> configs;
+    if (!options_.peer_only) configs = add_configs(timer, problem, expected);
     SideBySide& match = timer.match();
-    // compute() needs a converted filter: every both() and convert() leaves one.
     const Candidate& kernel = match.add({.name = "kernel", .peer = true, .call = [&] { peer.compute(); }});
-    const Candidate* both = nullptr;
-    const Candidate* convert = nullptr;
-    if (peer.converts()) {
-      both = &match.add({.name = "both", .peer = true, .call = [&] { peer.both(); }});
-      convert = &match.add({.name = "convert", .peer = true, .call = [&] { peer.convert(); }});
-    }
     match.coarse();
     match.interleaved(kFinalists);
-    Row row{.problem = problem,
-            .kernel = kernel.time_us,
-            .convert = convert ? convert->time_us : 0,
-            .both = both ? both->time_us : kernel.time_us,
-            .others = watch.seen().others,
-            .config = {},
-            .implementation = peer.implementation()};
+    Row row{
+        .problem = problem, .kernel = kernel.time_us, .config = {}, .implementation = peer.implementation()};
     if (const Candidate* const best = match.best(false)) {
       row.ours = best->time_us;
       row.config = short_name(best->name);
     }
-    for (const Candidate& one : match.candidates()) {
-      if (one.extra) row.chosen = one.time_us;
-      if (csv_ && !one.peer)
-        csv_ << fmt::format("{},{},{:.3f},{:.3f},{:.3f},{:.3f}\n", print(problem), short_name(one.name),
-                            one.coarse_us, one.time_us, row.kernel, row.both);
+    for (const OurConfig& one : configs) {
+      if (one.timed->extra) row.chosen = one.timed->time_us;
+      if (short_name(one.timed->name) == row.config) row.setup = one.setup_us;
+      if (csv_)
+        csv_ << fmt::format("{},{},{:.3f},{:.3f},{:.3f},{:.3f}\n", print(problem),
+                            short_name(one.timed->name), one.timed->coarse_us, one.timed->time_us,
+                            one.setup_us, row.kernel);
     }
+    play_end_to_end(problem, peer, configs, expected, row);
+    row.others = watch.seen().others;
     if (options_.all) list_configs(match, row);
     return row;
   }
@@ -222,6 +220,42 @@ class Match {
   int wrong() const { return wrong_; }
 
  private:
+  /// A config of ours and the time of packing its filter once.
+  struct OurConfig {
+    KernelConfig config;
+    const Candidate* timed;
+    double setup_us;
+  };
+
+  /// From plain operands to a plain result: the configs whose run and packing take the least, and oneDNN with
+  /// its conversion.
+  void play_end_to_end(ConvProblem problem, OneDnnConv& converting, std::vector<OurConfig> configs,
+                       const std::vector<float>& expected, Row& row) {
+    problem.prepacked = false;
+    CpuTimer timer(problem);
+    std::erase_if(configs, [](const OurConfig& one) { return one.timed->extra; });
+    std::ranges::stable_sort(configs, {}, [](const OurConfig& one) {
+      return (std::isfinite(one.timed->time_us) ? one.timed->time_us : one.timed->coarse_us) + one.setup_us;
+    });
+    configs.resize(std::min(configs.size(), kFinalists));
+    for (const OurConfig& one : configs)
+      add_verified(timer, problem, expected, one.config, one.timed->name, false);
+    if (const auto choice = options_.peer_only ? std::nullopt : models_.choose(problem))
+      add_verified(timer, problem, expected, choice->config, Selector::name(problem, *choice), true);
+    SideBySide& match = timer.match();
+    const Candidate& both = match.add({.name = "both", .peer = true, .call = [&] { converting.both(); }});
+    const Candidate& convert =
+        match.add({.name = "convert", .peer = true, .call = [&] { converting.convert(); }});
+    match.coarse();
+    match.interleaved(kFinalists);
+    row.both = both.time_us;
+    row.convert = converting.converts() ? convert.time_us : 0;
+    if (const Candidate* const best = match.best(false)) row.ours_both = best->time_us;
+    for (const Candidate& one : match.candidates()) {
+      if (one.extra) row.chosen_both = one.time_us;
+    }
+  }
+
   /// The rule set's family for a problem; null when the provider has no kernels for its direction.
   const Family* family_for(const ConvProblem& problem) {
     const Signature signature = signature_of(problem);
@@ -243,23 +277,30 @@ class Match {
     return families_.back().configs.size() == 0 ? nullptr : &families_.back();
   }
 
-  void add_configs(CpuTimer& timer, const ConvProblem& problem, const std::vector<float>& expected) {
+  std::vector<OurConfig> add_configs(CpuTimer& timer, const ConvProblem& problem,
+                                     const std::vector<float>& expected) {
+    std::vector<OurConfig> added;
+    const auto add = [&](const KernelConfig& config, const std::string& name, bool extra) {
+      const Candidate* const one = add_verified(timer, problem, expected, config, name, extra);
+      if (one) added.push_back({config, one, timer.last_setup_us()});
+    };
     const Family* const family = family_for(problem);
-    if (!family) return;
+    if (!family) return added;
     const int wrong_before = wrong_;
     std::vector<std::uint8_t> applicable(family->configs.size());
     applicable_configs(*family, problem, applicable);
     for (std::size_t i = 0; i < family->configs.size(); ++i) {
-      if (applicable[i]) add_verified(timer, problem, expected, family->configs[i], family->name(i), false);
+      if (applicable[i]) add(family->configs[i], family->name(i), false);
     }
     if (std::ranges::find(applicable, 1) == applicable.end()) {
       ++wrong_;
       fmt::print("NO CONFIG {}: none of {} applies\n", print(problem), family->configs.size());
     }
     if (const auto choice = models_.choose(problem))
-      add_verified(timer, problem, expected, choice->config, Selector::name(problem, *choice), true);
+      add(choice->config, Selector::name(problem, *choice), true);
     if (wrong_ > wrong_before)
       fmt::print("WRONG {}: {} of {} configs\n", print(problem), wrong_ - wrong_before, applicable.size());
+    return added;
   }
 
   /// Checks oneDNN's result against float64 sums: wrong descriptors would compare different convolutions.
@@ -277,19 +318,22 @@ class Match {
     fmt::print("WRONG {}: oneDNN: {}\n", print(problem), found.where);
   }
 
-  void add_verified(CpuTimer& timer, const ConvProblem& problem, const std::vector<float>& expected,
-                    const KernelConfig& config, const std::string& name, bool extra) {
+  /// Null for a config that is refused or wrong.
+  const Candidate* add_verified(CpuTimer& timer, const ConvProblem& problem,
+                                const std::vector<float>& expected, const KernelConfig& config,
+                                const std::string& name, bool extra) {
     const Candidate* const added = timer.add(config, name, extra);
-    if (!added) return;
+    if (!added) return nullptr;
     timer.run_on_poisoned(*added);
     const double error = mismatch(problem, timer.c(), expected);
-    if (error <= 1) return;
+    if (error <= 1) return added;
     if (reported_.insert(short_name(name)).second) {  // once per config, not for every problem
       fmt::print("WRONG {}: {} differs from oneDNN, {:.3g} of the tolerance\n", print(problem),
                  short_name(name), error);
     }
     ++wrong_;
     timer.match().drop_last();
+    return nullptr;
   }
 
   static void list_configs(const SideBySide& match, const Row& row) {
@@ -306,7 +350,7 @@ class Match {
     for (const Candidate* one : order) {
       const bool in_rounds = std::isfinite(one->time_us);
       const double us = in_rounds ? one->time_us : one->coarse_us;
-      fmt::print("{:10.2f} {:8.2f} {:7.3f} {:6}  {}{}\n", us, gflops(row.problem, us), peer_us(row) / us,
+      fmt::print("{:10.2f} {:8.2f} {:7.3f} {:6}  {}{}\n", us, gflops(row.problem, us), row.kernel / us,
                  in_rounds ? "rounds" : "coarse", short_name(one->name), one->extra ? " (chosen)" : "");
     }
   }
@@ -323,21 +367,25 @@ class Match {
 // ---- Prints.
 
 void print_header() {
-  fmt::print("{:58} {:>9} {:>7} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>6}  config (oneDNN's kernel)\n",
-             "problem", "native us", "GFLOPS", "onednn us", "GFLOPS", "reorder", "both us", "ratio", "both",
-             "chosen");
+  fmt::print(
+      "{:58} {:>9} {:>7} {:>8} {:>9} {:>9} {:>7} {:>8} {:>9} {:>6} {:>6} {:>6}  config (oneDNN's kernel)\n",
+      "problem", "native us", "GFLOPS", "packing", "both us", "onednn us", "GFLOPS", "reorder", "both us",
+      "ratio", "both", "chosen");
 }
 
 std::string ratio_text(double value) { return std::isnan(value) ? "-" : fmt::format("{:.3f}", value); }
 
 void print_row(const Row& row) {
   std::string text = print(row.problem);
-  if (const auto at = text.find(":fp32:"); at != std::string::npos) text.erase(at, 5);
-  fmt::print("{:58} {:9.2f} {:7.2f} {:9.2f} {:7.2f} {:8.2f} {:9.2f} {:>6} {:>6} {:>6}  {} ({}){}\n", text,
-             row.ours, gflops(row.problem, row.ours), row.kernel, gflops(row.problem, row.kernel),
-             row.convert, row.both, ratio_text(peer_us(row) / row.ours), ratio_text(row.both / row.ours),
-             ratio_text(peer_us(row) / row.chosen), row.config, row.implementation,
-             row.others > kLoaded ? fmt::format("  LOAD {:.1f} CPUs", row.others) : "");
+  for (const std::string_view part : {":fp32", ":prepacked=1"}) {
+    if (const auto at = text.find(part); at != std::string::npos) text.erase(at, part.size());
+  }
+  fmt::print(
+      "{:58} {:9.2f} {:7.2f} {:8.2f} {:9.2f} {:9.2f} {:7.2f} {:8.2f} {:9.2f} {:>6} {:>6} {:>6}  {} ({}){}\n",
+      text, row.ours, gflops(row.problem, row.ours), row.setup, row.ours_both, row.kernel,
+      gflops(row.problem, row.kernel), row.convert, row.both, ratio_text(row.kernel / row.ours),
+      ratio_text(row.both / row.ours_both), ratio_text(row.kernel / row.chosen), row.config,
+      row.implementation, row.others > kLoaded ? fmt::format("  LOAD {:.1f} CPUs", row.others) : "");
   std::fflush(stdout);
 }
 
@@ -355,18 +403,19 @@ struct Ratios {
   double least() const { return values.empty() ? kUnknown : *std::ranges::min_element(values); }
 };
 
-/// The three comparisons of a slice: with peer_us, with oneDNN's conversion, and of the model's choice.
+/// The comparisons of a slice: packed before, end to end, and the model's choice for each.
 struct Slice {
-  Ratios best, both, chosen;
+  Ratios best, both, chosen, chosen_both;
   void add(const Row& row) {
-    best.add(peer_us(row) / row.ours);
-    both.add(row.both / row.ours);
-    chosen.add(peer_us(row) / row.chosen);
+    best.add(row.kernel / row.ours);
+    both.add(row.both / row.ours_both);
+    chosen.add(row.kernel / row.chosen);
+    chosen_both.add(row.both / row.chosen_both);
   }
 };
 
 void print_slice(std::string_view direction, const std::string& name, const Slice& slice) {
-  fmt::print("{:16} {:22} {:>8} {:>8} {:>7} {:>9} {:>8} {:>7}\n", direction, name, slice.best.values.size(),
+  fmt::print("{:16} {:22} {:>8} {:>8} {:>7} {:>10} {:>8} {:>7}\n", direction, name, slice.best.values.size(),
              ratio_text(slice.best.geomean()), ratio_text(slice.best.least()),
              ratio_text(slice.both.geomean()), ratio_text(slice.chosen.geomean()),
              ratio_text(slice.chosen.least()));
@@ -377,8 +426,8 @@ void print_result(const std::string& name, double value) {
 }
 
 void print_tables(const std::vector<Row>& rows) {
-  fmt::print("\n{:16} {:22} {:>8} {:>8} {:>7} {:>9} {:>8} {:>7}\n", "direction", "slice", "problems",
-             "geomean", "worst", "with both", "chosen", "worst");
+  fmt::print("\n{:16} {:22} {:>8} {:>8} {:>7} {:>10} {:>8} {:>7}\n", "direction", "slice", "problems",
+             "geomean", "worst", "end to end", "chosen", "worst");
   Slice all;
   std::map<Op, Slice> directions;
   std::map<Op, std::map<std::string, Slice>> slices;
@@ -395,7 +444,7 @@ void print_tables(const std::vector<Row>& rows) {
     print_slice(word(op), "all", directions[op]);
   }
   const auto worst = std::ranges::min_element(rows, {}, [](const Row& row) {
-    const double ratio = peer_us(row) / row.ours;
+    const double ratio = row.kernel / row.ours;
     return std::isnan(ratio) ? std::numeric_limits<double>::infinity() : ratio;
   });
   fmt::print("worst {}\n", print(worst->problem));
@@ -407,6 +456,7 @@ void print_tables(const std::vector<Row>& rows) {
   print_result("min_vs_onednn", all.best.least());
   print_result("chosen_vs_onednn", all.chosen.geomean());
   print_result("chosen_min_vs_onednn", all.chosen.least());
+  print_result("chosen_vs_onednn_with_reorder", all.chosen_both.geomean());
 }
 
 /// How often each config is the best: a family whose configs all win somewhere is worth choosing from.
@@ -438,7 +488,7 @@ int run(const Options& options) {
   if (!options.csv.empty()) {
     csv.open(options.csv);
     if (!csv) fail(Errc::not_found, "{}: cannot be written", options.csv);
-    csv << "problem,config,coarse_us,time_us,onednn_us,onednn_both_us\n";
+    csv << "problem,config,coarse_us,time_us,setup_us,onednn_us\n";
   }
   Match match(options, device, models, csv);
   std::vector<Row> rows;

@@ -40,15 +40,34 @@ CpuTimer::CpuTimer(const Problem& problem)
       a_(bytes_of(sizes_.a)),
       b_(bytes_of(sizes_.b)),
       c_(bytes_of(sizes_.c)),
-      workspace_(std::make_shared<Pages>(0)) {
+      workspace_(std::make_shared<Pages>(0)),
+      packed_(std::make_shared<Pages>(0)) {
   fill(a_.floats(), sizes_.a, 1);
   fill(b_.floats(), sizes_.b, 2);
   fill(c_.floats(), sizes_.c, 3);
 }
 
 std::function<void()> CpuTimer::timed_call(Launch& launch, const GemmBuffers& buffers,
-                                           std::shared_ptr<Pages> workspace) {
-  return [&launch, buffers, workspace = std::move(workspace)] { launch.run(buffers, workspace->data.get()); };
+                                           std::shared_ptr<Pages> workspace, std::shared_ptr<Pages> packed) {
+  if (launch.packed_bytes() == 0) {
+    return
+        [&launch, buffers, workspace = std::move(workspace)] { launch.run(buffers, workspace->data.get()); };
+  }
+  return [&launch, buffers, workspace = std::move(workspace), packed = std::move(packed)] {
+    GemmBuffers with_filter = buffers;
+    with_filter.packed_b = packed->data.get();
+    launch.run(with_filter, workspace->data.get());
+  };
+}
+
+double CpuTimer::last_setup_us() const {
+  Launch& launch = *launches_.back();
+  double fastest = 0;
+  for (int i = 0; i < 3 && launch.packed_bytes() > 0; ++i) {
+    const double us = mean_us([&] { launch.pack(b(), packed_->data.get()); }, 1);
+    fastest = i == 0 ? us : std::min(fastest, us);
+  }
+  return fastest;
 }
 
 Candidate* CpuTimer::add(const KernelConfig& config, const std::string& name, bool extra) {
@@ -61,12 +80,18 @@ Candidate* CpuTimer::add(const KernelConfig& config, const std::string& name, bo
         Pages(workspace_bytes_);  // earlier candidates share the Pages, so they use the larger memory
     fill(workspace_->floats(), static_cast<std::int64_t>(workspace_bytes_ / sizeof(float)), 4);
   }
+  if (launch.packed_bytes() > packed_bytes_) *packed_ = Pages(packed_bytes_ = launch.packed_bytes());
   const GemmBuffers buffers{.a = a(), .b = b(), .c = c()};
-  return &match_.add({.name = name, .extra = extra, .call = timed_call(launch, buffers, workspace_)});
+  Candidate& added =
+      match_.add({.name = name, .extra = extra, .call = timed_call(launch, buffers, workspace_, packed_)});
+  if (launch.packed_bytes() > 0)
+    added.prepare = [&launch, filter = b(), packed = packed_] { launch.pack(filter, packed->data.get()); };
+  return &added;
 }
 
 void CpuTimer::run_on_poisoned(const Candidate& candidate) const {
   std::fill_n(c(), sizes_.c, std::numeric_limits<float>::quiet_NaN());
+  if (candidate.prepare) candidate.prepare();
   candidate.call();
 }
 

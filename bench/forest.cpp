@@ -24,7 +24,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/numbers.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "support/heap.h"
 #include "support/large_model.h"
 #include "support/temporary_folder.h"

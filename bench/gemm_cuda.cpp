@@ -11,10 +11,8 @@
 #include "gemm_cuda.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <fstream>
-#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,7 +29,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
-#include "measure/problem_bench.h"
+#include "gpu_match.h"
 #include "nvmmh.h"
 #include "problems/problem_sets.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -52,11 +50,6 @@ KernelConfig suggestion(int place) {
   config.suggestion = place;
   return config.kernel_config();
 }
-
-struct Timed {
-  double us = std::numeric_limits<double>::quiet_NaN();
-  bool noisy = true;  ///< the median's 95 % interval is wider than 5 % to either side
-};
 
 /// The results of one problem.
 struct Row {
@@ -127,37 +120,28 @@ class CutlassPeer {
   std::vector<KernelConfig> existing_;
 };
 
-std::size_t fastest_of(std::span<const Timed> timed) {
-  std::size_t fastest = 0;
-  for (std::size_t i = 1; i < timed.size(); ++i) {
-    if (timed[i].us < timed[fastest].us || std::isnan(timed[fastest].us)) fastest = i;
-  }
-  return fastest;
-}
-
 class Match {
  public:
   /// `peer` may be null: then there is no CUTLASS peer.
-  Match(const Selector& selector, CutlassPeer* peer)
-      : selector_(selector), rival_(peer), bench_(protocol(), 1, cuda::gpu_instruments()) {}
+  Match(const Selector& selector, CutlassPeer* peer) : selector_(selector), rival_(peer) {}
 
   /// Nothing when our choice or the first suggestion cannot compute the problem, or computes it wrongly.
   std::optional<Row> play(const GemmProblem& problem) {
     const Choice choice = selector_.select(problem);
-    bench_.open(problem);
+    match_.open(problem);
     // The fastest of the eight is determined by timing before the comparison, as an application would do it.
     std::vector<KernelConfig> eight;
     for (int place = 1; place <= kSuggestions; ++place) eight.push_back(suggestion(place));
-    std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(time(eight))]};
+    std::vector<KernelConfig> players = {choice.config, eight[0], eight[fastest_of(match_.time(eight))]};
     Row row{problem, Selector::name(problem, choice), {}, {}, {}, {}, {}, false};
     if (rival_) {
       const auto theirs = rival_->suggestions(problem, row.exact);
       if (!theirs.empty()) {
-        const std::size_t fastest = theirs.size() > 1 ? fastest_of(time(theirs)) : 0;
+        const std::size_t fastest = theirs.size() > 1 ? fastest_of(match_.time(theirs)) : 0;
         players.insert(players.end(), {theirs.front(), theirs[fastest]});
       }
     }
-    const std::vector<Timed> match = time(players);
+    const std::vector<Timed> match = match_.time(players);
     if (std::isnan(match[0].us) || std::isnan(match[1].us)) return std::nullopt;
     row.ours = match[0];
     row.first = match[1];
@@ -170,63 +154,16 @@ class Match {
   }
 
  private:
-  static Protocol protocol() {
-    return {.cache = CacheState::cold, .slack_us = 0, .contenders = 8, .rounds = 16, .rounds_budget_us = 4e5};
-  }
-
-  std::vector<Timed> time(const std::vector<KernelConfig>& configs) {
-    std::vector<Candidate> candidates;
-    for (const KernelConfig& config : configs) candidates.push_back({&cuda_backend(), config});
-    // Verifies all configs. This also loads them: a kernel's first call takes milliseconds.
-    std::vector<bool> right;
-    for (const Candidate& one : candidates) {
-      const Outcome first = bench_.coarse(one, std::numeric_limits<double>::infinity());
-      right.push_back(first.measured.status == Status::ok);
-    }
-    std::vector<Timed> timed(configs.size());
-    bench_.contenders(candidates, [&](std::size_t i, const Outcome& outcome) {
-      const Measurement& m = outcome.measured;
-      // A config pruned early is known to be slow, so its coarse time is good enough.
-      if (right[i] && (m.status == Status::ok || m.status == Status::pruned_early))
-        timed[i] = {m.time_us, m.status == Status::ok && m.noisy};
-    });
-    return timed;
-  }
-
   const Selector& selector_;
   CutlassPeer* rival_;
-  ProblemBench bench_;
-};
-
-struct Summary {
-  std::size_t problems = 0;
-  double geomean = 1, p10 = 1, least = 1;
-  std::size_t wins = 0, losses = 0;  ///< by more than 3 %, with both times known to 5 %
+  GpuMatch match_;
 };
 
 /// Our speed divided by a peer's.
 Summary against(Timed Row::*peer, const std::vector<const Row*>& rows) {
-  Summary summary;
-  std::vector<double> all;
-  double logs = 0;
-  for (const Row* row : rows) {
-    const Timed& ours = row->ours;
-    const Timed& theirs = row->*peer;
-    const double r = theirs.us / ours.us;
-    if (!(r > 0)) continue;
-    all.push_back(r);
-    logs += std::log(r);
-    const bool known = !ours.noisy && !theirs.noisy;
-    summary.wins += known && r > 1.03;
-    summary.losses += known && r < 1 / 1.03;
-  }
-  if (all.empty()) return summary;
-  std::ranges::sort(all);
-  summary.problems = all.size();
-  summary.geomean = std::exp(logs / static_cast<double>(all.size()));
-  summary.p10 = all[all.size() / 10];
-  summary.least = all.front();
-  return summary;
+  std::vector<std::pair<Timed, Timed>> pairs;
+  for (const Row* row : rows) pairs.emplace_back(row->ours, row->*peer);
+  return compare(pairs);
 }
 
 std::string kind_of(const GemmProblem& p) {

@@ -1,38 +1,13 @@
-#include <algorithm>
-#include <chrono>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "backend/cuda/cuda_backend.h"
 #include "gemm_cuda.h"
+#include "gpu_match.h"
 #include "provider/cublaslt/cublaslt.h"
 
 namespace kscout::bench {
-
-namespace {
-
-template <class Work>
-double microseconds(const Work& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count();
-}
-
-struct Times {
-  const char* who;
-  std::vector<double> us;
-
-  double at(double share) const {
-    return us[std::min(us.size() - 1, static_cast<std::size_t>(share * static_cast<double>(us.size())))];
-  }
-  void print() {
-    std::ranges::sort(us);
-    fmt::print("{:34} {:>10.3f} {:>10.3f} {:>10.3f}\n", who, at(0.5), at(0.99), us.back());
-  }
-};
-
-}  // namespace
 
 void compare_deciding(Selector& selector, std::span<const GemmProblem> problems) {
   cuda::Module& module = cuda::open_module();

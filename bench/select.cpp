@@ -108,7 +108,7 @@ Times measure(const std::filesystem::path& folder, const Case& of, double second
   const lightgbm::Booster booster(model_lightgbm(model, std::nullopt));
   const FamilyForest forest(trees, {data.best_tflops, data.best_features}, *data.schema, family.device,
                             family.configs, family.traits);
-  FamilyForest::Scratch scratch(forest);
+  FamilyForest::Scratch scratch;
   const ApplicabilityRules rules(family.applicability, family.configs, family.traits, family.device);
   ApplicabilityRules::Scratch rules_scratch;
   CacheSweep sweep;

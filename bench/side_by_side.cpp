@@ -20,17 +20,18 @@ constexpr double kShortUs = 2000;  ///< shorter calls are never dropped after on
 
 }  // namespace
 
-double SideBySide::series(const std::function<void()>& call, double min_us, double one_us) const {
+double SideBySide::series(const Candidate& one, double min_us, double one_us) const {
+  if (one.prepare) one.prepare();
   const int calls = static_cast<int>(std::clamp(min_us / std::max(one_us, 0.01), 1.0, 1e5));
   const std::int64_t begin = clock_();
-  for (int i = 0; i < calls; ++i) call();
+  for (int i = 0; i < calls; ++i) one.call();
   return static_cast<double>(clock_() - begin) * 1e-3 / calls;
 }
 
 void SideBySide::coarse() {
   double best = std::numeric_limits<double>::infinity();
   const auto sample = [&](Candidate& one, double min_us) {
-    one.coarse_us = std::min(one.coarse_us, series(one.call, min_us, one.coarse_us));
+    one.coarse_us = std::min(one.coarse_us, series(one, min_us, one.coarse_us));
     if (!one.extra) best = std::min(best, one.coarse_us);
   };
   for (Candidate& one : candidates_) {
@@ -59,8 +60,8 @@ void SideBySide::interleaved(std::size_t finalists, const RoundsRule& rule) {
   }
   const auto summaries = time_in_rounds(chosen.size(), rule, [&](std::size_t i) {
     const Candidate& one = *chosen[i];
-    const double warm_us = series(one.call, 0, 1);
-    const double us = series(one.call, kRoundUs, warm_us);
+    const double warm_us = series(one, 0, 1);
+    const double us = series(one, kRoundUs, warm_us);
     // Waits until idle threads of other libraries stop spinning, which would slow down the next candidate.
     // libgomp spins for 300,000 pauses, up to 15 ms on current processors.
     if (one.peer) std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -28,6 +28,7 @@ struct Candidate {
   bool peer = false;   ///< another library: timed in rounds only
   bool extra = false;  ///< takes part in the rounds however slow it is; never the best
   std::function<void()> call;
+  std::function<void()> prepare = {};  ///< called before each series, outside its time
   double coarse_us = std::numeric_limits<double>::infinity();  ///< fastest coarse series; infinite for peers
   double time_us = std::numeric_limits<double>::infinity();    ///< median over rounds; infinite: not in them
 };
@@ -56,7 +57,7 @@ class SideBySide {
 
  private:
   /// Microseconds per call of a series of at least `min_us`; `one_us` is the approximate time of a call.
-  double series(const std::function<void()>& call, double min_us, double one_us) const;
+  double series(const Candidate& one, double min_us, double one_us) const;
 
   std::function<std::int64_t()> clock_;
   std::deque<Candidate> candidates_;  ///< a deque: references stay valid

@@ -82,8 +82,9 @@ Table summary_table(std::string first, std::string second) {
 void print_head(const ModelEvaluation& e) {
   fmt::print("model     {} (target {}, rules {})\ndevice    {}\npool      {}\n", e.model, e.target, e.rules,
              e.device,
-             e.pool == Pool::measured ? "measured configs of each problem"
-                                      : "whole family; an unmeasured pick counts as 0");
+             e.pool == Pool::measured   ? "measured configs of each problem"
+             : e.pool == Pool::accepted ? "measured configs that the library accepts for the problem"
+                                        : "whole family; an unmeasured pick counts as 0");
   fmt::print("problems  {} of {}", e.evaluation.results.size(), e.problems_given);
   if (!e.training_known) {
     fmt::print("; the model does not tell which sizes it was trained on");

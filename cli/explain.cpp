@@ -80,7 +80,8 @@ std::vector<std::size_t> positions_in(const Family& family, const std::vector<Ke
 /// `ranked`: all configs that apply to the problem here.
 void explain_by_model(Report& report, const Model& model, const std::vector<Choice>& ranked) {
   const ExplainRequest& request = *report.request;
-  const Target target = request.by == By::best ? model.default_target() : parse<Target>(word(request.by));
+  const bool by_default = request.by == By::best || model.data().any_cpu;
+  const Target target = by_default ? model.default_target() : parse<Target>(word(request.by));
   report.target = std::string(word(target));
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
@@ -364,9 +365,9 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   Report report{.request = &request, .model = {}, .target = {}, .source = ranked.front().decided_by};
   report.confidence = ranked.front().confidence;
   report.limit = thread_limit(request.threads, selector.device());
-  if (report.source == ChoiceSource::model) {
+  if (report.source == ChoiceSource::model || report.source == ChoiceSource::any_cpu) {
     report.model = selector.model_path().string();
-    model = Model::load(report.model);
+    model = Model::load(report.model, &selector.device());
     explain_by_model(report, *model, ranked);
   } else {
     enumerated = enumerate(family);

@@ -58,17 +58,19 @@ std::string shapes_text(const ExportOptions& options) {
     fail(Errc::invalid_argument,
          "--target: the lookup table holds what `kscout predict` chooses; leave it out");
   }
-  const auto problems = read_problems(options.shapes, usual_dtype(options.model, options.family.device));
-  std::map<DType, Selector> selectors;  // a model covers one type
+  const auto problems = any_problems_of(options.shapes, usual_dtype(options.model, options.family.device));
+  std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one operation and type
   std::vector<ShapeChoice> choices;
-  for (const GemmProblem& problem : problems) {
-    auto selector = selectors.find(problem.dtype_a);
+  for (const Problem& problem : problems) {
+    const Signature signature = signature_of(problem);
+    const std::pair key(signature.op, signature.dtype_a);
+    auto selector = selectors.find(key);
     if (selector == selectors.end()) {
-      const FamilyRequest request = options.family.request(signature_of(problem));
+      const FamilyRequest request = options.family.request(signature);
       selector = selectors
-                     .emplace(problem.dtype_a, selector_for(options.model, request.signature,
-                                                            {request.provider, request.device, request.rules},
-                                                            options.family.device != "auto"))
+                     .emplace(key, selector_for(options.model, request.signature,
+                                                {request.provider, request.device, request.rules},
+                                                options.family.device != "auto"))
                      .first;
     }
     choices.push_back({problem, selector->second.select(problem)});
@@ -92,10 +94,10 @@ std::string measured_text(const ExportOptions& options) {
   };
   std::vector<ShapeChoice> choices;
   if (options.shapes.empty()) {
-    for (const MeasuredBest& best : measured.best) choices.push_back({best.problem.gemm(), choice_of(best)});
+    for (const MeasuredBest& best : measured.best) choices.push_back({best.problem, choice_of(best)});
     return shapes_header(std::move(choices), options.name_space);
   }
-  for (const GemmProblem& problem : read_problems(options.shapes)) {
+  for (const Problem& problem : any_problems_of(options.shapes)) {
     Problem wanted = problem;
     wanted.set_weight(1);
     const auto found = std::ranges::find_if(measured.best, [&](const MeasuredBest& best) {
@@ -148,13 +150,13 @@ void setup_export(CLI::App& verb, ReadBests read) {
   add_word_option(verb, "--format", options->format, "what to write");
   CLI::Option* const shapes = reads_file(verb.add_option(
       "--shapes", options->shapes,
-      "write a lookup table for the problems of this file (lines gemm:MxNxK... or MxNxK, or CSV) "
-      "instead of the "
-      "model; without --model the one that `predict` would find"));
-  reads_file(verb.add_option(
-      "--measurements", options->measured,
-      "write a lookup table of the fastest measured configs of GEMMs: a dataset (.parquet) or the "
-      "folder of a sweep; with --shapes only for those problems"));
+      "write a lookup table for the problems of this file (lines gemm:MxNxK..., MxNxK or "
+      "conv_fwd:NxCxHxW:KxYxX..., or CSV; one operation) instead of the model; without --model the one that "
+      "`predict` would find"));
+  reads_file(
+      verb.add_option("--measurements", options->measured,
+                      "write a lookup table of the fastest measured configs: a dataset (.parquet) or the "
+                      "folder of a sweep; with --shapes only for those problems"));
   check_words<Target>(
       verb.add_option("--target", options->target,
                       "this target's forest: tflops|latency|bandwidth|relative|rank (the model's default)"));
@@ -175,6 +177,7 @@ void setup_export(CLI::App& verb, ReadBests read) {
       "json      everything that the model file holds\n\n"
       "examples\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --out gemm_fp32.h\n"
+      "  kscout export --model models/conv_fwd_bf16_gfx950 --out conv_fwd.h\n"
       "  kscout export --measurements runs/here --out best.h\n"
       "  kscout export --shapes shapes.txt --namespace my_shapes --out my_shapes.h\n"
       "  kscout export --model models/gemm_fp32_zen3-2c --format lightgbm --out gemm_fp32.txt\n\n"

@@ -140,7 +140,8 @@ void setup_hardware(CLI::App& verb) {
   verb.footer(
       "examples\n"
       "  kscout hardware\n"
-      "  kscout hardware --device h200 --format json\n\n"
+      "  kscout hardware --device h200 --format json\n"
+      "  KSCOUT_ISA=avx2 kscout hardware        # this CPU as a device without AVX-512\n\n"
       "exit status: 0 done, 2 wrong arguments, 4 no such device");
   verb.callback([options] {
     if (options->device.empty()) {

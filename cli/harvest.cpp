@@ -1,10 +1,12 @@
-// `kscout harvest`: lists the algorithms of cuBLASLt on this machine's GPU and writes them as rule sets.
+// `kscout harvest`: lists the algorithms of cuBLASLt, or the engine configs of cuDNN, on this machine's GPU
+// and writes them as rule sets.
 #include <memory>
 
 #include <CLI/CLI.hpp>
 
 #include "backend/cuda/cuda_backend.h"
 #include "core/fail.h"
+#include "core/files.h"
 #include "options.h"
 #include "outputs.h"
 #include "table.h"
@@ -17,8 +19,9 @@ namespace {
 struct HarvestVerb {
   std::vector<std::string> problems;
   DType dtype = DType::fp32;
-  std::string layout, out;
+  std::string layout, out, gpu, describe;
   HarvestOptions how;
+  bool deterministic = false;
   Format format = Format::text;
 
   /// The requested layout, or the empty list.
@@ -27,13 +30,17 @@ struct HarvestVerb {
   }
 };
 
-void harvest_verb(const HarvestVerb& options) {
-  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
-  const std::vector<Harvest> found =
-      harvest(problems_of(options.problems, options.dtype, options.layouts()), options.how);
+Cell count(std::size_t value) { return number(static_cast<std::int64_t>(value)); }
+
+void harvest_gemms(const HarvestVerb& options, const std::vector<Problem>& problems) {
+  if (!options.gpu.empty() || options.deterministic)
+    fail(Errc::invalid_argument, "{} is for convolutions; these problems are GEMMs",
+         options.gpu.empty() ? "--deterministic" : "--gpu");
+  std::vector<GemmProblem> gemms;
+  for (const Problem& problem : problems) gemms.push_back(problem.gemm());
+  const std::vector<Harvest> found = harvest(gemms, options.how);
   write_out(options.out, rule_set_text(found));
   Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
-  const auto count = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   for (const Harvest& one : found) {
     table.add_row({text(word(one.signature.dtype_a)), text(word(one.signature.layout)),
                    text(word(one.signature.epilogue)), count(one.problems), count(one.suggested.size()),
@@ -42,33 +49,77 @@ void harvest_verb(const HarvestVerb& options) {
   table.print(options.format);
 }
 
+void harvest_convolutions(const HarvestVerb& options, const std::vector<Problem>& problems) {
+  std::vector<ConvProblem> convs;
+  for (const Problem& problem : problems) convs.push_back(problem.conv());
+  const std::vector<ConvHarvest> found =
+      harvest_convs(convs, {.widen = options.how.widen,
+                            .deterministic = options.deterministic,
+                            .gpu = options.gpu.empty() ? std::string() : read_file(options.gpu)});
+  write_out(options.out, rule_set_text(found));
+  Table table({"op", "dtype", "layout", "problems", "suggested", "widened", "refused", "barred", "unnamed"});
+  for (const ConvHarvest& one : found) {
+    table.add_row({text(word(one.signature.op)), text(word(one.signature.dtype_a)),
+                   text(word(one.signature.layout)), count(one.problems), count(one.suggested.size()),
+                   count(one.widened.size()), count(one.refused), count(one.barred), count(one.unnamed)});
+  }
+  table.print(options.format);
+}
+
+void harvest_verb(const HarvestVerb& options) {
+  if (!options.describe.empty()) {
+    write_out(options.describe, describe_cudnn_gpu());
+    if (options.problems.empty()) return;
+  }
+  if (options.problems.empty())
+    fail(Errc::invalid_argument, "--problems is required: which problems shall the library be asked about?");
+  if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
+  const std::vector<Problem> problems = any_problems_of(options.problems, options.dtype, options.layouts());
+  if (problems.empty()) fail(Errc::invalid_argument, "--problems: there is no problem in it");
+  is_conv(problems.front().op()) ? harvest_convolutions(options, problems) : harvest_gemms(options, problems);
+}
+
 }  // namespace
 
 void setup_harvest(CLI::App& verb) {
   const auto options = std::make_shared<HarvestVerb>();
   reads_file(verb.add_option("--problems", options->problems,
-                             "problem sets or files whose algorithms the library lists"),
-             problem_file)
-      ->required();
+                             "problem sets or files whose algorithms the library lists; all GEMMs, or "
+                             "convolutions of one direction"),
+             problem_file);
   add_word_option(verb, "--dtype", options->dtype,
                   "element type of sets, and of a file's problems without one");
   verb.add_option("--layout", options->layout,
                   "storage of A, B, C (default: rcr for sets, the written layout for files)");
   add_out_option(verb, "--out", options->out, "file for the rule sets; use it as --rules FILE.toml");
   verb.add_option("--suggestions", options->how.suggestions,
-                  "number of algorithms to request from the library's heuristic for each problem")
+                  "GEMMs: number of algorithms to request from the library's heuristic for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000));
   verb.add_option("--widen", options->how.widen,
                   "max algorithms in addition to the suggested ones, per signature")
       ->capture_default_str();
+  verb.add_flag("--deterministic", options->deterministic,
+                "convolutions: leave out configs that may give other bits in each run");
+  reads_file(
+      verb.add_option("--gpu", options->gpu,
+                      "convolutions: ask for the GPU that this file describes; no GPU is needed then"));
+  add_out_option(verb, "--describe", options->describe,
+                 "write a description of this machine's GPU for --gpu");
   add_format_option(verb, options->format);
   verb.footer(
-      "Writes two rule sets of provider cublaslt: harvested holds the algorithms that the heuristic named,\n"
-      "widened also similar ones that the library supports. Needs an NVIDIA GPU.\n"
+      "Writes two rule sets, of provider cublaslt for GEMMs, of cudnn for convolutions: harvested holds "
+      "what\n"
+      "the library's heuristics list, widened also similar algorithms that the library supports (of cudnn,\n"
+      "kernels that engines compile at run time). Needs an NVIDIA GPU, or cuDNN and --gpu.\n"
       "\n"
-      "Example:\n"
+      "Columns: refused = not supported, barred = excluded by numerical notes or the workspace limit,\n"
+      "unnamed = with knobs that no axis holds.\n"
+      "\n"
+      "Examples:\n"
       "  kscout harvest --problems llm --dtype bf16 --out h200.toml\n"
+      "  kscout problems conv_networks --op conv_fwd --dtype bf16 > shapes.txt\n"
+      "  kscout harvest --problems shapes.txt --out conv_fwd.toml\n"
       "\n"
       "exit status: 0 done, 2 wrong arguments, 3 no GPU or types that the library lacks, 4 file failure");
   verb.callback([options] { harvest_verb(*options); });

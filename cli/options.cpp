@@ -74,13 +74,6 @@ void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std
 }
 
 void ProblemOptions::add_to(CLI::App& verb) {
-  verb.add_option("problem", problem_text, "one-line form gemm:MxNxK[:dtype][:layout][:name=value...]");
-  check_words<DType>(verb.add_option("--dtype", dtype, "element type of A, B and C (fp32)"));
-  for_each_field<GemmProblem>(
-      [&](const auto& field) { add_flag(verb, std::string(field.name), std::string(field.help)); });
-}
-
-void ProblemOptions::add_all_to(CLI::App& verb) {
   verb.add_option("problem", problem_text,
                   "one-line form gemm:MxNxK[:dtype][:layout][:name=value...] or "
                   "conv_fwd:NxCxHxW:KxYxX[:dtype][:layout][:name=value...]");
@@ -281,14 +274,16 @@ bool is_program(const std::string& name) {
   });
 }
 
-Layout parse_gemm_layout(const std::string& text) {
-  if (!find_word(text, EnumWords<Layout>::words)) index_of_word("layout of a GEMM", text, kGemmLayoutWords);
-  return parse<Layout>(text);
-}
-
-CLI::Option* check_gemm_layouts(CLI::Option* option) {
-  offer_words(option, kGemmLayoutWords);
-  return check_text(option, [](const std::string& text) { parse_gemm_layout(text); });
+CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, const std::string& mode) {
+  CLI::Option* const option = verb.add_option_function<std::vector<std::string>>(
+      "--layout",
+      [&layouts](const std::vector<std::string>& words) {
+        for (const std::string& one : words) layouts.push_back(parse<Layout>(one));
+      },
+      mode +
+          "layouts of each problem, comma-separated: rcr|rrr|crr|ccr of GEMMs (rcr), nhwgc|ngchw of 2-D and "
+          "ndhwgc|ngcdhw of 3-D convolutions (as stated); convolutions without such a layout are left out");
+  return check_words<Layout>(option->delimiter(','));
 }
 
 DType usual_dtype(const Device& device) { return device.kind == DeviceKind::gpu ? DType::bf16 : DType::fp32; }
@@ -305,6 +300,14 @@ CLI::Option* add_threads_option(CLI::App& verb, int& threads) {
                   "KSCOUT_THREADS, else the fewest of OMP_NUM_THREADS, the CPUs that the process may use and "
                   "its CPU quota)")
       ->check(CLI::Range(1, 1 << 20));
+}
+
+CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls) {
+  return verb
+      .add_option("--calls", calls,
+                  "expected number of calls: the choice has the lowest time plus set-up (plan, compilation, "
+                  "packed filter) over the calls (default: set-up is not charged)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 53));
 }
 
 KernelConfig named_config(const std::string& name, ProblemRef problem) {
@@ -374,13 +377,14 @@ std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DT
   const auto add = [&](const auto& more) { problems.insert(problems.end(), more.begin(), more.end()); };
   for (const std::string& source : sources) {
     if (is_conv_set(source)) {
-      add(make_conv_set(source, dtype));
+      add(in_layouts(make_conv_set(source, dtype), layouts));
     } else if (problem_file(source).empty()) {
       add(problems_of({source}, dtype, layouts));
     } else {
       const ProblemSetRequest request = file_request(source, dtype, layouts);
-      is_text_of_convs(*request.text) ? add(parse_conv_problems(*request.text, source, dtype))
-                                      : add(make_problem_set(request));
+      is_text_of_convs(*request.text)
+          ? add(in_layouts(parse_conv_problems(*request.text, source, dtype), layouts))
+          : add(make_problem_set(request));
     }
   }
   return problems;
@@ -445,7 +449,7 @@ Selector selector_for(const std::string& model, const Signature& signature, Sele
   check_rules(request.provider, signature.op, request.rules);
   if (model.empty()) warn_of_model_path();
   const bool limited = request.threads > 0;
-  if (!model.empty() && !device_given && !limited) {
+  if (!model.empty() && !device_given && !limited && request.calls == 0) {
     Selector selector = Selector::load(model);
     warn_of_absent_device(selector.device(), devices_here(selector.device().kind));
     return selector;

@@ -57,16 +57,13 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
   return option;
 }
 
-/// Adds one flag per field of GemmProblem (--m, --n, --k, --batch, ..., --dtype for all operands, --layout)
-/// and a positional problem text `gemm:MxNxK:...`. Flags set fields that the text leaves out.
+/// Adds a positional problem text (`gemm:MxNxK:...`, `conv_fwd:NxCxHxW:KxYxX:...`), --op, --dtype for all
+/// operands, one flag per field of GemmProblem and ConvProblem (--m, --stride-h, ...) and shorthands (--pad,
+/// --stride, --dilation). Flags set fields that the text leaves out.
 struct ProblemOptions {
   void add_to(CLI::App& verb);
-  /// Also adds --op, the fields of ConvProblem and its shorthands (--pad, --stride, --dilation).
-  void add_all_to(CLI::App& verb);
-  /// The requested problem; throws invalid_argument when sizes are missing or wrong.
-  GemmProblem problem() const;
   /// The requested problem: a convolution when --op or the problem text says so. `usual`: the default element
-  /// type.
+  /// type. Throws invalid_argument when sizes are missing or wrong.
   Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
 
@@ -79,6 +76,7 @@ struct ProblemOptions {
   void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
   /// Throws invalid_argument for a flag whose field the problem text already sets.
   void refuse_repeated() const;
+  GemmProblem problem() const;
   ConvProblem conv_problem(Op op) const;
 };
 
@@ -103,9 +101,9 @@ Device device_named(const std::string& name);
 /// empty formula passes.
 void check_formula(const std::string& provider, Op op, const std::string& flag, const std::string& formula);
 
-/// For options with layouts of GEMMs: an unknown word is an error that lists these layouts only.
-CLI::Option* check_gemm_layouts(CLI::Option* option);
-Layout parse_gemm_layout(const std::string& text);
+/// Adds --layout: the layouts of the problems of sets and files, GEMMs or convolutions. `mode` begins the
+/// help of an option that has an effect in one mode of the verb: "hardware: ".
+CLI::Option* add_layouts_option(CLI::App& verb, std::vector<Layout>& layouts, const std::string& mode = "");
 
 /// Whether a program can be started: a path, or a name in a folder of PATH.
 bool is_program(const std::string& name);
@@ -113,7 +111,7 @@ bool is_program(const std::string& name);
 /// Adds --provider, with the same words in every verb.
 CLI::Option* add_provider_option(CLI::App& verb, std::string& provider, const std::string& help);
 inline constexpr const char* kUsualProvider =
-    "by the device: native, cublaslt or ck_tile; ck_tile for convolutions on GPUs";
+    "by the device: native on CPUs, ck_tile on AMD's GPUs; on NVIDIA's cublaslt, for convolutions cudnn";
 
 /// The default element type of a device: fp32 on a CPU, bf16 on a GPU.
 DType usual_dtype(const Device& device);
@@ -122,6 +120,9 @@ DType usual_dtype(const std::string& model, const std::string& device);
 
 /// Adds --threads: max threads of one kernel on the CPU.
 CLI::Option* add_threads_option(CLI::App& verb, int& threads);
+
+/// Adds --calls: charges the set-up of a config over that many calls.
+CLI::Option* add_calls_option(CLI::App& verb, std::int64_t& calls);
 
 /// The config that a kernel's name states. Throws invalid_argument for a kernel of another signature, which
 /// would compute another result.
@@ -156,7 +157,7 @@ std::string problem_file(const std::string& source);
 std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 
-/// Like problems_of, also for sets and files of convolutions (layouts apply to GEMMs only).
+/// Like problems_of, also for sets and files of convolutions, whose layouts in_layouts() changes.
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 

@@ -24,6 +24,7 @@ struct PredictOptions {
   std::vector<std::string> configs;  ///< from --config: configs to explain
   bool explain = false;
   int threads = 0;
+  std::int64_t calls = 0;
   std::size_t top = 5;
   By by = By::best;
   Format format = Format::text;
@@ -40,7 +41,8 @@ Selector asked_selector(const PredictOptions& options, const Problem& problem) {
                       {.provider = request.provider,
                        .device = request.device,
                        .rules = request.rules,
-                       .threads = options.threads},
+                       .threads = options.threads,
+                       .calls = options.calls},
                       options.family.device != "auto");
 }
 
@@ -53,27 +55,32 @@ class Predictions {
       rows_.push_back({text(print(problem)), number(static_cast<std::int64_t>(i + 1)),
                        text(Selector::name(problem, choice)), number(choice.time_us, 4),
                        number(choice.tflops, 4), number(choice.gb_s, 4), number(100 * choice.margin, 3),
-                       number(100 * choice.confidence, 3), text(word(choice.source)), text("")});
+                       number(100 * choice.confidence, 3), number(static_cast<double>(choice.setup_us), 4),
+                       text(word(choice.source)), text("")});
     }
   }
   void add_uncovered(const Problem& problem, std::string_view reason) {
     const Cell none = number(Choice::unknown);
-    rows_.push_back(
-        {text(print(problem)), none, text(""), none, none, none, none, none, text("none"), text(reason)});
+    rows_.push_back({text(print(problem)), none, text(""), none, none, none, none, none, none, text("none"),
+                     text(reason)});
     ++uncovered_;
   }
   std::size_t uncovered() const noexcept { return uncovered_; }
 
-  /// Prints the column `reason` for people only when it has content, and for programs whenever it may have.
-  void print_as(Format format, bool list) {
-    std::vector<std::string> columns = {"problem", "rank",  "config",         "time_us",
-                                        "tflops",  "gb_s",  "margin_percent", "confidence_percent",
-                                        "source",  "reason"};
+  /// Prints the column `setup_us` for --calls, and the column `reason` for people only when it has content,
+  /// for programs whenever it may have.
+  void print_as(Format format, bool list, bool with_setup) {
+    std::vector<std::string> columns = {"problem",  "rank",   "config",         "time_us",
+                                        "tflops",   "gb_s",   "margin_percent", "confidence_percent",
+                                        "setup_us", "source", "reason"};
     const bool with_reason = uncovered_ > 0 || (list && format != Format::text);
+    constexpr std::ptrdiff_t kSetup = 8;
     if (!with_reason) columns.pop_back();
+    if (!with_setup) columns.erase(columns.begin() + kSetup);
     Table table(std::move(columns));
     for (auto& cells : rows_) {
       if (!with_reason) cells.pop_back();
+      if (!with_setup) cells.erase(cells.begin() + kSetup);
       table.add_row(std::move(cells));
     }
     table.print(format);
@@ -87,6 +94,8 @@ class Predictions {
 void explain_problem(const PredictOptions& options, ReadMeasuredRows read) {
   if (!options.file.empty())
     fail(Errc::invalid_argument, "--explain takes one problem; leave --problems out");
+  if (options.calls > 0)
+    fail(Errc::invalid_argument, "--explain explains choices without their set-up; leave --calls out");
   if (options.format == Format::csv) fail(Errc::invalid_argument, "--explain prints text or json, no csv");
   if (!options.data.empty() && !read) throw NeedsLab{};
   ExplainRequest request{.problem = asked_problem(options),
@@ -141,7 +150,7 @@ void predict(const PredictOptions& options) {
       predictions.add_uncovered(problem, error.what());  // the other problems of the list keep their rows
     }
   }
-  predictions.print_as(options.format, !options.file.empty());
+  predictions.print_as(options.format, !options.file.empty(), options.calls > 0);
   if (options.format == Format::text) print_models(selectors);
   if (predictions.uncovered() > 0) {
     fail(Errc::unsupported, "{} of {} problems have no config (column reason)", predictions.uncovered(),
@@ -153,9 +162,10 @@ void predict(const PredictOptions& options) {
 
 void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   auto options = std::make_shared<PredictOptions>();
-  options->problem.add_all_to(verb);
-  verb.add_option("--problems", options->file,
-                  "file of problems: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
+  options->problem.add_to(verb);
+  verb.add_option(
+      "--problems", options->file,
+      "file of problems: lines gemm:MxNxK[:dtype][:layout]... or conv_fwd:NxCxHxW:KxYxX..., or CSV");
   verb.add_option(
       "--model", options->model,
       "model folder or .ksf file; otherwise KSCOUT_MODEL_PATH, the user's tuned models, the shipped ones");
@@ -164,6 +174,7 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
   verb.add_option("--device", options->family.device, "a preset's name, or auto for this machine")
       ->capture_default_str();
   add_threads_option(verb, options->threads);
+  add_calls_option(verb, options->calls);
   verb.add_option("--top", options->top, "number of configs to show for each problem")
       ->capture_default_str()
       ->check(CLI::Range(1, 1000000));
@@ -179,7 +190,8 @@ void setup_predict(CLI::App& verb, ReadMeasuredRows read) {
       "forced (KSCOUT_FORCE);\n"
       "margin_percent: how much longer the next config should take;\n"
       "confidence_percent: probability that the first config is within 3 % of the best, where the model can "
-      "tell\n\n"
+      "tell;\n"
+      "setup_us (with --calls): time that a config needs once before its runs\n\n"
       "examples\n"
       "  kscout predict gemm:16x4096x4096 --top 3\n"
       "  kscout predict gemm:16x4096x4096 --threads 1\n"

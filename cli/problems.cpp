@@ -11,6 +11,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "options.h"
+#include "problems/conv_kind.h"
 #include "problems/conv_sets.h"
 #include "problems/problem_sets.h"
 #include "verbs.h"
@@ -25,7 +26,7 @@ struct ProblemsOptions {
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
-  std::string op;              ///< of convolutions; empty: the set's
+  std::string op, packing;     ///< of convolutions; empty: the set's
   std::string miopen, top_up;  ///< files
   std::vector<std::string> merge, exclude;
   TopUpRequest wanted;
@@ -116,10 +117,6 @@ Description description_of(const std::vector<GemmProblem>& problems) {
   return about;
 }
 
-std::string_view grouping(const ConvProblem& p) {
-  return is_depthwise(p) ? "depthwise" : p.g > 1 ? "grouped" : "dense";
-}
-
 Description description_of(const std::vector<ConvProblem>& problems) {
   using P = ConvProblem;
   Description about;
@@ -133,7 +130,7 @@ Description description_of(const std::vector<ConvProblem>& problems) {
   about.add("gemm k", problems, [](const P& p) { return implicit_gemm(p).k; });
   about.add_costs(problems);
   add_counts(about.counts, "op", problems, [](const P& p) { return p.op; });
-  add_counts(about.counts, "groups", problems, grouping);
+  add_counts(about.counts, "convolution", problems, conv_kind);
   add_counts(about.counts, "filter", problems,
              [](const P& p) { return fmt::format("{}x{}x{}", p.z, p.y, p.x); });
   add_counts(about.counts, "layout", problems, [](const P& p) { return p.layout; });
@@ -161,11 +158,11 @@ void describe_problems(const std::vector<P>& problems, Format format) {
 /// Families are cached by signature.
 class ApplicabilityCheck {
  public:
-  explicit ApplicabilityCheck(const FamilyOptions& options) : options_(options) {
-    check_formula(options.request({}).provider, Op::gemm, "--filter", options.filter);
+  ApplicabilityCheck(const FamilyOptions& options, const Signature& signature) : options_(options) {
+    check_formula(options.request(signature).provider, signature.op, "--filter", options.filter);
   }
 
-  std::string refusal(const GemmProblem& problem) {
+  std::string refusal(ProblemRef problem) {
     const Entry& entry = entry_of(signature_of(problem));
     if (!entry.refusal.empty()) return entry.refusal;
     std::vector<std::uint8_t> applicable;
@@ -198,8 +195,11 @@ class ApplicabilityCheck {
 };
 
 /// Prints the problems to which no config applies; the check fails when there are any.
-void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOptions& options) {
-  ApplicabilityCheck check(options.family);
+template <class P>
+void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& options) {
+  if (problems.empty()) fail(Errc::invalid_argument, "no problem is left; raise --max-gflop or --max-bytes");
+  const Signature first = signature_of(problems.front());
+  ApplicabilityCheck check(options.family, first);
   Table table({"problem", "because"});
   for (const auto& problem : problems) {
     if (const std::string why = check.refusal(problem); !why.empty())
@@ -207,7 +207,7 @@ void print_uncovered(const std::vector<GemmProblem>& problems, const ProblemsOpt
   }
   if (options.format != Format::text || table.size() != 0) table.print(options.format);
   fmt::print(stderr, "{} of {} problems are covered by no config of {} ({})\n", table.size(), problems.size(),
-             options.family.request({}).provider, options.family.rules);
+             options.family.request(first).provider, options.family.rules);
   if (table.size() != 0) throw CheckFailed{};
 }
 
@@ -277,25 +277,25 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
     const auto more = source_like(ConvProblem{}, source, request.dtype);
     problems.insert(problems.end(), more.begin(), more.end());
   }
-  problems = merge_equal(problems);
   if (!options.op.empty()) {
-    for (ConvProblem& problem : problems) problem.op = direction_of(options);
+    const Op op = direction_of(options);
+    for (ConvProblem& problem : problems) problem = in_direction(problem, op);
   }
-  return problems;
+  if (!options.packing.empty()) problems = with_packing(problems, parse<Packing>(options.packing));
+  return merge_equal(problems);
 }
 
-/// Handles convolutions of a file or a set; rejects options that apply to GEMM sets only.
+/// Handles convolutions of a file or a set.
 void run_convolutions(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
-  if (options.uncovered || !request.layouts.empty())
-    fail(Errc::unsupported, "it holds convolutions; --uncovered and --layout apply to GEMMs");
-  auto problems = convolutions_of(options, read);
+  auto problems = in_layouts(convolutions_of(options, read), request.layouts);
   std::erase_if(problems, [&](const ConvProblem& p) {
     return flop_count(p) > 1e9 * request.max_gflop || min_bytes(p) > request.max_bytes;
   });
   problems = choose_part(std::move(problems), options, options.seed);
   const bool drawn = !options.miopen.empty() || !options.top_up.empty() || request.set == "conv_random";
   if (request.count != 0 && !drawn) problems = stratified(problems, request.count, options.seed);
+  if (options.uncovered) return print_uncovered(problems, options);
   if (options.describe) return describe_problems(problems, options.format);
   print_problems(problems, options.format);
 }
@@ -334,14 +334,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
   add_word_option(verb, "--dtype", request.dtype,
                   "element type of a generated set, and of a file's problems without one");
-  add_text_option(verb, "--layout", "layouts of each size, comma-separated: rcr|rrr|crr|ccr", "rcr",
-                  [&request](const std::string& words) {
-                    for (std::size_t begin = 0; begin <= words.size();) {
-                      const std::size_t end = std::min(words.find(',', begin), words.size());
-                      request.layouts.push_back(parse_gemm_layout(words.substr(begin, end - begin)));
-                      begin = end + 1;
-                    }
-                  });
+  add_layouts_option(verb, request.layouts);
   verb.add_option("--model-name", request.models,
                   "of sets llm and conv_networks: only this model's layers; may be repeated");
   verb.add_option("--max-gflop", request.max_gflop, "leave out problems with more operations")
@@ -354,6 +347,11 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       verb.add_option("--seed", request.seed, "seed of random, conv_random, --count and --part")
           ->default_str("1; of convolutions 42");
   check_words<Op>(verb.add_option("--op", options->op, "convolutions: direction that replaces the set's"));
+  auto* const packing = verb.add_option(
+      "--packing", options->packing,
+      "convolutions: filters that are packed 'once' for many calls (inference) or 'per_call' (training), or "
+      "each problem in 'both' forms, with half of the calls each; default: the set's");
+  check_words<Packing>(packing);
   auto* const miopen = verb.add_option(
       "--from-miopen", options->miopen,
       "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
@@ -376,6 +374,7 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   for (CLI::Option* const one : {miopen, merge, top_up}) one->excludes(set)->excludes(file);
   miopen->excludes(merge)->excludes(top_up);
   merge->excludes(top_up);
+  packing->excludes(miopen)->excludes(top_up);
   const auto* const least =
       verb.add_option("--min-size", request.min_size, "smallest m, n, k of random")->capture_default_str();
   const auto* const largest =

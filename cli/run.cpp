@@ -88,10 +88,19 @@ Registry registry_of(const RunOptions& options) {
 }
 
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
-  const std::string provider(options.backend == kGpu ? backend(kGpu).provider() : "native");
-  if (!is_conv(signature.op)) check_rules(provider, signature.op, options.policy.rules);
+  const std::string provider(options.backend == kGpu ? backend(kGpu).provider_for(signature.op) : "native");
+  // Convolutions on other backends come from kernel libraries, which have no rule sets.
+  if (!is_conv(signature.op) || provider == "native" || provider == "cudnn")
+    check_rules(provider, signature.op, options.policy.rules);
   if (options.model.empty()) return {registry, options.policy};
-  return {Selector::load(options.model), registry, options.policy};
+  if (options.policy.calls == 0) return {Selector::load(options.model), registry, options.policy};
+  const Model model = Model::load(options.model);
+  Selector selector = Selector::load(options.model, {.provider = std::string(model.provider()),
+                                                     .device = model.device(),
+                                                     .rules = model.data().families.front().rules,
+                                                     .calls = options.policy.calls});
+  for (const std::string& warning : selector.warnings()) fmt::print(stderr, "kscout: warning: {}\n", warning);
+  return {std::move(selector), registry, options.policy};
 }
 
 /// Warns about missing folders of the search path, or a model of another device.
@@ -123,6 +132,13 @@ struct ReadyConfig {
   std::int32_t position;
   std::unique_ptr<Launch> launch = {};
   std::unique_ptr<GuardedBuffer> workspace = {};
+  std::unique_ptr<GuardedBuffer> packed = {};  ///< the filter, of a launch that gets it packed once
+
+  GemmBuffers buffers(GemmOperands& operands) const {
+    GemmBuffers all = operands.buffers();
+    if (launch->packed_bytes() > 0) all.packed_b = packed->data();
+    return all;
+  }
 };
 using Candidates = std::vector<std::unique_ptr<ReadyConfig>>;
 
@@ -185,16 +201,30 @@ Instruments& device_of(const Candidates& candidates) {
   return device;
 }
 
+/// Packs the filter of a launch that gets it packed once; times a few packings.
+void pack(ReadyConfig& one, const GemmOperands& operands) {
+  constexpr int kPackings = 5;
+  one.ran->setup_us = Choice::unknown;
+  if (one.launch->packed_bytes() == 0) return;
+  std::vector<double> samples;
+  for (int i = 0; i < kPackings; ++i)
+    samples.push_back(pack_us(*one.launch, operands.device().memory(), operands.b(), one.packed->data()));
+  one.ran->setup_us = summarise(samples).median;
+}
+
 void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference, double timeout_s) {
   one.workspace = std::make_unique<GuardedBuffer>(3, operands.device());
   one.workspace->resize(one.launch->workspace_bytes());
+  one.packed = std::make_unique<GuardedBuffer>(4, operands.device());
+  one.packed->resize(one.launch->packed_bytes());
   operands.reset_c();
   {
     const CallLimit limit(timeout_s);
-    one.launch->run(operands.buffers(), one.workspace->data());
+    pack(one, operands);
+    one.launch->run(one.buffers(operands), one.workspace->data());
   }
   Verification verified = reference.check(operands.c());
-  for (const std::string& damage : {operands.damage(), one.workspace->damage()}) {
+  for (const std::string& damage : {operands.damage(), one.workspace->damage(), one.packed->damage()}) {
     if (!damage.empty()) verified = {std::numeric_limits<double>::infinity(), damage};
   }
   one.ran->error = verified.error;
@@ -218,7 +248,7 @@ class CopiesLaunch final : public Launch {
 struct Timed {
   std::int32_t position;  ///< of the config
   Launch* launch;
-  void* workspace;
+  const ReadyConfig* config;
   double expected_us = 0;
 };
 
@@ -229,7 +259,7 @@ std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& ope
   const auto time_us = [&](const Timed& one, int calls) {
     report.running = one.position;
     const CallLimit limit(timeout_s + device.batch_us() / 1e6);
-    return device.time_us(*one.launch, operands.buffers(), one.workspace, calls);
+    return device.time_us(*one.launch, one.config->buffers(operands), one.config->workspace->data(), calls);
   };
   for (Timed& one : all) one.expected_us = time_us(one, 1);
   const RoundsRule rule{
@@ -243,15 +273,14 @@ std::vector<SampleSummary> samples_us(std::vector<Timed>& all, GemmOperands& ope
 void time_candidates(Candidates& candidates, GemmOperands& operands, double seconds, double timeout_s,
                      RunReport& report) {
   std::vector<Timed> all;
-  for (const auto& one : candidates)
-    all.push_back({one->position, one->launch.get(), one->workspace->data()});
+  for (const auto& one : candidates) all.push_back({one->position, one->launch.get(), one.get()});
   std::vector<std::unique_ptr<CopiesLaunch>> copies(candidates.size());  // null for a launch without copies
   std::vector<std::size_t> places(candidates.size());                    // positions of the copies in all
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     if (!candidates[i]->ran->padded()) continue;
     copies[i] = std::make_unique<CopiesLaunch>(dynamic_cast<PaddedLaunch&>(*candidates[i]->launch));
     places[i] = all.size();
-    all.push_back({candidates[i]->position, copies[i].get(), candidates[i]->workspace->data()});
+    all.push_back({candidates[i]->position, copies[i].get(), candidates[i].get()});
   }
   const auto timed = samples_us(all, operands, seconds, timeout_s, report);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -439,7 +468,8 @@ void setup_run(CLI::App& verb) {
   const auto options = std::make_shared<RunOptions>();
   options->problem.add_to(verb);
   verb.add_option("--problems", options->file,
-                  "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]..., or CSV");
+                  "file of problems, run one after the other: lines gemm:MxNxK[:dtype][:layout]... or "
+                  "conv_fwd:NxCxHxW:KxYxX..., or CSV");
   verb.add_option(
       "--config", options->configs,
       "run this config instead of the selector's, without copies; repeat to compare with the last ('auto': "
@@ -455,6 +485,7 @@ void setup_run(CLI::App& verb) {
   add_word_option(verb, "--fallback", options->policy.fallback,
                   "source of choices when there is no model: analytic costs, or every config measured once");
   add_threads_option(verb, options->policy.threads);
+  add_calls_option(verb, options->policy.calls);
   verb.add_option("--db", options->policy.db,
                   "file of decisions: stores the result of a search and uses it the next time");
   verb.add_option("--timeout", options->timeout_s, "seconds that one call of a kernel may take")
@@ -470,7 +501,9 @@ void setup_run(CLI::App& verb) {
       "spread_percent is the median deviation from the median of the repeats.\n"
       "A problem that no kernel takes directly is padded or copied to another layout: then as_run shows the "
       "problem that\n"
-      "the kernel computes and copies_us the measured cost of the copies (part of time_us).\n"
+      "the kernel computes and copies_us the measured cost of the copies (part of time_us). A convolution "
+      "with\n"
+      "prepacked=1 gets its filter packed once: setup_us is the time of packing, not part of time_us.\n"
       "Kernels run in a process of their own: one that crashes or hangs affects only its row (verified: "
       "crashed, timeout). A time\n"
       "that is far from what a model or an earlier timing predicted gets a warning with the likely cause.\n"
@@ -480,6 +513,7 @@ void setup_run(CLI::App& verb) {
       "\n"
       "Examples:\n"
       "  kscout run gemm:16x4096x4096:fp32:rcr\n"
+      "  kscout run conv_fwd:1x64x56x56:64x3x3:pad=1\n"
       "  kscout run --m 512 --n 512 --k 512 --layout rrr --config auto --config CONFIG\n"
       "  kscout run --problems shapes.txt --config auto --config default --format csv\n"
       "  kscout run gemm:30x50x70 --library kernels/toy.kscout-library.json --backend toy\n"

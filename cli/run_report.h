@@ -39,6 +39,7 @@ struct RanConfig {
   char where[256];     ///< first wrong element
   SampleSummary time;  ///< in microseconds
   double copies_us;    ///< median; NaN without copies
+  double setup_us;     ///< time of packing the filter once, not part of `time`; NaN: nothing is packed
   char crash[128];     ///< how the process that ran its kernel ended; empty without a crash
   bool timed_out;      ///< the process was ended because the kernel did not return
 
@@ -101,7 +102,9 @@ class RunTable {
                        number(flop_count(problem) / us / 1e3, 5), number(speedup, 3),
                        number(one.predicted_us, 5), text(one.backend->name()), flag(one.padded()),
                        text(as_run == problem ? "as asked" : print(as_run)),
-                       number(one.crashed() ? Choice::unknown : one.copies_us, 4), text("")});
+                       number(one.crashed() ? Choice::unknown : one.copies_us, 4),
+                       number(one.crashed() ? Choice::unknown : one.setup_us, 4), text("")});
+      packs_ = packs_ || !std::isnan(one.setup_us);
       as_asked_ = as_asked_ && !one.padded() && as_run == problem;
       one_backend_ = one_backend_ && one.backend == all.front().backend;
     }
@@ -134,7 +137,7 @@ class RunTable {
       const std::string_view name = kColumns[c];
       const bool of_form = name == "padded" || name == "as_run" || name == "copies_us";
       const bool idle = name == "problem" || name == "reason" || (name == "backend" && one_backend_) ||
-                        (of_form && as_asked_);
+                        (name == "setup_us" && !packs_) || (of_form && as_asked_);
       if (format != Format::text || !idle) columns.push_back(c);
     }
     std::vector<std::string> names;
@@ -149,16 +152,17 @@ class RunTable {
     rows_.clear();
     as_asked_ = true;
     one_backend_ = true;
+    packs_ = false;
   }
 
  private:
-  static constexpr std::array<std::string_view, 15> kColumns = {
-      "problem", "config",       "chosen_by", "verified", "time_us", "spread_percent", "repeats", "gflops",
-      "speedup", "predicted_us", "backend",   "padded",   "as_run",  "copies_us",      "reason"};
+  static constexpr std::array<std::string_view, 16> kColumns = {
+      "problem", "config",       "chosen_by", "verified", "time_us", "spread_percent", "repeats",  "gflops",
+      "speedup", "predicted_us", "backend",   "padded",   "as_run",  "copies_us",      "setup_us", "reason"};
   std::vector<std::vector<Cell>> rows_;
   std::vector<double> log_speedups_;
   std::size_t uncovered_ = 0;
-  bool as_asked_ = true, one_backend_ = true;
+  bool as_asked_ = true, one_backend_ = true, packs_ = false;
 };
 
 }  // namespace kscout::cli

@@ -46,6 +46,7 @@ struct SearchVerb {
   std::string backend = "cpu", provider, worker;
   std::optional<double> budget_s;
   double item_limit_s = 10;
+  std::int64_t calls = 0;  ///< over which set-up is charged; 0: not at all
   CacheState cache = CacheState::warm;
 };
 
@@ -55,7 +56,7 @@ std::string model_for(const SearchVerb& options, const Problem& problem) {
   if (!options.model.empty()) return options.model;
   const Device device = device_named(options.device.empty() ? "auto" : options.device);
   const DType dtype = signature_of(problem).dtype_a;
-  const auto found = find_model(problem.op(), dtype, device);
+  const auto found = find_model_or_any_cpu(problem.op(), dtype, device);
   if (!found) {
     fail(Errc::not_found,
          "no model '{}' to search by; give --model FOLDER or --device of a shipped model, or time configs "
@@ -68,16 +69,16 @@ std::string model_for(const SearchVerb& options, const Problem& problem) {
 
 void search_by_model(const SearchVerb& options, const Problem& problem) {
   const std::string path = model_for(options, problem);
-  const Model model = Model::load(path);
+  const Device device = options.device.empty() ? model_device(path) : device_named(options.device);
+  const Model model = Model::load(path, &device);
   const Signature signature = signature_of(problem);
   const std::string rules = options.rules.value_or("full");
   check_formula(std::string(model.provider()), signature.op, "--filter", options.filter);
-  const Family family =
-      enumerate({.provider = std::string(model.provider()),
-                 .signature = signature,
-                 .device = options.device.empty() ? model.device() : device_named(options.device),
-                 .rules = rules,
-                 .filter = options.filter});
+  const Family family = enumerate({.provider = std::string(model.provider()),
+                                   .signature = signature,
+                                   .device = device,
+                                   .rules = rules,
+                                   .filter = options.filter});
   const SearchSpace space(applicable_table(family, problem));
   const SearchResult found = Searcher(options.seed)
                                  .search(space, model_objective(model, problem, space),
@@ -122,7 +123,8 @@ std::optional<MeasuringModel> ordering_model(const SearchVerb& options, const Pr
     if (!found) return std::nullopt;
     path = found->string();
   }
-  Model model = Model::load(path);
+  const Device device = backend.device();
+  Model model = Model::load(path, &device);
   std::string refusal;
   if (!model.family(signature)) {
     refusal = fmt::format("it was not trained for the types and layout of {}", print(problem));
@@ -145,7 +147,7 @@ Family measured_family(const SearchVerb& options, const Problem& problem, Backen
   if (model && !options.rules && options.filter.empty()) return *model->model.family(signature);
   const std::string provider(!options.provider.empty() ? std::string_view(options.provider)
                              : model                   ? model->model.provider()
-                                                       : backend.provider());
+                                                       : backend.provider_for(problem.op()));
   check_formula(provider, signature.op, "--filter", options.filter);
   return enumerate({.provider = provider,
                     .signature = signature,
@@ -190,25 +192,30 @@ SweepPlan plan_of(const SearchVerb& options, const Problem& problem, const Searc
   return plan;
 }
 
-/// Times configs in a worker and counts the reasons for failures.
+/// Times configs in a worker and counts the reasons for failures. With `calls`, a time includes the config's
+/// set-up over that many calls.
 class WorkerTimer final : public ConfigTimer {
  public:
-  WorkerTimer(const SweepPlan& plan, IsolatedTimerOptions options)
-      : protocol_(plan.protocol), timer_(plan, std::move(options)) {}
+  WorkerTimer(const SweepPlan& plan, IsolatedTimerOptions options, std::int64_t calls)
+      : protocol_(plan.protocol),
+        timer_(plan, std::move(options)),
+        calls_(static_cast<double>(calls)),
+        setup_us_(plan.configs.size(), Measurement::unknown) {}
 
   double time_us(std::uint32_t config) override {
-    double time_us = usable_us(timer_.coarse(config));
+    double time_us = usable_us(config, timer_.coarse(config));
     // A thread that lost its CPU for a moment looks equally slow, so one more sample is taken.
     if (time_us > protocol_.prune_factor * best_us_ && time_us <= prune_limit_us(protocol_, best_us_))
-      time_us = std::fmin(time_us, usable_us(timer_.coarse(config)));
+      time_us = std::fmin(time_us, usable_us(config, timer_.coarse(config)));
     best_us_ = std::fmin(best_us_, time_us);
     return time_us;
   }
 
   std::vector<Retimed> retime(std::span<const std::uint32_t> configs) override {
     std::vector<Retimed> retimed;
-    for (const Outcome& outcome : timer_.contenders({configs.begin(), configs.end()}))
-      retimed.push_back({usable_us(outcome), outcome.measured.status == Status::ok});
+    const auto outcomes = timer_.contenders({configs.begin(), configs.end()});
+    for (std::size_t i = 0; i < outcomes.size(); ++i)
+      retimed.push_back({usable_us(configs[i], outcomes[i]), outcomes[i].measured.status == Status::ok});
     return retimed;
   }
 
@@ -220,11 +227,20 @@ class WorkerTimer final : public ConfigTimer {
     return listed;
   }
   const std::string& last_reason() const noexcept { return last_reason_; }
+  /// The first set-up time of a config; NaN when it has none.
+  double setup_us(std::uint32_t config) const { return setup_us_[config]; }
+  /// The part of a config's time that is its set-up.
+  double share_us(std::uint32_t config) const {
+    return calls_ > 0 && setup_us_[config] > 0 ? setup_us_[config] / calls_ : 0;
+  }
 
  private:
-  double usable_us(const Outcome& outcome) {
+  double usable_us(std::uint32_t config, const Outcome& outcome) {
     const Status status = outcome.measured.status;
-    if (status == Status::ok || status == Status::pruned_early) return outcome.measured.time_us;
+    if (status == Status::ok || status == Status::pruned_early) {
+      if (std::isnan(setup_us_[config])) setup_us_[config] = outcome.measured.setup_us;
+      return outcome.measured.time_us + share_us(config);
+    }
     ++failed_[status];
     last_reason_ = outcome.reason;
     return Measurement::unknown;
@@ -232,6 +248,8 @@ class WorkerTimer final : public ConfigTimer {
 
   Protocol protocol_;
   IsolatedTimer timer_;
+  double calls_;
+  std::vector<double> setup_us_;  ///< of each config
   double best_us_ = HUGE_VAL;
   std::map<Status, std::size_t> failed_;
   std::string last_reason_;
@@ -239,16 +257,25 @@ class WorkerTimer final : public ConfigTimer {
 
 void print_measured(const SearchVerb& options, const Problem& problem, const Device& device,
                     const SearchSpace& space, const SearchStart& start, const MeasuredSearchResult& found,
-                    const std::string& model, double seconds, const std::string& failures) {
+                    const std::string& model, double seconds, const WorkerTimer& timer) {
   const Signature signature = signature_of(problem);
-  Table table({"rank", "config", "time_us", "tflops", "predicted_us", "evaluation", "in_rounds"});
+  const std::string failures = timer.failures();
+  std::vector<std::string> columns{"rank",         "config",     "time_us",  "tflops",
+                                   "predicted_us", "evaluation", "in_rounds"};
+  if (options.calls > 0) columns.insert(columns.begin() + 3, "setup_us");
+  Table table(std::move(columns));
   for (std::size_t i = 0; i < found.best.size(); ++i) {
     const TimedConfig& one = found.best[i];
-    table.add_row({number(static_cast<std::int64_t>(i + 1)),
-                   text(config_name(signature, space.configs()[one.config])), number(one.time_us, 5),
-                   number(flop_count(problem) / one.time_us * 1e-6, 4),
-                   number(start.expected_us[one.config], 4),
-                   number(static_cast<std::int64_t>(one.evaluation)), flag(one.in_rounds)});
+    const double time_us = one.time_us - timer.share_us(one.config);
+    std::vector<Cell> cells{number(static_cast<std::int64_t>(i + 1)),
+                            text(config_name(signature, space.configs()[one.config])),
+                            number(time_us, 5),
+                            number(flop_count(problem) / time_us * 1e-6, 4),
+                            number(start.expected_us[one.config], 4),
+                            number(static_cast<std::int64_t>(one.evaluation)),
+                            flag(one.in_rounds)};
+    if (options.calls > 0) cells.insert(cells.begin() + 3, number(timer.setup_us(one.config), 4));
+    table.add_row(std::move(cells));
   }
   if (options.format == Format::json) {
     Json out{{"problem", print(problem)}, {"device", device.name},   {"backend", options.backend},
@@ -279,8 +306,10 @@ void search_by_measuring(const SearchVerb& options, const Problem& problem) {
                                   : start_by_cost(problem, space.configs(), backend.device());
   const SweepPlan plan = plan_of(options, problem, space, backend);
   WorkerTimer timer(
-      plan, {.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker),
-             .item_limit_s = options.item_limit_s});
+      plan,
+      {.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker),
+       .item_limit_s = options.item_limit_s},
+      options.calls);
 
   // A given limit applies alone; without any, both defaults apply.
   const double unlimited = options.evaluations ? HUGE_VAL : kDefaultBudgetS;
@@ -296,7 +325,7 @@ void search_by_measuring(const SearchVerb& options, const Problem& problem) {
          found.timed, print(problem), timer.failures(), timer.last_reason());
   }
   print_measured(options, problem, plan.device, space, start, found, model ? model->path : "", elapsed_s(),
-                 timer.failures());
+                 timer);
 }
 
 // ----------------------------------------------------------------------------------------- options
@@ -315,6 +344,7 @@ void refuse_idle_options(const SearchVerb& options, const CLI::App& verb) {
   }
   refuse({"--budget"}, "seconds, only with --measure; --evaluations N limits what a model scores");
   refuse({"--backend", "--provider", "--cache", "--timeout", "--worker"}, "only with --measure");
+  refuse({"--calls"}, "set-up times are measured, only with --measure");
   if (options.strategy == SearchStrategy::all) {
     refuse({"--evaluations", "--seed"}, "strategy 'all' scores every config; give --strategy random or de");
   }
@@ -355,6 +385,7 @@ void setup_search(CLI::App& verb) {
   verb.add_option("--provider", options->provider, "--measure: provider of the kernels")
       ->default_str("the model's, else the backend's");
   add_word_option(verb, "--cache", options->cache, "--measure: caches before each run");
+  add_calls_option(verb, options->calls);
   verb.add_option("--timeout", options->item_limit_s, "--measure: seconds that one config may take")
       ->capture_default_str()
       ->check(above_zero(), "POSITIVE");

@@ -28,9 +28,10 @@ constexpr double kCpuMaxGflop = 2;  // measured quickly on a CPU of a few cores
 struct SweepVerb {
   PlanRequest plan{.provider = "", .max_gflop = -1};
   Protocol protocol;
+  std::optional<int> compile_budget_s;
   SweepOptions sweep;
   std::vector<std::string> problems;
-  std::vector<std::string> layouts;
+  std::vector<Layout> layouts;
   DType dtype = DType::fp32;
   std::string out, status, shard = "1/1", worker;
   int workers = 0;  ///< 0: one per GPU, or 1 on a CPU
@@ -78,13 +79,12 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
 SweepPlan plan_of(const SweepVerb& options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
-  std::vector<Layout> layouts;
-  for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
-  const auto problems = any_problems_of(options.problems, options.dtype, layouts);
+  const auto problems = any_problems_of(options.problems, options.dtype, options.layouts);
   Backend& backend = kscout::backend(options.plan.backend);
   if (!options.library.empty()) return plan_of_library(options, problems);
   PlanRequest request = options.plan;
-  if (request.provider.empty()) request.provider = backend.provider();
+  if (request.provider.empty())
+    request.provider = backend.provider_for(problems.empty() ? Op::gemm : problems.front().op());
   if (request.max_gflop < 0) request.max_gflop = backend.device().kind == DeviceKind::cpu ? kCpuMaxGflop : 0;
   if (!problems.empty()) check_formula(request.provider, problems.front().op(), "--filter", request.filter);
   SweepPlan plan = make_plan(merge_equal(problems), request, backend.device(), options.protocol);
@@ -219,6 +219,12 @@ void run(SweepVerb& options) {
       options.library = options.plan.backend.substr(kLibraryPrefix.size());
   }
   const SweepPlan plan = before ? plan_of_contenders(options, *before) : plan_of(options);
+  if (options.compile_budget_s) {
+    if (plan.provider != "cudnn")
+      fail(Errc::invalid_argument,
+           "--compile-budget: configs of {} are not compiled at run time; leave it out", plan.provider);
+    options.sweep.compile_budget_s = *options.compile_budget_s;
+  }
   options.sweep.workers = workers_of(options);
   if (options.dry_run) return print_dry_run(plan, options);
   if (options.out.empty())
@@ -243,9 +249,7 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--problems", options->problems,
                   "a problem set (kscout problems) or a file of problems; repeatable");
   add_word_option(verb, "--dtype", options->dtype, "element type, for sets");
-  check_words<Layout>(verb.add_option("--layout", options->layouts,
-                                      "layouts of each size, for sets: rcr, rrr, crr, ccr (rcr)")
-                          ->delimiter(','));
+  add_layouts_option(verb, options->layouts);
   verb.add_option("--out", options->out,
                   "folder of the sweep; a second run with the same arguments continues it");
   CLI::Option* const remeasure =
@@ -267,7 +271,7 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--max-problems", options->plan.max_problems, "max problems, drawn by the seed; 0 = all")
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
-                  "leave problems out whose 2mnk exceeds this, in 10^9; 0 = none")
+                  "leave problems of more operations out, in 10^9; 0 = none")
       ->default_str("2 on a CPU, 0 on a GPU")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--seed", options->plan.seed, "seed of operands and of the order of problems and configs")
@@ -297,6 +301,11 @@ void setup_sweep(CLI::App& verb) {
   verb.add_option("--timeout", sweep.item_limit_s, "seconds that one config may take")
       ->capture_default_str()
       ->check(above_zero(), "POSITIVE");
+  verb.add_option("--compile-budget", options->compile_budget_s,
+                  "seconds for building the kernels of one problem, for configs that cuDNN compiles at run "
+                  "time; what is not built by then is left out")
+      ->default_str(std::to_string(sweep.compile_budget_s))
+      ->check(CLI::Range(0, 3600));
   verb.add_option("--workers", options->workers,
                   "processes that measure, each on its share of the CPUs or on a GPU of its own")
       ->default_str("1, or one per GPU")

@@ -29,12 +29,27 @@ namespace {
 struct TrainArguments {
   std::vector<std::string> data;
   std::string out, schema, rules, op, variant;
+  bool any_cpu = false, fold_by_given = false, folds_given = false;
   std::vector<std::string> features, exclude;
   std::vector<std::string> targets;
   double handicap_percent = 6;
   TrainOptions train;
   Format format = Format::text;
 };
+
+/// Prints, per device, choices beside those that need no training.
+void print_devices(const TrainingResult& result, Format format) {
+  Table table({"device", "cpu", "problems", "mean", "p10", "min", "analytic_mean", "analytic_p10",
+               "best_fixed_mean", "best_fixed_p10"});
+  for (const DeviceResult& of : result.devices) {
+    table.add_row({text(of.device.name), text(cpu_of(of.device)),
+                   number(static_cast<std::int64_t>(of.model.problems)), number(100 * of.model.mean, 4),
+                   number(100 * of.model.p10, 4), number(100 * of.model.min, 4),
+                   number(100 * of.analytic.mean, 4), number(100 * of.analytic.p10, 4),
+                   number(100 * of.best_fixed.mean, 4), number(100 * of.best_fixed.p10, 4)});
+  }
+  table.print(format);
+}
 
 void print_summary(const TrainingResult& result, Format format) {
   Table table({"target", "trees", "efficiency_mean", "efficiency_p10", "efficiency_p50", "efficiency_min",
@@ -55,7 +70,9 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, cons
   const std::string_view provider =
       data.configs.empty() ? std::string_view("native") : data.configs.front().space->provider;
   const std::string name =
-      !options.schema.empty() ? options.schema : std::string(default_schema(op, provider, data.device.kind));
+      !options.schema.empty() ? options.schema
+                              : std::string(options.any_cpu ? any_cpu_schema(op)
+                                                            : default_schema(op, provider, data.device.kind));
   const Schema whole = Schema::find(name).for_op(op);
   if (options.features.empty()) return std::make_shared<Schema>(whole);
   std::vector<std::uint32_t> positions;
@@ -162,7 +179,15 @@ void train_verb(TrainArguments& options) {
     auto& targets = options.train.targets;
     if (std::ranges::find(targets, target) == targets.end()) targets.push_back(target);
   }
-  if (options.targets.empty()) options.train.targets = TrainOptions{}.targets;
+  if (options.targets.empty())
+    options.train.targets = options.any_cpu ? std::vector{Target::rank} : TrainOptions{}.targets;
+  if (options.any_cpu) {
+    options.train.devices = TrainFor::any_cpu;
+    if (!options.fold_by_given) options.train.fold_by = FoldBy::device;
+  }
+  if (options.folds_given && options.train.fold_by == FoldBy::device)
+    fail(Errc::invalid_argument,
+         "--folds with folds by device: there is one fold for each CPU; leave it out");
   options.train.handicap.share = options.handicap_percent / 100;
   std::vector<MeasurementTable> tables;
   Origin origin;
@@ -190,11 +215,12 @@ void train_verb(TrainArguments& options) {
   const auto schema = chosen_schema(options, op, tables.front());
   watch_signals();
   ProgressLine line("train");
-  const auto result =
-      train(tables, families_of(tables, options.rules), schema, options.train, progress_or_end(line, kept));
+  const auto result = train(tables, families_of(tables, options.rules, options.train.devices), schema,
+                            options.train, progress_or_end(line, kept));
   write_model_folder(options.out, result, origin);
   remove_checkpoint(kept);
   print_summary(result, options.format);
+  if (options.any_cpu) print_devices(result, options.format);
   fmt::print(
       stderr,
       "model: {} ({} problems, {} rows; out-of-fold efficiency in percent of the best measured config)\n",
@@ -207,7 +233,11 @@ void setup_train(CLI::App& verb) {
   const auto options = std::make_shared<TrainArguments>();
   TrainParameters& p = options->train.parameters;
   options->train.targets.clear();
-  verb.add_option("--data", options->data, "dataset: Parquet files of one device")->required();
+  verb.add_option("--data", options->data, "dataset: Parquet files of one device, with --any-cpu of several")
+      ->required();
+  verb.add_flag(
+      "--any-cpu", options->any_cpu,
+      "one model for every CPU, also for those that nobody measured (--out: models/<op>_<dtype>_any_cpu)");
   verb.add_option("--out", options->out, "model folder to write, usually models/<op>_<dtype>_<device>")
       ->required();
   check_words<Target>(
@@ -248,12 +278,14 @@ void setup_train(CLI::App& verb) {
   verb.add_option(
       "--rules", options->rules,
       "rule set of the candidates (default: the dataset's; if it names several, the measured configs)");
-  check_text(
+  CLI::Option* const folds =
       verb.add_option("--folds", options->train.folds, "cross-validation folds over groups of problems")
-          ->capture_default_str(),
-      check_folds);
-  add_word_option(verb, "--fold-by", options->train.fold_by,
-                  "what a group has in common: m, n, k, batch; or n, k");
+          ->capture_default_str();
+  check_text(folds, check_folds);
+  CLI::Option* const fold_by = add_word_option(verb, "--fold-by", options->train.fold_by,
+                                               "what a group has in common: m, n, k, batch; or n, k; or the "
+                                               "CPU, whatever its instruction set and number "
+                                               "of threads (default with --any-cpu)");
   verb.add_option("--leaves", p.leaves, "leaves of a tree")
       ->capture_default_str()
       ->check(CLI::Range(2, 4096));
@@ -280,9 +312,14 @@ void setup_train(CLI::App& verb) {
       "examples\n"
       "  kscout train --data data/gemm_fp32_zen3-2c.parquet --out models/gemm_fp32_zen3-2c\n"
       "  kscout train --data a.parquet b.parquet --out m --targets relative --folds 10\n"
-      "  kscout train --data more.parquet --out m2 --warm-start m --targets tflops --rounds 200\n\n"
+      "  kscout train --data more.parquet --out m2 --warm-start m --targets tflops --rounds 200\n"
+      "  kscout train --any-cpu --data one.parquet other.parquet --out models/gemm_fp32_any_cpu\n\n"
       "exit status: 0 done, 2 wrong arguments or too little data, 4 file failure");
-  verb.callback([options] { train_verb(*options); });
+  verb.callback([=] {
+    options->folds_given = folds->count() > 0;
+    options->fold_by_given = fold_by->count() > 0;
+    train_verb(*options);
+  });
 }
 
 }  // namespace kscout::cli

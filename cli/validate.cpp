@@ -60,7 +60,8 @@ struct ValidateOptions {
   std::string model, data, from, device, predictions, backend = "cpu", library, work;
   Op op = Op::conv_fwd;
   std::string dtype;
-  std::vector<std::string> problems, layouts;
+  std::vector<std::string> problems;
+  std::vector<Layout> layouts;
   std::size_t max_problems = 0, shapes = 5;
   std::uint64_t seed = 42;
   ModelEvaluationOptions how;
@@ -230,11 +231,9 @@ void validate_hardware(ValidateOptions options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "on which problems? give --problems SET or FILE");
   const Model model = Model::load(options.model);
-  std::vector<Layout> layouts;
-  for (const auto& layout : options.layouts) layouts.push_back(parse<Layout>(layout));
   const DType dtype =
       options.dtype.empty() ? model.data().families.front().signature.dtype_a : parse<DType>(options.dtype);
-  const auto problems = merge_equal(any_problems_of(options.problems, dtype, layouts));
+  const auto problems = merge_equal(any_problems_of(options.problems, dtype, options.layouts));
   const Executor executor(options);
   require_executable(model, executor);
   PlanRequest request = executor.request();
@@ -430,14 +429,11 @@ void setup_validate(CLI::App& verb) {
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
   verb.add_option("--backend", options->backend, "hardware, training-shapes: backend that executes")
       ->capture_default_str();
-  reads_file(verb.add_option(
-      "--library", options->library,
-      "hardware, training-shapes: execute the kernels of a library, by its index file; convolutions "
-      "run in libraries only"));
+  reads_file(
+      verb.add_option("--library", options->library,
+                      "hardware, training-shapes: execute the kernels of a library, by its index file"));
   reads_file(verb.add_option("--problems", options->problems, "hardware: sets or files"));
-  check_words<Layout>(
-      verb.add_option("--layout", options->layouts, "hardware: layouts of each size, comma-separated")
-          ->delimiter(','));
+  add_layouts_option(verb, options->layouts, "hardware: ");
   verb.add_option("--max-problems", options->max_problems,
                   "hardware: max problems, the first of the seeded order; 0 = all")
       ->capture_default_str();

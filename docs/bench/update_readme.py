@@ -15,7 +15,6 @@ BEGIN, END = "<!-- results: ./dev readme -->", "<!-- end of results -->"
 # The results that the README shows, at most 15, in the order of the table. Those that results.txt lacks are left out.
 SHOWN = (
     "gemm_cpu.geomean_vs_best_peer",
-    "gemm_cpu.min_vs_best_peer",
     "conv_cpu.fwd_geomean_vs_onednn",
     "conv_cpu.bwd_data_geomean_vs_onednn",
     "conv_cpu.bwd_weight_geomean_vs_onednn",
@@ -25,8 +24,9 @@ SHOWN = (
     "gemm_cuda.p10_vs_cublaslt",
     "gemm_cuda.min_vs_cublaslt",
     "gemm_cuda.geomean_vs_cublaslt_best_of_8",
-    "gemm_cuda.cold_us",
-    "gemm_cuda.cublaslt_cold_us",
+    "conv_cuda.fwd.geomean_vs_cudnn",
+    "conv_cuda.bwd_data.geomean_vs_cudnn",
+    "conv_cuda.bwd_weight.geomean_vs_cudnn",
     "select.cached_ns",
     "search.measured_with_model_share",
 )
@@ -34,11 +34,14 @@ SHOWN = (
 # What each result means. A result that has no line here is an error: say what it means.
 MEANING = {
     "gemm_cpu.geomean_vs_best_peer": "CPU: speed of the best config, relative to the faster of OpenBLAS and oneDNN; geometric mean of 82 problems",
-    "gemm_cpu.min_vs_best_peer": "CPU: the same ratio, worst problem",
+    "gemm_cpu.min_vs_best_peer": "CPU: speed of the best config, relative to the faster of OpenBLAS and oneDNN; worst problem",
     "conv_cpu.fwd_geomean_vs_onednn": "CPU, forward convolution: speed of the best config, relative to oneDNN; geometric mean of 54 problems",
     "conv_cpu.bwd_data_geomean_vs_onednn": "CPU, convolution's gradient of the input: the same, 36 problems",
     "conv_cpu.bwd_weight_geomean_vs_onednn": "CPU, convolution's gradient of the filter: the same, 41 problems",
     "conv_cpu.min_vs_onednn": "CPU, convolution in three directions: the same ratio, worst problem",
+    "conv_cuda.fwd.geomean_vs_cudnn": "H200, bf16, forward convolution: speed of the pick of an earlier model, relative to cuDNN's first suggestion; geometric mean of 107 held-out problems",
+    "conv_cuda.bwd_data.geomean_vs_cudnn": "H200, bf16, convolution's gradient of the input: the same, 120 problems",
+    "conv_cuda.bwd_weight.geomean_vs_cudnn": "H200, bf16, convolution's gradient of the filter: the same, 70 problems",
     "gemm_cpu.configs_best_somewhere": "configs of rule set `default` that are the best of at least one of the 982 training problems",
     "gemm_cpu.most_wins_of_one_config": "share of the problems that the most frequent winner wins",
     "sweep.per_second": "measurements per second in a sweep on a CPU",

@@ -1,4 +1,4 @@
-"""Convolves images in both orders of memory, and computes the gradients of input and filter."""
+"""Convolves images in both orders of memory, with a filter packed once too, and computes the gradients of input and filter."""
 
 import numpy as np
 
@@ -13,6 +13,9 @@ assert y[0, 0, 0, 0] == 4 * 16 * 0.5 and y[0, 0, 1, 1] == 9 * 16 * 0.5
 
 last = np.moveaxis(np.ones((2, 14, 14, 16), np.float32), -1, 1)  # the same images with channels last: no copies
 assert (registry.conv2d(last, w, padding=1) == y).all()
+
+packed = registry.pack_conv2d(x, w, padding=1)  # for many images like x: the filter is packed once
+assert (packed(x) == y).all() and (packed(2 * x) == 2 * y).all()
 
 ones = np.ones_like(y)
 assert registry.conv2d_input(ones, w, x.shape, padding=1)[0, 0, 5, 5] == 9 * 32 * 0.5

@@ -1,4 +1,4 @@
-"""Prints the configs that are fastest most often in a dataset. Usage: look_at_data.py FILE.parquet"""
+"""Prints the configs that are fastest most often in a dataset of GEMMs. Usage: look_at_data.py FILE.parquet"""
 
 import sys
 

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <kscout/any_problem.h>
 #include <kscout/config.h>
@@ -39,6 +40,8 @@ struct GemmBuffers {
   const void* bias = nullptr;     ///< n elements, when the epilogue adds one
   const void* scale_a = nullptr;  ///< 8-bit floats: pointer to one fp32 factor of A; null = 1
   const void* scale_b = nullptr;
+  /// The filter as Launch::pack wrote it: read in place of B where Launch::packed_bytes() is above 0.
+  const void* packed_b = nullptr;
   MemorySpace space = {};  ///< memory of all operands; a backend that cannot reach it refuses them
 };
 
@@ -70,6 +73,15 @@ class KSCOUT_API Launch {
   /// being captured into a graph is allowed. One Launch must not run in two threads at once. Throws
   /// invalid_argument when the backend cannot reach the buffers' memory, device_failure.
   virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
+  /// Bytes of the packed filter that run() reads from GemmBuffers::packed_b; 0: run() reads B as it is. Above
+  /// 0 only for a problem whose filter is packed once (ConvProblem::prepacked).
+  virtual std::size_t packed_bytes() const noexcept { return 0; }
+  /// Enqueues the packing of B, once for any number of runs of this launch; on backend cpu, returns when
+  /// `packed` is complete. `packed` is aligned like a workspace and has packed_bytes(). Allocates nothing.
+  virtual void pack(const void* /*b*/, void* /*packed*/, Stream /*stream*/ = {}) {}
+  /// Microseconds that building this launch took, where a backend keeps what it built for later launches (a
+  /// plan of cuDNN, which may be compiled); 0: nothing is kept.
+  virtual double setup_us() const noexcept { return 0; }
 };
 
 /// Copies `items` matrices of `lines` lines between places of different strides. Fills `to` with zeros up to
@@ -112,8 +124,9 @@ class KSCOUT_API Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const noexcept = 0;
-  /// The provider whose configs family() lists.
+  /// The provider whose configs family() lists; provider_for() says which one where operations differ.
   virtual std::string_view provider() const noexcept = 0;
+  virtual std::string_view provider_for(Op /*op*/) const noexcept { return provider(); }
   /// Whether this backend executes configs of `provider`: its own provider, and joint providers that include
   /// it.
   virtual bool executes(std::string_view provider) const noexcept { return provider == this->provider(); }
@@ -137,6 +150,13 @@ class KSCOUT_API Backend {
   /// Prepares a config for a problem; the first call opens the device. Throws unsupported with refusal()'s
   /// text or the kernel's own reason, invalid_argument for a bad problem, device_failure.
   virtual std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) = 0;
+  /// Does what prepare() spends long on (code that is compiled at run time) for many configs of one problem
+  /// at once, so that prepare() is quick. Returns one text per config: why it was left out, because `seconds`
+  /// were over; empty for all others. By default nothing takes long.
+  virtual std::vector<std::string> prepare_ahead(ProblemRef /*problem*/,
+                                                 std::span<const KernelConfig> configs, double /*seconds*/) {
+    return std::vector<std::string>(configs.size());
+  }
 };
 
 /// Throws invalid_argument, naming both memories and the remedy, unless a backend that reaches memory

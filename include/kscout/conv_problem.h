@@ -46,6 +46,9 @@ struct ConvProblem {
   std::int64_t right_pad_h = 0;
   std::int64_t right_pad_w = 0;
   std::int64_t split_k = 0;  ///< requested split of the product's K; 0 = the selector chooses, 1 = none
+  /// The caller packs the filter once for many calls: a kernel gets it as Launch::pack wrote it, and the time
+  /// of packing is not the kernel's. Not for conv_bwd_weight, which computes the filter.
+  bool prepacked = false;
   DType dtype_in = DType::fp32;
   DType dtype_wei = DType::fp32;
   DType dtype_out = DType::fp32;
@@ -83,6 +86,7 @@ struct Fields<ConvProblem> {
       Field{"right_pad_h", &T::right_pad_h, "elements", "zeros below the height"},
       Field{"right_pad_w", &T::right_pad_w, "elements", "zeros right of the width"},
       Field{"split_k", &T::split_k, "1", "requested split of the product's K; 0 = free choice, 1 = none"},
+      Field{"prepacked", &T::prepacked, "1", "the filter is packed once for many calls, outside their time"},
       Field{"dtype_in", &T::dtype_in, "1", "element type of the input image or its gradient"},
       Field{"dtype_wei", &T::dtype_wei, "1", "element type of the filter or its gradient"},
       Field{"dtype_out", &T::dtype_out, "1", "element type of the output image or its gradient"},
@@ -153,8 +157,8 @@ KSCOUT_API bool is_depthwise(const ConvProblem& problem) noexcept;
 KSCOUT_API bool is_pointwise(const ConvProblem& problem) noexcept;
 
 /// Throws invalid_argument when a size is below 1 or above 2^31 - 1, a pad is below 0, g does not divide c
-/// and k, the filter is larger than the padded input, a 2-D problem uses axis d, or a tensor would exceed
-/// 2^62 elements.
+/// and k, the filter is larger than the padded input, a 2-D problem uses axis d, the filter of a
+/// conv_bwd_weight is prepacked, or a tensor would exceed 2^62 elements.
 KSCOUT_API void check(const ConvProblem& problem);
 KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
 

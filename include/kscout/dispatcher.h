@@ -6,6 +6,8 @@
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // selects, then runs
 ///     dispatcher.run(kscout::make_gemm(16, 4096, 4096), {.a = a, .b = b, .c = c});   // runs the prepared kernel
 ///     dispatcher.run(conv_problem, {.in = image, .wei = filter, .out = result});     // a convolution
+///     const kscout::PackedFilter packed = dispatcher.pack_filter(conv_problem, {.wei = filter});
+///     dispatcher.run(packed, {.in = image, .out = result});                          // packs nothing
 ///
 /// The constructor and get_solution() open no device; the first run() or workspace_bytes() does.
 /// docs/dispatching.md describes every step.
@@ -71,6 +73,9 @@ struct DispatchPolicy {
   /// KSCOUT_THREADS, else the minimum of OMP_NUM_THREADS, the CPUs that the process may use and its CPU quota
   /// (docs/selecting.md).
   int threads = 0;
+  /// Charges the set-up of a config over this many calls (SelectorRequest::calls). A selector passed to the
+  /// constructor charges what its own request says.
+  std::int64_t calls = 0;
 };
 
 /// The stream and workspace of a run.
@@ -78,6 +83,28 @@ struct RunOn {
   Stream stream = {};
   void* workspace = nullptr;  ///< as Launch::run requires; null: the dispatcher's own, grown when needed
   std::size_t workspace_bytes = 0;  ///< at least Dispatcher::workspace_bytes(problem)
+};
+
+/// A filter that a dispatcher packed once, with the config that its runs use. Owns its memory: the caller's
+/// filter may change or be freed. It may outlive its dispatcher. A moved-from object can only be destroyed or
+/// assigned to.
+class KSCOUT_API PackedFilter {
+ public:
+  PackedFilter(PackedFilter&&) noexcept;
+  PackedFilter& operator=(PackedFilter&&) noexcept;
+  ~PackedFilter();
+
+  const ConvProblem& problem() const noexcept;   ///< `prepacked` is true
+  const Solution& solution() const noexcept;     ///< what a run uses
+  double setup_us() const noexcept;              ///< microseconds that packing took
+  std::size_t bytes() const noexcept;            ///< memory that the object owns
+  std::size_t workspace_bytes() const noexcept;  ///< of a run
+
+ private:
+  friend class Dispatcher;
+  struct Impl;
+  explicit PackedFilter(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
 };
 
 /// Threads may share a dispatcher: calls run one after the other. A process may fork while other threads are
@@ -123,9 +150,21 @@ class KSCOUT_API Dispatcher {
   // The same functions for convolutions.
   Solution get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
   std::size_t workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
+  // run() and run_explicit() refuse problems that are `prepacked`: a filter's address does not show whether
+  // its contents changed, so only pack_filter() keeps a packed filter.
   Solution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
   void run_explicit(const ConvProblem& problem, const KernelConfig& config, const ConvTensors& tensors,
                     const RunOn& on = {});
+
+  /// Packs the filter of a conv_fwd or conv_bwd_data for many runs; the config is the best one for a problem
+  /// that is `prepacked`, whether or not `problem` is. Uses only tensors.wei and tensors.space, and waits
+  /// until the filter is packed. Refinement (DispatchPolicy) happens here, on an image of zeros. Throws the
+  /// errors of workspace_bytes, invalid_argument for conv_bwd_weight or a null filter.
+  PackedFilter pack_filter(const ConvProblem& problem, const ConvTensors& tensors, Stream stream = {});
+  /// Computes the result with a filter that this dispatcher packed; tensors.wei must be null. Throws
+  /// invalid_argument for the filter of another dispatcher, tensors in another memory than the filter's, and
+  /// as the run of a problem does.
+  Solution run(const PackedFilter& filter, const ConvTensors& tensors, const RunOn& on = {});
 
   const Registry& registry() const noexcept;
   /// Warnings for the user: decisions that could not be written to DispatchPolicy::db. Each text once.

@@ -59,6 +59,9 @@ struct Family {
   std::vector<Traits> traits;       ///< one per config
   std::vector<Rule> applicability;  ///< rules to check for each problem
   std::size_t default_config = 0;   ///< runs when nothing better is known
+  /// Expected time, in microseconds, that each config needs once before its runs (Measurement::setup_us): a
+  /// plan, its compilation, a packed filter. NaN = unknown; empty: unknown for all.
+  std::vector<double> setup_us = {};
 
   KSCOUT_API std::string name(std::size_t config) const;
 };

@@ -133,7 +133,9 @@ typedef struct kscout_conv {
   int32_t op;       ///< KSCOUT_OP_CONV_...
   int32_t dtype_in, dtype_wei, dtype_out, dtype_acc;
   int32_t layout;
-  int64_t reserved[6];
+  int32_t prepacked;  ///< not 0: the filter is packed once for many calls (kscout_pack_filter)
+  int32_t reserved32;
+  int64_t reserved[5];
 } kscout_conv;
 
 /// Describes a convolution of one element type with all sizes 1, layout nhwgc.
@@ -186,7 +188,8 @@ enum {
   KSCOUT_SOURCE_MODEL = 2,
   KSCOUT_SOURCE_ANALYTIC = 3,
   KSCOUT_SOURCE_DEFAULT = 4,
-  KSCOUT_SOURCE_FORCED = 5  ///< named by KSCOUT_FORCE
+  KSCOUT_SOURCE_FORCED = 5,  ///< named by KSCOUT_FORCE
+  KSCOUT_SOURCE_ANY_CPU = 6  ///< predicted by a model for every CPU: nobody measured this one
 };
 /// "cache", "db", "model", "analytic", "default", "forced"; "" for other numbers.
 KSCOUT_API const char* kscout_source_word(int32_t source);
@@ -202,7 +205,10 @@ typedef struct kscout_choice {
   double score;       ///< the ranking's sort key, higher is better; comparable within one problem
   int32_t source;
   int32_t decided_by;  ///< for KSCOUT_SOURCE_CACHE: the source that made the cached decision
-  int64_t reserved[6];
+  /// Expected time, in microseconds, that the config needs once before its runs (a plan, its compilation, a
+  /// packed filter); NaN: unknown.
+  double setup_us;
+  int64_t reserved[5];
 } kscout_choice;
 
 typedef struct kscout_selector kscout_selector;
@@ -228,7 +234,10 @@ typedef struct kscout_request {
   /// that the process may use and its CPU quota.
   int32_t threads;
   int32_t reserved32;
-  int64_t reserved[5];
+  /// Charges the set-up of a config over this many calls: a choice has the lowest time_us + setup_us / calls.
+  /// 0: set-up is not charged.
+  int64_t calls;
+  int64_t reserved[4];
 } kscout_request;
 /// Sets KSCOUT_DEVICES_SAME_ARCH and KSCOUT_OP_GEMM, the rest to NULL or 0.
 KSCOUT_API void kscout_request_init(kscout_request* request);
@@ -308,7 +317,8 @@ typedef struct kscout_policy {
   size_t refine_top;      ///< configs to time when a problem first runs (docs/selecting.md); below 2: none
   double refine_seconds;  ///< time for the timed rounds, once per problem
   const char* db;         ///< file that stores decisions found by timing; NULL: none
-  int64_t reserved[6];
+  int64_t calls;          ///< as in kscout_request
+  int64_t reserved[5];
 } kscout_policy;
 /// Sets analytic costs, no refinement, refine_seconds 0.05, the rest to NULL or 0.
 KSCOUT_API void kscout_policy_init(kscout_policy* policy);
@@ -406,6 +416,24 @@ KSCOUT_API kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const ks
 KSCOUT_API kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                                 const kscout_config* config,
                                                 const kscout_conv_buffers* buffers);
+
+/// A filter that was packed once for many runs, with the config that the runs use. It owns its memory: the
+/// caller's filter may change or be freed. It may outlive its dispatcher.
+typedef struct kscout_packed_filter kscout_packed_filter;
+
+/// Packs the filter of a KSCOUT_OP_CONV_FWD or KSCOUT_OP_CONV_BWD_DATA. The config is the best one for a
+/// filter that is packed once, whatever `prepacked` of the problem is. Uses only wei, stream and space of
+/// `filter`; waits until the filter is packed.
+KSCOUT_API kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                            const kscout_conv_buffers* filter, kscout_packed_filter** packed);
+KSCOUT_API void kscout_packed_filter_free(kscout_packed_filter* packed);
+/// Bytes of workspace that kscout_run_packed needs.
+KSCOUT_API kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* packed,
+                                                              size_t* bytes);
+/// Computes the result with a filter that this dispatcher packed; wei of `buffers` must be NULL. `choice`
+/// (may be NULL) receives the config that ran.
+KSCOUT_API kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                           const kscout_conv_buffers* buffers, kscout_choice* choice);
 
 #ifdef __cplusplus
 }

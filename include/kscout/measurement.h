@@ -16,12 +16,12 @@ namespace kscout {
 
 /// How a run ended. Only an `ok` row can be the best; `pruned_early` (stored as `raced`) keeps a coarse time
 /// of a config that could no longer be the best.
-enum class Status : std::uint8_t { ok, pruned_early, wrong, crashed, timeout, unsupported };
+enum class Status : std::uint8_t { ok, pruned_early, wrong, crashed, timeout, unsupported, left_out };
 template <>
 struct EnumWords<Status> {
   static constexpr std::string_view what = "status";
-  static constexpr std::array<std::string_view, 6> words = {
-      "ok", "raced" /* pruned_early */, "wrong", "crashed", "timeout", "unsupported"};
+  static constexpr std::array<std::string_view, 7> words = {
+      "ok", "raced" /* pruned_early */, "wrong", "crashed", "timeout", "unsupported", "left_out"};
 };
 
 /// State of the caches before each run. cold = flushed; warm = as the previous run left them.
@@ -44,6 +44,8 @@ struct Measurement {
   std::int32_t repeats = 0;  ///< timed runs that the median is computed from
   bool noisy = false;        ///< the confidence interval was still wider than requested when the budget ended
   double error = unknown;    ///< largest ratio of error to tolerance of the verified elements; <= 1 passes
+  double setup_us = unknown;  ///< what the config costs once, before its runs: packing a filter, building a
+                              ///< plan; NaN = nothing
   bool operator==(const Measurement& other) const;
 };
 
@@ -59,6 +61,7 @@ struct Fields<Measurement> {
       Field{"repeats", &T::repeats, "1", "timed runs"},
       Field{"noisy", &T::noisy, "1", "confidence interval wider than asked"},
       Field{"error", &T::error, "1", "largest verified error over its tolerance"},
+      Field{"setup_us", &T::setup_us, "us", "time that the config needs once, before its runs"},
   };
 };
 

@@ -34,6 +34,9 @@ class KSCOUT_API Provider {
   virtual std::span<const Op> ops() const noexcept = 0;
   /// Whether kernels of this provider can run on a device of this kind and vendor.
   virtual bool runs_on(const Device& device) const noexcept = 0;
+  /// Whether the library that runs the kernels decides which sizes a config takes, and no rule of the family
+  /// says so. A model then learns what the library refuses.
+  virtual bool library_decides() const noexcept { return false; }
   /// Host threads that a kernel of this config uses; 0 = unknown, or it runs on a GPU.
   virtual int host_threads(const KernelConfig& /*config*/) const noexcept { return 0; }
   /// Throws unsupported when the provider has no kernels for `op`.
@@ -66,8 +69,8 @@ class KSCOUT_API Provider {
 KSCOUT_API const Provider& provider(std::string_view name);
 KSCOUT_API std::span<const std::string_view> provider_names() noexcept;
 
-/// The provider that is used when none is named: native, cublaslt or ck_tile by the device's kind and vendor;
-/// ck_tile for convolutions on GPUs.
+/// The provider that is used when none is named, by the device's kind and vendor: native on CPUs, ck_tile on
+/// AMD's GPUs; on NVIDIA's, cublaslt for GEMMs and cudnn for convolutions.
 KSCOUT_API std::string_view default_provider(Op op, const Device& device) noexcept;
 /// Throws unsupported, naming the default provider, when a provider's kernels cannot run on a device.
 KSCOUT_API void check_runs_on(const Provider& provider, Op op, const Device& device);

@@ -38,12 +38,13 @@ enum class ChoiceSource : std::uint8_t {
   analytic,  ///< lowest analytic cost
   fallback,  ///< the family's default config: nothing is known
   forced,    ///< named by KSCOUT_FORCE
+  any_cpu,   ///< predicted by a model for every CPU: nobody measured this one, and `kscout tune` finds better
 };
 template <>
 struct EnumWords<ChoiceSource> {
   static constexpr std::string_view what = "source";
-  static constexpr std::array<std::string_view, 6> words = {"cache",    "db",      "model",
-                                                            "analytic", "default", "forced"};
+  static constexpr std::array<std::string_view, 7> words = {"cache",   "db",     "model",  "analytic",
+                                                            "default", "forced", "any_cpu"};
 };
 
 /// The goal of a ranking. A model supports the goals that it was trained for.
@@ -61,13 +62,19 @@ struct Choice {
   double time_us = unknown;  ///< predicted (for db: measured) time of the whole call
   double tflops = unknown;   ///< predicted, 10^12 operations per second
   double gb_s = unknown;     ///< predicted, min_bytes over the time
-  double margin = unknown;   ///< extra time of the next config, as a fraction of this config's time
+  /// Extra time of the next config, as a fraction of this config's time; with SelectorRequest::calls, both
+  /// times include their share of the set-up.
+  double margin = unknown;
   /// Probability that the config is within 3 % of the family's best; unknown without calibration.
   double confidence = unknown;
   double score = unknown;  ///< the ranking's sort key, higher is better; comparable within one problem
   ChoiceSource source = ChoiceSource::fallback;  ///< which source answered
   /// Like `source`; for `cache`: the source that made the cached decision.
   ChoiceSource decided_by = ChoiceSource::fallback;
+  /// Expected time, in microseconds, that the config needs once before its runs: building a plan, compiling
+  /// it, packing a filter; not part of time_us. Unknown where the model has no such times. A float, so that a
+  /// cached decision stays as small as it is.
+  float setup_us = std::numeric_limits<float>::quiet_NaN();
 };
 static_assert(std::is_trivially_copyable_v<Choice>);
 
@@ -114,6 +121,10 @@ struct SelectorRequest {
   /// KSCOUT_THREADS, else, when `device` is this machine's CPU, the minimum of OMP_NUM_THREADS, the CPUs that
   /// the process may use and its CPU quota.
   int threads = 0;
+  /// Charges the set-up of a config (Choice::setup_us) over this many calls: the model's choice has the
+  /// lowest time_us + setup_us / calls among the shortlist. An unknown set-up time counts as 0. 0: set-up is
+  /// not charged.
+  std::int64_t calls = 0;
 };
 
 /// Counts of the decision cache since the selector was made.
@@ -195,8 +206,14 @@ KSCOUT_API std::filesystem::path user_model_folder();
 /// The first model for (op, dtype, device) on the search path.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
 
-/// The first model for the device or, if there is none, the nearest one that the policy allows: the one
-/// trained on the device with the closest cores, clock and memory bandwidth. Damaged models are skipped.
+/// The first model for the device or, if there is none and the device is a CPU, the first model for any CPU
+/// (Device any_cpu()).
+KSCOUT_API std::optional<std::filesystem::path> find_model_or_any_cpu(Op op, DType dtype,
+                                                                      const Device& device);
+
+/// The first model for the device or, if there is none, a model that the policy allows: the one of the same
+/// architecture, instruction set and number of cores whose clock and memory bandwidth are closest, then the
+/// model for any CPU, then (DevicePolicy::any) the one of the closest device. Damaged models are skipped.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
                                                            DevicePolicy policy);
 

@@ -5,7 +5,7 @@
     c = kscout.Registry().matmul(a, b)
 
 Problems: Gemm, Conv, problem_of. Devices: Device. Configs: Config, Family, kernels. Selection: Selector, Choice, CacheStatistics, rank_kernels, Predictor.
-Execution: Registry, Dispatcher, Solution.
+Execution: Registry, Dispatcher, PackedConvolution, Solution.
 Measurements: Dataset, train, evaluate, tune, search_parameters (they start the programs of the package).
 CK Tile's tables and its Predictor: kscout.ck_tile. Errors: kscout.errors, one class per code.
 
@@ -21,6 +21,7 @@ from ._core import (
     Dispatcher,
     Family,
     Gemm,
+    PackedConvolution,
     Registry,
     Selector,
     Solution,
@@ -65,6 +66,7 @@ __all__ = [
     "Gemm",
     "InvalidArgument",
     "NotFound",
+    "PackedConvolution",
     "Predictor",
     "Registry",
     "Selector",

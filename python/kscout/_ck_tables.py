@@ -33,7 +33,10 @@ _CONV_KEYS = dict.fromkeys(
 _DEPTH_SIZES = {"Di": "d", "Z": "z"}
 _DEPTH_KEYS = dict.fromkeys((*_DEPTH_SIZES, "stride_d", "dilation_d", "pad_d"), int)
 _CONV_ALIASES = {"direction": "variant"}
-_DIRECTIONS = {"forward": "conv_fwd", "fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"}
+_DIRECTIONS = {
+    **{"forward": "conv_fwd", "fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"},
+    **{"bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"},
+}
 _VARIANTS = {"conv_fwd": "forward", "conv_bwd_data": "bwd_data", "conv_bwd_weight": "bwd_weight"}
 
 _TILE = ("tile_m", "tile_n", "tile_k")
@@ -47,6 +50,11 @@ _GEMM_KERNEL_KEYS = (
 )
 _CONV_KERNEL_KEYS = dict.fromkeys(_TILE, int) | dict.fromkeys(("pipeline", "scheduler"), str) | dict.fromkeys(("has_dsb", "has_si"), bool)
 _CONV_KERNEL_ALIASES = {"wave_mode": "scheduler"}
+# CK Tile's own columns of a tile. In its first tables they hold m, n, k of the tile; later tables add the last column, and then
+# block_size holds threads.
+_FIRST_TILE = ("block_size", "gemm_m_per_block", "gemm_n_per_block")
+_LATER_TILE = ("gemm_m_per_block", "gemm_n_per_block", "gemm_k_per_block")
+_THREADS = 256  # of a work-group whose waves are unknown
 _NAME_KEYS = ("kernel_name", "name")
 
 _EXPECTED = {int: "an int", bool: "a bool, or 0 or 1", str: "a str"}
@@ -161,6 +169,58 @@ def problem_from(problem: Problem, *, absent: Row | None = None) -> Gemm | Conv:
     return _conv_from(problem, absent) if any(key in only_conv for key in problem) else _gemm_from(problem, absent)
 
 
+def _with_tile(kernel: Row) -> dict[str, Any]:
+    """Replaces CK Tile's columns of a convolution's tile by tile_m, tile_n, tile_k."""
+    later = "gemm_k_per_block" in kernel
+    columns = _LATER_TILE if later else _FIRST_TILE
+    if not any(key in kernel for key in columns):
+        return dict(kernel)
+    both = [key for key in _TILE if key in kernel]
+    missing = [key for key in columns if key not in kernel]
+    if both or missing:
+        wrong = f"both '{both[0]}' and '{columns[0]}'; give one form" if both else f"no '{missing[0]}'"
+        raise InvalidArgument(f"a convolution's kernel has {wrong} (a tile is {', '.join(_TILE)}, or {', '.join(columns)})")
+    if later and kernel.get("block_size", _THREADS) != _THREADS:
+        raise InvalidArgument(
+            f"a convolution's kernel: block_size={kernel['block_size']!r} threads need the waves, which these columns lack: "
+            "give kernel_name in its full form"
+        )
+    rest = {key: value for key, value in kernel.items() if key not in {*columns, "block_size"}}
+    return {**rest, **{tile: _checked(key, kernel[key], int, "a convolution's kernel") for tile, key in zip(_TILE, columns)}}
+
+
+def _named_config(kernel: Row, key: str, problem: Gemm | Conv) -> Config:
+    """The config that a row's name says; every other column of the row must agree with it."""
+    config = Config(_checked(key, kernel[key], str, "a kernel"))
+    rest = {other: value for other, value in kernel.items() if other != key}
+    if not rest:
+        return config
+    conv = isinstance(problem, Conv)
+    what = "a convolution's kernel" if conv else "a GEMM's kernel"
+    known, aliases = (_CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES) if conv else (_GEMM_KERNEL_KEYS, {})
+    table = _Table(_threads_checked(rest, config) if conv else rest, None, known, aliases, what)
+    axes = {"has_dsb": "double_buffer", "has_si": "split_image"}
+    neutral = {"scheduler": "intrawave", "has_dsb": False, "has_si": False}  # of names that say nothing
+    for column, value in table.values.items():
+        said = config[axes.get(column, column)]
+        said = neutral.get(column) if said is None else bool(said) if known[column] is bool else said
+        runs_padded = column.startswith("pad_") and config["pipeline"] == "mem"  # whatever a row says
+        if said != value and not runs_padded:
+            raise InvalidArgument(f"{what}: {column}={value!r}, but '{kernel[key]}' says {said!r}; leave one of them out")
+    return config
+
+
+def _threads_checked(row: Row, config: Config) -> dict[str, Any]:
+    """Checks threads in block_size against a name that states the waves, and converts the columns of the tile."""
+    waves = [config[axis] for axis in _WARPS]
+    if "gemm_k_per_block" in row and "block_size" in row and None not in waves:
+        threads = 64 * waves[0] * waves[1] * waves[2]
+        if row["block_size"] != threads:
+            raise InvalidArgument(f"a convolution's kernel: block_size={row['block_size']!r}, but '{config.name}' has {threads} threads")
+        row = {key: value for key, value in row.items() if key != "block_size"}
+    return _with_tile(row)
+
+
 def _dims(values: Row, names: Iterable[str]) -> str:
     return "x".join(str(values[name]) for name in names)
 
@@ -172,7 +232,12 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
 
     A GEMM's kernel has the keys tile_m, tile_n, tile_k, warp_m, warp_n, warp_k, warp_tile_m, warp_tile_n, warp_tile_k, pipeline,
     scheduler, epilogue, pad_m, pad_n, pad_k, persistent. A convolution's kernel has tile_m, tile_n, tile_k, pipeline, scheduler
-    (or wave_mode), has_dsb, has_si. Types, layout and direction are the problem's. `kernel_name` (or `name`) stands alone.
+    (or wave_mode), has_dsb, has_si. Types, layout and direction are the problem's.
+
+    Instead of tile_m, tile_n, tile_k a convolution's kernel may have the columns of CK Tile's tables: block_size,
+    gemm_m_per_block and gemm_n_per_block, which in the first tables hold m, n and k of the tile; or, with gemm_k_per_block,
+    the tile in the last three and threads in block_size. With `kernel_name` (or `name`) the name decides, and other columns must
+    agree with it.
 
     Every key is required and no other is allowed. `absent` gives the values of keys that a dict leaves out: CONV_KERNEL holds
     the values that CK Tile's tables of convolutions imply. Raises InvalidArgument as problem_from does.
@@ -185,12 +250,9 @@ def config_from(kernel: Kernel, problem: Gemm | Conv, *, absent: Row | None = No
         raise TypeError(f"a kernel is a Config, a str or a dict, not {type(kernel).__name__}")
     named = [key for key in _NAME_KEYS if key in kernel]
     if named:
-        more = [key for key in kernel if key != named[0]]
-        if more:
-            raise InvalidArgument(f"'{named[0]}' names the whole kernel: leave out {', '.join(map(repr, more))}")
-        return Config(_checked(named[0], kernel[named[0]], str, "a kernel"))
+        return _named_config(kernel, named[0], problem)
     if isinstance(problem, Conv):
-        table = _Table(kernel, absent, _CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES, "a convolution's kernel")
+        table = _Table(_with_tile(kernel), absent, _CONV_KERNEL_KEYS, _CONV_KERNEL_ALIASES, "a convolution's kernel")
         table.need(_CONV_KERNEL_KEYS)
         values = table.values
         flags = "".join(f"_{word}" for word, key in (("dsb", "has_dsb"), ("si", "has_si")) if values[key])
@@ -211,3 +273,15 @@ def configs_from(kernels: Iterable[Kernel], problem: Gemm | Conv, *, absent: Row
     if isinstance(kernels, (str, Mapping, Config)):
         raise TypeError(f"kernels is one {type(kernels).__name__}, not several kernels: put it into a list")
     return [config_from(kernel, problem, absent=absent) for kernel in kernels]
+
+
+def names_from(kernels: Iterable[Kernel], configs: Iterable[Config]) -> list[str]:
+    """The name of each kernel as the caller wrote it; the config's own name where the caller gave none."""
+
+    def written(kernel: Kernel, config: Config) -> str:
+        if isinstance(kernel, str):
+            return kernel
+        named = [kernel[key] for key in _NAME_KEYS if key in kernel] if isinstance(kernel, Mapping) else []
+        return named[0] if named else config.name
+
+    return [written(kernel, config) for kernel, config in zip(kernels, configs)]

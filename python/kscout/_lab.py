@@ -113,12 +113,13 @@ def evaluate(model: PathLike, data: Data, **options: Any) -> dict[str, Any]:
     return _program.run("evaluate", *_program.flags(model=model, data=_files(data), **options))
 
 
-def tune(budget: float = 120, **options: Any) -> dict[str, Any]:
+def tune(budget: float = 120, **options: Any) -> dict[str, Any] | list[dict[str, Any]]:
     """Does everything for this machine: measures for `budget` seconds, trains, evaluates on held-out sizes, installs the model.
 
         kscout.tune(budget=600)["installed"]     # False: the installed model is better, see ["why_not_installed"]
 
-    `options` are those of `kscout tune`, with _ for -: rules, layout, targets, folds, held_out, max_gflop, schema, seed, out, replace,
+    With several operations (`op=["gemm", "conv_fwd"]`, `op="all"`), which share the budget, the result is a list.
+    `options` are those of `kscout tune`, with _ for -: op, rules, layout, targets, folds, held_out, max_gflop, schema, seed, out, replace,
     restart.
     """
     return _program.run("tune", *_program.flags(budget=budget, **options))

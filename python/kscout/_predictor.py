@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from ._ck_tables import Kernel, Problem, configs_from, problem_from
-from ._core import Choice, Device, FolderPredictor
+from ._ck_tables import Kernel, Problem, configs_from, names_from, problem_from
+from ._core import Choice, Config, Device, FolderPredictor
 from .errors import InvalidArgument, NotFound
 
 _WITH_UNIT = {"latency": "latency_us", "bandwidth": "bandwidth_gb_s"}
@@ -20,9 +20,10 @@ class Predictor:
         for choice in predictor.rank_kernels(problem, names):
             print(choice.name, choice.time_us)
 
-    `schema` names the features of a folder without model.ksf (without `schema`: the smallest that has all of the folder's
-    features). `device`: device whose facts the features use; by default the device that the folder names. A model.ksf
-    predicts only for the device that it was trained on; another `device` is Unsupported.
+    `schema` names the features of a folder without model.ksf (without `schema`: the published one that has exactly the folder's
+    features; InvalidArgument when there is none). `device`: device whose facts the features use; by default the device that the
+    folder names, with the constants of its `hardware`. A model.ksf predicts only for the device that it was trained on; another
+    `device` is Unsupported.
 
     `targets` lists the quantities that the folder predicts: `tflops` (10^12 operations/s), `latency_us` (microseconds),
     `bandwidth_gb_s` (10^9 bytes/s). Models of CK Tile's trainer predict milliseconds; this class converts them to microseconds.
@@ -64,10 +65,12 @@ class Predictor:
     def rank_kernels(self, problem: Problem, kernels: Iterable[Kernel]) -> list[Choice]:
         """All kernels by predicted TFLOPS, best first; kernels with equal values keep their order. Empty without kernels.
 
-        `time_us` and `gb_s` of a choice follow from its `tflops`.
+        `name` of a choice is the name as the caller wrote it. `time_us` and `gb_s` follow from its `tflops`.
         """
         asked = problem_from(problem)
-        return self._of.rank(asked, configs_from(kernels, asked))
+        kernels = kernels if isinstance(kernels, (str, Mapping, Config)) else list(kernels)
+        configs = configs_from(kernels, asked)
+        return self._of.rank(asked, configs, names_from(kernels, configs))
 
     def select_best(self, problem: Problem, kernels: Iterable[Kernel]) -> Choice:
         """The first of rank_kernels; InvalidArgument without kernels."""

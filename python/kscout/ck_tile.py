@@ -15,21 +15,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-from ._ck_tables import CONV_2D, CONV_3D, CONV_KERNEL, GEMM, Kernel, Problem, Row, config_from, configs_from, problem_from
+from ._ck_tables import CONV_2D, CONV_3D, CONV_KERNEL, GEMM, Kernel, Problem, Row, config_from, configs_from, names_from, problem_from
 from ._core import Config, Conv, Device, Gemm
 from ._predictor import Predictor as _Predictor
 from .errors import InvalidArgument
 
 __all__ = ["CONV_2D", "CONV_3D", "CONV_KERNEL", "GEMM", "Predictor", "config_from", "problem_from"]
-
-
-def _name(kernel: Kernel, config: Config) -> str:
-    """The name as the caller wrote it."""
-    if isinstance(kernel, str):
-        return kernel
-    if isinstance(kernel, Mapping):
-        return kernel.get("kernel_name", kernel.get("name", config.name))
-    return config.name
 
 
 class Predictor:
@@ -86,8 +77,7 @@ class Predictor:
         asked = self._problem(problem)
         kernels = kernels if isinstance(kernels, (str, Mapping, Config)) else list(kernels)
         configs = configs_from(kernels, asked, absent=self._absent_kernel)
-        names = [_name(kernel, config) for kernel, config in zip(kernels, configs)]
-        return sorted(zip(names, self._of.predict(asked, configs)), key=lambda pair: -pair[1])
+        return sorted(zip(names_from(kernels, configs), self._of.predict(asked, configs)), key=lambda pair: -pair[1])
 
     def select_best(self, problem: Problem, kernels: Iterable[Kernel]) -> str:
         """The first name of rank_kernels; InvalidArgument (a ValueError) without kernels."""

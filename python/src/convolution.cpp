@@ -245,7 +245,8 @@ nb::object new_array(const Shape& shape, const std::vector<std::size_t>& order, 
 }  // namespace
 
 ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArray>& given,
-                                Shape result_shape, const FilterSteps& steps, const nb::object& out) {
+                                Shape result_shape, const FilterSteps& steps, const nb::object& out,
+                                bool computes) {
   std::optional<OutputArray> written;
   std::optional<InputArray> readable;
   Arrays arrays{direction, axes, given, {}};
@@ -275,7 +276,7 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
   if (arrays.out.array && element_type("out", *arrays.out.array) != stored)
     refuse_array(arrays.out, "takes " + std::string(word(stored)) + " results of " + print(p));
   nb::object made = out;
-  if (out.is_none()) {
+  if (out.is_none() && computes) {
     if (space.kind != MemoryKind::host)
       refuse_array(arrays.first_image(), "is in a GPU's memory: give the array for the result as out");
     const bool last = !arrays.writes_image() || p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
@@ -283,9 +284,46 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
     written = writable("out", made);
   }
   const auto pointer = [&](const NamedArray& one) {
-    return one.array ? const_cast<void*>(one.array->data()) : written->data();
+    return one.array ? const_cast<void*>(one.array->data()) : written ? written->data() : nullptr;
   };
   return {p, {pointer(given.in), pointer(given.wei), pointer(given.out), space}, made};
+}
+
+ArrayConvolution packed_convolution_of(const ConvProblem& p, int axes, const MemorySpace& space,
+                                       const NamedArray& image, const nb::object& out) {
+  const bool last = p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
+  const bool forward = p.op == Op::conv_fwd;
+  const auto order = memory_order(axes, last);
+  const ConvOutput sizes = output_sizes(p);
+  const Shape in = logical_shape(p.n, p.c, {p.d, p.h, p.w}, axes),
+              result = logical_shape(p.n, p.k, {sizes.d, sizes.h, sizes.w}, axes);
+  const auto check_array = [&](const NamedArray& one, const Shape& wanted, DType dtype) {
+    check_shape(p, one, wanted);
+    if (!is_packed(*one.array, order)) {
+      refuse_array(one, std::string("is not packed with channels ") + (last ? "last" : "first") +
+                            " in memory, as the array that the filter was packed for" + kPack);
+    }
+    if (element_type(one.name, *one.array) != dtype)
+      refuse_array(one, "holds " + std::string(word(element_type(one.name, *one.array))) + "; " + print(p) +
+                            " takes " + std::string(word(dtype)));
+    if (space_of(one.name, *one.array) != space)
+      refuse_array(one, "is in another memory than the packed filter");
+  };
+  check_array(image, forward ? in : result, signature_of(p).dtype_a);
+  const Shape& wanted = forward ? result : in;
+  if (out.is_none() && space.kind != MemoryKind::host)
+    refuse_array(image, "is in a GPU's memory: give the array for the result as out");
+  nb::object made = out.is_none() ? new_array(wanted, order, numpy_type(p)) : out;
+  OutputArray written = writable("out", made);
+  const InputArray readable(written);
+  check_array({"out", &readable}, wanted, signature_of(p).dtype_c);
+  void* const read = const_cast<void*>(image.array->data());
+  return {p,
+          {.in = forward ? read : written.data(),
+           .wei = nullptr,
+           .out = forward ? written.data() : read,
+           .space = space},
+          made};
 }
 
 }  // namespace kscout::python

@@ -47,9 +47,16 @@ struct ArrayConvolution {
 ///   empty) out     receives the result; None: a new NumPy array with the images' order in memory
 ///
 /// The layout comes from the images' strides. Throws invalid_argument, naming the array and the remedy, for
-/// strides that no layout has, sizes that do not fit, another type or another memory.
+/// strides that no layout has, sizes that do not fit, another type or another memory. Without `computes`, no
+/// result is made.
 ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArray>& given,
                                 std::vector<std::int64_t> result_shape, const FilterSteps& steps,
-                                const nanobind::object& out);
+                                const nanobind::object& out, bool computes = true);
+
+/// One run of a problem whose filter is packed: `image` is the array that it reads, in the shape, memory
+/// order, type and memory that the filter was packed for; `out` as above. Throws invalid_argument for other
+/// arrays.
+ArrayConvolution packed_convolution_of(const ConvProblem& problem, int axes, const MemorySpace& space,
+                                       const NamedArray& image, const nanobind::object& out);
 
 }  // namespace kscout::python

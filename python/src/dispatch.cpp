@@ -222,6 +222,104 @@ nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, s
   return of.result;
 }
 
+/// A filter that a dispatcher packed for images of one shape. The dispatcher lives as long.
+struct PackedConvolution {
+  Dispatcher* dispatcher;
+  int axes;
+  PackedFilter filter;
+  MemorySpace space;
+
+  const char* image() const { return filter.problem().op == Op::conv_fwd ? "x" : "grad_output"; }
+};
+
+PackedConvolution pack_convolution(Dispatcher& dispatcher, int axes, const ArrayConvolution& of,
+                                   std::uintptr_t stream) {
+  check_stream(stream, of.tensors.space);
+  const nb::gil_scoped_release unlocked;
+  return {&dispatcher, axes,
+          dispatcher.pack_filter(of.problem, of.tensors, {reinterpret_cast<void*>(stream)}),
+          of.tensors.space};
+}
+
+void bind_packed_convolution(nb::module_& module) {
+  nb::class_<PackedConvolution> packed(
+      module, "PackedConvolution",
+      "A convolution whose filter was packed once, for many calls.\n"
+      "\n"
+      "    packed = registry.pack_conv2d(x, w, padding=1)\n"
+      "    y = packed(x)                                    # as conv2d(x, w, padding=1), but packs nothing\n"
+      "\n"
+      "It owns the packed filter: w may change or be deleted. Every image has the shape, memory order, type "
+      "and memory of the array that it was packed for.");
+  packed.def(
+      "__call__",
+      [](PackedConvolution& self, InputArray image, nb::object out, std::uintptr_t stream) {
+        const auto of =
+            packed_convolution_of(self.filter.problem(), self.axes, self.space, {self.image(), &image}, out);
+        check_stream(stream, self.space);
+        const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
+        {
+          const nb::gil_scoped_release unlocked;
+          self.dispatcher->run(self.filter, of.tensors, on);
+        }
+        return of.result;
+      },
+      nb::arg("image").noconvert(), nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
+      "Computes the convolution of the image (pack_conv2d), or the input's gradient from the output's "
+      "(pack_conv2d_input). `out` and `stream` are as in conv2d().");
+  packed.def_prop_ro(
+      "problem", [](const PackedConvolution& self) { return self.filter.problem(); },
+      "The convolution, with prepacked.");
+  packed.def_prop_ro(
+      "solution", [](const PackedConvolution& self) { return self.filter.solution(); },
+      "The config that runs, and the problem that its kernel computes.");
+  packed.def_prop_ro(
+      "bytes", [](const PackedConvolution& self) { return self.filter.bytes(); },
+      "Bytes of memory that it owns.");
+  packed.def_prop_ro(
+      "setup_us", [](const PackedConvolution& self) { return self.filter.setup_us(); },
+      "Microseconds that packing took.");
+}
+
+/// pack_conv1d, pack_conv2d, pack_conv3d, and the same for the input's gradient.
+template <class T>
+void bind_packing(nb::class_<T>& type) {
+  constexpr const char* kHelp =
+      "Packs the filter w once for many calls; returns a PackedConvolution. The first array gives the shape, "
+      "memory order, type and memory of later images; its elements are not read. The other arguments are "
+      "those of {}().";
+  for (const int axes : {1, 2, 3}) {
+    const std::string name = "conv" + std::to_string(axes) + "d";
+    const auto help = [&](const std::string& of) {
+      std::string text = kHelp;
+      return text.replace(text.find("{}"), 2, of);
+    };
+    type.def(
+        ("pack_" + name).c_str(),
+        [axes](T& self, InputArray x, InputArray w, PerAxis stride, decltype(FilterSteps::padding) padding,
+               PerAxis dilation, std::int64_t groups, std::uintptr_t on) {
+          const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
+                                         {stride, dilation, padding, groups}, nb::none(), false);
+          return pack_convolution(dispatcher_of(self), axes, of, on);
+        },
+        nb::keep_alive<0, 1>(), nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1,
+        nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(),
+        nb::arg("stream") = 0, help(name).c_str());
+    type.def(("pack_" + name + "_input").c_str(),
+             [axes](T& self, InputArray grad_output, InputArray w, std::vector<std::int64_t> input_size,
+                    PerAxis stride, decltype(FilterSteps::padding) padding, PerAxis dilation,
+                    std::int64_t groups, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}},
+                                  input_size, {stride, dilation, padding, groups}, nb::none(), false);
+               return pack_convolution(dispatcher_of(self), axes, of, on);
+             },
+             nb::keep_alive<0, 1>(), nb::arg("grad_output").noconvert(), nb::arg("w").noconvert(),
+             nb::arg("input_size"), nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1,
+             nb::arg("groups") = 1, nb::kw_only(), nb::arg("stream") = 0, help(name + "_input").c_str());
+  }
+}
+
 /// conv1d, conv2d, conv3d and their gradients.
 template <class T>
 void bind_convolutions(nb::class_<T>& type) {
@@ -304,6 +402,7 @@ void bind_running(nb::class_<T>& type) {
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);
   bind_convolutions(type);
+  bind_packing(type);
   type.def(
       "get_solution",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
@@ -447,6 +546,7 @@ void bind_dispatch(nb::module_& module) {
       "The problem of a @ b: sizes and types of the arrays, layout and leading dimensions from their "
       "strides.");
   bind_solution(module);
+  bind_packed_convolution(module);
   bind_registry(module);
   bind_dispatcher(module);
 }

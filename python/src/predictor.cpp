@@ -1,5 +1,8 @@
 #include "predictor.h"
 
+#include <deque>
+#include <unordered_map>
+
 #include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -38,6 +41,28 @@ ConfigTable table_of(const std::vector<NamedConfig>& configs, const Problem& pro
   return table;
 }
 
+/// The callers' names of configs. Several names may mean one config; equal configs keep their order in a
+/// ranking.
+class WrittenNames {
+ public:
+  WrittenNames(const std::vector<NamedConfig>& configs, const std::vector<std::string>& names) {
+    if (names.size() != configs.size()) {
+      throw Error(Errc::invalid_argument,
+                  std::to_string(names.size()) + " names for " + std::to_string(configs.size()) + " configs");
+    }
+    for (std::size_t i = 0; i < configs.size(); ++i) left_[configs[i].config].push_back(names[i]);
+  }
+  std::string next(const KernelConfig& config) {
+    std::deque<std::string>& of_config = left_.at(config);
+    std::string name = std::move(of_config.front());
+    of_config.pop_front();
+    return name;
+  }
+
+ private:
+  std::unordered_map<KernelConfig, std::deque<std::string>> left_;
+};
+
 }  // namespace
 
 void bind_predictor(nb::module_& module) {
@@ -67,17 +92,20 @@ void bind_predictor(nb::module_& module) {
       "One value per config, in TFLOPS, microseconds or GB/s.");
   predictor.def(
       "rank",
-      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs) {
+      [](const Predictor& self, const AnyProblemArgument& argument, const std::vector<NamedConfig>& configs,
+         const std::vector<std::string>& names) {
         const Problem problem = any_problem_of(argument);
         std::vector<NamedChoice> named;
         if (configs.empty()) return named;
         const ConfigTable table = table_of(configs, problem);
         const nb::gil_scoped_release unlocked;
+        WrittenNames written(configs, names);
         for (const Choice& choice : self.rank(problem, table))
-          named.push_back({choice, signature_of(problem)});
+          named.push_back({choice, signature_of(problem), written.next(choice.config)});
         return named;
       },
-      nb::arg("problem"), nb::arg("configs"), "All configs by predicted TFLOPS, best first.");
+      nb::arg("problem"), nb::arg("configs"), nb::arg("names"),
+      "All configs by predicted TFLOPS, best first; `names` are their names in the result.");
 }
 
 }  // namespace kscout::python

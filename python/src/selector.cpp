@@ -19,21 +19,23 @@ namespace kscout::python {
 namespace {
 
 SelectorRequest request_of(std::string provider, const DeviceArgument& device, std::string rules,
-                           std::string_view devices, const FileArgument& db, int threads) {
+                           std::string_view devices, const FileArgument& db, int threads,
+                           std::int64_t calls) {
   return {.provider = std::move(provider),
           .device = device_of(device),
           .rules = std::move(rules),
           .devices = parse<DevicePolicy>(devices),
           .db = db.value_or(std::filesystem::path()),
-          .threads = threads};
+          .threads = threads,
+          .calls = calls};
 }
 
 /// Omitted arguments default to the model's provider, device and rule set.
 Selector load(const std::filesystem::path& path, const std::optional<DeviceArgument>& device,
               const std::optional<std::string>& rules, std::string_view devices, const FileArgument& db,
-              int threads) {
+              int threads, std::int64_t calls) {
   const auto policy = parse<DevicePolicy>(devices);
-  if (!device && !rules && !db && threads == 0) return Selector::load(path);
+  if (!device && !rules && !db && threads == 0 && calls == 0) return Selector::load(path);
   const Model model = Model::load(path);
   const Family& trained = model.data().families.front();
   return Selector::load(path, {.provider = trained.provider,
@@ -41,7 +43,8 @@ Selector load(const std::filesystem::path& path, const std::optional<DeviceArgum
                                .rules = rules.value_or(trained.rules),
                                .devices = policy,
                                .db = db.value_or(std::filesystem::path()),
-                               .threads = threads});
+                               .threads = threads,
+                               .calls = calls});
 }
 
 NamedChoice select(const Selector& selector, const AnyProblemArgument& argument, std::string_view order) {
@@ -58,11 +61,12 @@ std::vector<NamedChoice> rank(const Selector& selector, const AnyProblemArgument
   const nb::gil_scoped_release unlocked;
   std::vector<NamedChoice> named;
   for (const Choice& choice : selector.rank(problem, count, by))
-    named.push_back({choice, signature_of(problem)});
+    named.push_back({.choice = choice, .signature = signature_of(problem)});
   return named;
 }
 
 std::string name_of(const NamedChoice& named) {
+  if (!named.written.empty()) return named.written;
   return provider(named.choice.config.space->provider).print(named.signature, named.choice.config);
 }
 
@@ -85,7 +89,7 @@ void bind_choice(nb::module_& module) {
         return NamedConfig{n.signature, n.choice.config};
       },
       "How to compute the problem.");
-  choice.def_prop_ro("name", &name_of, "The config's name.");
+  choice.def_prop_ro("name", &name_of, "The config's name; of a kernel that the caller named, this name.");
   bind_field(choice, "time_us", &Choice::time_us, "Time of the whole call, in microseconds.");
   bind_field(choice, "tflops", &Choice::tflops, "10^12 operations per second.");
   bind_field(choice, "gb_s", &Choice::gb_s, "Minimum bytes over the time, 10^9 bytes per second.");
@@ -94,6 +98,9 @@ void bind_choice(nb::module_& module) {
   bind_field(choice, "confidence", &Choice::confidence, "Probability of being within 3 % of the best.");
   bind_field(choice, "score", &Choice::score,
              "The value that the ranking sorts by, higher is better; comparable within one problem.");
+  bind_field(choice, "setup_us", &Choice::setup_us,
+             "Expected time that the config needs once before its runs, in microseconds: a plan, its "
+             "compilation, a packed filter.");
   bind_field(choice, "source", &Choice::source, "The source of the fallback chain that chose.");
   bind_field(choice, "decided_by", &Choice::decided_by,
              "The source that decided when the choice was cached.");
@@ -128,36 +135,37 @@ void bind_selector(nb::module_& module) {
   selector.def_static(
       "load", &load, nb::arg("model"), nb::kw_only(), nb::arg("device") = nb::none(),
       nb::arg("rules") = nb::none(), nb::arg("devices") = "same_arch", nb::arg("db") = nb::none(),
-      nb::arg("threads") = 0,
+      nb::arg("threads") = 0, nb::arg("calls") = 0,
       "From a model folder or `.ksf` file. `device`: without it the one that the model was trained on. "
       "`rules`: rule set for problems that the model does not cover; without it the model's own. `devices`: "
       "which other devices' models may be used, with a warning: exact (none), same_arch or any. `db`: file "
       "of decisions that were found by timing. `threads`: max threads of one kernel on the CPU (0: "
       "KSCOUT_THREADS, else, for this machine's CPU, the fewest of OMP_NUM_THREADS, the CPUs that the "
-      "process may use and its CPU quota).");
+      "process may use and its CPU quota). `calls`: charges a config's set-up over this many calls (0: not "
+      "at all).");
   selector.def_static(
       "find",
       [](std::string_view dtype, std::string_view word, const std::optional<std::string>& provider,
          const DeviceArgument& device, std::string rules, std::string_view devices, const FileArgument& db,
-         int threads) {
+         int threads, std::int64_t calls) {
         return Selector::find(
             parse<Op>(word), parse<DType>(dtype),
-            request_of(provider.value_or(""), device, std::move(rules), devices, db, threads));
+            request_of(provider.value_or(""), device, std::move(rules), devices, db, threads, calls));
       },
       nb::arg("dtype") = "fp32", nb::kw_only(), nb::arg("op") = "gemm", nb::arg("provider") = nb::none(),
       nb::arg("device") = "auto", nb::arg("rules") = "default", nb::arg("devices") = "same_arch",
-      nb::arg("db") = nb::none(), nb::arg("threads") = 0,
+      nb::arg("db") = nb::none(), nb::arg("threads") = 0, nb::arg("calls") = 0,
       "The first model for the operation, type and device on the search path, analytic costs when there is "
       "none. `provider`: without it native, cublaslt or ck_tile by the device; ck_tile for convolutions on "
       "GPUs. "
-      "`threads` as "
+      "`threads` and `calls` as "
       "for load.");
   selector.def_static(
       "analytic",
       [](const std::optional<std::string>& provider, const DeviceArgument& device, std::string rules,
          const FileArgument& db, int threads) {
         return Selector::analytic(
-            request_of(provider.value_or(""), device, std::move(rules), "exact", db, threads));
+            request_of(provider.value_or(""), device, std::move(rules), "exact", db, threads, 0));
       },
       nb::kw_only(), nb::arg("provider") = nb::none(), nb::arg("device") = "auto",
       nb::arg("rules") = "default", nb::arg("db") = nb::none(), nb::arg("threads") = 0,

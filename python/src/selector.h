@@ -3,6 +3,7 @@
 /// Binds selection: the classes Choice and Selector.
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include <nanobind/nanobind.h>
 
@@ -17,6 +18,7 @@ using FileArgument = std::optional<std::filesystem::path>;
 struct NamedChoice {
   Choice choice;
   Signature signature;
+  std::string written = {};  ///< the name as the caller wrote it; empty: the config's own
 };
 
 void bind_selector(nanobind::module_& module);

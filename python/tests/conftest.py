@@ -12,7 +12,7 @@ import kscout
 @pytest.fixture(scope="session")
 def model():
     """A model of GEMMs on a CPU that came with the package, whichever that is."""
-    return sorted((Path(kscout.__file__).parent / "models").glob("gemm_fp32_*/model.ksf"))[0].parent
+    return sorted((Path(kscout.__file__).parent / "models").glob("gemm_fp32_*-2c/model.ksf"))[0].parent
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,9 @@ GEMM_KERNEL = {
     **{"pad_m": False, "pad_n": True, "pad_k": False, "persistent": False},
 }
 CONV_KERNEL = {"tile_m": 16, "tile_n": 64, "tile_k": 32, "pipeline": "compv3", "scheduler": "interwave", "has_dsb": True, "has_si": False}
+FIRST_TILE = {"block_size": 16, "gemm_m_per_block": 64, "gemm_n_per_block": 32}
+LATER_TILE = {"gemm_m_per_block": 16, "gemm_n_per_block": 64, "gemm_k_per_block": 32}
+FULL_NAME = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_16x64x32_1x4x1_16x16x32"
 CONV_NAME = "grouped_conv_forward_bf16_2d_16x64x32_compv3_interwave_dsb"
 
 
@@ -31,7 +34,7 @@ def test_whole_rows_are_problems():
     assert problem_from({**without(GEMM_ROW, "m", "n", "k"), "M": 16, "N": 4096, "K": 512}) == problem_from(GEMM_ROW)
     assert problem_from(WHOLE_ROW) == PROBLEM
     assert problem_from(DEEP_ROW) == Conv(8, 256, 128, 28, 28, 3, 3, "bf16", "ndhwgc", d=8, z=3, pad=1)
-    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwd_weight": "conv_bwd_weight"}.items():
+    for word, op in {"fwd": "conv_fwd", "bwd_data": "conv_bwd_data", "bwdd": "conv_bwd_data", "bwdw": "conv_bwd_weight"}.items():
         assert problem_from({**without(WHOLE_ROW, "variant"), "direction": word}) == PROBLEM.replace(op=op)
     of_numpy = {key: np.int64(value) if isinstance(value, int) else np.str_(value) for key, value in WHOLE_ROW.items()}
     assert problem_from(of_numpy) == PROBLEM
@@ -76,7 +79,7 @@ def test_what_a_table_means_by_absent_keys_is_asked_for():
         ({**WHOLE_ROW, "Ho": 28}, "a convolution has no key 'Ho'"),
         ({**WHOLE_ROW, "m": 28}, "a convolution has no key 'm'"),
         ({**WHOLE_ROW, "direction": "fwd"}, "both 'variant' and 'direction'"),
-        ({**WHOLE_ROW, "variant": "backward"}, "variant 'backward' must be one of forward, fwd, bwd_data, bwd_weight"),
+        ({**WHOLE_ROW, "variant": "backward"}, "variant 'backward' must be one of forward, fwd, bwd_data, bwd_weight, bwdd, bwdw"),
         ({**WHOLE_ROW, "Di": 8}, "has no axis d"),
         ({**GEMM_ROW, "m": "16"}, "m='16' must be an int, not str"),
         ({**GEMM_ROW, "m": 16.0}, "m=16.0 must be an int, not float"),
@@ -110,16 +113,35 @@ def test_whole_rows_are_kernels():
         assert config_from(form, PROBLEM) == kscout.Config(CONV_NAME)
 
 
+def test_ck_tiles_columns_are_kernels():
+    rest = without(CONV_KERNEL, "tile_m", "tile_n", "tile_k")
+    for tile in FIRST_TILE, LATER_TILE, {**LATER_TILE, "block_size": 256}:
+        assert config_from({**rest, **tile}, PROBLEM).name == CONV_NAME
+        assert config_from({"kernel_name": CONV_NAME, **rest, **tile}, PROBLEM).name == CONV_NAME
+    older = "grouped_conv_forward_bf16_2d_16x64x32_compv3"  # says neither scheduler nor flags
+    row = {"kernel_name": older, **FIRST_TILE, "pipeline": "compv3", "wave_mode": "intrawave", "has_dsb": 0, "has_si": 0}
+    assert config_from(row, PROBLEM).name == older
+    assert config_from({"kernel_name": FULL_NAME, **LATER_TILE, "block_size": 256}, PROBLEM).name == FULL_NAME
+    mem = GEMM_NAME.replace("compv3", "mem")
+    row = {**GEMM_KERNEL, "kernel_name": mem, "pipeline": "mem"}
+    assert config_from(row, problem_from(GEMM_ROW))["pad_m"] == 1, "pipeline mem pads whatever a row says"
+
+
 @pytest.mark.parametrize(
     "kernel, words",
     [
         ({**CONV_KERNEL, "has_dsb": "False"}, "has_dsb='False' must be a bool, or 0 or 1, not str"),
         ({**CONV_KERNEL, "has_si": 2}, "has_si=2 must be a bool"),
         ({**CONV_KERNEL, "tile_m": "16"}, "tile_m='16' must be an int"),
-        ({**CONV_KERNEL, "block_size": 256}, "a convolution's kernel has no key 'block_size'"),
         ({**CONV_KERNEL, "wave_mode": "interwave"}, "both 'scheduler' and 'wave_mode'"),
         ({**CONV_KERNEL, "pipeline": "compv"}, "compv"),
-        ({"kernel_name": CONV_NAME, "tile_m": 16}, "leave out 'tile_m'"),
+        ({"kernel_name": CONV_NAME, "tile_m": 32}, "tile_m=32, but 'grouped_conv_.*' says 16"),
+        ({"kernel_name": CONV_NAME, "wave_mode": "intrawave"}, "scheduler='intrawave', but .* says 'interwave'"),
+        ({"kernel_name": CONV_NAME, "N": 4}, "a convolution's kernel has no key 'N'"),
+        ({"block_size": 16, "gemm_m_per_block": 64}, "no 'gemm_n_per_block'"),
+        ({**CONV_KERNEL, **FIRST_TILE}, "both 'tile_m' and 'block_size'"),
+        ({**LATER_TILE, "block_size": 128}, "block_size=128 threads need the waves"),
+        ({"kernel_name": FULL_NAME, **LATER_TILE, "block_size": 128}, "block_size=128, but .* has 256 threads"),
         ({"kernel_name": None}, "kernel_name=None must be a str"),
         ({}, "lacks the required tile_m"),
     ],
@@ -165,6 +187,6 @@ def test_the_adapter_has_no_defaults_of_its_own():
 
 
 def test_milliseconds_of_a_ck_tile_folder_come_back_as_they_are(latency_folder):
-    predictor = ck_tile.Predictor(latency_folder("grouped_conv"))
+    predictor = ck_tile.Predictor(latency_folder("grouped_conv"), "ck_conv_83")
     assert predictor.predict_latency(PROBLEM, NAMES[0]) == pytest.approx(0.25)
     assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_ms": pytest.approx(0.25)}

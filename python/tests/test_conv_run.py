@@ -167,7 +167,9 @@ def test_the_result_goes_where_it_is_wanted_and_groups_may_be_a_dimension(regist
     assert np.array_equal(apart.reshape(result.shape), result)
 
 
-def test_a_solution_tells_what_run_will_do(registry):
+def test_a_solution_tells_what_run_will_do(library, monkeypatch):
+    monkeypatch.setenv("KSCOUT_DISABLE", "any_cpu")  # its rough times would decide between backends
+    registry = Registry(libraries=[library])
     p = Conv(1, 16, 32, 6, 6, 3, 3, pad=1)
     solution = registry.get_solution(p)
     assert isinstance(solution, kscout.Solution) and solution.backend == "cpu" and solution.problem == p
@@ -371,3 +373,62 @@ def test_the_kernels_of_this_machine_need_no_library(op, layout):
     solution = mine.get_solution(p.replace(layout=layout))
     assert solution.backend == "cpu" and solution.problem == p
     assert solution.padded == (layout == "ngchw")
+
+
+def pack_method(runs, p, axes, image, filters, result):
+    """The method that packs the filter for the problem's direction, and the array that later calls read."""
+    letters = "dhw"[-axes:]
+    steps = {name: tuple(getattr(p, f"{field}_{a}") for a in letters) for name, field in (("stride", "stride"), ("padding", "left_pad"), ("dilation", "dilation"))}
+    name = "pack_" + METHODS[axes]
+    if p.op == "conv_fwd":
+        return getattr(runs, name)(image, filters, groups=p.g, **steps), image
+    return getattr(runs, name + "_input")(result, filters, image.shape, groups=p.g, **steps), result
+
+
+@pytest.mark.parametrize("op", DIRECTIONS[:2])
+@pytest.mark.parametrize("contiguous", (False, True))
+@pytest.mark.parametrize("axes, sizes", METHOD_PROBLEMS)
+def test_a_filter_is_packed_once_for_many_calls(op, contiguous, axes, sizes):
+    p = Conv(**sizes, op=op)
+    stored = tensors(p)
+    flat = [t.reshape(t.shape[0], *t.shape[2:]) if axes == 1 else t for t in stored]
+    image, result = (channels_second(flat[i], contiguous) for i in (0, 2))
+    filters = channels_second(flat[1].copy(), contiguous=False)
+    packed, read = pack_method(Registry(), p, axes, image, filters, result)
+    filters[...] = np.nan  # it keeps what it needs, its registry included
+    layout = {False: p.layout, True: "ngcdhw" if axes == 3 else "ngchw"}[contiguous]
+    assert packed.problem == p.replace(prepacked=True, layout=layout)
+    assert packed.bytes > 0 and packed.setup_us > 0 and packed.solution.backend == "cpu"
+    wanted = result if op == "conv_fwd" else image
+    c = packed(read)
+    assert c.shape == wanted.shape and (c.flags.c_contiguous if contiguous else channels_are_last(c))
+    assert_convolution(np.ascontiguousarray(np.moveaxis(c, 1, -1)), p, stored)
+    out = np.zeros_like(wanted)
+    foreign = OnlyDLPack(out)
+    assert packed(OnlyDLPack(read), out=foreign) is foreign and np.array_equal(out, c)
+
+
+def test_packed_filters_refuse_other_arrays():
+    p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
+    x, w, y = (channels_second(t, False) for t in tensors(p))
+    runs = Registry()
+    packed = runs.pack_conv2d(x, w, padding=1)
+    refused = [
+        (lambda: packed(x[:1]), r"array x has shape \(1, 16, 6, 5\).*takes \(2, 16, 6, 5\)"),
+        (lambda: packed(np.ascontiguousarray(x)), "array x is not packed with channels last"),
+        (lambda: packed(x.astype(np.float64)), "array x holds fp64.*takes fp32"),
+        (lambda: packed(x, out=np.zeros(y.shape, np.float32)), "array out is not packed with channels last"),
+        (lambda: packed(x, out=x), "array out has shape"),
+        (lambda: packed(x, stream=1), "stream=1"),
+        (lambda: runs.pack_conv2d(x, np.ascontiguousarray(w)), "array w .*channels last"),
+        (lambda: runs.pack_conv2d_input(y, w, (2, 16, 9, 5), padding=1), "array grad_output has shape"),
+        (lambda: runs.run(p.replace(prepacked=True), np.moveaxis(x, 1, -1), np.moveaxis(w, 1, -1)), "make one with pack_filter"),
+    ]
+    for call, words in refused:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            call()
+    with pytest.raises(kscout.InvalidArgument, match="the filter is the result"):
+        Conv(2, 16, 32, 6, 5, 3, 3, pad=1, op="conv_bwd_weight", prepacked=True)
+    gradient = runs.pack_conv2d_input(y, w, x.shape, padding=1)
+    with pytest.raises(kscout.InvalidArgument, match="array grad_output has shape"):
+        gradient(x)

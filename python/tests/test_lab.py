@@ -106,3 +106,12 @@ def test_without_a_package_the_message_says_what_to_install(data):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "pip install 'kscout[lab]'" in done.stdout
+
+
+def test_several_operations_are_tuned_in_one_budget(tmp_path):
+    options = {"rules": "tiny", "folds": 2, "targets": "relative", "max_gflop": 0.01}
+    done = kscout.tune(6, op=["gemm", "conv_fwd"], out=tmp_path / "models", **options)
+    assert [one["op"] for one in done] == ["gemm", "conv_fwd"]
+    assert all(one["installed"] for one in done)
+    single = kscout.tune(3, op="conv_bwd_weight", out=tmp_path / "one", **options)
+    assert single["op"] == "conv_bwd_weight"

@@ -35,6 +35,22 @@ def test_named_kernels_are_ranked_by_predicted_speed():
     assert all(speed[c.name] == pytest.approx(c.tflops) for c in ranked if "compv3" in c.name)
 
 
+def test_choices_have_the_names_that_the_caller_wrote():
+    # Older spellings, short names of mem, and two names of one kernel.
+    names = ["grouped_conv_fwd_bf16_2d_16x64x64_compv3", "benchmark_grouped_conv_forward_bf16_2d_16x64x64_compv3",
+             "grouped_conv_forward_bf16_2d_64x64x64_mem", "grouped_conv_forward_bf16_2d_64x64x128_compv5"]
+    predictor = Predictor(FOLDER)
+    ranked = predictor.rank_kernels(PROBLEM, names)
+    assert sorted(choice.name for choice in ranked) == sorted(names)
+    for choice in ranked:
+        assert choice.tflops == predictor.predict_tflops(PROBLEM, choice.name) and choice.name in repr(choice)
+        assert choice.config == kscout.Config(choice.name)
+    both = [choice.name for choice in ranked if choice.config == kscout.Config(names[0])]
+    assert both == names[:2], "equal kernels keep their order"
+    assert [c.name for c in predictor.rank_kernels(PROBLEM, [kscout.Config(names[0])])] == [kscout.Config(names[0]).name]
+    assert [c.name for c in kscout.rank_kernels(PROBLEM, 4, kernels=iter(names), model=FOLDER)] == [c.name for c in ranked]
+
+
 @pytest.mark.parametrize("top", [0, 1, 3, 4, 9])
 @pytest.mark.parametrize("kernels", [None, NAMES])
 def test_rank_kernels_gives_a_list_of_choices_whatever_is_asked(top, kernels):
@@ -74,7 +90,7 @@ def test_all_quantities_of_a_kernel_agree_and_times_are_microseconds():
 
 @pytest.mark.parametrize("op_type, microseconds", [("grouped_conv", 250), ("conv_fwd", 0.25)])
 def test_folders_of_ck_tile_hold_milliseconds_and_ours_microseconds(latency_folder, op_type, microseconds):
-    predictor = Predictor(latency_folder(op_type))
+    predictor = Predictor(latency_folder(op_type), "ck_conv_83")
     assert predictor.targets == ["latency_us"]
     assert predictor.predict_latency_us(PROBLEM, NAMES[0]) == pytest.approx(microseconds)
     assert predictor.predict_all(PROBLEM, NAMES[0]) == {"latency_us": pytest.approx(microseconds)}
@@ -87,7 +103,7 @@ def test_a_kernel_never_changes_the_problem():
     for ask in predictor.predict, predictor.rank_kernels:
         with pytest.raises(kscout.InvalidArgument, match="other types"):
             ask(PROBLEM, ["grouped_conv_forward_fp16_2d_16x64x64_compv3"])
-    with pytest.raises(kscout.InvalidArgument, match="'kernel_name' names the whole kernel: leave out 'N'"):
+    with pytest.raises(kscout.InvalidArgument, match="a convolution's kernel has no key 'N'"):
         predictor.rank_kernels(PROBLEM, [{"kernel_name": NAMES[0], "N": 1}])
     with pytest.raises(kscout.InvalidArgument, match="no kernels"):
         predictor.select_best(PROBLEM, [])

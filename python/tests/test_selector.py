@@ -119,3 +119,12 @@ def test_load_keeps_the_models_provider_and_obeys_rules_and_devices(model, tmp_p
         Selector.load(conv).select(other)
     with pytest.raises(kscout.InvalidArgument, match="unknown device policy 'all'"):
         Selector.load(model, devices="all")
+
+
+def test_set_up_is_charged_over_calls_where_the_model_knows_it(model):
+    selector = Selector.load(model, calls=100)
+    assert any("not_charged" in warning for warning in selector.warnings), "a GEMM on a CPU has no set-up"
+    choice = selector.select(PROBLEM)
+    assert choice.setup_us is None and choice.config == Selector.load(model).select(PROBLEM).config
+    with pytest.raises(kscout.InvalidArgument, match="calls=-1"):
+        Selector.load(model, calls=-1)

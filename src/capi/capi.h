@@ -79,3 +79,6 @@ struct kscout_registry {
 struct kscout_dispatcher {
   kscout::Dispatcher dispatcher;
 };
+struct kscout_packed_filter {
+  kscout::PackedFilter filter;
+};

@@ -71,7 +71,8 @@ DispatchPolicy policy_of(const kscout_policy* given) {
           .rules = text_or(from.rules, "default"),
           .refine = {.top = from.refine_top, .seconds = from.refine_seconds},
           .db = text_or(from.db, ""),
-          .threads = from.threads};
+          .threads = from.threads,
+          .calls = from.calls};
 }
 
 Dispatcher& dispatcher_of(kscout_dispatcher* handle) { return required(handle, "dispatcher").dispatcher; }
@@ -236,4 +237,34 @@ kscout_status kscout_run_config(kscout_dispatcher* dispatcher, const kscout_gemm
 kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                      const kscout_config* config, const kscout_conv_buffers* buffers) {
   return run_config(dispatcher, problem, config, buffers);
+}
+
+kscout_status kscout_pack_filter(kscout_dispatcher* dispatcher, const kscout_conv* problem,
+                                 const kscout_conv_buffers* filter, kscout_packed_filter** packed) {
+  return guarded([&] {
+    refuse_null(packed, "packed");
+    const kscout_conv_buffers& given = checked(filter);
+    PackedFilter made =
+        dispatcher_of(dispatcher).pack_filter(problem_of(problem), operands_of(given), {given.stream});
+    *packed = new kscout_packed_filter{std::move(made)};
+  });
+}
+
+void kscout_packed_filter_free(kscout_packed_filter* packed) { delete packed; }
+
+kscout_status kscout_packed_filter_workspace_bytes(const kscout_packed_filter* packed, size_t* bytes) {
+  return guarded([&] {
+    refuse_null(bytes, "bytes");
+    *bytes = required(packed, "packed").filter.workspace_bytes();
+  });
+}
+
+kscout_status kscout_run_packed(kscout_dispatcher* dispatcher, const kscout_packed_filter* packed,
+                                const kscout_conv_buffers* buffers, kscout_choice* choice) {
+  return guarded([&] {
+    const kscout_conv_buffers& given = checked(buffers);
+    const auto done =
+        dispatcher_of(dispatcher).run(required(packed, "packed").filter, operands_of(given), place_of(given));
+    if (choice) store(done.choice, *choice);
+  });
 }

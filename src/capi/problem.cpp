@@ -32,7 +32,7 @@ static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
               KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
               KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());
 static_assert(sizeof(kscout_gemm) == 8 * 8 + 8 * 4 + 6 * 8, "part of ABI version 1");
-static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 6 * 8, "part of ABI version 1");
+static_assert(sizeof(kscout_conv) == 23 * 8 + 6 * 4 + 2 * 4 + 5 * 8, "part of ABI version 1");
 static_assert(sizeof(kscout_config) == 8 + 4 * kMaxAxes, "part of ABI version 1");
 
 /// Calls `pair` for each pair of corresponding members of a C problem and the library's problem.
@@ -83,6 +83,7 @@ void each_pair(C& c, Problem& problem, const Pair& pair) {
   pair(c.right_pad_h, problem.right_pad_h);
   pair(c.right_pad_w, problem.right_pad_w);
   pair(c.split_k, problem.split_k);
+  pair(c.prepacked, problem.prepacked);
   pair(c.dtype_in, problem.dtype_in);
   pair(c.dtype_wei, problem.dtype_wei);
   pair(c.dtype_out, problem.dtype_out);
@@ -155,7 +156,7 @@ void store(const GemmProblem& from, kscout_gemm& to) noexcept { write(from, to);
 
 ConvProblem problem_of(const kscout_conv* given) {
   const kscout_conv& from = required(given, "problem");
-  refuse_reserved(from.reserved, 0, "problem", "kscout_conv_init");
+  refuse_reserved(from.reserved, from.reserved32, "problem", "kscout_conv_init");
   return read<ConvProblem>(from);
 }
 

@@ -17,7 +17,7 @@ static_assert(KSCOUT_BY_BEST == static_cast<int>(By::best) &&
 static_assert(KSCOUT_SOURCE_CACHE == static_cast<int>(ChoiceSource::cache) &&
               KSCOUT_SOURCE_MODEL == static_cast<int>(ChoiceSource::model) &&
               KSCOUT_SOURCE_DEFAULT == static_cast<int>(ChoiceSource::fallback) &&
-              KSCOUT_SOURCE_FORCED + 1 == EnumWords<ChoiceSource>::words.size());
+              KSCOUT_SOURCE_ANY_CPU + 1 == EnumWords<ChoiceSource>::words.size());
 static_assert(KSCOUT_DEVICES_EXACT == static_cast<int>(DevicePolicy::exact) &&
               KSCOUT_DEVICES_SAME_ARCH == static_cast<int>(DevicePolicy::same_arch) &&
               KSCOUT_DEVICES_ANY + 1 == EnumWords<DevicePolicy>::words.size());
@@ -37,7 +37,8 @@ SelectorRequest request_of(const kscout_request* given) {
           .devices = enumerator<DevicePolicy>(from.devices),
           .db = text_or(from.db, ""),
           .driver = text_or(from.driver, ""),
-          .threads = from.threads};
+          .threads = from.threads,
+          .calls = from.calls};
 }
 
 /// Creates a selector for a handle.
@@ -87,6 +88,7 @@ void store(const Choice& from, kscout_choice& to) noexcept {
   to.score = from.score;
   to.source = static_cast<std::int32_t>(from.source);
   to.decided_by = static_cast<std::int32_t>(from.decided_by);
+  to.setup_us = static_cast<double>(from.setup_us);
 }
 
 }  // namespace kscout::capi

@@ -235,6 +235,8 @@ void check(const ConvProblem& p) {
            fmt::join(std::span(EnumWords<Layout>::words).subspan(kGemmLayouts), ", "));
   }
   check_sizes(p);
+  if (p.prepacked && p.op == Op::conv_bwd_weight)
+    refuse(p, "prepacked=1: the filter is the result, so nothing can be packed before; leave it out");
   if (!(p.weight >= 0) || !std::isfinite(p.weight))
     refuse(p, "weight={}: must be a finite number of calls, at least 0", p.weight);
   if (p.c % p.g != 0 || p.k % p.g != 0) {

@@ -11,6 +11,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "core/log.h"
 #include "core/thread_limit.h"
 
 namespace kscout {
@@ -103,6 +104,7 @@ std::vector<Device> parse_device_presets(std::string_view text, std::string_view
 
 Device detect_cpu() {
   Device device = describe_cpu(read_text_file, usable_cpus());
+  restrict_isa(device, environment("KSCOUT_ISA"));
   fill_cache_bytes(device.l1_bytes, _SC_LEVEL1_DCACHE_SIZE);
   fill_cache_bytes(device.l2_bytes, _SC_LEVEL2_CACHE_SIZE);
   fill_cache_bytes(device.l3_bytes, _SC_LEVEL3_CACHE_SIZE);
@@ -171,6 +173,20 @@ double peak_fp32_gflops(const Device& device) noexcept {
   if (device.kind != DeviceKind::cpu) return Device::unknown;
   const double lanes = device.vector_bytes / sizeof(float);
   return device.cores * 2 * lanes * device.fma_per_cycle * device.max_clock_mhz / 1000;
+}
+
+Device any_cpu() {
+  Device device;
+  device.name = "any_cpu";
+  device.isa = "scalar";
+  device.cores = 1;
+  return device;
+}
+
+std::string cpu_of(const Device& device) {
+  const std::string restricted = "-" + device.isa;
+  return device.arch.ends_with(restricted) ? device.arch.substr(0, device.arch.size() - restricted.size())
+                                           : device.arch;
 }
 
 }  // namespace kscout

@@ -90,6 +90,8 @@ std::string best_isa(std::string_view flags_text) {
   return all({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) ? "avx512" : "avx2";
 }
 
+std::string cpu_name(const Device& device) { return fmt::format("{}-{:.0f}c", device.arch, device.cores); }
+
 std::string cpu_folder(int cpu) { return fmt::format("/sys/devices/system/cpu/cpu{}/", cpu); }
 
 /// Derives cores and threads per core: CPUs with the same list of hardware threads are one core.
@@ -195,6 +197,23 @@ void derive_vector_facts(Device& device, const CpuArch& arch) {
   }
 }
 
+void restrict_isa(Device& device, std::string_view isa) {
+  constexpr std::string_view kSets[] = {"scalar", "avx2", "avx512"};
+  if (isa.empty() || isa == device.isa) return;
+  const auto asked = std::ranges::find(kSets, isa);
+  if (asked == std::end(kSets))
+    fail(Errc::invalid_argument, "KSCOUT_ISA: {}", unknown_name_message("instruction set", isa, kSets));
+  if (asked > std::ranges::find(kSets, device.isa))
+    fail(Errc::invalid_argument, "KSCOUT_ISA='{}': the best instruction set of this CPU is {}", isa,
+         device.isa);
+  const CpuArch arch = cpu_arch(device.arch, device.model);
+  device.arch = fmt::format("{}-{}", device.arch, isa);
+  device.isa = isa;
+  device.fma_per_cycle = Device::unknown;  // a scalar loop's rate is in no list
+  derive_vector_facts(device, arch);
+  device.name = cpu_name(device);
+}
+
 Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus) {
   const CpuInfo info = parse_cpuinfo(read("/proc/cpuinfo"));
   Device device;
@@ -209,7 +228,7 @@ Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus) {
   describe_topology(read, allowed_cpus, device);
   if (!allowed_cpus.empty()) describe_caches(read, allowed_cpus.front(), device);
   device.max_clock_mhz = highest_clock_mhz(read, allowed_cpus, info);
-  device.name = fmt::format("{}-{:.0f}c", device.arch, device.cores);
+  device.name = cpu_name(device);
   return device;
 }
 

@@ -43,6 +43,12 @@ CpuArch cpu_arch(std::string_view name, std::string_view model_name);
 /// Sets vector_bytes and fma_per_cycle from the instruction set and the architecture.
 void derive_vector_facts(Device& device, const CpuArch& arch);
 
+/// Describes the CPU as a device that lacks the instruction sets above `isa`: "sapphirerapids-2c" becomes
+/// "sapphirerapids-avx2-2c", with arch, isa and vector facts to match. Unchanged when `isa` is "" or the
+/// device's own. Throws invalid_argument, naming KSCOUT_ISA, for an unknown word or one above the device's
+/// own.
+void restrict_isa(Device& device, std::string_view isa);
+
 // ---- Detects the AMD GPUs of this machine, from the kernel driver or rocminfo. Opens no device and links
 // nothing.
 //

@@ -258,7 +258,7 @@ void TableBuilder::check_names(std::span<const std::string> names, Columns requi
     const std::string& name = specs_[i].name;
     const bool axis = i >= axes_at(space_) && i < measurement_at(space_);
     const bool needed =
-        (required == Columns::all_required && i < derived_at(space_)) ||
+        (required == Columns::all_required && i < derived_at(space_) && !is_later_column(name)) ||
         (axis ? has_axes_ : is_needed(space_, name) || name == "time_us" || (name == "config" && !has_axes_));
     if (needed && position_[i] < 0) {
       fail(Errc::corrupt_data,
@@ -424,6 +424,8 @@ void TableBuilder::check_measurement(const Measurement& m, std::size_t row) cons
   if (m.spread < 0 || std::isinf(m.spread)) {
     bad(row, "spread", fmt::format("{}: must be finite and at least 0", m.spread));
   }
+  if (m.setup_us < 0 || std::isinf(m.setup_us))
+    bad(row, "setup_us", fmt::format("{}: must be finite and at least 0", m.setup_us));
   if (m.error < 0) bad(row, "error", fmt::format("{}: must be at least 0", m.error));
 }
 

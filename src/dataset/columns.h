@@ -36,6 +36,11 @@ struct ColumnSpec {
 /// Axes are named config_<axis>, so that they cannot clash with fields of problems and measurements.
 inline constexpr std::string_view kAxisPrefix = "config_";
 
+/// Columns that files of earlier versions lack: their rows have the field's default.
+constexpr bool is_later_column(std::string_view name) noexcept {
+  return name == "prepacked" || name == "setup_us";
+}
+
 /// Every column of a dataset of this config space, in file order.
 std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
 /// Number of derived columns, which are the last ones. They follow from other columns, so a file may lack

@@ -117,6 +117,7 @@ const Measurement* decisive(const Measurement& a, const Measurement& b) {
 void add_to(Measurement& sum, const Measurement& one) {
   sum.spread = std::fmax(sum.spread, one.spread);
   sum.error = std::fmax(sum.error, one.error);
+  sum.setup_us = std::fmin(sum.setup_us, one.setup_us);
   sum.repeats += one.repeats;
   sum.noisy = sum.noisy && one.noisy;
 }

@@ -141,7 +141,7 @@ MeasurementTable coarsen_pruned_early(const MeasurementTable& table, int digits)
     Measurement& m = row.measured;
     if (m.status != Status::pruned_early) continue;
     m.time_us = with_digits(m.time_us, digits);
-    m.spread = m.error = Measurement::unknown;
+    m.spread = m.error = m.setup_us = Measurement::unknown;
     m.noisy = false;
   }
   return out;
@@ -151,6 +151,7 @@ void shorten(Measurement& measured, int time_digits) {
   measured.time_us = with_digits(measured.time_us, time_digits);
   measured.spread = with_digits(measured.spread, kDoubtDigits);
   measured.error = with_digits(measured.error, kDoubtDigits);
+  measured.setup_us = with_digits(measured.setup_us, time_digits);
 }
 
 }  // namespace kscout

@@ -1,3 +1,5 @@
+#include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <mutex>
 #include <unordered_map>
@@ -9,6 +11,8 @@
 #include "dispatch/aliases.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
+#include "measure/instruments.h"
+#include "measure/timing.h"
 
 namespace kscout {
 
@@ -59,12 +63,50 @@ const GemmBuffers& checked(const GemmProblem& problem, const GemmBuffers& buffer
 /// Checks the problem and its tensors; returns them as operands.
 GemmBuffers checked(const ConvProblem& problem, const ConvTensors& tensors) {
   check(problem);
+  if (problem.prepacked) {
+    fail(Errc::invalid_argument,
+         "{}: prepacked=1 needs a packed filter; make one with pack_filter and run that, or leave it out",
+         print(problem));
+  }
   refuse_null(problem, "in", tensors.in);
   refuse_null(problem, "wei", tensors.wei);
   refuse_null(problem, "out", tensors.out);
   const GemmBuffers buffers = operands_of(problem.op, tensors);
   refuse_aliases(problem, buffers);
   return buffers;
+}
+
+/// Checks the tensors of a run with a packed filter; returns them as operands.
+GemmBuffers checked(const PackedFilter& filter, const MemorySpace& packed_in, const ConvTensors& tensors) {
+  const ConvProblem& problem = filter.problem();
+  refuse_null(problem, "in", tensors.in);
+  refuse_null(problem, "out", tensors.out);
+  if (tensors.wei) {
+    fail(Errc::invalid_argument, "{}: the filter is packed already, so 'wei' is not read; give null",
+         print(problem));
+  }
+  if (tensors.space != packed_in) {
+    fail(Errc::invalid_argument,
+         "{}: the tensors are in memory {}, the packed filter is in {}; pack it there", print(problem),
+         print(tensors.space), print(packed_in));
+  }
+  const GemmBuffers buffers = operands_of(problem.op, tensors);
+  refuse_aliases(problem, buffers);
+  return buffers;
+}
+
+/// The problem with a filter that is packed once; throws where it has none.
+ConvProblem prepacked(const ConvProblem& problem, const ConvTensors& tensors) {
+  check(problem);
+  ConvProblem packed = problem;
+  packed.prepacked = true;
+  check(packed);
+  refuse_null(packed, "wei", tensors.wei);
+  return packed;
+}
+
+std::size_t bytes_of(std::int64_t elements, DType dtype) {
+  return static_cast<std::size_t>(std::ceil(static_cast<double>(elements) * bytes_per_element(dtype)));
 }
 
 Registry registry_of(Backend& backend) {
@@ -98,6 +140,29 @@ class Decided {
 };
 
 }  // namespace
+
+struct PackedFilter::Impl {
+  ConvProblem problem;
+  Solution solution;
+  MemorySpace space;
+  Registry registry;  ///< keeps the backend alive, longer than launch and memory
+  std::unique_ptr<Launch> launch;
+  std::uint64_t dispatcher;  ///< number of the dispatcher whose lock guards the launch
+  std::size_t bytes = 0;
+  Workspace memory = {};  ///< the packed filter, or a copy of the filter for a launch that packs nothing
+  double setup_us = 0;
+};
+
+PackedFilter::PackedFilter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+PackedFilter::PackedFilter(PackedFilter&&) noexcept = default;
+PackedFilter& PackedFilter::operator=(PackedFilter&&) noexcept = default;
+PackedFilter::~PackedFilter() = default;
+
+const ConvProblem& PackedFilter::problem() const noexcept { return impl_->problem; }
+const Solution& PackedFilter::solution() const noexcept { return impl_->solution; }
+double PackedFilter::setup_us() const noexcept { return impl_->setup_us; }
+std::size_t PackedFilter::bytes() const noexcept { return impl_->bytes; }
+std::size_t PackedFilter::workspace_bytes() const noexcept { return impl_->launch->workspace_bytes(); }
 
 struct Dispatcher::Impl {
   explicit Impl(Solver s) : solver(std::move(s)) {}
@@ -165,6 +230,77 @@ struct Dispatcher::Impl {
     run(*launch, backend, problem, buffers, on);
   }
 
+  /// Times the best configs on the filter, an image of zeros and a result of its own.
+  void refine_packed(const ConvProblem& problem, const ConvTensors& tensors, Solution& solution) {
+    const ConvElements elements = operand_elements(problem);
+    const std::int64_t image = problem.op == Op::conv_fwd ? elements.in : elements.out;
+    const std::size_t bytes = bytes_of(image, signature_of(problem).dtype_a);
+    Memory& memory = solution.backend->memory();
+    Workspace zeros;
+    GemmBuffers buffers = operands_of(problem.op, tensors);
+    buffers.a = zeros.at_least(memory, bytes);
+    memory.set(const_cast<void*>(buffers.a), std::byte{0}, bytes, {});
+    solver.refine(buffers, solution);
+  }
+
+  /// The problem is prepacked; it and its filter must be checked.
+  std::unique_ptr<PackedFilter::Impl> pack(const ConvProblem& problem, const ConvTensors& tensors,
+                                           Stream stream) {
+    const std::scoped_lock lock(mutex);
+    Decided::Entry& one = entry(problem, tensors.space);
+    if (!one.launch && solver.wants_refinement(one.solution)) refine_packed(problem, tensors, one.solution);
+    decided.make_ready(solver, problem, one);
+    Solution solution = one.solution;
+    auto launch = solver.make_ready(problem, solution);  // of its own: the entry's may be dropped
+    std::unique_ptr<PackedFilter::Impl> packed(new PackedFilter::Impl{.problem = problem,
+                                                                      .solution = solution,
+                                                                      .space = tensors.space,
+                                                                      .registry = solver.registry(),
+                                                                      .launch = std::move(launch),
+                                                                      .dispatcher = number});
+    const std::size_t filter = bytes_of(operand_elements(problem).wei, problem.dtype_wei);
+    const bool packs = packed->launch->packed_bytes() > 0;
+    packed->bytes = packs ? packed->launch->packed_bytes() : filter;
+    Memory& memory = solution.backend->memory();
+    void* const to = packed->memory.at_least(memory, packed->bytes);
+    const std::int64_t begin = now_ns();
+    if (packs) {
+      pack_us(*packed->launch, memory, tensors.wei, to, stream);
+    } else {
+      const auto bytes = static_cast<std::int64_t>(filter);
+      memory.copy({.from = tensors.wei,
+                   .to = to,
+                   .lines = 1,
+                   .line_bytes = bytes,
+                   .to_lines = 1,
+                   .to_line_bytes = bytes},
+                  stream);
+      std::byte first{};
+      memory.read(&first, to, 1, stream);  // waits for the copy
+    }
+    packed->setup_us = static_cast<double>(now_ns() - begin) / 1e3;
+    return packed;
+  }
+
+  Solution run_packed(PackedFilter::Impl& filter, GemmBuffers buffers, const RunOn& on) {
+    const std::scoped_lock lock(mutex);
+    if (filter.dispatcher != number) {
+      fail(Errc::invalid_argument, "{}: another dispatcher packed the filter; run it there",
+           print(filter.problem));
+    }
+    Memory& memory = filter.solution.backend->memory();
+    const void* const packed = filter.memory.at_least(memory, filter.bytes);
+    (filter.launch->packed_bytes() > 0 ? buffers.packed_b : buffers.b) = packed;
+    run(*filter.launch, *filter.solution.backend, filter.problem, buffers, on);
+    return filter.solution;
+  }
+
+  static std::uint64_t next_number() noexcept {
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+  }
+
+  const std::uint64_t number = next_number();
   Solver solver;
   /// Guards all members, serialises launches, and makes fork() wait.
   ForkMutex mutex{ForkLevel::dispatcher};
@@ -199,6 +335,13 @@ Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers,
 }
 Solution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
   return impl_->run_best(problem, checked(problem, tensors), on);
+}
+
+PackedFilter Dispatcher::pack_filter(const ConvProblem& problem, const ConvTensors& tensors, Stream stream) {
+  return PackedFilter(impl_->pack(prepacked(problem, tensors), tensors, stream));
+}
+Solution Dispatcher::run(const PackedFilter& filter, const ConvTensors& tensors, const RunOn& on) {
+  return impl_->run_packed(*filter.impl_, checked(filter, filter.impl_->space, tensors), on);
 }
 
 void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "core/fail.h"
 #include "measure/operands.h"
@@ -152,6 +153,8 @@ double bytes_moved(const OperandCopy& how) {
          static_cast<double>(one.items * how.repeats);
 }
 
+bool is_prepacked(ProblemRef problem) { return problem.conv() && problem.conv()->prepacked; }
+
 // ---- Forms.
 
 /// Sets the bytes that the copies of one run read and write.
@@ -161,7 +164,7 @@ ExecutionForm with_copy_bytes(ProblemRef problem, ExecutionForm form) {
     if (copied) form.copy_bytes += bytes_moved(how) * static_cast<double>(form.calls);
   };
   add(form.copies_a, all.a.in);
-  add(form.copies_b, all.b.in);
+  add(form.copies_b && !is_prepacked(problem), all.b.in);
   add(form.copies_c, all.c.back);
   add(form.copies_c && signature_of(problem).accumulate, all.c.in);
   return form;
@@ -283,6 +286,7 @@ PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::u
       memory_(memory) {
   for (CopiedOperand* const one : {&operands_.a, &operands_.b, &operands_.c, &operands_.bias})
     one->bytes = one->copied ? round_up(one->bytes, kPartAlignment) : 0;
+  if (is_prepacked(problem)) packed_copy_ = std::exchange(operands_.b.bytes, 0);
 }
 
 std::size_t PaddedLaunch::workspace_bytes() const noexcept {
@@ -298,39 +302,58 @@ void PaddedLaunch::run_copies(const GemmBuffers& buffers, void* workspace, Strea
   run_all(buffers, workspace, stream, false);
 }
 
+std::size_t PaddedLaunch::packed_bytes() const noexcept {
+  return static_cast<std::size_t>(packed_copy_) + inner_->packed_bytes();
+}
+
+void PaddedLaunch::pack(const void* b, void* packed, Stream stream) {
+  const void* filter = b;
+  if (packed_copy_ > 0) {
+    move(operands_.b.in, b, packed, stream);
+    filter = packed;
+  }
+  inner_->pack(filter, static_cast<std::byte*>(packed) + packed_copy_, stream);
+}
+
+void PaddedLaunch::move(const OperandCopy& how, const void* from, void* to, Stream stream) {
+  MatrixCopy copy = how.copy;
+  for (std::int64_t i = 0; i < how.repeats; ++i) {
+    copy.from = static_cast<const std::byte*>(from) + i * how.from_step;
+    copy.to = static_cast<std::byte*>(to) + i * how.to_step;
+    if (how.element_bytes == 0) {
+      memory_.copy(copy, stream);
+    } else {
+      memory_.transpose(copy, how.element_bytes, stream);
+    }
+  }
+}
+
 void PaddedLaunch::run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute) {
   const auto& [a, b, c, bias] = operands_;
   std::byte* const of_a = static_cast<std::byte*>(workspace);
   std::byte* const of_b = of_a + a.bytes;
   std::byte* const of_c = of_b + b.bytes;
   std::byte* const of_bias = of_c + c.bytes;
-  const auto move = [&](const OperandCopy& how, const void* from, void* to) {
-    MatrixCopy copy = how.copy;
-    for (std::int64_t i = 0; i < how.repeats; ++i) {
-      copy.from = static_cast<const std::byte*>(from) + i * how.from_step;
-      copy.to = static_cast<std::byte*>(to) + i * how.to_step;
-      if (how.element_bytes == 0) {
-        memory_.copy(copy, stream);
-      } else {
-        memory_.transpose(copy, how.element_bytes, stream);
-      }
-    }
-  };
   const auto copied_in = [&](const CopiedOperand& one, const void* operand, std::byte* to) -> const void* {
     if (!one.copied) return operand;
-    move(one.in, operand, to);
+    move(one.in, operand, to, stream);
     return to;
   };
   GemmBuffers inner = buffers;
+  if (packed_copy_ > 0) {
+    inner.b = buffers.packed_b;
+    inner.packed_b = static_cast<const std::byte*>(buffers.packed_b) + packed_copy_;
+  }
   inner.bias = copied_in(bias, buffers.bias, of_bias);
   for (std::int64_t call = 0; call < calls_; ++call) {
     inner.a = copied_in(a, static_cast<const std::byte*>(buffers.a) + call * a.item_bytes, of_a);
-    inner.b = copied_in(b, static_cast<const std::byte*>(buffers.b) + call * b.item_bytes, of_b);
+    if (packed_copy_ == 0)
+      inner.b = copied_in(b, static_cast<const std::byte*>(buffers.b) + call * b.item_bytes, of_b);
     auto* const result = static_cast<std::byte*>(buffers.c) + call * c.item_bytes;
     inner.c = c.copied ? of_c : result;
-    if (c.copied && buffers.beta != 0) move(c.in, result, inner.c);
+    if (c.copied && buffers.beta != 0) move(c.in, result, inner.c, stream);
     if (compute) inner_->run(inner, of_bias + bias.bytes, stream);
-    if (c.copied) move(c.back, inner.c, result);
+    if (c.copied) move(c.back, inner.c, result, stream);
   }
 }
 

@@ -115,7 +115,7 @@ std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelCo
   const std::string text = backend.refusal(problem, config);
   if (text.empty()) return text;
   const Signature signature = signature_of(problem);
-  const std::string provider(config.space ? config.space->provider : backend.provider());
+  const std::string provider(config.space ? config.space->provider : backend.provider_for(signature.op));
   try {
     const FamilyFile& file = family_file(provider, signature.op);
     const FamilyRequest request{.provider = provider,

@@ -17,16 +17,18 @@ namespace {
 
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 
-/// Whether a source has information about the problem: a model of its kind, or a timing of it.
-bool is_known(const Choice& choice) {
-  return choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db;
+/// How much is known of the chosen config's time: 0 measured or predicted for this device, 1 predicted by a
+/// model of other CPUs, 2 a rough cost. Times are compared with their like only.
+int uncertainty(const Choice& choice) {
+  if (choice.decided_by == ChoiceSource::model || choice.decided_by == ChoiceSource::db) return 0;
+  return choice.decided_by == ChoiceSource::any_cpu ? 1 : 2;
 }
 
 /// Whether the choice of one backend is preferred to that of another.
 bool is_better(const Choice& a, const Choice& b) {
   const auto key = [](const Choice& choice) {
     const bool timed = !std::isnan(choice.time_us);
-    return std::tuple(!is_known(choice), timed ? choice.time_us : std::numeric_limits<double>::infinity());
+    return std::tuple(uncertainty(choice), timed ? choice.time_us : std::numeric_limits<double>::infinity());
   };
   return key(a) < key(b);
 }
@@ -56,6 +58,8 @@ Solver::Solver(Registry registry, DispatchPolicy policy)
   if (policy_.threads < 0)
     fail(Errc::invalid_argument, "threads={}: must be at least 1, or 0 for the default limit",
          policy_.threads);
+  if (policy_.calls < 0)
+    fail(Errc::invalid_argument, "calls={}: must be at least 1, or 0 to charge no set-up", policy_.calls);
   if (!(policy_.refine.seconds >= 0))
     fail(Errc::invalid_argument, "refinement of {} seconds: must be at least 0", policy_.refine.seconds);
 }
@@ -98,8 +102,8 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
   const auto key = std::tuple(&backend, signature.op, signature.dtype_a);
   if (const auto known = found_.find(key); known != found_.end()) return known->second;
   Selectors chain;
-  if (const auto model = find_model(signature.op, signature.dtype_a, backend.device())) {
-    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider()),
+  if (const auto model = find_model_or_any_cpu(signature.op, signature.dtype_a, backend.device())) {
+    chain.push_back(Selector::load(*model, {.provider = std::string(backend.provider_for(signature.op)),
                                             .device = backend.device(),
                                             .rules = policy_.rules,
                                             .db = policy_.db,
@@ -108,7 +112,8 @@ Solver::Selectors& Solver::selectors(Backend& backend, const Signature& signatur
                                                 [&backend](const Signature& of, const KernelConfig& config) {
                                                   return absence_of_own(backend, of, config);
                                                 },
-                                            .threads = policy_.threads}));
+                                            .threads = policy_.threads,
+                                            .calls = policy_.calls}));
   }
   chain.push_back(Selector::analytic(
       {.device = backend.device(),
@@ -137,7 +142,7 @@ std::optional<Choice> Solver::offer_of(Backend& backend, ProblemRef problem, std
       const Choice first = selector.select(problem);
       if (const std::string_view of = first.config.space->provider; !backend.executes(of)) {
         foreign = fmt::format("backend {} executes configs of '{}', the selector's are of '{}'",
-                              backend.name(), backend.provider(), of);
+                              backend.name(), backend.provider_for(signature_of(problem).op), of);
         continue;
       }
       const std::string text = objection(first);
@@ -233,7 +238,7 @@ Solution Solver::solve(ProblemRef problem, const MemorySpace& space, std::span<c
     }
   }
   if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
-  if (policy_.fallback == Fallback::exhaustive && !is_known(best->choice) && refused.empty()) {
+  if (policy_.fallback == Fallback::exhaustive && uncertainty(best->choice) > 0 && refused.empty()) {
     if (auto answer = measured(form, space)) {
       answer->form = form;
       return *answer;

@@ -145,6 +145,7 @@ struct Contender {
   std::size_t position;
   std::unique_ptr<Launch> launch;
   double expected_us = 0;
+  std::unique_ptr<DeviceBytes> packed = nullptr;  ///< filter; null for a launch that packs nothing
 };
 
 std::vector<Contender> made_ready(Backend& backend, ProblemRef problem, std::span<const Choice> choices) {
@@ -194,8 +195,12 @@ std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::spa
   auto contenders = made_ready(backend, problem, choices);
   if (contenders.size() < 2) return std::nullopt;
   std::size_t workspace_bytes = 0;
-  for (const auto& one : contenders)
+  for (Contender& one : contenders) {
     workspace_bytes = std::max(workspace_bytes, one.launch->workspace_bytes());
+    if (one.launch->packed_bytes() == 0) continue;
+    one.packed = std::make_unique<DeviceBytes>(backend.memory(), one.launch->packed_bytes());
+    one.launch->pack(buffers.b, one.packed->data());
+  }
   const DeviceBytes workspace(backend.memory(), workspace_bytes), c(backend.memory(), bytes_of_c(problem));
   backend.memory().set(c.data(), std::byte{0}, bytes_of_c(problem), {});
   GemmBuffers own = buffers;
@@ -203,6 +208,7 @@ std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::spa
 
   Instruments& clock = instruments_of(backend);
   const auto time_us = [&](Contender& one, int calls) {
+    own.packed_b = one.packed ? one.packed->data() : nullptr;
     return clock.time_us(*one.launch, own, workspace.data(), calls);
   };
   for (Contender& one : contenders) {

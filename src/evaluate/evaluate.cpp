@@ -13,6 +13,7 @@
 #include "core/numbers.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
+#include "problems/conv_kind.h"
 #include "problems/problem_sets.h"
 #include "select/confidence.h"
 
@@ -166,12 +167,13 @@ const Axis* kind_axis(const ConfigSpace& space) {
 /// The slices that a result belongs to: (by, value), by ascending position.
 std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& result) {
   const ImplicitGemm product = product_of(result.problem);
-  std::vector<std::pair<std::string, std::string>> slices = {
-      {"shape family", std::string(word(shape_family(product)))},
-      {"depth regime", std::string(word(depth_regime(product)))},
-      {"outline", std::string(word(outline(product)))},
-      {"layout", std::string(word(signature_of(result.problem).layout))},
-  };
+  std::vector<std::pair<std::string, std::string>> slices;
+  if (is_conv(result.problem.op()))
+    slices.emplace_back("convolution", word(conv_kind(result.problem.conv())));
+  slices.emplace_back("shape family", word(shape_family(product)));
+  slices.emplace_back("depth regime", word(depth_regime(product)));
+  slices.emplace_back("outline", word(outline(product)));
+  slices.emplace_back("layout", word(signature_of(result.problem).layout));
   if (const Axis* axis = kind_axis(*result.oracle.space)) {
     slices.emplace_back(fmt::format("oracle's {}", axis->name),
                         axis_value_text(*axis, result.oracle[axis->name]));
@@ -238,14 +240,25 @@ Calibration calibrate(const std::vector<SpeedPair>& pairs) {
 
 }  // namespace
 
-PoolOf measured_pool(const MeasurementTable& table) {
+namespace {
+
+PoolOf pool_of_rows(const MeasurementTable& table, bool refused) {
   std::vector<std::vector<KernelConfig>> configs;
   for (const auto& rows : final_rows(table)) {
     auto& of_problem = configs.emplace_back();
-    for (const FinalRow& row : rows) of_problem.push_back(table.configs[row.config]);
+    for (const FinalRow& row : rows) {
+      const Status status = row.measured.status;
+      if (status != Status::left_out && (refused || status != Status::unsupported))
+        of_problem.push_back(table.configs[row.config]);
+    }
   }
   return [configs = std::move(configs)](std::size_t problem) { return configs[problem]; };
 }
+
+}  // namespace
+
+PoolOf measured_pool(const MeasurementTable& table) { return pool_of_rows(table, true); }
+PoolOf accepted_pool(const MeasurementTable& table) { return pool_of_rows(table, false); }
 
 bool ProblemResult::within_claim() const noexcept {
   return efficiency() > 0 && efficiency() >= pool_best / (1 + Confidence::within);

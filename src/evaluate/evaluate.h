@@ -74,15 +74,21 @@ struct Scores {
 using Scorer = std::function<Scores(const Problem& problem, std::span<const KernelConfig> configs)>;
 
 /// The configs that a pick may come from, in family order (the order decides ties).
-enum class Pool : std::uint8_t { measured, family };
+enum class Pool : std::uint8_t {
+  measured,  ///< that have a row for the problem
+  family,    ///< of the model
+  accepted,  ///< that have a row whose status is not `unsupported`: a dispatcher skips those that are refused
+};
 template <>
 struct EnumWords<Pool> {
   static constexpr std::string_view what = "pool";
-  static constexpr std::array<std::string_view, 2> words = {"measured", "family"};
+  static constexpr std::array<std::string_view, 3> words = {"measured", "family", "accepted"};
 };
 using PoolOf = std::function<std::vector<KernelConfig>(std::size_t problem)>;
 /// The configs that have a row for the problem, whatever their status.
 PoolOf measured_pool(const MeasurementTable& table);
+/// Those of measured_pool() that were not refused.
+PoolOf accepted_pool(const MeasurementTable& table);
 
 /// Values of k for the top-k numbers.
 inline constexpr std::array<std::size_t, 4> kTop = {1, 3, 5, 8};

@@ -13,6 +13,7 @@
 #include "core/json_fields.h"
 #include "dataset/operations.h"
 #include "dataset/problem_sizes.h"
+#include "features/schema.h"
 
 namespace kscout {
 
@@ -91,6 +92,13 @@ void require_same_space(const Model& model, const MeasurementTable& table) {
   }
 }
 
+/// Whether the analytic time describes these kernels: for convolutions, its formula reads axes of a provider.
+bool has_analytic_time(const MeasurementTable& table) {
+  const std::string_view provider = table.configs.front().space->provider;
+  const SchemaData& costs = analytic_schema(table.problems.front().op(), provider).data();
+  return costs.provider.empty() || costs.provider == provider;
+}
+
 }  // namespace
 
 std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
@@ -121,7 +129,7 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
 
 ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& table,
                                const ModelEvaluationOptions& options) {
-  const Model model = Model::load(path);
+  const Model model = Model::load(path, &table.device);
   require_same_space(model, table);
   const Target target = options.target.value_or(model.default_target());
   ModelEvaluation result;
@@ -152,13 +160,14 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
          "measure other sizes, or evaluate the training data themselves with --in-sample",
          result.problems_given, result.trained_on, result.without_family);
   }
-  const PoolOf pool = options.pool == Pool::family ? family_pool(model, evaluated) : measured_pool(evaluated);
+  const PoolOf pool = options.pool == Pool::family     ? family_pool(model, evaluated)
+                      : options.pool == Pool::accepted ? accepted_pool(evaluated)
+                                                       : measured_pool(evaluated);
   result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
   if (model.data().shortlist)
     result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
-  result.baselines =
-      baselines(evaluated, pool, options.training,
-                is_conv(evaluated.problems.front().op()) ? Scorer() : analytic_scorer(evaluated.device));
+  result.baselines = baselines(evaluated, pool, options.training,
+                               has_analytic_time(evaluated) ? analytic_scorer(evaluated.device) : Scorer());
   return result;
 }
 

@@ -6,7 +6,8 @@ inline double confidence_of(const Problem& p, const Family& f, const Best& best)
     const double gap = log_tflops(0) - log_tflops((place < best.count ? place : best.count) - 1);
     return std::log((gap < 0 ? 0.0 : gap) + confidence_min_gap);
   };
-  const std::int64_t sizes[] = {p.m, p.n, p.k, p.batch};
+  const Product product = product_of(p);
+  const std::int64_t sizes[] = {product.m, product.n, product.k, product.groups};
   const double gaps[] = {gap_to(2), gap_to(3), gap_to(max_ranked)};
   double log_odds = f.confidence_bias, octaves_beyond = 0;
   for (int i = 0; i < 3; ++i) log_odds += confidence_weight[i] * gaps[i];

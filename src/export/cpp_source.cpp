@@ -45,6 +45,7 @@ std::string_view type_name() {
   if constexpr (std::is_same_v<V, DType>) return "DType";
   if constexpr (std::is_same_v<V, Layout>) return "Layout";
   if constexpr (std::is_same_v<V, Epilogue>) return "Epilogue";
+  if constexpr (std::is_same_v<V, Op>) return "Op";
   if constexpr (std::is_same_v<V, bool>) return "bool";
   if constexpr (std::is_same_v<V, double>) return "double";
   if constexpr (std::is_same_v<V, std::int64_t>) return "std::int64_t";
@@ -103,16 +104,46 @@ std::string cpp_array(std::string_view type, std::string_view name, std::span<co
   return array_of(type, name, literals);
 }
 
-std::string cpp_problem_types() {
-  std::string out = enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
-  out += "\n// C(m,n) = alpha * A(m,k) * B(k,n) + beta * C, `batch` times.\nstruct Problem {\n";
-  const GemmProblem defaults;
-  for_each_field<GemmProblem>([&](const auto& field) {
+namespace {
+
+template <class P>
+std::string problem_struct(std::string_view comment, const P& defaults) {
+  std::string out = fmt::format("\n// {}\nstruct Problem {{\n", comment);
+  for_each_field<P>([&](const auto& field) {
     const auto& value = defaults.*field.member;
     out += fmt::format("  {} {} = {};  // {}\n", type_name<std::remove_cvref_t<decltype(value)>>(),
                        field.name, value_text(value), field.help);
   });
   return out + "};\n";
+}
+
+}  // namespace
+
+std::string cpp_problem_types(Op op) {
+  const std::string enums =
+      enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
+  if (!is_conv(op))
+    return enums +
+           problem_struct("C(m,n) = alpha * A(m,k) * B(k,n) + beta * C, `batch` times.", GemmProblem());
+  return enums + enum_text<Op>("Op") +
+         problem_struct("A convolution, 2-D or 3-D by the layout. h, w, c are of the input, k of the output.",
+                        make_conv(op));
+}
+
+std::string cpp_example_sizes(std::string_view name, ProblemRef problem) {
+  std::string out;
+  problem.visit([&](const auto& of) {
+    using P = std::remove_cvref_t<decltype(of)>;
+    const P defaults;
+    for_each_field<P>([&](const auto& field) {
+      const auto& value = of.*field.member;
+      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::int64_t>) {
+        if (value != defaults.*field.member)
+          out += fmt::format("{}{}.{} = {}", out.empty() ? "" : ", ", name, field.name, value);
+      }
+    });
+  });
+  return out;
 }
 
 void check_namespace(std::string_view name) {
@@ -334,7 +365,9 @@ std::string Translation::expression(std::uint32_t at, bool with_config) const {
   const expr::Operation& operation = program_.operations()[at];
   const auto of = [&](std::uint32_t position) { return operand(position, with_config); };
   if (operation.code == Code::input) {
-    return fmt::format("static_cast<double>(p.{})", field_of(program_.inputs()[operation.a]));
+    const expr::Input& input = program_.inputs()[operation.a];
+    const std::string_view record = reads(input, Source::signature) ? "signature_of(p)" : "p";
+    return fmt::format("static_cast<double>({}.{})", record, field_of(input));
   }
   if (operation.code == Code::negate) return fmt::format("-({})", of(operation.a));
   if (const auto infix = infix_of(operation.code); !infix.empty()) {

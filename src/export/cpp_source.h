@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include <kscout/any_problem.h>
 #include <kscout/config.h>
 #include <kscout/device.h>
-#include <kscout/problem.h>
 #include <kscout/traits.h>
 
 #include "expr/expr.h"
@@ -33,8 +33,12 @@ std::string cpp_array(std::string_view type, std::string_view name, const std::v
   return cpp_array(type, name, std::span<const std::int64_t>(wide));
 }
 
-/// The enums of a problem and `struct Problem`, with the fields of GemmProblem.
-std::string cpp_problem_types();
+/// The enums of a problem and `struct Problem`: the fields of GemmProblem, or those of ConvProblem with `op`
+/// as the default direction.
+std::string cpp_problem_types(Op op);
+
+/// Statements that set the sizes of a problem `name`, for examples.
+std::string cpp_example_sizes(std::string_view name, ProblemRef problem);
 
 /// Throws invalid_argument unless `name` is a valid namespace (such as a::b).
 void check_namespace(std::string_view name);

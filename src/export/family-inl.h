@@ -1,9 +1,6 @@
 // The configs for a signature. Config i has the name names[i] and the axes configs[i * axis_count + axis].
 struct Family {
-  DType dtype_a, dtype_b, dtype_c, dtype_acc;
-  Layout layout;
-  Epilogue epilogue;
-  bool accumulate;
+  Signature signature;
   int size;                     // number of configs
   int default_config;           // used when nothing better is known
   const std::int32_t* outputs;  // by config: its output of the network, or -1; null: no shortlist

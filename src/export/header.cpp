@@ -11,8 +11,8 @@
 #include "export/cpp_source.h"
 #include "family/rules.h"
 #include "features/schema.h"
-#include "forest/lightgbm.h"
 #include "forest/shortlist.h"
+#include "lightgbm/lightgbm.h"
 #include "select/compiled_family.h"
 
 namespace kscout {
@@ -100,14 +100,16 @@ class HeaderWriter {
     out += fixed_text("runtime");
     out += "\n";
     out += embedded_file("src/forest/shortlist-inl.h");
-    out += "\n" + cpp_problem_types();
+    out += "\n" + cpp_problem_types(op());
+    out += "\n";
+    out += fixed_text("signature");
     std::vector<double> bytes;
     for (std::size_t type = 0; type < EnumWords<DType>::words.size(); ++type) {
       bytes.push_back(bytes_per_element(static_cast<DType>(type)));
     }
     out += "\n// Bytes of one element of each type.\n" + cpp_array("double", "element_bytes", bytes);
     out += "\n";
-    out += fixed_text("sizes");
+    out += fixed_text(is_conv(op()) ? "conv_sizes" : "sizes");
     out += "\n";
     out += embedded_file("src/select/claim-inl.h");
     out +=
@@ -170,7 +172,7 @@ class HeaderWriter {
         "edit.\n"
         "//\n"
         "//     {4}::Problem problem;\n"
-        "//     problem.m = 16, problem.n = 4096, problem.k = 4096;\n"
+        "//     {11};\n"
         "//     const {4}::Choice choice = {4}::select(problem);\n"
         "//     if (choice.config >= 0) std::puts(choice.name);\n"
         "//\n"
@@ -188,7 +190,12 @@ class HeaderWriter {
         "#endif\n\n",
         word(op()), model_.provider(), model_.device().name, KSCOUT_VERSION, name_space, trained_for,
         data.families.front().rules, word(target_.target), target_.forest.tree_count(), data.schema->name(),
-        data.fingerprint);
+        data.fingerprint, cpp_example_sizes("problem", example()));
+  }
+
+  Problem example() const {
+    if (!is_conv(op())) return make_gemm(16, 4096, 4096);
+    return parse_any_problem(fmt::format("{}:8x64x56x56:128x3x3:pad=1", word(op())));
   }
 
   std::string requirements_text() const {
@@ -295,7 +302,8 @@ class HeaderWriter {
           pool.add("rules", [&](const auto& name) { return rules_text(name, family, asked); });
       const Signature& s = family.signature;
       entries += fmt::format(
-          "    {{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}, {}, {}, {}, {}, "
+          "    {{{{DType::{}, DType::{}, DType::{}, DType::{}, Layout::{}, Epilogue::{}, {}}}, {}, {}, {}, "
+          "{}, "
           "{},\n"
           "     {}, {}, {}, {}, {}, {}_of_problem, {}_serve}},\n",
           word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc), word(s.layout),
@@ -399,9 +407,6 @@ class HeaderWriter {
 }  // namespace
 
 std::string model_header(const Model& model, const HeaderOptions& options) {
-  if (const Op op = model.data().schema->data().op; is_conv(op)) {
-    fail(Errc::unsupported, "headers are made of models of GEMMs; this one is of {}", word(op));
-  }
   const Family& family = model.data().families.front();
   const std::string name_space =
       options.name_space.empty()

@@ -16,7 +16,7 @@
 
 #include <kscout/selector.h>
 
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "select/model.h"
 
 namespace kscout {
@@ -26,19 +26,18 @@ struct HeaderOptions {
   std::optional<Target> target;  ///< instead of the model's default
 };
 
-/// Throws invalid_argument for a target that the model lacks and for an invalid namespace, unsupported for a
-/// model of convolutions.
+/// Throws invalid_argument for a target that the model lacks and for an invalid namespace.
 std::string model_header(const Model& model, const HeaderOptions& options);
 
 /// A row of a lookup table.
 struct ShapeChoice {
-  GemmProblem problem;
+  Problem problem;
   Choice choice;
 };
 
 /// Writes a header with a lookup table only: sorted problems, the config chosen for each, and a binary
 /// search. Of equal problems, the first one is written. Throws invalid_argument when there is no problem, or
-/// configs have several providers.
+/// there are several operations or providers.
 std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_space);
 
 /// Writes one target's forest as a LightGBM text model with the schema's feature names. Its predictions are

@@ -1,11 +1,15 @@
-// The family for a problem; null when the model has none for its types and layout. Whether the problem reads
-// C does not matter: a family that reads C also applies to problems that do not, and vice versa.
+// The family for a problem; null when the model has none for its operation, types and layout. Whether the
+// problem reads C does not matter: a family that reads C also applies to problems that do not, and vice
+// versa.
 inline const Family* family_of(const Problem& p) {
-  for (const bool accumulate : {p.accumulate, !p.accumulate}) {
+  if (!is_of_op(p)) return nullptr;
+  const Signature wanted = signature_of(p);
+  for (const bool accumulate : {wanted.accumulate, !wanted.accumulate}) {
     for (const Family& f : families) {
-      if (f.dtype_a == p.dtype_a && f.dtype_b == p.dtype_b && f.dtype_c == p.dtype_c &&
-          f.dtype_acc == p.dtype_acc && f.layout == p.layout && f.epilogue == p.epilogue &&
-          f.accumulate == accumulate) {
+      const Signature& s = f.signature;
+      if (s.dtype_a == wanted.dtype_a && s.dtype_b == wanted.dtype_b && s.dtype_c == wanted.dtype_c &&
+          s.dtype_acc == wanted.dtype_acc && s.layout == wanted.layout && s.epilogue == wanted.epilogue &&
+          s.accumulate == accumulate) {
         return &f;
       }
     }
@@ -57,8 +61,9 @@ struct Choice {
   double confidence = unknown;  // probability of being within 3 % of the best; unknown without calibration
 };
 
-// Returns the best config of a problem with valid sizes (none negative, batch at least 1); of equal scores
-// the first. Allocates nothing; thread-safe.
+// Returns the best config of a problem with valid sizes (of a GEMM: none negative, batch at least 1; of a
+// convolution: at least 1, groups divide the channels, the filter fits the padded image); of equal scores the
+// first. Allocates nothing; thread-safe.
 inline Choice select(const Problem& p) {
   Choice choice;
   const Family* const f = family_of(p);

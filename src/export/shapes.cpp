@@ -13,20 +13,26 @@ namespace kscout {
 namespace {
 
 /// The fields that identify a problem, as integers: the key of the table.
-std::vector<std::int64_t> key_of(const GemmProblem& problem) {
+std::vector<std::int64_t> key_of(const Problem& problem) {
   std::vector<std::int64_t> key;
-  for_each_field<GemmProblem>([&](const auto& field) {
-    if (field.role == FieldRole::identity) key.push_back(static_cast<std::int64_t>(problem.*field.member));
+  problem.visit([&](const auto& of) {
+    for_each_field<std::remove_cvref_t<decltype(of)>>([&](const auto& field) {
+      if constexpr (!std::is_floating_point_v<std::remove_cvref_t<decltype(of.*field.member)>>) {
+        if (field.role == FieldRole::identity) key.push_back(static_cast<std::int64_t>(of.*field.member));
+      }
+    });
   });
   return key;
 }
 
-std::string key_text() {
+std::string key_text(const Problem& like) {
   std::string values;
-  for_each_field<GemmProblem>([&](const auto& field) {
-    if (field.role != FieldRole::identity) return;
-    if (!values.empty()) values += ", ";
-    values += fmt::format("static_cast<std::int64_t>(p.{})", field.name);
+  like.visit([&](const auto& of) {
+    for_each_field<std::remove_cvref_t<decltype(of)>>([&](const auto& field) {
+      if (field.role != FieldRole::identity) return;
+      if (!values.empty()) values += ", ";
+      values += fmt::format("static_cast<std::int64_t>(p.{})", field.name);
+    });
   });
   return values;
 }
@@ -81,13 +87,18 @@ struct Chosen {
 std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_space) {
   if (choices.empty()) fail(Errc::invalid_argument, "a lookup table needs at least one problem");
   const ConfigSpace& space = *choices.front().choice.config.space;
+  const Op op = choices.front().problem.op();
   for (const ShapeChoice& shape : choices) {
+    if (shape.problem.op() != op) {
+      fail(Errc::invalid_argument, "a lookup table is of one operation: {} and {} were given", word(op),
+           word(shape.problem.op()));
+    }
     if (shape.choice.config.space != &space) {
       fail(Errc::invalid_argument, "a lookup table is of one provider: {} and {} were chosen", space.provider,
            shape.choice.config.space->provider);
     }
   }
-  if (name_space.empty()) name_space = cpp_name(fmt::format("{}_shapes", word(space.op)));
+  if (name_space.empty()) name_space = cpp_name(fmt::format("{}_shapes", word(op)));
   check_namespace(name_space);
   const auto key = [](const ShapeChoice& shape) { return key_of(shape.problem); };
   std::ranges::stable_sort(choices, {}, key);
@@ -112,16 +123,16 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
       "not edit.\n"
       "//\n"
       "//     {3}::Problem problem;\n"
-      "//     problem.m = {4}, problem.n = {5}, problem.k = {6};\n"
+      "//     {4};\n"
       "//     const {3}::Choice choice = {3}::find(problem);\n"
       "//     if (choice.config >= 0) std::puts(choice.name);\n"
       "//\n"
       "// C++17, no dependency.\n"
       "#pragma once\n\n#include <cstdint>\n#include <limits>\n\nnamespace {3} {{\n\n"
       "inline constexpr double unknown = std::numeric_limits<double>::quiet_NaN();\n\n",
-      space.provider, choices.size(), KSCOUT_VERSION, name_space, choices.front().problem.m,
-      choices.front().problem.n, choices.front().problem.k);
-  out += cpp_problem_types();
+      space.provider, choices.size(), KSCOUT_VERSION, name_space,
+      cpp_example_sizes("problem", choices.front().problem));
+  out += cpp_problem_types(op);
   out += "\n" + cpp_array("const char*", "axis_names", axes);
   out += fmt::format("inline constexpr int axis_count = {}, shape_count = {}, key_size = {};\n", axes.size(),
                      choices.size(), keys.size() / choices.size());
@@ -132,7 +143,7 @@ std::string shapes_header(std::vector<ShapeChoice> choices, std::string name_spa
   out += kChoice;
   std::string find(kFind);
   constexpr std::string_view kKey = "KEY";
-  find.replace(find.find(kKey), kKey.size(), key_text());
+  find.replace(find.find(kKey), kKey.size(), key_text(choices.front().problem));
   return out + find + fmt::format("\n}}  // namespace {}\n", name_space);
 }
 

@@ -9,7 +9,9 @@ inline void keep_shortlist(const Problem& p, const Family& f, const std::uint8_t
   }
   std::int32_t described[shortlist_features];
   std::int16_t inputs[max_shortlist_inputs], hidden[max_shortlist_inputs], totals[max_configs];
-  describe_product(p.m, p.n, p.k, p.batch, p.layout == Layout::rcr || p.layout == Layout::rrr,
+  const Product product = product_of(p);
+  describe_product(product.m, product.n, product.k, product.groups,
+                   p.layout == Layout::rcr || p.layout == Layout::rrr,
                    p.layout == Layout::rrr || p.layout == Layout::crr, shortlist_cores, described);
   shortlist_inputs(described, shortlist_mean, shortlist_factor, inputs);
   for (int o = 0; o < shortlist_first.outputs; ++o) hidden[o] = shortlist_first.output(o, inputs, 0);

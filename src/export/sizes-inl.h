@@ -1,3 +1,8 @@
+inline Signature signature_of(const Problem& p) {
+  return {p.dtype_a, p.dtype_b, p.dtype_c, p.dtype_acc, p.layout, p.epilogue, p.accumulate};
+}
+inline Product product_of(const Problem& p) { return {p.m, p.n, p.k, p.batch}; }
+inline bool is_of_op(const Problem&) { return true; }
 inline double flop_count(const Problem& p) {
   return 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) *
          static_cast<double>(p.batch);

@@ -5,13 +5,13 @@
 ///
 ///     // inputs 0 and 1 are columns of 1,000 rows, input 2 changes with each call
 ///     const expr::FewRowsProgram fast(program, columns, 1000, changing, wanted);
-///     expr::FewRowsProgram::Scratch scratch(fast);                    // one per thread
+///     expr::FewRowsProgram::Scratch scratch;                          // one per thread, for any programs
 ///     fast.set_call(values_of_input_2, scratch);
 ///     fast.set_rows(picked, scratch);                                // positions of at most 32 rows
 ///     const double x = fast.values(formula, scratch)[i];             // of row picked[i], where it varies by_row
 ///
 /// The constructor computes the values that depend only on rows, set_call() those that depend only on the
-/// call. Results have the bits of Program::evaluate. Calls allocate nothing.
+/// call. Results have the bits of Program::evaluate.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -44,13 +44,8 @@ class FewRowsProgram {
   FewRowsProgram(const Program& program, std::span<const Column> columns, std::size_t rows,
                  std::span<const std::uint8_t> changing, std::span<const std::uint8_t> wanted);
 
-  /// Memory of calls, sized for a program or grown by set_call() for any program.
+  /// Memory of calls; set_call() makes it large enough for its program.
   class Scratch {
-   public:
-    Scratch() = default;
-    explicit Scratch(const FewRowsProgram& program) : lines_(program.size_ / kColumnLanes) {}
-
-   private:
     friend class FewRowsProgram;
     friend class FewRowsCompiler;
     struct alignas(64) Line {

@@ -15,18 +15,13 @@ Schema::FewRows::FewRows(const Schema& schema, const Device& device, const Confi
   }
 }
 
-Schema::FewRows::Scratch::Scratch(const FewRows& of) : features(of.features()) {
-  for (const auto& check : of.checks_) checks.emplace_back(check.program());
-}
-
-bool Schema::FewRows::set_problem(ProblemRef problem, Scratch& scratch) const {
+bool Schema::FewRows::set_problem(ProblemRef problem, expr::FewRowsProgram::Scratch& scratch) const {
   if ((problem.conv() != nullptr) != of_conv_) return false;
-  for (std::size_t i = 0; i < checks_.size(); ++i) {
-    checks_[i].set_problem(problem, scratch.checks[i]);
-    const double held = *checks_[i].program().values(0, scratch.checks[i]);
-    if (!(held != 0)) return false;
+  for (const expr::ProblemRows& check : checks_) {
+    check.set_problem(problem, scratch);
+    if (!(*check.program().values(0, scratch) != 0)) return false;
   }
-  return features_.set_problem(problem, scratch.features);
+  return features_.set_problem(problem, scratch);
 }
 
 }  // namespace kscout

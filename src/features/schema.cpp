@@ -198,6 +198,18 @@ expr::Inputs fixed_inputs(const expr::Program& program, const SchemaData& data, 
   return inputs;
 }
 
+/// Names a config for an error: the axes that have words, `?` for unknown values.
+std::string known_words(const ConfigTable& configs, std::size_t row) {
+  std::string text;
+  const KernelConfig config = configs[row];
+  for (std::size_t i = 0; i < configs.space().axes.size(); ++i) {
+    const Axis& axis = configs.space().axes[i];
+    if (axis.words.empty()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", axis.name, axis_value_text(axis, config[i]));
+  }
+  return text;
+}
+
 }  // namespace
 
 Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable& configs,
@@ -210,8 +222,10 @@ Schema::Rows::Rows(const Schema& schema, const Device& device, const ConfigTable
   for (const Check& check : *schema.config_checks_) {
     const auto inputs = fixed_inputs(check.program, schema.data_, device, configs, traits);
     check.program.evaluate(inputs.columns(), rows_, holds, scratch);
-    if (std::ranges::find_if(holds, [](double held) { return !(held != 0); }) != holds.end()) {
-      refuse(schema.data_, "these configs", check.because);
+    const auto refused = std::ranges::find_if(holds, [](double held) { return !(held != 0); });
+    if (refused != holds.end()) {
+      const auto row = static_cast<std::size_t>(refused - holds.begin());
+      refuse(schema.data_, "a config with " + known_words(configs, row), check.because);
     }
   }
   for (const Check& check : *schema.problem_checks_) {
@@ -243,10 +257,21 @@ void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& 
                               scratch.expr);
 }
 
+namespace {
+
+std::string_view conv_schema(std::string_view provider) noexcept {
+  if (provider == "native") return "conv_cpu";
+  return provider == "cudnn" ? "conv_gpu" : "conv";
+}
+
+}  // namespace
+
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {
-  if (is_conv(op)) return provider == "native" ? "conv_cpu" : "conv";
+  if (is_conv(op)) return conv_schema(provider);
   return kind == DeviceKind::gpu ? "gemm_gpu" : "gemm";
 }
+
+std::string_view any_cpu_schema(Op op) noexcept { return is_conv(op) ? "conv_any_cpu" : "gemm_any_cpu"; }
 
 const Schema& analytic_schema(Op op, std::string_view provider) {
   const auto of = [](Op one, std::string_view name) {
@@ -258,8 +283,11 @@ const Schema& analytic_schema(Op op, std::string_view provider) {
   static const auto all = [&](std::string_view name) {
     return std::array{of(Op::conv_fwd, name), of(Op::conv_bwd_data, name), of(Op::conv_bwd_weight, name)};
   };
-  static const std::array on_cpu = all("conv_cpu"), others = all("conv");
-  return (provider == "native" ? on_cpu : others)[static_cast<std::size_t>(op) - 1];
+  static const std::array on_cpu = all("conv_cpu"), of_cudnn = all("conv_gpu"), others = all("conv");
+  const std::array<Schema, 3>& of_provider = provider == "native"  ? on_cpu
+                                             : provider == "cudnn" ? of_cudnn
+                                                                   : others;
+  return of_provider[static_cast<std::size_t>(op) - 1];
 }
 
 }  // namespace kscout

@@ -161,9 +161,12 @@ class Schema::Rows {
 /// training models.
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept;
 
-/// The schema with the single feature `analytic_time_us` of schema `gemm`, `conv` or `conv_cpu`: the time of
-/// each config in microseconds by the analytic model alone. Suitable for ranking without any measurement; NaN
-/// where facts of the device or the config are missing.
+/// The schema of models for any CPU: it describes a config relative to the device.
+std::string_view any_cpu_schema(Op op) noexcept;
+
+/// The schema with the single feature `analytic_time_us` of schema `gemm`, `conv`, `conv_cpu` or `conv_gpu`:
+/// the time of each config in microseconds by the analytic model alone. Suitable for ranking without any
+/// measurement; NaN where facts of the device or the config are missing.
 const Schema& analytic_schema(Op op = Op::gemm, std::string_view provider = "native");
 
 }  // namespace kscout

@@ -69,9 +69,26 @@ void take_range(const Reader& reader, const toml::table& entry, const std::vecto
   for (std::size_t i = first; i <= last; ++i) to.push_back(from[i]);
 }
 
+/// Makes features of the base that the schema names as `hidden` terms: formulas may use them, rows lack them.
+void hide(const Reader& reader, const toml::table& table, SchemaData& data) {
+  const toml::node* const hidden = table.get("hidden");
+  if (!hidden) return;
+  for (const std::string& id : reader.texts_of(*hidden, "hidden")) {
+    const auto found = std::ranges::find(data.features, id, &Feature::id);
+    if (found == data.features.end()) {
+      std::vector<std::string_view> ids;
+      for (const Feature& feature : data.features) ids.push_back(feature.id);
+      reader.complain(*hidden, unknown_name_message("feature", id, ids));
+    }
+    data.terms.push_back(std::move(*found));
+    data.features.erase(found);
+  }
+}
+
 SchemaData read_schema(const Reader& reader, const toml::table& table) {
-  reader.check_keys(table, "key",
-                    {"name", "summary", "op", "provider", "base", "requirements", "terms", "features"});
+  reader.check_keys(
+      table, "key",
+      {"name", "summary", "op", "provider", "base", "hidden", "requirements", "terms", "features"});
   SchemaData data;
   std::vector<Feature> inherited;
   if (const std::string base = reader.text(table, "base", false); !base.empty()) {
@@ -98,6 +115,7 @@ SchemaData read_schema(const Reader& reader, const toml::table& table) {
     if (entry.contains("first")) return take_range(reader, entry, inherited, data.features);
     data.features.push_back(read_feature(reader, entry));
   });
+  hide(reader, table, data);
   return data;
 }
 

@@ -23,7 +23,7 @@ KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
   const Bits nan_is_absent = none - (Decision::missing(decision) != Missing::none);
   const Bits zero_is_absent = none - (Decision::missing(decision) == Missing::zero);
   const Bits absent = none + std::bit_cast<std::int64_t>(absent_value(decision));
-  std::int8_t* rank = ranks;
+  std::int8_t* rank = ranks.of_row;
   for (const double* const end = values + kBlock; values != end; values += kAtOnce * kLanes) {
     Doubles compared[kAtOnce];
 #pragma GCC unroll 4
@@ -48,15 +48,15 @@ KSCOUT_EXACT_TARGET void rank_rows(const double* values, std::uint8_t decision,
   }
 }
 
-/// Finds the leaves that the rows reach in `trees` trees of `count` nodes each.
+/// Adds to sums[row] the leaves that the row reaches in `trees` trees of `count` nodes each.
 template <std::size_t trees>
-KSCOUT_EXACT_TARGET inline void find_leaves_of(const ExactForest::Node* nodes, std::size_t count,
-                                               const ExactForest::Ranks* ranks,
-                                               ExactForest::Leaves* leaves) noexcept {
+KSCOUT_EXACT_TARGET inline void add_leaves_of(const ExactForest::Node* nodes, std::size_t count,
+                                              const double* leaves, const ExactForest::Ranks* ranks,
+                                              std::span<double> sums) noexcept {
   const Bytes none = {};
   Bytes leaf[trees][kVectors] = {};
   for (std::size_t node = 0; node < count; ++node) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (std::size_t tree = 0; tree < trees; ++tree) {
       const ExactForest::Node& at = nodes[tree * count + node];
       const Bytes begin = none + at.begin, step = none + at.step;
@@ -64,32 +64,38 @@ KSCOUT_EXACT_TARGET inline void find_leaves_of(const ExactForest::Node* nodes, s
 #pragma GCC unroll 2
       for (std::size_t i = 0; i < kVectors; ++i) {
         SignedBytes rank;
-        std::memcpy(&rank, ranks[at.column] + i * sizeof rank, sizeof rank);
+        std::memcpy(&rank, ranks[at.column].of_row + i * sizeof rank, sizeof rank);
         leaf[tree][i] += (Bytes)((leaf[tree][i] == begin) & (rank > position)) & step;
       }
     }
   }
-  std::memcpy(leaves, leaf, sizeof leaf);
-}
-
-/// Finds the leaves that the rows reach in each narrow tree.
-KSCOUT_EXACT_TARGET void find_leaves(std::span<const ExactForest::Tree> trees, const ExactForest::Node* nodes,
-                                     const ExactForest::Ranks* ranks, ExactForest::Leaves* leaves) noexcept {
-  for (std::size_t t = 0; t < trees.size(); ++t) {
-    const std::size_t count = trees[t].nodes;
-    if (trees[t].wide) continue;
-    // Interleaves two trees, because each node of a tree waits for the one before.
-    if (t + 1 < trees.size() && trees[t + 1].nodes == count && !trees[t + 1].wide) {
-      find_leaves_of<2>(nodes, count, ranks, leaves + t++);
-      nodes += count;
-    } else {
-      find_leaves_of<1>(nodes, count, ranks, leaves + t);
-    }
-    nodes += count;
+  std::uint8_t reached[trees][kBlock];
+  std::memcpy(reached, leaf, sizeof leaf);
+  for (std::size_t row = 0; row < sums.size(); ++row) {
+#pragma GCC unroll 4
+    for (std::size_t tree = 0; tree < trees; ++tree)
+      sums[row] += leaves[tree * (count + 1) + reached[tree][row]];
   }
 }
 
-constexpr ExactKernels kKernels = {rank_rows, find_leaves};
+/// Adds the leaves that the rows reach in all trees, in the order of the trees.
+KSCOUT_EXACT_TARGET void add_leaves(std::span<const std::uint32_t> tree_nodes, const ExactForest::Node* nodes,
+                                    const double* leaves, const ExactForest::Ranks* ranks,
+                                    std::span<double> sums) noexcept {
+  for (std::size_t t = 0; t < tree_nodes.size();) {
+    const std::size_t count = tree_nodes[t];
+    // Interleaves four trees, because each node of a tree waits for the one before.
+    const auto next = tree_nodes.subspan(t, std::min<std::size_t>(4, tree_nodes.size() - t));
+    const bool alike = next.size() == 4 && std::ranges::count(next, tree_nodes[t]) == 4;
+    (alike ? add_leaves_of<4> : add_leaves_of<1>)(nodes, count, leaves, ranks, sums);
+    const std::size_t trees = alike ? 4 : 1;
+    t += trees;
+    nodes += trees * count;
+    leaves += trees * (count + 1);
+  }
+}
+
+constexpr ExactKernels kKernels = {rank_rows, add_leaves};
 
 }  // namespace
 }  // namespace KSCOUT_EXACT_SET

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 namespace kscout {
@@ -14,8 +13,8 @@ namespace kscout {
 struct ExactKernels {
   void (*rank_rows)(const double* values, std::uint8_t decision, std::span<const double> thresholds,
                     ExactForest::Ranks& ranks) noexcept;
-  void (*find_leaves)(std::span<const ExactForest::Tree> trees, const ExactForest::Node* nodes,
-                      const ExactForest::Ranks* ranks, ExactForest::Leaves* leaves) noexcept;
+  void (*add_leaves)(std::span<const std::uint32_t> tree_nodes, const ExactForest::Node* nodes,
+                     const double* leaves, const ExactForest::Ranks* ranks, std::span<double> sums) noexcept;
 };
 
 #define KSCOUT_EXACT_SET exact_plain
@@ -38,123 +37,126 @@ const ExactKernels& kernels_of([[maybe_unused]] InstructionSet set) noexcept {
   return exact_plain::kKernels;
 }
 
-/// For each category set of the forest, the first set that equals it.
-std::vector<double> distinct_sets(const Forest& forest) {
-  std::map<std::vector<std::uint32_t>, double> known;
-  std::vector<double> first;
-  for (std::size_t set = 0; set < forest.set_count(); ++set) {
-    std::vector<std::uint32_t> bits(forest.set_bits.begin() + forest.set_words[set],
-                                    forest.set_bits.begin() + forest.set_words[set + 1]);
-    first.push_back(known.try_emplace(std::move(bits), static_cast<double>(set)).first->second);
-  }
-  return first;
-}
-
 constexpr std::uint32_t kMaxThresholds = 255;  // maximum per column: a rank is one byte
-// Maximum number of nodes of a narrow tree, and of its column numbers.
-constexpr std::uint32_t kMaxNarrow = 255;
 
 std::int8_t byte_of(std::size_t rank) noexcept {
   return static_cast<std::int8_t>(static_cast<std::ptrdiff_t>(rank) + INT8_MIN);
+}
+
+/// The leaf that a row reaches in a tree of `count` wide nodes.
+std::size_t leaf_reached(const ExactForest::WideNode* node, std::size_t count,
+                         const ExactForest::Ranks* ranks, std::size_t row) noexcept {
+  std::size_t leaf = 0;
+  while (count > 0) {
+    const bool right = ranks[node->column].of_row[row] > node->position;
+    const std::size_t step = node->step;
+    count = right ? count - step : step - 1;
+    leaf += right ? step : 0;
+    node += right ? step : 1;
+  }
+  return leaf;
 }
 
 }  // namespace
 
 ExactForest::ExactForest(const Forest& forest, std::span<const Feature> features, InstructionSet set)
     : kernels_(&kernels_of(set)), average_(forest.average) {
-  const std::vector<Split> split_of = make_columns(forest, features);
-  for (std::size_t tree = 0; tree < forest.tree_count(); ++tree) add_tree(forest, tree, split_of);
-  rank_fixed(features);
+  const std::vector<WideNode> split_of = make_columns(forest, features);
+  const std::size_t trees = forest.tree_count();
+  bool narrow = columns_.size() <= 65536;
+  for (std::size_t tree = 0; tree < trees; ++tree)
+    narrow = narrow && forest.tree_leaves[tree + 1] - forest.tree_leaves[tree] <= 256;
+  if (narrow) {
+    nodes_.reserve(split_of.size());
+  } else {
+    wide_nodes_.reserve(split_of.size());
+  }
+  leaves_.reserve(forest.leaf_value.size());
+  for (std::size_t tree = 0; tree < trees; ++tree) {
+    add_tree(forest, tree, split_of);
+    if (!narrow) continue;
+    for (const WideNode& node : wide_nodes_) {
+      nodes_.push_back({static_cast<std::uint16_t>(node.column), static_cast<std::uint8_t>(node.begin),
+                        static_cast<std::uint8_t>(node.step), node.position});
+    }
+    wide_nodes_.clear();
+  }
+  if (narrow) wide_nodes_ = {};
+  for (std::size_t i = 0; i < by_call_; ++i) {
+    const std::span<const double> fixed = features[columns_[i].feature].fixed;
+    fixed_ranks_.resize(fixed.size() * by_call_);
+    for (std::size_t row = 0; row < fixed.size(); ++row)
+      fixed_ranks_[row * by_call_ + i] = rank(columns_[i], fixed[row]);
+  }
 }
 
-/// Sorts the nodes by their splits. Fills columns_ and its related members.
-std::vector<ExactForest::Split> ExactForest::make_columns(const Forest& forest,
-                                                          std::span<const Feature> features) {
-  const std::vector<double> set_of = distinct_sets(forest);
-  const auto threshold = [&](std::uint32_t node) {
-    const double value = forest.threshold[node];
-    return forest.decision[node] & Decision::categorical ? set_of[static_cast<std::size_t>(value)] : value;
-  };
-  const auto column_key = [&](std::uint32_t node) {
-    return std::tuple(features[forest.feature[node]].varies, forest.feature[node], forest.decision[node]);
-  };
-  std::vector<std::uint32_t> order(forest.threshold.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::sort(order, {},
-                    [&](std::uint32_t node) { return std::tuple(column_key(node), threshold(node)); });
-
-  std::vector<Split> split_of(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const std::uint32_t node = order[i], before = order[i == 0 ? 0 : i - 1];
-    const bool categorical = forest.decision[node] & Decision::categorical;
-    const bool same_feature = i > 0 && column_key(node) == column_key(before);
-    if (same_feature && threshold(node) == threshold(before)) {
-      split_of[node] = split_of[before];
-      continue;
+/// Groups the nodes by their splits. Fills columns_ and its related members; returns each node's column and
+/// position.
+std::vector<ExactForest::WideNode> ExactForest::make_columns(const Forest& forest,
+                                                             std::span<const Feature> features) {
+  // Varies, feature, decision, and threshold or category set.
+  using Split = std::tuple<Varies, std::uint32_t, std::uint8_t, double, std::vector<std::uint32_t>>;
+  std::map<Split, std::vector<std::uint32_t>> nodes_of;
+  for (std::uint32_t node = 0; node < forest.threshold.size(); ++node) {
+    const std::uint32_t feature = forest.feature[node];
+    Split split(features[feature].varies, feature, forest.decision[node], forest.threshold[node], {});
+    if (forest.decision[node] & Decision::categorical) {
+      const auto set = static_cast<std::size_t>(forest.threshold[node]);
+      std::get<3>(split) = 0;
+      std::get<4>(split).assign(forest.set_bits.begin() + forest.set_words[set],
+                                forest.set_bits.begin() + forest.set_words[set + 1]);
     }
-    if (!same_feature || categorical || columns_.back().count == kMaxThresholds) {
-      columns_.push_back({.feature = forest.feature[node], .decision = forest.decision[node]});
-      columns_.back().first = static_cast<std::uint32_t>(categorical ? set_bits_.size() : thresholds_.size());
-      by_call_ += features[forest.feature[node]].varies < Varies::by_call;
-      by_row_ += features[forest.feature[node]].varies < Varies::by_row;
+    nodes_of[std::move(split)].push_back(node);
+  }
+  std::vector<WideNode> split_of(forest.threshold.size());
+  for (const auto& [split, nodes] : nodes_of) {
+    const auto& [varies, feature, decision, threshold, set] = split;
+    const bool categorical = decision & Decision::categorical;
+    if (columns_.empty() || categorical || columns_.back().feature != feature ||
+        columns_.back().decision != decision || columns_.back().count == kMaxThresholds) {
+      const std::size_t first = categorical ? set_bits_.size() : thresholds_.size();
+      columns_.push_back({feature, decision, static_cast<std::uint32_t>(first), 0});
+      by_call_ += varies < Varies::by_call;
+      by_row_ += varies < Varies::by_row;
     }
     Column& column = columns_.back();
-    split_of[node] = {static_cast<std::uint32_t>(columns_.size() - 1), categorical ? 0 : column.count};
-    if (categorical) {
-      const auto set = static_cast<std::size_t>(threshold(node));
-      const std::uint32_t begin = forest.set_words[set], end = forest.set_words[set + 1];
-      set_bits_.insert(set_bits_.end(), forest.set_bits.begin() + begin, forest.set_bits.begin() + end);
-      column.count = end - begin;
-    } else {
-      thresholds_.push_back(threshold(node));
-      ++column.count;
-    }
+    const auto number = static_cast<std::uint32_t>(columns_.size() - 1);
+    for (const std::uint32_t node : nodes)
+      split_of[node] = {number, 0, 0, byte_of(categorical ? 0 : column.count)};
+    if (!categorical) thresholds_.push_back(threshold);
+    set_bits_.insert(set_bits_.end(), set.begin(), set.end());
+    column.count += categorical ? static_cast<std::uint32_t>(set.size()) : 1;
   }
   return split_of;
 }
 
-/// Appends the tree in preorder, with its leaves from left to right.
-void ExactForest::add_tree(const Forest& forest, std::size_t tree, std::span<const Split> split_of) {
+/// Appends the tree to wide_nodes_ in preorder, with its leaves from left to right.
+void ExactForest::add_tree(const Forest& forest, std::size_t tree, std::span<const WideNode> split_of) {
   const std::size_t first_node = forest.tree_nodes[tree], first_leaf = forest.tree_leaves[tree];
-  const std::uint32_t count = forest.tree_nodes[tree + 1] - forest.tree_nodes[tree];
-  const auto own = split_of.subspan(first_node, count);
-  const bool wide = count > kMaxNarrow ||
-                    std::ranges::any_of(own, [](const Split& split) { return split.column > kMaxNarrow; });
-  trees_.push_back({count, wide});
+  tree_nodes_.push_back(forest.tree_nodes[tree + 1] - forest.tree_nodes[tree]);
   struct Visit {
     std::int32_t child;        ///< as Forest::left
     std::size_t right_of = 0;  ///< 1 + position of the node whose right child this is; 0: none
   };
-  std::vector<WideNode> nodes;
-  std::vector<std::uint32_t> begin;  ///< first leaf below, by node
-  std::vector<Visit> open = {{count == 0 ? -1 : 0}};
+  std::vector<Visit> open = {{tree_nodes_.back() == 0 ? -1 : 0}};
   std::uint32_t leaf = 0;
   while (!open.empty()) {
     const Visit visit = open.back();
     open.pop_back();
-    if (visit.right_of != 0) nodes[visit.right_of - 1].step = leaf - begin[visit.right_of - 1];
+    if (visit.right_of != 0) {
+      WideNode& parent = wide_nodes_[visit.right_of - 1];
+      parent.step = leaf - parent.begin;
+    }
     if (visit.child < 0) {
       leaves_.push_back(forest.leaf_value[first_leaf + static_cast<std::size_t>(~visit.child)]);
       ++leaf;
       continue;
     }
-    const auto node = static_cast<std::size_t>(visit.child);
-    nodes.push_back({own[node].column, 0, byte_of(own[node].position)});
-    begin.push_back(leaf);
-    open.push_back({forest.right[first_node + node], nodes.size()});
-    open.push_back({forest.left[first_node + node]});
+    const std::size_t node = first_node + static_cast<std::size_t>(visit.child);
+    wide_nodes_.push_back({split_of[node].column, leaf, 0, split_of[node].position});
+    open.push_back({forest.right[node], wide_nodes_.size()});
+    open.push_back({forest.left[node]});
   }
-  if (wide) wide_nodes_.insert(wide_nodes_.end(), nodes.begin(), nodes.end());
-  for (std::size_t i = 0; i < nodes.size() && !wide; ++i) {
-    nodes_.push_back({static_cast<std::uint8_t>(nodes[i].column), static_cast<std::uint8_t>(begin[i]),
-                      static_cast<std::uint8_t>(nodes[i].step), nodes[i].position});
-  }
-}
-
-std::size_t ExactForest::splits() const noexcept {
-  std::size_t count = 0;
-  for (const Column& column : columns_) count += column.decision & Decision::categorical ? 1 : column.count;
-  return count;
 }
 
 std::int8_t ExactForest::rank(const Column& column, double value) const noexcept {
@@ -162,91 +164,47 @@ std::int8_t ExactForest::rank(const Column& column, double value) const noexcept
     return byte_of(!categorical_left(value, set_bits_, column.first, column.first + column.count));
   }
   const double compared = compared_value(value, column.decision);
-  const auto all = thresholds(column);
+  const auto all = std::span(thresholds_).subspan(column.first, column.count);
   const auto goes_right = [compared](double threshold) { return !(compared <= threshold); };
   return byte_of(static_cast<std::size_t>(std::ranges::partition_point(all, goes_right) - all.begin()));
 }
 
-void ExactForest::rank_rows(const Column& column, const double* values, Ranks& ranks) const noexcept {
-  if (column.decision & Decision::categorical) {
-    for (std::size_t row = 0; row < block; ++row) ranks[row] = rank(column, values[row]);
-  } else {
-    kernels_->rank_rows(values, column.decision, thresholds(column), ranks);
-  }
-}
-
-void ExactForest::rank_fixed(std::span<const Feature> features) {
-  std::array<double, block> values{};
-  Ranks ranks;
-  for (std::size_t i = 0; i < by_call_; ++i) {
-    const std::span<const double> all = features[columns_[i].feature].fixed;
-    fixed_ranks_.resize(all.size() * by_call_);
-    for (std::size_t first = 0; first < all.size(); first += block) {
-      const auto some = all.subspan(first, std::min(block, all.size() - first));
-      std::ranges::copy(some, values.begin());
-      rank_rows(columns_[i], values.data(), ranks);
-      for (std::size_t row = 0; row < some.size(); ++row)
-        fixed_ranks_[(first + row) * by_call_ + i] = ranks[row];
-    }
-  }
-}
-
-void ExactForest::rank_values(std::span<const double* const> values, std::span<const std::uint32_t> rows,
-                              Scratch& scratch) const noexcept {
-  Scratch::Line* const lines = scratch.lines_.data();
+void ExactForest::scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
+                         std::span<double> out, Scratch& scratch) const {
+  if (scratch.size() < columns_.size()) scratch.resize(columns_.size());
+  Ranks* const ranks = scratch.data();
   for (std::size_t row = 0; row < rows.size(); ++row) {
-    const std::int8_t* const ranks = fixed_ranks_.data() + rows[row] * by_call_;
-    for (std::size_t i = 0; i < by_call_; ++i) lines[i].ranks[row] = ranks[i];
+    const std::int8_t* const fixed = fixed_ranks_.data() + rows[row] * by_call_;
+    for (std::size_t i = 0; i < by_call_; ++i) ranks[i].of_row[row] = fixed[i];
   }
   for (std::size_t i = by_call_; i < by_row_; ++i) {
-    std::memset(lines[i].ranks, rank(columns_[i], *values[columns_[i].feature]), block);
+    std::memset(ranks[i].of_row, rank(columns_[i], *values[columns_[i].feature]), block);
   }
   for (std::size_t i = by_row_; i < columns_.size(); ++i) {
-    rank_rows(columns_[i], values[columns_[i].feature], lines[i].ranks);
-  }
-}
-
-std::size_t ExactForest::wide_leaf(const WideNode* nodes, std::size_t count, const Ranks* ranks,
-                                   std::size_t row) noexcept {
-  std::size_t before = 0;  // number of leaves to the left
-  for (std::size_t below = count, at = 0; below > 0;) {
-    const bool right = ranks[nodes[at].column][row] > nodes[at].position;
-    const std::size_t step = nodes[at].step;
-    below = right ? below - step : step - 1;
-    before += right ? step : 0;
-    at += right ? step : 1;
-  }
-  return before;
-}
-
-void ExactForest::scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
-                         std::span<double> out, Scratch& scratch) const noexcept {
-  rank_values(values, rows, scratch);
-  const Ranks* const ranks = &scratch.lines_.data()->ranks;
-  Leaves* const reached = &scratch.reached_.data()->leaves;
-  kernels_->find_leaves(trees_, nodes_.data(), ranks, reached);
-  std::array<double, block> sums{};
-  const WideNode* wide = wide_nodes_.data();
-  const double* leaf = leaves_.data();
-  for (std::size_t t = 0; t < trees_.size(); ++t) {
-    const std::uint32_t count = trees_[t].nodes;
-    if (trees_[t].wide) {
-      for (std::size_t row = 0; row < out.size(); ++row)
-        sums[row] += leaf[wide_leaf(wide, count, ranks, row)];
-      wide += count;
-    } else if (t + 1 < trees_.size() && !trees_[t + 1].wide) {
-      // Two trees at once: fewer sums are read and written.
-      const double* const second = leaf + count + 1;
-      for (std::size_t row = 0; row < out.size(); ++row)
-        sums[row] = sums[row] + leaf[reached[t][row]] + second[reached[t + 1][row]];
-      leaf = second + trees_[++t].nodes + 1;
-      continue;
+    const Column& column = columns_[i];
+    const double* const of_rows = values[column.feature];
+    if (column.decision & Decision::categorical) {
+      for (std::size_t row = 0; row < block; ++row) ranks[i].of_row[row] = rank(column, of_rows[row]);
     } else {
-      for (std::size_t row = 0; row < out.size(); ++row) sums[row] += leaf[reached[t][row]];
+      kernels_->rank_rows(of_rows, column.decision,
+                          std::span(thresholds_).subspan(column.first, column.count), ranks[i]);
     }
-    leaf += count + 1;
   }
-  const double trees = average_ && !trees_.empty() ? static_cast<double>(trees_.size()) : 1;
+  std::array<double, block> memory{};
+  const std::span<double> sums = std::span(memory).first(out.size());
+  if (wide_nodes_.empty()) {
+    kernels_->add_leaves(tree_nodes_, nodes_.data(), leaves_.data(), ranks, sums);
+  } else {
+    const WideNode* nodes = wide_nodes_.data();
+    const double* leaves = leaves_.data();
+    for (const std::uint32_t count : tree_nodes_) {
+      for (std::size_t row = 0; row < out.size(); ++row)
+        sums[row] += leaves[leaf_reached(nodes, count, ranks, row)];
+      nodes += count;
+      leaves += count + 1;
+    }
+  }
+  const double trees = average_ && !tree_nodes_.empty() ? static_cast<double>(tree_nodes_.size()) : 1;
   for (std::size_t row = 0; row < out.size(); ++row) out[row] = sums[row] / trees;
 }
 

@@ -3,7 +3,7 @@
 /// Scores few rows by a forest, exactly: the second step of a choice.
 ///
 ///     const ExactForest fast(forest, features);        // features[f]: how it varies, and its values if it never does
-///     ExactForest::Scratch scratch(fast);              // one per thread
+///     ExactForest::Scratch scratch;                    // one per thread, for any forests
 ///     fast.scores(values, rows, out, scratch);         // values[f]: 32 doubles or one; out: at most 32 scores
 ///
 /// The scores have the same bits as those of Forest::predict. Every kind of node and missing value and any
@@ -30,9 +30,9 @@ struct ExactKernels;
 class ExactForest {
  public:
   static constexpr std::size_t block = 32;  ///< maximum number of rows per call
-  using Ranks = std::int8_t[block];         ///< ranks of one column, by row: INT8_MIN + rank
-  /// Reached leaves of one tree, by row, counted from the tree's first leaf.
-  using Leaves = std::uint8_t[block];
+  struct alignas(block) Ranks {
+    std::int8_t of_row[block];  ///< INT8_MIN + rank in one column
+  };
 
   /// How a feature varies, and its fixed values.
   struct Feature {
@@ -45,43 +45,26 @@ class ExactForest {
   ExactForest(const Forest& forest, std::span<const Feature> features,
               InstructionSet set = best_instruction_set());
 
-  /// Memory of a call, for one ExactForest and one thread at a time.
-  class Scratch {
-   public:
-    explicit Scratch(const ExactForest& forest)
-        : lines_(forest.columns_.size() + 1), reached_(forest.trees_.size() + 1) {}
-
-   private:
-    friend class ExactForest;
-    struct alignas(block) Line {
-      Ranks ranks;
-    };
-    struct alignas(block) Reached {
-      Leaves leaves;
-    };
-    std::vector<Line> lines_;       ///< by column, and one padding line that is never read
-    std::vector<Reached> reached_;  ///< by narrow tree
-  };
-
-  /// Number of distinct pairs of a feature and a threshold or category set.
-  std::size_t splits() const noexcept;
+  /// Memory of a call, which grows when a forest needs more: ranks by column.
+  using Scratch = std::vector<Ranks>;
 
   /// Scores rows.size() <= block rows. rows[i] is the index of row i in the `fixed` values; it is not read
   /// when no feature has any. values[f] points to `block` doubles, one per row with arbitrary numbers after
-  /// them (Varies::by_row), or to one double (Varies::by_call). out.size() == rows.size(). Allocates nothing.
+  /// them (Varies::by_row), or to one double (Varies::by_call). out.size() == rows.size(). Allocates only
+  /// when `scratch` is smaller than needed.
   void scores(std::span<const double* const> values, std::span<const std::uint32_t> rows,
-              std::span<double> out, Scratch& scratch) const noexcept;
+              std::span<double> out, Scratch& scratch) const;
 
-  /// A node of a narrow tree (at most 256 leaves, columns below 256). Its left subtree has `step` leaves,
-  /// beginning with leaf `begin`. Its left child is the next node, its right child is `step` nodes further.
-  struct Node {
-    std::uint8_t column, begin, step;
+  /// A node. Its left subtree has `step` leaves, beginning with leaf `begin`. Its left child is the next
+  /// node, its right child is `step` nodes further.
+  template <class ColumnNumber, class Leaf>
+  struct NodeOf {
+    ColumnNumber column;
+    Leaf begin, step;
     std::int8_t position;  ///< INT8_MIN + position in the column: rows of higher rank go right
   };
-  struct Tree {
-    std::uint32_t nodes;
-    bool wide;
-  };
+  using Node = NodeOf<std::uint16_t, std::uint8_t>;
+  using WideNode = NodeOf<std::uint32_t, std::uint32_t>;
 
  private:
   /// Thresholds of one feature, ascending, at most 255; or one category set.
@@ -91,30 +74,10 @@ class ExactForest {
     std::uint32_t first = 0;    ///< index into thresholds_ or set_bits_
     std::uint32_t count = 0;    ///< number of thresholds, or of words of the set
   };
-  /// A node of a wide tree.
-  struct WideNode {
-    std::uint32_t column, step;
-    std::int8_t position;
-  };
-  /// The split of a forest's node.
-  struct Split {
-    std::uint32_t column = 0;
-    std::uint32_t position = 0;
-  };
 
-  std::vector<Split> make_columns(const Forest& forest, std::span<const Feature> features);
-  void add_tree(const Forest& forest, std::size_t tree, std::span<const Split> split_of);
-  std::span<const double> thresholds(const Column& column) const noexcept {
-    return std::span(thresholds_).subspan(column.first, column.count);
-  }
+  std::vector<WideNode> make_columns(const Forest& forest, std::span<const Feature> features);
+  void add_tree(const Forest& forest, std::size_t tree, std::span<const WideNode> split_of);
   std::int8_t rank(const Column& column, double value) const noexcept;
-  void rank_rows(const Column& column, const double* values, Ranks& ranks) const noexcept;
-  /// The leaf that a row reaches in a wide tree.
-  static std::size_t wide_leaf(const WideNode* nodes, std::size_t count, const Ranks* ranks,
-                               std::size_t row) noexcept;
-  void rank_fixed(std::span<const Feature> features);
-  void rank_values(std::span<const double* const> values, std::span<const std::uint32_t> rows,
-                   Scratch& scratch) const noexcept;
 
   const ExactKernels* kernels_;
   std::vector<Column> columns_;           ///< sorted by Varies
@@ -122,10 +85,10 @@ class ExactForest {
   std::vector<std::int8_t> fixed_ranks_;  ///< row after row: ranks in the columns that never vary
   std::vector<double> thresholds_;
   std::vector<std::uint32_t> set_bits_;
-  std::vector<Tree> trees_;
-  std::vector<Node> nodes_;           ///< nodes of narrow trees, in preorder
-  std::vector<WideNode> wide_nodes_;  ///< nodes of wide trees, in preorder
-  std::vector<double> leaves_;        ///< leaf values of each tree, from left to right
+  std::vector<std::uint32_t> tree_nodes_;  ///< number of nodes by tree
+  std::vector<Node> nodes_;                ///< of all trees, in preorder
+  std::vector<WideNode> wide_nodes_;       ///< instead of nodes_ when a number exceeds its width in a Node
+  std::vector<double> leaves_;             ///< leaf values of each tree, from left to right
   bool average_;
 };
 

@@ -45,34 +45,29 @@ FamilyForest::FamilyForest(const Forest& forest, const ProblemForest& of_problem
   features_.forget_fixed();
 }
 
-FamilyForest::Scratch::Scratch(const FamilyForest& forest)
-    : features_(forest.features_),
-      forest_(forest.forest_),
-      of_problem_(forest.of_problem_),
-      values_(forest.wanted_.size(), nullptr) {
-  for (std::size_t f = 0; f < values_.size(); ++f) {
-    if (forest.wanted_[f] != 0) values_[f] = forest.features_.features().values(f, features_.features);
-  }
-  for (const std::uint32_t f : forest.of_problem_features_) problem_values_.push_back(values_[f]);
-}
-
 bool FamilyForest::scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
-                          Scratch& scratch) const noexcept {
-  if (!features_.set_problem(problem, scratch.features_)) return false;
+                          Scratch& scratch) const {
+  if (!features_.set_problem(problem, scratch.features)) return false;
+  scratch.values.resize(wanted_.size());
+  for (std::size_t f = 0; f < wanted_.size(); ++f)
+    scratch.values[f] = wanted_[f] != 0 ? features_.features().values(f, scratch.features) : nullptr;
   while (!configs.empty()) {
     const std::size_t count = std::min(configs.size(), ExactForest::block);
-    features_.features().set_rows(configs.first(count), scratch.features_.features);
-    forest_.scores(scratch.values_, configs.first(count), out.first(count), scratch.forest_);
+    features_.features().set_rows(configs.first(count), scratch.features);
+    forest_.scores(scratch.values, configs.first(count), out.first(count), scratch.ranks);
     configs = configs.subspan(count);
     out = out.subspan(count);
   }
   return true;
 }
 
-double FamilyForest::score_of_problem(Scratch& scratch) const noexcept {
+double FamilyForest::score_of_problem(Scratch& scratch) const {
+  scratch.values.clear();
+  for (const std::uint32_t f : of_problem_features_)
+    scratch.values.push_back(features_.features().values(f, scratch.features));
   double score = 0;
   const std::uint32_t row = 0;
-  of_problem_.scores(scratch.problem_values_, std::span(&row, 1), std::span(&score, 1), scratch.of_problem_);
+  of_problem_.scores(scratch.values, std::span(&row, 1), std::span(&score, 1), scratch.ranks);
   return score;
 }
 

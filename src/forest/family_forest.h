@@ -3,7 +3,7 @@
 /// Scores any configs of one family exactly for one problem, by a forest.
 ///
 ///     const FamilyForest fast(forest, of_problem, schema, family.device, family.configs, family.traits);
-///     FamilyForest::Scratch scratch(fast);                    // one per thread
+///     FamilyForest::Scratch scratch;                          // one per thread, for any families
 ///     const std::vector<std::uint32_t> picked = {7, 3, 99};   // positions in the family, any number
 ///     std::vector<double> scores(picked.size());
 ///     if (!fast.scores(problem, picked, scores, scratch)) ... // the schema cannot describe the problem
@@ -38,28 +38,23 @@ class FamilyForest {
   FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
                const Device& device, const ConfigTable& configs, std::span<const Traits> traits);
 
-  /// Memory of a call, for one FamilyForest and one thread at a time.
-  class Scratch {
-   public:
-    explicit Scratch(const FamilyForest& forest);
-
-   private:
-    friend class FamilyForest;
-    Schema::FewRows::Scratch features_;
-    ExactForest::Scratch forest_, of_problem_;
-    std::vector<const double*> values_, problem_values_;  ///< by feature of each forest
+  /// Memory of a call, which grows when a forest needs more.
+  struct Scratch {
+    expr::FewRowsProgram::Scratch features;
+    ExactForest::Scratch ranks;
+    std::vector<const double*> values;  ///< by feature of a forest
   };
 
   /// Number of configs of the family.
   std::size_t size() const noexcept { return size_; }
 
   /// Scores `configs`. Whether a higher or a lower score is better depends on the forest's target. False when
-  /// the schema cannot describe the problem. out.size() == configs.size(). Allocates nothing; any number of
-  /// threads may call it, each with its own scratch.
+  /// the schema cannot describe the problem. out.size() == configs.size(). Any number of threads may call it,
+  /// each with its own scratch.
   bool scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
-              Scratch& scratch) const noexcept;
+              Scratch& scratch) const;
   /// The second forest's score for the problem of the last successful scores() with this scratch.
-  double score_of_problem(Scratch& scratch) const noexcept;
+  double score_of_problem(Scratch& scratch) const;
 
  private:
   std::size_t size_;

@@ -2,7 +2,7 @@
 /// \file
 /// Stores an ensemble of decision trees as flat arrays, with its reference evaluation.
 ///
-///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // forest/lightgbm.h
+///     const Forest forest = read_lightgbm("model_relative.lgbm.gz").forest;    // lightgbm/lightgbm.h
 ///     const double score = forest.predict(row);                               // row: one double per feature
 ///
 /// The evaluation (forest/trees-inl.h) follows LightGBM: doubles, trees summed in order, its rules for

@@ -1,5 +1,6 @@
 #include "forest/ksf.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -93,8 +94,10 @@ std::string pack_ksf(std::span<const KsfSection> sections) {
     put(table, static_cast<std::uint64_t>(section.bytes.size()));
     bodies += section.bytes;
   }
+  // The oldest version that can express the sections, so that older programs read what they can.
+  const bool has_setup = std::ranges::find(sections, KsfKind::setup, &KsfSection::kind) != sections.end();
   std::string file(kMagic);
-  put(file, kKsfVersion);
+  put(file, has_setup ? kKsfVersion : kKsfVersionWithoutSetup);
   put(file, static_cast<std::uint32_t>(sections.size()));
   file.resize(kHeaderBytes, '\0');  // size and checksum are written last
   file += table;
@@ -144,7 +147,7 @@ std::vector<KsfView> unpack_ksf(std::string_view file) {
     const auto kind = static_cast<KsfKind>(get<std::uint32_t>(file, entry));
     const auto index = get<std::uint32_t>(file, entry + 4);
     const auto offset = get<std::uint64_t>(file, entry + 8), length = get<std::uint64_t>(file, entry + 16);
-    if (kind < KsfKind::meta || kind > KsfKind::shortlist) {
+    if (kind < KsfKind::meta || kind > KsfKind::setup) {
       fail(Errc::corrupt_data, ".ksf: section {} is of unknown kind {}", i, static_cast<std::uint32_t>(kind));
     }
     const bool follows = i > 0 && sections.back().kind == kind;

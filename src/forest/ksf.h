@@ -16,7 +16,8 @@
 
 namespace kscout {
 
-inline constexpr std::uint32_t kKsfVersion = 2;        ///< the version that is written
+inline constexpr std::uint32_t kKsfVersion = 3;              ///< the version of files with set-up times
+inline constexpr std::uint32_t kKsfVersionWithoutSetup = 2;  ///< the version of all other written files
 inline constexpr std::uint32_t kOldestKsfVersion = 1;  ///< the oldest readable version: without shortlists
 
 enum class KsfKind : std::uint32_t {
@@ -27,6 +28,7 @@ enum class KsfKind : std::uint32_t {
   traits = 5,     ///< f64 table: trait x member
   forest = 6,     ///< trees
   shortlist = 7,  ///< the network of forest/shortlist.h, index 0
+  setup = 8,      ///< f64 list: set-up times of a family's configs
 };
 
 /// One part of a file. Sections are sorted by (kind, index), without repetition.
@@ -58,7 +60,8 @@ std::string forest_bytes(const Forest& forest);
 /// Throws corrupt_data; the result has passed check(forest).
 Forest parse_forest(std::string_view bytes);
 
-/// A table of numbers by column, as in sections configs (i32), traits (f64) and members (u32, one column).
+/// A table of numbers by column, as in sections configs (i32), traits (f64), members (u32, one column) and
+/// setup (f64, one column).
 template <class T>
 struct KsfTable {
   std::uint32_t columns = 0;

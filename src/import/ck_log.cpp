@@ -1,4 +1,5 @@
-// Reads logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=.. layout=..`, then JSON blocks.
+// Reads the JSON of benchmarks, and logs of streaming benchmarks: `Shape <i>: M=.. N=.. K=.. dtype=..
+// layout=..`, then JSON blocks.
 
 #include <algorithm>
 #include <array>
@@ -14,50 +15,6 @@
 #include "import/import.h"
 
 namespace kscout {
-
-// ---- Reads lines of profiler runs (`Perf:`), and the JSON of benchmarks.
-
-namespace {
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
-
-/// Reads lines with problem texts, each followed by `Perf: <ms> ms, ... , <kernel>`.
-void read_ck_profiler(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
-  std::optional<Problem> problem = request.problem;
-  each_line(file, [&](std::string_view line, std::size_t number) {
-    const std::string_view text = trimmed(line);
-    if (is_conv_line(text) || text.starts_with("gemm:")) {
-      try {
-        problem = parse_any_problem(text);
-      } catch (const Error& error) {
-        problem.reset();
-        to.skip(number, error.what());
-      }
-      return;
-    }
-    const std::size_t at = text.find("Perf: ");
-    if (at == std::string_view::npos) return;
-    const std::string_view rest = text.substr(at + 6);
-    double ms = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), ms);
-    const std::size_t comma = rest.rfind(',');
-    if (error != std::errc() || !std::string_view(end, rest.data() + rest.size()).starts_with(" ms") ||
-        comma == std::string_view::npos) {
-      return to.skip(number, "a line that is not 'Perf: <ms> ms, <kernel>'");
-    }
-    if (!problem) return to.skip(number, "no problem line before it: give --problem");
-    to.add({.problem = *problem,
-            .kernel = trimmed(rest.substr(comma + 1)),
-            .time_us = 1000 * ms,
-            .valid = ms > 0,
-            .line = number});
-  });
-}
 
 /// Reads `results` of the benchmark's JSON one kernel at a time, so memory does not grow with their number.
 void read_ck_json(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
@@ -94,9 +51,13 @@ void read_ck_json(const std::filesystem::path& file, const ImportRequest& reques
       [&](int depth, Json::parse_event_t event, Json& value) {
         if (event != Json::parse_event_t::object_end) return true;
         if (depth == 1 && value.contains("dtype")) {  // metadata
-          dtype = parse<DType>(value.value("dtype", std::string(word(dtype))));
-          layout = parse<Layout>(value.value("layout", std::string(word(layout))));
-          repeats = value.value("repeat", 0);
+          try {
+            dtype = parse<DType>(value.value("dtype", std::string(word(dtype))));
+            layout = parse<Layout>(value.value("layout", std::string(word(layout))));
+            repeats = value.value("repeat", 0);
+          } catch (const Json::exception& error) {
+            fail(Errc::corrupt_data, "{}: 'metadata': {}", file.string(), reason_of(error));
+          }
           results_first = false;
         }
         if (depth != 2 || !value.contains("benchmarks")) return true;

@@ -55,9 +55,6 @@ constexpr Column pad_of(std::int64_t P::*left, std::int64_t P::*right) {
   return {.cell = Cell::field, .conv = left, .right = right};
 }
 constexpr Column size_of(std::int64_t GemmProblem::*field) { return {.cell = Cell::field, .gemm = field}; }
-constexpr Column fact_of(double Device::*fact, double unit = 1) {
-  return {.cell = Cell::hardware, .fact = fact, .unit = unit};
-}
 
 constexpr KnownColumn kConvColumns[] = {
     {"N", size_of(&P::n)},
@@ -91,26 +88,11 @@ constexpr KnownColumn kGemmColumns[] = {
     {"layout", {.cell = Cell::layout}},
 };
 constexpr KnownColumn kCommonColumns[] = {
-    {"kernel", {.cell = Cell::kernel}},
-    {"kernel_name", {.cell = Cell::kernel}},
-    {"dtype", {.cell = Cell::dtype}},
-    {"arch", {.cell = Cell::arch}},
-    {"latency_ms", {.cell = Cell::time_ms}},
-    {"latency_us", {.cell = Cell::time_us}},
-    {"tflops", {.cell = Cell::tflops}},
-    {"measured_tflops", {.cell = Cell::tflops}},
+    {"kernel", {.cell = Cell::kernel}},      {"kernel_name", {.cell = Cell::kernel}},
+    {"dtype", {.cell = Cell::dtype}},        {"arch", {.cell = Cell::arch}},
+    {"latency_ms", {.cell = Cell::time_ms}}, {"latency_us", {.cell = Cell::time_us}},
+    {"tflops", {.cell = Cell::tflops}},      {"measured_tflops", {.cell = Cell::tflops}},
     {"is_valid", {.cell = Cell::valid}},
-    {"hw_num_cus", fact_of(&Device::cores)},
-    {"hw_simds_per_cu", fact_of(&Device::simds_per_core)},
-    {"hw_shader_engines", fact_of(&Device::shader_engines)},
-    {"hw_max_clock_mhz", fact_of(&Device::max_clock_mhz)},
-    {"hw_max_waves_per_cu", fact_of(&Device::max_waves_per_core)},
-    {"hw_wavefront_size", fact_of(&Device::wavefront_size)},
-    {"hw_lds_capacity", fact_of(&Device::shared_bytes_per_core)},
-    {"hw_l1_cache_kb", fact_of(&Device::l1_bytes, 1024)},
-    {"hw_l2_cache_kb", fact_of(&Device::l2_bytes, 1024)},
-    {"hw_l3_cache_kb", fact_of(&Device::l3_bytes, 1024)},
-    {"hw_num_xcd", fact_of(&Device::dies)},
 };
 
 constexpr std::string_view kConvNeeded[] = {"N", "C", "K", "Hi", "Wi", "Y", "X"};
@@ -123,8 +105,12 @@ Column column_of(std::string_view name, Op op) {
   };
   const Column* const own = is_conv(op) ? find_in(std::span(kConvColumns)) : find_in(std::span(kGemmColumns));
   if (own) return *own;
-  const Column* const common = find_in(std::span(kCommonColumns));
-  return common ? *common : Column{};
+  if (const Column* const common = find_in(std::span(kCommonColumns))) return *common;
+  for (const CkHardwareConstant& constant : kCkHardware) {
+    if (name.starts_with("hw_") && name.substr(3) == constant.name)
+      return {.cell = Cell::hardware, .fact = constant.fact, .unit = constant.unit};
+  }
+  return {};
 }
 
 template <class T>
@@ -178,10 +164,13 @@ class TableReader {
     try {
       row.problem = problem_of(cells);
       read_measurement(cells, row, tflops);
+      if (!(row.time_us > 0) && tflops > 0) {
+        check(row.problem);  // counting the operations of an impossible problem divides by its zeros
+        row.time_us = flop_count(row.problem) / tflops * 1e-6;
+      }
     } catch (const Error& error) {
       return to_.skip(number, error.what());
     }
-    if (!(row.time_us > 0) && tflops > 0) row.time_us = flop_count(row.problem) / tflops * 1e-6;
     std::string made;
     if (!named_) {  // tables of generated kernels have tile and pipeline only
       made = made_name(cells, row.problem.conv());
@@ -246,7 +235,10 @@ class TableReader {
   }
 
   void check_variant(std::string_view text) const {
-    if (text == ck_variant(request_.op) || (request_.op == Op::conv_fwd && text == "fwd")) return;
+    constexpr std::string_view kShort[] = {"fwd", "bwdd", "bwdw"};  // in the order of the directions
+    if (text == ck_variant(request_.op) ||
+        text == kShort[static_cast<std::size_t>(request_.op) - static_cast<std::size_t>(Op::conv_fwd)])
+      return;
     fail(Errc::corrupt_data, "a row of variant '{}', not of {}", text, word(request_.op));
   }
   /// Compares only the part before the colon: "gfx950:sramecc+:xnack-" is gfx950.

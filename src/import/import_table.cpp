@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -53,9 +54,11 @@ const ImportTable::Kernel& ImportTable::kernel(std::string_view name) {
       fail(Errc::invalid_argument, "a kernel of {}, not of {}", word(named.signature.op), word(request_.op));
     }
     at->second.signature = named.signature;
+    const KernelConfig runs = ck_tile_provider().canonical(named.config);
+    // Datasets store names: a config without one must not reach the table.
+    (void)ck_tile_provider().print(named.signature, runs);
     const auto [config, first] =
-        configs_.try_emplace(ck_tile_provider().canonical(named.config),
-                             static_cast<std::uint32_t>(imported_.table.configs.size()));
+        configs_.try_emplace(runs, static_cast<std::uint32_t>(imported_.table.configs.size()));
     if (first) imported_.table.configs.push_back(config->first);
     at->second.config = config->second;
   } catch (const Error& error) {
@@ -72,7 +75,8 @@ void ImportTable::skip(std::size_t line, std::string reason) {
 void ImportTable::add(const ForeignRow& row) {
   const Kernel& of = kernel(row.kernel);
   if (!of.refusal.empty()) return skip(row.line, of.refusal);
-  if (row.valid && !(row.time_us > 0)) return skip(row.line, "a valid row without a time above 0");
+  if (row.valid && !(row.time_us > 0 && std::isfinite(row.time_us)))
+    return skip(row.line, "a valid row without a time above 0");
   auto known = problems_.find(row.problem);
   if (known == problems_.end()) {
     try {

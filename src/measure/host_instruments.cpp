@@ -166,6 +166,15 @@ Instruments& host_instruments() noexcept {
   return instance;
 }
 
+double pack_us(Launch& launch, Memory& memory, const void* b, void* packed, Stream stream) {
+  const std::int64_t begin = now_ns();
+  launch.pack(b, packed, stream);
+  std::byte first{};
+  if (memory.space().kind != MemoryKind::host && launch.packed_bytes() > 0)
+    memory.read(&first, packed, 1, stream);  // waits for the stream
+  return static_cast<double>(now_ns() - begin) / 1e3;
+}
+
 Instruments& instruments_of(Backend& backend) {
   if (auto* measured = dynamic_cast<MeasuredBackend*>(&backend)) return measured->instruments();
   if (&backend.memory() == &host_memory()) return host_instruments();

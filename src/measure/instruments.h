@@ -88,6 +88,9 @@ class Instruments {
 /// The instruments of the CPU.
 Instruments& host_instruments() noexcept;
 
+/// Packs B for a launch (Launch::pack) and waits until it is packed. Returns the microseconds.
+double pack_us(Launch& launch, Memory& memory, const void* b, void* packed, Stream stream = {});
+
 /// A backend with its own instruments, because its memory is not the CPU's.
 class MeasuredBackend : public Backend {
  public:

@@ -219,10 +219,10 @@ std::string GemmOperands::damage() const {
   return text;
 }
 
-void GemmOperands::evict_from_caches() const {
+void GemmOperands::evict_from_caches(const Instruments::Region& more) const {
   const std::array regions = {Instruments::Region{a_.data(), a_.size()},
                               Instruments::Region{b_.data(), b_.size()},
-                              Instruments::Region{c_.data(), c_.size()}};
+                              Instruments::Region{c_.data(), c_.size()}, more};
   device_.evict(regions);
 }
 

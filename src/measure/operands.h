@@ -104,8 +104,8 @@ class GemmOperands {
 
   /// Describes writes outside the elements of C: into its guard zones and the gaps between its lines.
   std::string damage() const;
-  /// Removes A, B and C from all caches.
-  void evict_from_caches() const;
+  /// Removes A, B, C and this memory from all caches.
+  void evict_from_caches(const Instruments::Region& more = {}) const;
 
  private:
   Instruments& device_;

@@ -24,6 +24,7 @@ constexpr double kContenderFactor = 2.5;    // configs within this factor of the
 constexpr std::size_t kMinContenders = 12;  // minimum number of contenders, whatever their time
 constexpr std::int32_t kMinRounds = 8;      // fewer rounds are meaningless on a machine with other load
 constexpr double kPatience = 2;             // rounds end at this multiple of their budget
+constexpr std::size_t kPackings = 3;        // of one filter, to time them
 
 /// Converts an exception of a backend to an outcome.
 Outcome failed(const std::exception& error, std::int32_t pass, CacheState cache) {
@@ -50,8 +51,31 @@ void ProblemBench::open(const Problem& problem) {
   seed_of_orders_ = static_cast<std::uint32_t>(seed);
 }
 
+std::optional<double> ProblemBench::pack(Launch& launch) {
+  if (launch.packed_bytes() == 0 || packed_for_ == &launch) return std::nullopt;
+  const double us = pack_us(launch, device_.memory(), operands_.b(), packed_.data());
+  spent_.kernels += static_cast<std::int64_t>(us * 1e3);
+  packed_for_ = &launch;
+  return us;
+}
+
+double ProblemBench::setup_us(Launch& launch) {
+  std::vector<double> samples;
+  double sum_us = 0;
+  while (samples.size() < kPackings && sum_us < kLongUs) {
+    packed_for_ = nullptr;
+    const auto us = pack(launch);
+    if (!us) return launch.setup_us() > 0 ? launch.setup_us() : Measurement::unknown;
+    samples.push_back(*us);
+    sum_us += *us;
+  }
+  return summarise(samples).median;
+}
+
 double ProblemBench::timed_us(Launch& launch, int calls) {
-  const double us = device_.time_us(launch, operands_.buffers(), workspace_.data(), calls);
+  GemmBuffers buffers = operands_.buffers();
+  if (launch.packed_bytes() > 0) buffers.packed_b = packed_.data();
+  const double us = device_.time_us(launch, buffers, workspace_.data(), calls);
   spent_.kernels += static_cast<std::int64_t>(us * calls * 1e3);
   slowed_ = slowed_ || device_.slowed();
   return us;
@@ -62,7 +86,7 @@ double ProblemBench::sample_us(Launch& launch, double expected_us) {
     return timed_us(launch, static_cast<int>(calls_of_batch(device_.batch_us(), expected_us)));
   {
     const StopWatch watch(spent_.flushes);
-    operands_.evict_from_caches();
+    operands_.evict_from_caches({packed_.data(), packed_.size()});
   }
   return timed_us(launch, 1);
 }
@@ -77,12 +101,16 @@ void ProblemBench::record(const SampleSummary& summary, Measurement& m) const {
 std::string ProblemBench::damage() const {
   if (std::string text = operands_.damage(); !text.empty()) return text;
   if (const std::string text = workspace_.damage(); !text.empty()) return "the workspace was written " + text;
+  if (const std::string text = packed_.damage(); !text.empty())
+    return "the packed filter was written " + text;
   return {};
 }
 
 void ProblemBench::repair() {
   operands_.repair();
   workspace_.resize(workspace_.size());
+  packed_.resize(packed_.size());
+  packed_for_ = nullptr;
 }
 
 bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
@@ -90,8 +118,11 @@ bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
     const StopWatch watch(spent_.verify);
     workspace_.resize(launch.workspace_bytes());
     workspace_.poison();
+    packed_.resize(launch.packed_bytes());
+    packed_.poison();
     operands_.reset_c();
   }
+  outcome.measured.setup_us = setup_us(launch);
   first_us = timed_us(launch, 1);
   const StopWatch watch(spent_.verify);
   const Verification verification = reference_->check(operands_.c());
@@ -143,6 +174,7 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
     outcome.measured.cache = protocol_.cache;
     slowed_ = false;
     const auto launch = candidate.backend->prepare(problem_, candidate.config);
+    packed_for_ = nullptr;
     double first_us = 0;
     if (verify(*launch, outcome, first_us)) time_coarsely(*launch, first_us, best_us, outcome);
     return outcome;
@@ -155,36 +187,42 @@ struct ProblemBench::Contender {
   std::unique_ptr<Launch> launch;
   double fastest_us = std::numeric_limits<double>::infinity();
   std::vector<double> screening_us;  ///< samples before the rounds
+  std::vector<double> setup_us;      ///< a packing before each sample; empty: the launch packs nothing
   SampleSummary in_rounds;
   Outcome outcome;
   bool active = false;
 
   /// Cost of a sample: a batch, and before it the call that warms the caches.
   double sample_cost_us(double batch_us) const {
-    if (fastest_us >= kLongUs) return fastest_us;
-    return fastest_us + std::max(fastest_us, batch_us);
+    const double packing_us = setup_us.empty() ? 0 : summarise(setup_us).median;
+    if (fastest_us >= kLongUs) return packing_us + fastest_us;
+    return packing_us + fastest_us + std::max(fastest_us, batch_us);
   }
 };
 
 std::vector<ProblemBench::Contender> ProblemBench::prepare_contenders(std::span<const Candidate> candidates) {
   std::vector<Contender> all(candidates.size());
-  std::size_t workspace = 0;
+  std::size_t workspace = 0, packed = 0;
+  packed_for_ = nullptr;
   for (std::size_t i = 0; i < all.size(); ++i) {
     Contender& one = all[i];
     try {
       one.launch = candidates[i].backend->prepare(problem_, candidates[i].config);
       workspace = std::max(workspace, one.launch->workspace_bytes());
+      packed = std::max(packed, one.launch->packed_bytes());
       one.active = true;
     } catch (const std::exception& error) {
       one.outcome = failed(error, 2, protocol_.cache);
     }
   }
   workspace_.resize(workspace);
+  packed_.resize(packed);
   return all;
 }
 
 std::optional<double> ProblemBench::take_sample(Contender& one) {
   try {
+    if (const auto us = pack(*one.launch)) one.setup_us.push_back(*us);
     // The previous config left its own data in the caches: one untimed call replaces it.
     const bool known_long = std::isfinite(one.fastest_us) && one.fastest_us >= kLongUs;
     if (protocol_.cache == CacheState::warm && !known_long)
@@ -279,6 +317,11 @@ void ProblemBench::contenders(std::span<const Candidate> candidates,
     outcome.measured.pass = 2;
     outcome.measured.cache = protocol_.cache;
     if (all[i].active) {
+      if (!all[i].setup_us.empty()) {
+        outcome.measured.setup_us = summarise(all[i].setup_us).median;
+      } else if (all[i].launch->setup_us() > 0) {
+        outcome.measured.setup_us = all[i].launch->setup_us();
+      }
       const bool contended = all[i].in_rounds.count > 0;
       record(contended ? all[i].in_rounds : summarise(all[i].screening_us), outcome.measured);
       if (!contended) outcome.measured.status = Status::pruned_early;

@@ -46,7 +46,12 @@ class ProblemBench {
  public:
   /// `device`: the instruments that the candidates' backends share.
   ProblemBench(const Protocol& protocol, std::uint64_t seed, Instruments& device = host_instruments())
-      : device_(device), protocol_(protocol), seed_(seed), operands_(device), workspace_(3, device) {}
+      : device_(device),
+        protocol_(protocol),
+        seed_(seed),
+        operands_(device),
+        workspace_(3, device),
+        packed_(4, device) {}
 
   /// Throws the errors of GemmOperands::make.
   void open(const Problem& problem);
@@ -65,6 +70,12 @@ class ProblemBench {
  private:
   struct Contender;
 
+  /// Packs the launch's filter, unless it is the last one that was packed: all launches share the memory.
+  /// Returns the microseconds; nothing when nothing was packed.
+  std::optional<double> pack(Launch& launch);
+  /// The median time of packing the launch's filter a few times, or what the launch took to build; NaN for a
+  /// launch without either.
+  double setup_us(Launch& launch);
   /// Mean microseconds of this many calls.
   double timed_us(Launch& launch, int calls);
   /// Microseconds per call of a batch, or of one call when caches are flushed.
@@ -94,6 +105,8 @@ class ProblemBench {
   GemmOperands operands_;
   std::unique_ptr<Reference> reference_;
   GuardedBuffer workspace_;
+  GuardedBuffer packed_;                ///< the packed filter, of a problem whose filter is packed once
+  const Launch* packed_for_ = nullptr;  ///< the launch that packed_ is for
   std::uint32_t seed_of_orders_ = 1;
   bool slowed_ = false;  ///< the device reported reduced clocks during the samples
   TimeSpent spent_;

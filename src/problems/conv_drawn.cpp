@@ -121,7 +121,7 @@ struct EdgeCase {
   std::int64_t c = 16, k = 16, g = 1, edge = 7, filter = 3, stride = 1, pad = 1, dilation = 1;
 };
 
-/// Lists each case for one and for three images.
+/// Lists each case for one and for three images. The filter of every fifth problem is packed once.
 class EdgeCases {
  public:
   explicit EdgeCases(DType dtype) : dtype_(dtype) {}
@@ -134,6 +134,7 @@ class EdgeCases {
   void add(ConvProblem problem) {
     for (const std::int64_t images : {1, 3}) {
       problem.n = images;
+      problem.prepacked = problems_.size() % 5 == 4;
       if (is_valid(problem)) problems_.push_back(problem);
     }
   }
@@ -241,12 +242,13 @@ std::vector<ConvProblem> random_convs(const ConvSetRequest& request) {
   const std::size_t count = request.count ? request.count : 200;
   const double max_flops = std::min(1e9 * request.max_gflop, kMaxDrawnFlops),
                max_bytes = std::min(request.max_bytes, kMaxDrawnBytes);
-  Generator random(request.seed);
+  Generator random(request.seed), packing(~request.seed);  // two, so that packing changes no sizes
   std::vector<ConvProblem> problems;
   std::unordered_set<ConvProblem> seen;
   const std::size_t tries = 1000 + 200 * count;
   for (std::size_t i = 0; i < tries && problems.size() < count; ++i) {
-    const ConvProblem drawn = ConvDraw(random, request.dtype).draw();
+    ConvProblem drawn = ConvDraw(random, request.dtype).draw();
+    drawn.prepacked = packing.below(4) == 0;
     if (is_valid(drawn) && flop_count(drawn) <= max_flops && min_bytes(drawn) <= max_bytes &&
         seen.insert(drawn).second)
       problems.push_back(drawn);
@@ -258,6 +260,26 @@ std::vector<ConvProblem> random_convs(const ConvSetRequest& request) {
          problems.size(), count, tries);
   }
   return problems;
+}
+
+ConvProblem in_direction(ConvProblem problem, Op direction) noexcept {
+  problem.op = direction;
+  problem.prepacked = problem.prepacked && direction != Op::conv_bwd_weight;
+  return problem;
+}
+
+std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Packing packing) {
+  std::vector<ConvProblem> packed;
+  for (ConvProblem problem : problems) {
+    const bool reads_filter = problem.op != Op::conv_bwd_weight;
+    const bool twice = packing == Packing::both && reads_filter;
+    problem.prepacked = packing == Packing::once && reads_filter;
+    if (twice) problem.weight /= 2;
+    packed.push_back(problem);
+    problem.prepacked = true;
+    if (twice) packed.push_back(problem);
+  }
+  return packed;
 }
 
 std::vector<ConvProblem> edge_convs(DType dtype) {

@@ -13,8 +13,7 @@ namespace {
 
 const Values kUpTo1024 = {64, 128, 256, 512, 1024}, kUpTo512 = {64, 128, 256, 512};
 
-std::vector<ConvProblem> train_bwd_data(DType dtype) {
-  ConvSet set(Op::conv_bwd_data, dtype);
+void backward_data_2d(ConvSet& set) {
   set.grid({7, 14}, {256, 512, 1024}, kUpTo1024, {1, 4, 8, 16, 32}, {k1x1, k3x3});
   set.grid({28, 32, 56}, kUpTo512, kUpTo512, {2, 4, 8, 16, 32}, {k1x1, k3x3});
   set.large({32, 64, 128, 256}, {64, 128, 256});
@@ -23,11 +22,15 @@ std::vector<ConvProblem> train_bwd_data(DType dtype) {
   set.pairs({14, 28}, {{64, 64}, {128, 128}, {256, 256}}, {64, 128}, {k3x3});
   set.grouped({14, 28, 56}, {64, 128, 256}, {1, 4, 8, 16});
   set.depthwise({14, 28, 56, 112});
+}
+
+std::vector<ConvProblem> train_bwd_data(DType dtype) {
+  ConvSet set(Op::conv_bwd_data, dtype);
+  backward_data_2d(set);
   return set.take();
 }
 
-std::vector<ConvProblem> train_bwd_weight(DType dtype) {
-  ConvSet set(Op::conv_bwd_weight, dtype);
+void backward_weight_2d(ConvSet& set) {
   set.grid({7, 14}, kUpTo1024, kUpTo1024, {1, 2, 4, 8, 16, 32}, {k1x1, k3x3});
   set.grid({28, 32, 56}, {32, 64, 128, 256, 512}, kUpTo512, {1, 2, 4, 8, 16, 32}, {k1x1, k3x3});
   set.large({16, 32, 64, 128, 256}, {32, 64, 128, 256});
@@ -39,6 +42,11 @@ std::vector<ConvProblem> train_bwd_weight(DType dtype) {
   set.grouped({14, 28, 56}, {64, 128, 256}, {1, 4, 8, 16});
   set.depthwise({14, 28, 56, 112});
   set.grid({14, 28, 56}, {64, 128, 256}, {128, 256, 512}, {4, 8, 16}, {{3, 1, 2}});
+}
+
+std::vector<ConvProblem> train_bwd_weight(DType dtype) {
+  ConvSet set(Op::conv_bwd_weight, dtype);
+  backward_weight_2d(set);
   return set.take();
 }
 
@@ -60,23 +68,51 @@ std::vector<ConvProblem> train_fwd(DType dtype) {
   return set.take();
 }
 
-std::vector<ConvProblem> train_fwd_all(DType dtype) {
-  ConvSet set(Op::conv_fwd, dtype);
-  forward_2d(set);
-  for (const std::int64_t dilation : {2, 4, 6})
-    set.pairs({14, 28, 56}, kAsymmetric, {1, 4, 8, 16}, {{3, dilation, 1, dilation}});
-  const Pairs channels = {{64, 64}, {64, 128}, {128, 128}};
+const Pairs kDilated = {{64, 128}, {128, 256}, {256, 512}, {128, 128}, {256, 256}};
+
+/// Adds 3 x 3 filters whose padding keeps the image's size.
+void dilated(ConvSet& set, const Values& dilations, const Values& edges, const Pairs& channels,
+             const Values& ns) {
+  for (const std::int64_t dilation : dilations) set.pairs(edges, channels, ns, {{3, dilation, 1, dilation}});
+}
+
+/// Adds volumes: 3 x 3 x 3 and 1 x 1 x 1, and temporal strides of 2.
+void volumes(ConvSet& set) {
   for (const std::int64_t depth : {8, 16, 32}) {
     for (const std::int64_t edge : {28, 56}) {
-      for (const auto& [c, k] : channels) {
+      for (const auto& [c, k] : Pairs{{64, 128}, {128, 256}, {128, 128}}) {
         for (const std::int64_t n : {1, 2, 4, 8}) {
           set.add_3d(n, c, k, depth, edge, k3x3);
           set.add_3d(n, c, k, depth, edge, k1x1);
-          if (depth >= 16 && n <= 2) set.add_3d(n, c, k, depth, edge, k3x3, 2);
+          if (depth >= 16 && n <= 4 && c != k) set.add_3d(n, c, k, depth, edge, k3x3, 2);
         }
       }
     }
   }
+}
+
+std::vector<ConvProblem> train_fwd_all(DType dtype) {
+  ConvSet set(Op::conv_fwd, dtype);
+  forward_2d(set);
+  dilated(set, {2, 4, 6}, {14, 28, 56}, kDilated, {1, 4, 8, 16});
+  volumes(set);
+  return set.take();
+}
+
+std::vector<ConvProblem> train_bwd_data_all(DType dtype) {
+  ConvSet set(Op::conv_bwd_data, dtype);
+  backward_data_2d(set);
+  set.pairs({28, 56, 112}, kDilated, {1, 4, 8, 16}, {{3, 1, 2}});
+  dilated(set, {2, 4, 6}, {14, 28, 56}, kDilated, {1, 4, 8, 16});
+  volumes(set);
+  return set.take();
+}
+
+std::vector<ConvProblem> train_bwd_weight_all(DType dtype) {
+  ConvSet set(Op::conv_bwd_weight, dtype);
+  backward_weight_2d(set);
+  dilated(set, {2, 4, 6}, {14, 28, 56}, kDilated, {1, 4, 8, 16});
+  dilated(set, {2, 4}, {7, 32, 112}, {{64, 64}, {128, 128}, {256, 256}}, {2, 8});
   return set.take();
 }
 
@@ -116,8 +152,11 @@ constexpr std::string_view
     kTrainFwdAll = "the same with dilation, 3-D and temporal strides: 1,782",
     kTrainData = "1,154 shapes of the public bwd_data model",
     kTrainWeight = "1,853 shapes of the public bwd_weight model",
-    kWide = "1,631 forward shapes after the public wide coverage set",
-    kEdge = "1,514 forward shapes after the public edge set: one image, 8 channels, small and oblong images",
+    kTrainDataAll = "the same with stride 2, dilation and 3-D, as later models: 1,562",
+    kTrainWeightAll = "the same with dilation, as later models: 2,069",
+    kHoldout = "298 of ck_conv_train_fwd_all that public validation draws; train --exclude leaves them out",
+    kWide = "1,631 forward shapes: the public wide coverage set",
+    kEdge = "1,514 forward shapes: the public edge set; one image, 8 channels, small and oblong images",
     kOwn =
         "forward shapes of known networks: residual, mobile, grouped, dilated, video, 1-D-like, large "
         "filters",
@@ -132,11 +171,14 @@ const NamedSet kSets[] = {
     {{"ck_conv_train_fwd", kTrainFwd}, plain<train_fwd>},
     {{"ck_conv_train_fwd_all", kTrainFwdAll}, plain<train_fwd_all>},
     {{"ck_conv_train_bwd_data", kTrainData}, plain<train_bwd_data>},
+    {{"ck_conv_train_bwd_data_all", kTrainDataAll}, plain<train_bwd_data_all>},
     {{"ck_conv_train_bwd_weight", kTrainWeight}, plain<train_bwd_weight>},
+    {{"ck_conv_train_bwd_weight_all", kTrainWeightAll}, plain<train_bwd_weight_all>},
     {{"ck_conv_validation_bwd_data", kTen},
      [](const ConvSetRequest& of) { return validation(Op::conv_bwd_data, of.dtype); }},
     {{"ck_conv_validation_bwd_weight", kTen},
      [](const ConvSetRequest& of) { return validation(Op::conv_bwd_weight, of.dtype); }},
+    {{"ck_conv_holdout_fwd", kHoldout}, plain<conv_holdout>},
     {{"ck_conv_wide", kWide}, plain<conv_wide>},
     {{"ck_conv_edge", kEdge}, plain<conv_edge>},
     {{"conv", kOwn}, plain<conv_of_networks>},
@@ -168,6 +210,31 @@ const NamedSet& set_named(std::string_view name) {
 
 }  // namespace
 
+std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span<const Layout> layouts) {
+  if (layouts.empty()) return problems;
+  for (const Layout layout : layouts) {
+    if (is_gemm_layout(layout))
+      fail(Errc::invalid_argument, "layout {}: is a layout of GEMMs; convolutions have {}", word(layout),
+           fmt::join(std::span(EnumWords<Layout>::words).subspan(kGemmLayouts), ", "));
+  }
+  std::vector<ConvProblem> laid_out;
+  for (ConvProblem& problem : problems) {
+    const int axes = spatial_rank(problem.layout);
+    for (const Layout layout : layouts) {
+      if (spatial_rank(layout) != axes) continue;
+      problem.layout = layout;
+      laid_out.push_back(problem);
+    }
+  }
+  if (laid_out.empty() && !problems.empty()) {
+    std::vector<std::string_view> words;
+    for (const Layout layout : layouts) words.push_back(word(layout));
+    fail(Errc::invalid_argument, "none of {} convolutions has as many axes as --layout {}", problems.size(),
+         fmt::join(words, ","));
+  }
+  return laid_out;
+}
+
 std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype) {
   return set_named(name).make({.name = name, .dtype = dtype});
 }
@@ -191,8 +258,8 @@ std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype) {
   return make_conv_set({.name = name, .dtype = dtype});
 }
 
-// ---- Sets that cover many kinds of convolutions: modelled on the public coverage sets, and our own set of
-// known networks.
+// ---- Sets that cover many kinds of convolutions: the public coverage sets, and our own set of known
+// networks.
 
 namespace {
 
@@ -223,11 +290,11 @@ std::vector<ConvProblem> kept(ConvSet&& set) {
 }
 
 constexpr Filter k5x5{5, 2}, k7x7{7, 3}, k7x7_stride2{7, 3, 2}, k3x3_stride2{3, 1, 2}, k1x1_stride2{1, 0, 2};
+const Pairs kFewChannels = {{64, 64}, {128, 128}, {64, 128}};
 
 }  // namespace
 
-// Families and the number of distinct shapes are the published ones. Where the publication does not state a
-// family's grid, the grid was chosen to reproduce the number.
+// The public sets also have depthwise families. One channel per group is no multiple of 8, so none is kept.
 std::vector<ConvProblem> conv_wide(DType dtype) {
   ConvSet set(Op::conv_fwd, dtype);
   const std::vector<Filter> both = {k1x1, k3x3};
@@ -236,35 +303,36 @@ std::vector<ConvProblem> conv_wide(DType dtype) {
   set.pairs({56, 112, 224}, all_pairs({64, 128}), {1, 4, 8}, both);
   set.pairs({8, 14, 28, 56}, {{64, 256}, {128, 512}, {256, 64}, {512, 128}, {256, 1024}, {1024, 256}},
             {1, 4, 16}, both);
-  set.pairs({28, 56, 112}, all_pairs({64, 128, 256}), {1, 8}, {k3x3_stride2, k1x1_stride2});
-  set.pairs({14, 28, 56}, all_pairs({64, 128}), {1, 4, 16}, {k5x5, k7x7, k7x7_stride2});
-  set.pairs({7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47}, equal_pairs({64, 128, 256}), {4}, both);
+  set.pairs({28, 56, 112}, {{64, 128}, {128, 256}, {256, 512}}, {1, 4, 8}, {k3x3_stride2, k1x1_stride2});
+  set.pairs({16, 32, 56}, kFewChannels, {1, 4}, {k5x5, k7x7, k7x7_stride2});
+  set.pairs({7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 47}, kFewChannels, {1, 4}, both);
   set.pairs({1, 4, 8}, all_pairs({64, 128, 256, 512, 1024, 2048, 4096}), {1, 8}, {k1x1});
-  set.grouped({14, 28}, {16, 32, 64}, {1, 8});
-  set.depthwise({14, 28, 56, 112});  // one channel per group: the filter keeps none of them
-  set.pairs({14, 28}, equal_pairs({64, 128, 256, 512}), {1, 2}, both);
-  set.pairs({14}, equal_pairs({64, 128, 256}), {64, 128}, both);
-  set.pairs({6, 10, 12, 18, 24, 36, 48, 60, 75, 96}, equal_pairs({64, 128, 256}), {1, 4, 16}, both);
+  set.grouped({14, 28, 56}, {16, 32, 64}, {1, 4, 8});
+  set.pairs({7, 14, 28}, kTinyBatch, {1, 2}, both);
+  set.pairs({8, 14, 28}, equal_pairs({64, 128, 256}), {64, 128}, {k3x3});
+  set.pairs({6, 10, 12, 18, 24, 36, 48, 60, 75, 96}, kFewChannels, {1, 4}, both);
   return kept(std::move(set));
 }
 
 std::vector<ConvProblem> conv_edge(DType dtype) {
   ConvSet set(Op::conv_fwd, dtype);
   const std::vector<Filter> both = {k1x1, k3x3};
-  const Values channels = {8, 16, 32, 64, 128, 256, 512};
-  set.pairs({1, 7, 14, 28, 56}, all_pairs({64, 128, 256, 512}), {1}, both);
-  set.pairs({7, 14, 28, 56}, all_pairs(channels, {8}), {1, 4, 16}, both);
-  set.pairs({7, 14, 28, 56}, all_pairs({8}, channels), {1, 4, 16}, both);
-  set.pairs({1, 2, 3, 4, 5, 6, 7}, all_pairs({64, 128, 256}), {1, 4, 16}, both);
-  set.pairs({8, 9, 10, 11, 12, 13, 14, 15, 16}, all_pairs({64, 128, 256}), {1, 4, 16}, both);
+  const Values to_256 = {8, 16, 32, 64, 128, 256}, tiny = {1, 2, 3, 4, 5, 6, 7}, from_3 = {3, 4, 5, 6, 7};
+  set.pairs({4, 7, 8, 14, 16, 28}, all_pairs({8, 16, 32, 64, 128, 256, 512}), {1}, both);
+  set.pairs({4, 7, 14, 28, 56}, all_pairs(to_256, {8}), {1, 4}, both);
+  set.pairs({4, 7, 14, 28, 56}, all_pairs({8}, to_256), {1, 4}, both);
+  set.pairs(tiny, all_pairs({8, 16, 64, 128}), {1, 4}, {k1x1});
+  set.pairs(from_3, all_pairs({8, 16, 64, 128}), {1, 4}, {k3x3});
+  set.pairs({8, 9, 10, 11, 12, 13, 14, 15, 16}, all_pairs({8, 16, 32}), {1, 2}, both);
   for (const std::int64_t edge : {1, 3, 5, 7})  // an output of one element
-    set.pairs({edge}, equal_pairs({64, 128, 256, 512}), {1, 8}, {{edge, 0}});
-  set.pairs({28, 56}, all_pairs({64, 256}), {1, 4, 16}, {{3, 1, 3}, {3, 1, 4}, {1, 0, 3}, {1, 0, 4}});
+    set.pairs({edge}, all_pairs({64, 128, 256}), {1}, {{edge, 0}});
+  set.pairs({12, 16, 24, 32, 48}, kFewChannels, {1, 4}, {{1, 0, 3}, {3, 1, 3}, {1, 0, 4}, {3, 1, 4}});
   for (const auto& [h, w] : Pairs{{1, 28}, {4, 112}, {7, 56}, {3, 48}}) {
     for (const bool turned : {false, true})
       set.oblong(turned ? w : h, turned ? h : w, equal_pairs({64, 128}), {1, 4}, both);
   }
-  set.pairs({1, 2, 3, 4, 5, 6, 7, 8, 14, 16, 28, 56, 112}, {{8, 8}}, {1, 8}, both);
+  set.pairs({1, 2, 3, 4, 5, 6, 7, 8, 14, 28}, {{8, 8}}, {1, 2, 4}, {k1x1});
+  set.pairs({3, 4, 5, 6, 7, 8, 14, 28}, {{8, 8}}, {1, 2, 4}, {k3x3});
   return kept(std::move(set));
 }
 

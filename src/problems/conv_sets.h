@@ -3,6 +3,7 @@
 /// Makes sets of convolutions, among them those for training and validating the public CK Tile models.
 ///
 ///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <span>
@@ -37,6 +38,28 @@ struct ConvSetRequest {
 };
 /// Throws invalid_argument naming the nearest set or network, and for limits that contain too few problems.
 std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request);
+
+/// The problem in another direction; `prepacked` is dropped for conv_bwd_weight, which has no filter to pack.
+ConvProblem in_direction(ConvProblem problem, Op direction) noexcept;
+
+/// How often the filters of a list of problems are packed.
+enum class Packing : std::uint8_t {
+  once,      ///< once for many calls, as for inference
+  per_call,  ///< in every call, as for training, whose filters change
+  both,      ///< each problem in both forms, with half of the calls each
+};
+template <>
+struct EnumWords<Packing> {
+  static constexpr std::string_view what = "packing";
+  static constexpr std::array<std::string_view, 3> words = {"once", "per_call", "both"};
+};
+/// Replaces ConvProblem::prepacked, except of conv_bwd_weight, whose filter is the result.
+std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Packing packing);
+
+/// Each problem in each of the layouts that have its number of spatial axes; problems for which there is none
+/// are left out. Without layouts: the problems as they are. Throws invalid_argument for a layout of GEMMs,
+/// and when no problem is left.
+std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span<const Layout> layouts);
 
 /// The same problems with the repetitions of the definition, which upstream's totals include.
 std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
@@ -174,6 +197,9 @@ std::vector<ConvProblem> edge_convs(DType dtype);
 std::vector<ConvProblem> conv_wide(DType dtype);
 std::vector<ConvProblem> conv_edge(DType dtype);
 std::vector<ConvProblem> conv_of_networks(DType dtype);
+
+/// Defined in conv_holdout.cpp.
+std::vector<ConvProblem> conv_holdout(DType dtype);
 
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //

@@ -10,6 +10,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
+#include "problems/conv_sets.h"
 #include "problems/generator.h"
 
 namespace kscout {
@@ -42,28 +43,47 @@ Sizes draw(Generator& random, std::int64_t low, std::int64_t high) {
 
 }  // namespace
 
+std::vector<Sizes> drawn_sizes(const ProblemSetRequest& request,
+                               const std::function<bool(const Sizes&)>& admits,
+                               const std::function<Sizes()>& draw) {
+  const std::size_t count = request.count ? request.count : 200;
+  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
+  std::vector<Sizes> sizes;
+  const std::size_t tries = 1000 + 200 * count;
+  for (std::size_t i = 0; i < tries && sizes.size() < count; ++i) {
+    const Sizes drawn = draw();
+    if (admits(drawn) && seen.insert({drawn.m, drawn.n, drawn.k}).second) sizes.push_back(drawn);
+  }
+  if (sizes.size() < count) {
+    fail(Errc::invalid_argument,
+         "{}: {} of {} sizes found in {} draws; raise the limits on flops and bytes or ask for fewer",
+         request.set, sizes.size(), count, tries);
+  }
+  return sizes;
+}
+
 std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
                                 const std::function<bool(const Sizes&)>& admits) {
-  const std::size_t count = request.count ? request.count : 200;
   if (request.min_size < 1 || request.max_size < request.min_size ||
       request.max_size > (std::int64_t{1} << 40)) {
     fail(Errc::invalid_argument, "random sizes from {} to {}: need 1 <= min <= max <= 2^40", request.min_size,
          request.max_size);
   }
   Generator random(request.seed);
-  std::set<std::tuple<std::int64_t, std::int64_t, std::int64_t>> seen;
-  std::vector<Sizes> sizes;
-  const std::size_t tries = 1000 + 200 * count;
-  for (std::size_t i = 0; i < tries && sizes.size() < count; ++i) {
-    const Sizes drawn = draw(random, request.min_size, request.max_size);
-    if (admits(drawn) && seen.insert({drawn.m, drawn.n, drawn.k}).second) sizes.push_back(drawn);
-  }
-  if (sizes.size() < count) {
-    fail(Errc::invalid_argument,
-         "random: {} of {} sizes found in {} draws; raise the limits on flops and bytes or ask for fewer",
-         sizes.size(), count, tries);
-  }
-  return sizes;
+  return drawn_sizes(request, admits, [&] { return draw(random, request.min_size, request.max_size); });
+}
+
+std::vector<Sizes> tall_skinny_sizes(const ProblemSetRequest& request,
+                                     const std::function<bool(const Sizes&)>& admits) {
+  constexpr std::int64_t kLongest = std::int64_t{1} << 20, kLong = 1 << 13, kShortest = 8, kShort = 1 << 10;
+  Generator random(request.seed);
+  return drawn_sizes(request, admits, [&] {
+    Sizes sizes{random.by_octave(kShortest, kShort), random.by_octave(kShortest, kShort),
+                random.by_octave(kShortest, kShort)};
+    std::int64_t* const sides[] = {&sizes.m, &sizes.n, &sizes.k};
+    *sides[random.below(3)] = random.by_octave(kLong, kLongest);
+    return sizes;
+  });
 }
 
 // ---- Products of public language models, from families/llm_models.toml.
@@ -77,10 +97,10 @@ struct Product {
   double calls;
 };
 
-std::int64_t number(const toml::table& table, std::string_view key, std::string_view model) {
+std::int64_t number(const toml::table& table, std::string_view key, std::string_view what,
+                    std::string_view file = kFile) {
   const auto value = table[key].value<std::int64_t>();
-  if (!value || *value < 1)
-    fail(Errc::corrupt_data, "{}: model {}: {} must be a number above 0", kFile, model, key);
+  if (!value || *value < 1) fail(Errc::corrupt_data, "{}: {}: {} must be a number above 0", file, what, key);
   return *value;
 }
 
@@ -130,6 +150,101 @@ std::vector<Sizes> llm_sizes(const std::vector<std::string>& models) {
     }
   }
   return sizes;
+}
+
+// ---- Products of training passes, from families/training_gemms.toml.
+
+namespace {
+
+constexpr std::string_view kTrainingFile = "families/training_gemms.toml";
+
+std::vector<std::int64_t> numbers(const toml::array& list, std::string_view what) {
+  std::vector<std::int64_t> values;
+  for (const auto& node : list) {
+    const auto value = node.value<std::int64_t>();
+    if (!value || *value < 1)
+      fail(Errc::corrupt_data, "{}: {}: numbers above 0 expected", kTrainingFile, what);
+    values.push_back(*value);
+  }
+  return values;
+}
+
+/// Adds the three passes of layers.
+class Passes {
+ public:
+  /// `rows` activations of a layer times its n x k weights.
+  void add(std::int64_t rows, std::int64_t n, std::int64_t k, double calls) {
+    sizes_.push_back({rows, n, k, calls, Layout::rcr});
+    sizes_.push_back({rows, k, n, calls, Layout::rrr});
+    sizes_.push_back({n, k, rows, calls, Layout::crr});
+  }
+  std::vector<Sizes> take() { return std::move(sizes_); }
+
+ private:
+  std::vector<Sizes> sizes_;
+};
+
+void add_convolutions(Passes& passes, const std::vector<std::int64_t>& images) {
+  for (ConvProblem conv : convs_of_networks(DType::fp32, {})) {
+    if (conv.n != 1 || conv.g != 1) continue;
+    for (const std::int64_t n : images) {
+      conv.n = n;
+      const ImplicitGemm product = product_of(conv);
+      passes.add(product.m, product.n, product.k, conv.weight);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Sizes> training_sizes() {
+  const toml::table file = toml::parse(embedded_file(kTrainingFile), kTrainingFile);
+  const auto rows_of = [&](std::string_view key) { return numbers(*file[key].as_array(), key); };
+  const auto tokens = rows_of("tokens"), images = rows_of("images"), samples = rows_of("samples");
+  Passes passes;
+  for (const Sizes& layer : llm_sizes({})) {
+    if (layer.m != 1) continue;  // each layer once; the rows are those of training
+    for (const std::int64_t rows : tokens) passes.add(rows, layer.n, layer.k, layer.weight);
+  }
+  for (const auto& node : *file["heads"].as_array()) {
+    const toml::table& head = *node.as_table();
+    for (const std::int64_t rows : tokens)
+      passes.add(rows, number(head, "n", "heads", kTrainingFile), number(head, "k", "heads", kTrainingFile),
+                 1);
+  }
+  for (const auto& [name, node] : *file["experts"].as_table()) {
+    const toml::table& model = *node.as_table();
+    const auto of = [&](std::string_view key) { return number(model, key, name.str(), kTrainingFile); };
+    const std::int64_t hidden = of("hidden"), inner = of("intermediate"), experts = of("experts");
+    const auto calls = static_cast<double>(of("layers") * experts);
+    for (const std::int64_t all : tokens) {
+      const std::int64_t rows = std::max<std::int64_t>(1, all * of("chosen") / experts);
+      passes.add(rows, 2 * inner, hidden, calls);
+      passes.add(rows, hidden, inner, calls);
+    }
+  }
+  for (const auto& [name, node] : *file["vision"].as_table()) {
+    const toml::table& model = *node.as_table();
+    const auto of = [&](std::string_view key) { return number(model, key, name.str(), kTrainingFile); };
+    const std::int64_t hidden = of("hidden"), inner = of("intermediate"), patches = of("patches");
+    const auto calls = static_cast<double>(of("layers"));
+    for (const std::int64_t n : images) {
+      passes.add(n * patches, 3 * hidden, hidden, calls);
+      passes.add(n * patches, hidden, hidden, calls);
+      passes.add(n * patches, inner, hidden, calls);
+      passes.add(n * patches, hidden, inner, calls);
+    }
+  }
+  for (const auto& [name, node] : *file["recommendation"].as_table()) {
+    for (const auto& stack : *node.as_array()) {
+      const auto widths = numbers(*stack.as_array(), name.str());
+      for (std::size_t i = 1; i < widths.size(); ++i) {
+        for (const std::int64_t rows : samples) passes.add(rows, widths[i], widths[i - 1], 1);
+      }
+    }
+  }
+  add_convolutions(passes, images);
+  return passes.take();
 }
 
 // ---- The GEMM sets of the public CK Tile heuristics: benchmark (25 sizes), wide coverage (706), edge cases

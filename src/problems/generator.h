@@ -57,6 +57,7 @@ class Generator {
 struct Sizes {
   std::int64_t m, n, k;
   double weight = 1;
+  Layout layout = Layout::rcr;  ///< used when the request names no layouts
 };
 
 std::vector<Sizes> ck_benchmark_sizes();
@@ -66,6 +67,20 @@ std::vector<Sizes> smoke_sizes();
 
 /// Throws invalid_argument naming the nearest model.
 std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);
+
+/// Products of the three passes of training, in the layouts that the passes produce
+/// (families/training_gemms.toml).
+std::vector<Sizes> training_sizes();
+
+/// Calls `draw` until request.count (0: 200) distinct sizes are found that `admits` accepts. Throws
+/// invalid_argument when too few are found.
+std::vector<Sizes> drawn_sizes(const ProblemSetRequest& request,
+                               const std::function<bool(const Sizes&)>& admits,
+                               const std::function<Sizes()>& draw);
+
+/// One size is log-uniform from 2^13 to 2^20, the two others from 8 to 1,024.
+std::vector<Sizes> tall_skinny_sizes(const ProblemSetRequest& request,
+                                     const std::function<bool(const Sizes&)>& admits);
 
 /// Draws request.count distinct sizes that `admits` accepts. Throws invalid_argument when the bounds make no
 /// sense or contain too few sizes.

@@ -20,6 +20,11 @@ constexpr ProblemSetInfo kGemmSets[] = {
     {"ck_edge", "546 sizes of the public CK Tile edge set: N = 1, K = 1, single lines, tiny extents"},
     {"llm",
      "products of public language models, 1 to 4096 tokens, weighted by calls (families/llm_models.toml)"},
+    {"training",
+     "GEMMs of forward, data-gradient and weight-gradient passes of public networks, each in its layout, up "
+     "to "
+     "8 GB and 400 GFLOP (families/training_gemms.toml)"},
+    {"tall_skinny", "one size from 2^13 to 2^20, two from 8 to 1,024, log-uniform, seeded; the same limits"},
     {"random", "log-uniform sizes, seeded: plain, few rows, few columns, deep, divisible, square"},
 };
 
@@ -36,11 +41,19 @@ std::vector<Sizes> sizes_of(const ProblemSetRequest& request,
   if (request.set == "ck_wide") return ck_wide_sizes();
   if (request.set == "ck_edge") return ck_edge_sizes();
   if (request.set == "llm") return llm_sizes(request.models);
+  if (request.set == "training") return training_sizes();
+  if (request.set == "tall_skinny") return tall_skinny_sizes(request, admits);
   return random_sizes(request, admits);
 }
 
+/// Limits of the sets whose definitions have none: what a GPU of 80 GB measures in seconds.
+constexpr double kMaxGflop = 400, kMaxBytes = 8e9;
+
 bool within_limits(const GemmProblem& problem, const ProblemSetRequest& request) {
-  return flop_count(problem) <= 1e9 * request.max_gflop && min_bytes(problem) <= request.max_bytes;
+  const bool large = request.set == "training" || request.set == "tall_skinny";
+  const double gflop = large ? std::min(request.max_gflop, kMaxGflop) : request.max_gflop;
+  const double bytes = large ? std::min(request.max_bytes, kMaxBytes) : request.max_bytes;
+  return flop_count(problem) <= 1e9 * gflop && min_bytes(problem) <= bytes;
 }
 
 std::vector<GemmProblem> file_problems(const ProblemSetRequest& request) {
@@ -69,12 +82,12 @@ std::vector<GemmProblem> named_problems(const ProblemSetRequest& request) {
   if (request.set != "llm" && !request.models.empty()) {
     fail(Errc::invalid_argument, "models are chosen from set 'llm', not from '{}'", request.set);
   }
-  const std::vector<Layout> layouts = request.layouts.empty() ? std::vector{Layout::rcr} : request.layouts;
   const auto admits = [&](const Sizes& sizes) {
-    return within_limits(with_sizes(sizes, request.dtype, layouts[0]), request);
+    return within_limits(with_sizes(sizes, request.dtype, sizes.layout), request);
   };
   std::vector<GemmProblem> problems;
   for (const Sizes& sizes : sizes_of(request, admits)) {
+    const std::vector<Layout> layouts = request.layouts.empty() ? std::vector{sizes.layout} : request.layouts;
     for (const Layout layout : layouts) problems.push_back(with_sizes(sizes, request.dtype, layout));
   }
   return problems;
@@ -99,6 +112,11 @@ void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::ui
 }
 
 std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request) {
+  for (const Layout layout : request.layouts) {
+    if (!is_gemm_layout(layout))
+      fail(Errc::invalid_argument, "layout {}: is a layout of convolutions; GEMMs have {}", word(layout),
+           fmt::join(kGemmLayoutWords, ", "));
+  }
   std::vector<GemmProblem> problems =
       merge_equal(request.set == "file" ? file_problems(request) : named_problems(request));
   std::erase_if(problems, [&](const GemmProblem& problem) { return !within_limits(problem, request); });

@@ -37,7 +37,7 @@ struct ProblemSetRequest {
   /// Content of `file` if it was read before: a pipe can be read only once.
   std::optional<std::string> text = {};
   DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
-  /// Layouts of each size; empty: rcr, for "file" the layouts that it states.
+  /// Layouts of each size; empty: rcr, for "training" those of the passes, for "file" those that it states.
   std::vector<Layout> layouts = {};
   std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
   double max_gflop = std::numeric_limits<double>::infinity();

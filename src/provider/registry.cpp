@@ -7,6 +7,7 @@
 #include "core/names.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/cudnn/cudnn.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/native/native.h"
 #include "provider/nvidia/nvidia.h"
@@ -23,6 +24,7 @@ struct Entry {
 
 bool is_native_name(std::string_view name) noexcept { return name.starts_with("native_"); }
 bool is_cublaslt_name(std::string_view name) noexcept { return name.starts_with("cublaslt_"); }
+bool is_cudnn_name(std::string_view name) noexcept { return name.starts_with("cudnn_"); }
 bool is_cutlass_name(std::string_view name) noexcept { return name.starts_with("cutlass_"); }
 
 /// For joint providers, whose names are those of the members.
@@ -30,11 +32,9 @@ bool is_nobodys_name(std::string_view) noexcept { return false; }
 
 /// Every provider, in the order in which kernel names are tried.
 constexpr std::array kProviders = {
-    Entry{"native", native_provider, is_native_name},
-    Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
-    Entry{"cutlass", cutlass_provider, is_cutlass_name},
-    Entry{"nvidia", nvidia_provider, is_nobodys_name},
-    Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
+    Entry{"native", native_provider, is_native_name},  Entry{"cublaslt", cublaslt_provider, is_cublaslt_name},
+    Entry{"cudnn", cudnn_provider, is_cudnn_name},     Entry{"cutlass", cutlass_provider, is_cutlass_name},
+    Entry{"nvidia", nvidia_provider, is_nobodys_name}, Entry{"ck_tile", ck_tile_provider, is_ck_tile_name},
 };
 
 constexpr auto kNames = [] {
@@ -53,8 +53,8 @@ std::span<const std::string_view> provider_names() noexcept { return kNames; }
 
 std::string_view default_provider(Op op, const Device& device) noexcept {
   if (device.kind == DeviceKind::cpu) return "native";
-  if (is_conv(op)) return "ck_tile";
-  return device.vendor == "NVIDIA" ? "cublaslt" : "ck_tile";
+  if (device.vendor != "NVIDIA") return "ck_tile";
+  return is_conv(op) ? "cudnn" : "cublaslt";
 }
 
 void check_runs_on(const Provider& provider, Op op, const Device& device) {

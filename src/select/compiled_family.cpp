@@ -1,25 +1,8 @@
 #include "select/compiled_family.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace kscout {
-
-std::uint64_t FastForest::next_id() noexcept {
-  static std::atomic<std::uint64_t> next = 1;
-  return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-FamilyForest::Scratch& SelectScratch::of(const FastForest& forest) {
-  for (ForestScratch& known : forests_) {
-    if (known.id == forest.id) return known.scratch;
-  }
-  ForestScratch made{forest.id, FamilyForest::Scratch(forest.forest)};
-  if (forests_.size() < kForests) return forests_.emplace_back(std::move(made)).scratch;
-  ForestScratch& given_up = forests_[oldest_++ % kForests];
-  given_up = std::move(made);
-  return given_up.scratch;
-}
 
 CompiledFamily::CompiledFamily(const Family& family)
     : family_(&family), rules_(family.applicability, family.configs, family.traits, family.device) {

@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <kscout/family.h>
@@ -27,17 +26,13 @@ struct Ranked {
   double score = 0;          ///< higher is better
   double tflops = std::numeric_limits<double>::quiet_NaN();
   double time_us = std::numeric_limits<double>::quiet_NaN();
-};
+  double setup_us = std::numeric_limits<double>::quiet_NaN();
 
-/// A forest over all configs of a family, with an id that is unique in the process: a scratch must not be
-/// reused for another forest that got the same address.
-struct FastForest {
-  template <class... Args>
-  explicit FastForest(Args&&... args) : forest(std::forward<Args>(args)...), id(next_id()) {}
-  static std::uint64_t next_id() noexcept;
-
-  FamilyForest forest;
-  std::uint64_t id;
+  /// Time of one of `calls` calls with its share of the set-up; an unknown set-up counts as 0. calls = 0:
+  /// set-up is not charged.
+  double cost_us(double calls) const noexcept {
+    return calls > 0 && setup_us > 0 ? time_us + setup_us / calls : time_us;
+  }
 };
 
 /// Memory of one thread for selecting in families: grows on first use, then is reused for any family.
@@ -46,21 +41,10 @@ struct SelectScratch {
   Schema::Rows::Scratch rows;
   std::vector<std::uint8_t> applicable, kept, answers;
   ShortlistScratch shortlist;
+  FamilyForest::Scratch forest;
   std::vector<std::uint32_t> able;
   std::vector<double> scores;
-  std::vector<Ranked> ranked;
-
-  /// The scratch of a forest, created at first use; the most recently used forests keep theirs.
-  FamilyForest::Scratch& of(const FastForest& forest);
-
- private:
-  static constexpr std::size_t kForests = 16;
-  struct ForestScratch {
-    std::uint64_t id;
-    FamilyForest::Scratch scratch;
-  };
-  std::vector<ForestScratch> forests_;
-  std::size_t oldest_ = 0;
+  std::vector<Ranked> ranked, charged;
 };
 
 class CompiledFamily {

@@ -27,7 +27,8 @@
 namespace kscout {
 
 /// Contains every field of a problem's identity, the requested order, and the cache's generation, which
-/// stands for model, device and environment. The problem's weight is not part of the key.
+/// stands for the selector's request (its `calls` too), model, device and environment. The problem's weight
+/// is not part of the key.
 struct DecisionKey {
   std::array<std::uint64_t, 7> word;
   std::uint64_t generation() const noexcept { return word.back(); }  ///< 0: the decision is never cached
@@ -126,7 +127,7 @@ inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const no
         packed<32>(rest, c.k, c.g),
         packed<16>(rest, c.d, c.h, c.w, c.split_k),
         packed<8>(rest, c.z, c.y, c.x, c.stride_d, c.stride_h, c.stride_w, c.dilation_d, c.dilation_h),
-        packed<8>(rest, c.dtype_in, c.dtype_wei, c.dtype_out, c.dtype_acc, c.layout, c.op, by),
+        packed<8>(rest, c.dtype_in, c.dtype_wei, c.dtype_out, c.dtype_acc, c.layout, c.op, c.prepacked, by),
         packed<8>(rest, kind, c.dilation_w, c.left_pad_d, c.left_pad_h, c.left_pad_w, c.right_pad_d,
                   c.right_pad_h, c.right_pad_w),
         0};

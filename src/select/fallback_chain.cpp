@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include <fmt/format.h>
@@ -43,8 +44,13 @@ Choice choice_of(ProblemRef problem, const KernelConfig& config, const Ranked& r
   choice.tflops = ranked.tflops;
   choice.time_us = ranked.time_us;
   choice.gb_s = min_bytes(problem) / ranked.time_us * 1e-3;
+  choice.setup_us = static_cast<float>(ranked.setup_us);
   choice.source = choice.decided_by = source;
   return choice;
+}
+
+ChoiceSource source_of(const Model& model) noexcept {
+  return model.data().any_cpu ? ChoiceSource::any_cpu : ChoiceSource::model;
 }
 
 /// "gemm fp32 rcr, gemm fp32 rrr"
@@ -83,7 +89,19 @@ FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedMod
       decisions_(switches_.off(ChoiceSource::db) ? std::span<const StoredDecision>() : decisions,
                  names_of(base.request, model_).provider, switches_.disabled, limit_),
       analytic_(base.families, switches_.disabled, limit_, !switches_.off(ChoiceSource::analytic)),
+      calls_(base.request.calls),
       log_(std::move(log)) {
+  if (model_ && model_->model.data().any_cpu && switches_.off(ChoiceSource::any_cpu)) model_.reset();
+  if (calls_ < 0)
+    fail(Errc::invalid_argument, "calls={}: give the expected number of calls, or 0 to charge no set-up",
+         calls_);
+  if (calls_ > 0 && (!model_ || std::ranges::all_of(model_->model.data().families, [](const Family& family) {
+        return family.setup_us.empty();
+      })))
+    not_charged_ =
+        model_ ? "not_charged: the model has no set-up times, so calls have no effect: train it from "
+                 "measurements with a column setup_us"
+               : "not_charged: only a model knows set-up times, and there is none: calls have no effect";
   if (model_) {
     for (const Family& family : model_->model.data().families) {
       allowed_.push_back(allowed_configs(family, switches_.disabled, limit_));
@@ -142,12 +160,14 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_model(ProblemRef probl
   const Model& model = model_->model;
   const CompiledFamily* const family = model.compiled(signature_of(problem));
   if (!family) return std::nullopt;
-  const Target target = target_of(by).value_or(model.default_target());
+  // A model for any CPU has no forest of an absolute speed: its one order answers for all.
+  const Target target =
+      model.data().any_cpu ? model.default_target() : target_of(by).value_or(model.default_target());
   const std::size_t looked_at = model.data().confidence ? std::max(count, Confidence::top) : count;
-  Vote vote{.family = family, .ranked = {}, .source = ChoiceSource::model};
+  Vote vote{.family = family, .ranked = {}, .source = source_of(model)};
   scratch.ranked.resize(std::min(looked_at, family->size()));
   const auto& allowed = allowed_[model.position(family->family())];
-  const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch);
+  const std::size_t found = model.rank(*family, problem, target, allowed, scratch.ranked, scratch, calls_);
   if (found == 0) return std::nullopt;
   vote.ranked = std::span(scratch.ranked).first(found);
   vote.confidence = confidence_in(vote, problem, target);
@@ -158,6 +178,9 @@ double FallbackChain::confidence_in(const Vote& vote, ProblemRef problem, Target
   std::array<double, Confidence::top> tflops{};
   const std::size_t count = std::min(tflops.size(), vote.ranked.size());
   for (std::size_t i = 0; i < count; ++i) tflops[i] = vote.ranked[i].tflops;
+  // It is the confidence that a config is fast; one that was preferred for its set-up need not be.
+  if (calls_ > 0 && !std::ranges::is_sorted(std::span(tflops).first(count), std::ranges::greater()))
+    return Choice::unknown;
   return model_->model.confidence(vote.family->family(), problem, target, std::span(tflops).first(count));
 }
 
@@ -176,7 +199,8 @@ std::optional<FallbackChain::Vote> FallbackChain::rank_by_cost(ProblemRef proble
 SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                                      SelectScratch& scratch) const {
   const auto target = target_of(by);
-  if (target && model_ && !switches_.off(ChoiceSource::model) && !model_->model.has(*target)) {
+  const bool ordered = model_ && !switches_.off(ChoiceSource::model) && !model_->model.data().any_cpu;
+  if (target && ordered && !model_->model.has(*target)) {
     return SelectStatus::bad_order;
   }
   const std::size_t preferred = fill_candidates(problem, best, scratch);
@@ -197,7 +221,10 @@ SelectStatus FallbackChain::try_rank(ProblemRef problem, By by, std::span<Choice
       continue;
     best[filled] = choice_of(problem, config, ranked[i], vote->source);
     if (i == 0) best[filled].confidence = vote->confidence;
-    if (i + 1 < ranked.size()) best[filled].margin = ranked[i + 1].time_us / ranked[i].time_us - 1;
+    if (i + 1 < ranked.size()) {
+      const auto calls = static_cast<double>(calls_);
+      best[filled].margin = ranked[i + 1].cost_us(calls) / ranked[i].cost_us(calls) - 1;
+    }
     ++filled;
   }
   count = filled;

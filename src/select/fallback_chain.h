@@ -29,7 +29,7 @@ namespace kscout {
 struct LoadedModel {
   Model model;
   std::filesystem::path path;
-  std::string warning;  ///< when it was trained on another device
+  std::string warning;  ///< when it was not trained on the selector's device
 };
 
 /// The inputs of a chain besides the model.
@@ -59,6 +59,8 @@ class FallbackChain {
   Log* log() const noexcept { return log_.get(); }
   /// How many of the model's configs cannot run here, and why the first of them cannot; empty when all can.
   const std::string& left_out() const noexcept { return left_out_; }
+  /// Why set-up is not charged although SelectorRequest::calls asks for it; empty when it is.
+  const std::string& not_charged() const noexcept { return not_charged_; }
 
  private:
   /// A family that contains one forced config.
@@ -97,7 +99,8 @@ class FallbackChain {
   DecisionTable decisions_;
   Analytic analytic_;
   std::vector<std::vector<std::uint8_t>> allowed_;  ///< by family of the model
-  std::string left_out_;
+  std::string left_out_, not_charged_;
+  std::int64_t calls_;  ///< SelectorRequest::calls
   std::vector<std::unique_ptr<const Forced>> forced_;
   std::shared_ptr<Log> log_;
 };

@@ -77,6 +77,8 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device) {
 
 std::string device_refusal(const Device& trained, const Device& device, DevicePolicy policy) {
   if (trained.name == device.name) return {};
+  const bool any = trained.name == any_cpu().name && device.kind == DeviceKind::cpu;
+  if (any && policy != DevicePolicy::exact) return {};
   const auto differ = [&](std::string_view fact, const auto& theirs, const auto& ours) {
     return fmt::format("it was trained on '{}', whose {} is {}; {} of '{}' is {} (policy {})", trained.name,
                        fact, theirs, fact, device.name, ours, word(policy));
@@ -95,6 +97,13 @@ std::string device_refusal(const Device& trained, const Device& device, DevicePo
 
 std::string foreign_device_warning(const Device& trained, const Device& device) {
   if (trained.name == device.name) return {};
+  if (trained.name == any_cpu().name) {
+    return fmt::format(
+        "any_cpu: nobody measured '{}', so a model trained on other CPUs answers; kscout tune measures this "
+        "CPU "
+        "and makes a model that chooses better",
+        device.name);
+  }
   return fmt::format(
       "foreign_device: the model was trained on '{}' and answers for '{}'; tune on this device for a model "
       "of "
@@ -135,13 +144,23 @@ std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
 
 }  // namespace
 
+std::optional<fs::path> find_model_or_any_cpu(Op op, DType dtype, const Device& device) {
+  if (auto exact = find_model(op, dtype, device)) return exact;
+  return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
+}
+
 std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, DevicePolicy policy) {
   if (auto exact = find_model(op, dtype, device)) return exact;
   if (policy == DevicePolicy::exact) return std::nullopt;
+  if (policy == DevicePolicy::any) {
+    if (auto near = find_model(op, dtype, device, DevicePolicy::same_arch)) return near;
+  }
+  const std::string any = model_folder_name(op, dtype, any_cpu());
   std::optional<fs::path> nearest;
   double least = 0;
   for (const fs::path& folder : models_of_any_device(op, dtype)) {
     try {
+      if (folder.filename() == any) continue;
       const Device trained = model_device(folder);
       if (!device_refusal(trained, device, policy).empty()) continue;
       const double far = distance(trained, device);
@@ -151,7 +170,8 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
     } catch (const Error&) {  // damaged, or of a newer version: loading it by name reports the error
     }
   }
-  return nearest;
+  if (nearest) return nearest;
+  return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
 }
 
 }  // namespace kscout

@@ -29,6 +29,18 @@ void put_behind(std::span<Ranked> ranking, std::size_t kept) {
   for (Ranked& ranked : ranking.subspan(kept)) ranked.score = behind + (ranked.score - most);
 }
 
+/// Orders a ranking by the time of one of `calls` calls, with its share of the set-up; the first `kept`
+/// configs stay before the others.
+void charge_setup(std::span<Ranked> ranking, std::size_t kept, std::int64_t calls) {
+  for (Ranked& ranked : ranking) ranked.score = -ranked.cost_us(static_cast<double>(calls));
+  const auto cheaper = [](const Ranked& a, const Ranked& b) {
+    return a.score != b.score ? a.score > b.score : a.config < b.config;
+  };
+  std::ranges::sort(ranking.first(kept), cheaper);
+  std::ranges::sort(ranking.subspan(kept), cheaper);
+  put_behind(ranking, kept);
+}
+
 /// Families of one model have the same provider, op, device and rule set.
 void check_families(const std::vector<Family>& families) {
   if (families.empty()) fail(Errc::invalid_argument, "a model needs the configs of at least one signature");
@@ -39,6 +51,14 @@ void check_families(const std::vector<Family>& families) {
         family.default_config >= family.configs.size()) {
       fail(Errc::invalid_argument, "family {} of a model: {} configs, {} traits, default {}", i,
            family.configs.size(), family.traits.size(), family.default_config);
+    }
+    if (!family.setup_us.empty() && family.setup_us.size() != family.configs.size()) {
+      fail(Errc::invalid_argument, "family {} of a model: {} set-up times for {} configs", i,
+           family.setup_us.size(), family.configs.size());
+    }
+    for (const double setup_us : family.setup_us) {
+      if (setup_us < 0 || std::isinf(setup_us))
+        fail(Errc::invalid_argument, "family {} of a model: a set-up time of {} us", i, setup_us);
     }
     if (family.provider != first.provider || &family.configs.space() != &first.configs.space() ||
         family.device != first.device || family.rules != first.rules) {
@@ -83,6 +103,17 @@ void check_schema(const ModelData& data) {
   if (schema.op != space.op || (!schema.provider.empty() && schema.provider != space.provider)) {
     fail(Errc::invalid_argument, "schema '{}' is for {} {}, the configs are for {} {}", schema.name,
          schema.provider, word(schema.op), space.provider, word(space.op));
+  }
+}
+
+/// A model for any CPU predicts nothing that holds for the configs or the speed of one device alone.
+void check_any_cpu(const ModelData& data) {
+  if (!data.any_cpu) return;
+  if (data.shortlist || data.confidence || data.families.front().device.kind != DeviceKind::cpu)
+    fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence and no GPU");
+  for (const TargetForest& target : data.targets) {
+    if (target.target != Target::relative && target.target != Target::rank)
+      fail(Errc::invalid_argument, "target {} of a model for any CPU: relative or rank", word(target.target));
   }
 }
 
@@ -140,14 +171,14 @@ struct Model::Compiled {
   }
 
   /// The forest of a target over a family; created at first use.
-  const FastForest& forest_over(const Family& family, const TargetForest& target) const {
+  const FamilyForest& forest_over(const Family& family, const TargetForest& target) const {
     const std::size_t row = position(family);
     const auto column = static_cast<std::size_t>(&target - data.targets.data());
-    std::atomic<const FastForest*>& place = fast[row * data.targets.size() + column];
-    if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
+    std::atomic<const FamilyForest*>& place = fast[row * data.targets.size() + column];
+    if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
     const std::lock_guard lock(making);
-    if (const FastForest* const made = place.load(std::memory_order_acquire)) return *made;
-    auto made = std::make_unique<FastForest>(
+    if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
+    auto made = std::make_unique<FamilyForest>(
         target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
         family.device, family.configs, family.traits);
     place.store(made.get(), std::memory_order_release);
@@ -158,7 +189,7 @@ struct Model::Compiled {
   std::vector<std::unique_ptr<const CompiledFamily>> families;  ///< in the order of data.families
   std::vector<FamilyOutputs> outputs;                           ///< outputs of the shortlist, by family
   mutable ForkMutex making{ForkLevel::model};
-  mutable std::vector<std::atomic<const FastForest*>> fast;  ///< by family and target
+  mutable std::vector<std::atomic<const FamilyForest*>> fast;  ///< by family and target
 };
 
 Model::Model(ModelData data) {
@@ -168,11 +199,49 @@ Model::Model(ModelData data) {
   check_best(data);
   check_shortlist(data);
   check_confidence(data);
+  check_any_cpu(data);
   for (const Family& family : data.families) {
     // Checks that the schema can describe these configs.
     Schema::Rows(*data.schema, family.device, family.configs, family.traits);
   }
   compiled_ = std::make_shared<Compiled>(std::move(data));
+}
+
+double assumed_peak_tflops(Device device) noexcept {
+  const auto assume = [](double& fact, double value) { fact = fact >= 1 ? fact : value; };
+  assume(device.cores, 1);
+  assume(device.vector_bytes, 32);
+  assume(device.fma_per_cycle, 2);
+  assume(device.max_clock_mhz, 3000);
+  return peak_fp32_gflops(device) / 1000;
+}
+
+Model Model::for_device(const Device& device) const {
+  if (!data().any_cpu)
+    fail(Errc::unsupported, "the model is of '{}' alone, not for any CPU", this->device().name);
+  if (device.kind != DeviceKind::cpu)
+    fail(Errc::unsupported, "the model is for CPUs; '{}' is a {}", device.name, word(device.kind));
+  ModelData made = data();
+  for (Family& family : made.families) {
+    const std::string provider = family.provider, rules = family.rules;
+    const auto known = rule_set_names(provider, family.signature.op);
+    if (std::ranges::find(known, rules) == known.end()) {
+      fail(Errc::unsupported,
+           "the model chooses among the configs of rule set '{}' of {}, which this program does not have: "
+           "train "
+           "it again",
+           rules, provider);
+    }
+    family = enumerate({.provider = provider,
+                        .signature = family.signature,
+                        .device = device,
+                        .rules = rules,
+                        .filter = {}});
+  }
+  // best_tflops predicts a share of the peak.
+  const double peak = std::log(assumed_peak_tflops(device) / assumed_peak_tflops(this->device()));
+  for (TargetForest& target : made.targets) target.offset += peak;
+  return Model(std::move(made));
 }
 
 const ModelData& Model::data() const noexcept { return compiled_->data; }
@@ -223,9 +292,9 @@ void Model::score_rows(const Schema::Rows& rows, ProblemRef problem, const Targe
 
 bool Model::score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
                        std::span<const std::uint32_t> configs, SelectScratch& scratch) const {
-  const FastForest& fast = compiled_->forest_over(family.family(), forest);
+  const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   scratch.scores.resize(configs.size());
-  if (!fast.forest.scores(problem, configs, scratch.scores, scratch.of(fast))) return false;
+  if (!fast.scores(problem, configs, scratch.scores, scratch.forest)) return false;
   if (forest.target == Target::latency) {
     for (double& score : scratch.scores) score = -score;
   }
@@ -278,36 +347,50 @@ std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef pro
 }
 
 std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target target,
-                        std::span<const std::uint8_t> allowed, std::span<Ranked> best,
-                        SelectScratch& scratch) const {
+                        std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
+                        std::int64_t calls) const {
   const TargetForest& forest = forest_of(target);
-  const FastForest& fast = compiled_->forest_over(family.family(), forest);
+  const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
+  const std::span<const double> setup = setup_times(family.family(), problem);
+  const bool charged = calls > 0 && !setup.empty() && flop_count(problem) > 0;
+  const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
+  // Set-up can put any config of the shortlist first.
+  std::span<Ranked> room = best;
+  if (charged && kept > best.size()) {
+    scratch.charged.resize(kept);
+    room = scratch.charged;
+  }
   std::size_t count = 0;
   /// Appends the best of the configs that `from` marks.
   const auto append = [&](std::span<const std::uint8_t> from) {
     const auto configs = marked(from, scratch.able);
     // False when the schema cannot describe the problem.
     if (score_some(family, problem, forest, configs, scratch))
-      count += keep_best(configs, scratch.scores, best.subspan(count));
+      count += keep_best(configs, scratch.scores, room.subspan(count));
   };
-  const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
   append(scratch.kept);
-  if (count == kept && count < best.size()) {
+  if (count == kept && count < room.size()) {
     family.applicable(problem, allowed, scratch);
     // Marks the other applicable configs.
     for (std::size_t i = 0; i < scratch.kept.size(); ++i) scratch.kept[i] ^= scratch.applicable[i];
     append(scratch.kept);
-    put_behind(best.first(count), kept);
+    put_behind(room.first(count), kept);
   }
   if (count == 0) return 0;
   const bool against_best = target == Target::relative || target == Target::rank;
-  const double base = against_best ? fast.forest.score_of_problem(scratch.of(fast)) : 0;
-  const double top = best[0].score;
-  for (Ranked& ranked : best.first(count)) {
+  const double base = against_best ? fast.score_of_problem(scratch.forest) : 0;
+  const double top = room[0].score;
+  for (Ranked& ranked : room.first(count)) {
     const double claim = claimed_log_tflops(target, ranked.score, top, problem);
     ranked.tflops = std::exp(base + forest.offset + forest.slope * claim);
     ranked.time_us = time_us_of(problem, ranked.tflops);
+    if (!setup.empty()) ranked.setup_us = setup[ranked.config];
   }
+  if (!charged) return count;
+  charge_setup(room.first(count), std::min(kept, count), calls);
+  if (room.data() == best.data()) return count;
+  count = std::min(count, best.size());
+  std::ranges::copy(room.first(count), best.begin());
   return count;
 }
 
@@ -394,6 +477,12 @@ namespace claim_text {
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept {
   return claim_text::claimed_log_tflops(static_cast<int>(target), score, top_score, flop_count(problem),
                                         min_bytes(problem));
+}
+
+std::span<const double> setup_times(const Family& family, ProblemRef problem) noexcept {
+  const ConvProblem* const conv = problem.conv();
+  if (family.device.kind == DeviceKind::cpu && !(conv && conv->prepacked)) return {};
+  return family.setup_us;
 }
 
 double time_us_of(ProblemRef problem, double tflops) noexcept {

@@ -70,6 +70,9 @@ struct ModelData {
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.
   std::optional<Confidence> confidence;
+  /// The model answers for every CPU (Model::for_device). Its targets are relative or rank; best_tflops
+  /// predicts ln TFLOPS of any_cpu() as if every CPU reached the same share of its peak.
+  bool any_cpu = false;
 };
 
 class Model {
@@ -77,13 +80,19 @@ class Model {
   /// Throws invalid_argument naming the error when `data` is not valid.
   explicit Model(ModelData data);
 
-  /// Reads a `.ksf` file, or the one in a model folder. Throws not_found, unsupported (newer format),
-  /// corrupt_data.
-  static Model load(const std::filesystem::path& folder_or_file);
+  /// Reads a `.ksf` file, or the one in a model folder. A model for any CPU is made for `device` or, when it
+  /// is null, for this machine's CPU; other models do not read `device`. Throws not_found, unsupported (newer
+  /// format), corrupt_data, and the errors of for_device().
+  static Model load(const std::filesystem::path& folder_or_file, const Device* device = nullptr);
   /// Reads a model from the bytes of a `.ksf` file.
   static Model parse(std::string_view bytes);
   /// The bytes of the `.ksf` file: equal models give equal bytes.
   std::string bytes() const;
+
+  /// A model for any CPU, made for one: its families are those that the rule set enumerates for `device`, and
+  /// its predicted speeds are shares of the device's peak. Throws unsupported for a GPU, for a rule set that
+  /// this program does not have, and when data().any_cpu is false.
+  Model for_device(const Device& device) const;
 
   const ModelData& data() const noexcept;
   const Device& device() const noexcept { return data().families.front().device; }
@@ -103,11 +112,13 @@ class Model {
 
   /// Fills `best` with applicable configs that `allowed` (empty: all) does not exclude, best first. The
   /// family's shortlist comes first, by exact scores; then the others by scores lowered as in score(). Ties
-  /// keep family order. Returns the number of configs: 0 also when the schema cannot describe the problem.
-  /// The model must have the target. Allocates only when `scratch` is smaller than this family needs.
+  /// keep family order. `calls` > 0 orders both parts by Ranked::cost_us(calls) where the family has set-up
+  /// times; the score is then minus that cost, lowered in the second part. Returns the number of configs: 0
+  /// also when the schema cannot describe the problem. The model must have the target. Allocates only when
+  /// `scratch` is smaller than this family needs.
   std::size_t rank(const CompiledFamily& family, ProblemRef problem, Target target,
-                   std::span<const std::uint8_t> allowed, std::span<Ranked> best,
-                   SelectScratch& scratch) const;
+                   std::span<const std::uint8_t> allowed, std::span<Ranked> best, SelectScratch& scratch,
+                   std::int64_t calls = 0) const;
 
   /// Writes one score per config of family(signature_of(problem)); higher is better. Configs that an
   /// applicability rule refuses for the problem get -infinity. Configs that are not on the shortlist are
@@ -160,13 +171,20 @@ class Model {
   std::shared_ptr<const Compiled> compiled_;
 };
 
-/// Reads the device that a model was trained on, without the rest of the model. Throws the errors of
-/// Model::load.
+/// The device that a model answers for when none is named: the device that it was trained on, or this
+/// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.
 Device model_device(const std::filesystem::path& folder_or_file);
+
+/// Peak TFLOPS of a CPU in fp32; unknown facts get the defaults of schema `gemm`.
+double assumed_peak_tflops(Device device) noexcept;
 
 /// The ln TFLOPS that a score (higher is better) stands for before calibration: absolute for tflops, latency
 /// and bandwidth, relative to the best config for relative, relative to `top_score` for rank.
 double claimed_log_tflops(Target target, double score, double top_score, ProblemRef problem) noexcept;
+
+/// The family's set-up times where the problem needs them: on a CPU, set-up is the packing of a filter, which
+/// only a problem with a prepacked filter has. Empty: unknown for all configs.
+std::span<const double> setup_times(const Family& family, ProblemRef problem) noexcept;
 
 /// Microseconds of a problem at a given speed; NaN when the problem has no floating-point operations or the
 /// speed is 0.

@@ -291,6 +291,12 @@ Family read_family(Sections& sections, const Json& meta, const Json& json,
   }
   family.traits =
       read_traits(sections, count_at(json, "traits"), list_at(meta, "traits"), family.configs.size());
+  if (json.contains("setup")) {
+    auto setup = parse_table<double>(sections.get(KsfKind::setup, count_at(json, "setup"), "set-up times"),
+                                     "set-up times");
+    if (setup.columns != 1) fail(Errc::corrupt_data, ".ksf: set-up times in {} columns", setup.columns);
+    family.setup_us = std::move(setup.values);  // Model checks their number and values
+  }
   family.applicability = read_rules(list_at(json, "serves"));
   family.default_config = count_at(json, "default_config");
   return family;
@@ -369,6 +375,9 @@ std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
   return shortlist;
 }
 
+/// Models for one device do not have the member.
+bool is_for_any_cpu(const Json& meta) { return meta.contains("any_cpu") && meta["any_cpu"].get<bool>(); }
+
 ModelData read_data(std::string_view bytes) {
   Sections sections(bytes);
   const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
@@ -388,6 +397,7 @@ ModelData read_data(std::string_view bytes) {
   data.shortlist = read_shortlist(sections, meta, configs);
   data.fingerprint = text_at(meta, "fingerprint");
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
+  data.any_cpu = is_for_any_cpu(meta);
   sections.check_all_read();
   return data;
 }
@@ -403,6 +413,7 @@ std::string Model::bytes() const {
   meta["op"] = std::string(word(all.configs.space().op));
   meta["rules"] = data().families.front().rules;
   meta["device"] = record_json(device());
+  if (data().any_cpu) meta["any_cpu"] = true;
   meta["fingerprint"] = data().fingerprint;
   meta["axes"] = axes_json(all.configs.space());
   meta["traits"] = Json::array();
@@ -415,6 +426,10 @@ std::string Model::bytes() const {
     json["signature"] = record_json(family.signature);
     json["members"] = pool.add(KsfKind::members, table_bytes(members));
     json["traits"] = pool.add(KsfKind::traits, table_bytes(traits_table(family.traits)));
+    if (!family.setup_us.empty()) {
+      const KsfTable<double> setup{1, static_cast<std::uint32_t>(family.setup_us.size()), family.setup_us};
+      json["setup"] = pool.add(KsfKind::setup, table_bytes(setup));
+    }
     json["default_config"] = family.default_config;
     json["serves"] = rules_json(family.applicability);
     meta["families"].push_back(std::move(json));
@@ -484,8 +499,12 @@ auto read_model_file(const std::filesystem::path& folder_or_file, Read&& read) {
 
 }  // namespace
 
-Model Model::load(const std::filesystem::path& folder_or_file) {
-  return read_model_file(folder_or_file, parse);
+Model Model::load(const std::filesystem::path& folder_or_file, const Device* device) {
+  return read_model_file(folder_or_file, [&](std::string_view bytes) {
+    Model model = parse(bytes);
+    if (model.data().any_cpu) return model.for_device(device ? *device : detect_cpu());
+    return model;
+  });
 }
 
 Device model_device(const std::filesystem::path& folder_or_file) {
@@ -493,6 +512,7 @@ Device model_device(const std::filesystem::path& folder_or_file) {
     Sections sections(bytes);
     try {
       const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
+      if (is_for_any_cpu(meta)) return detect_cpu();
       return record_from_json<Device>(member(meta, "device"), ".ksf: device");
     } catch (const Json::exception& error) {
       fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", reason_of(error));

@@ -9,7 +9,8 @@
 #include "core/fail.h"
 #include "core/names.h"
 #include "features/schema.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
+#include "select/ck_folder.h"
 #include "select/model.h"
 
 namespace kscout {
@@ -22,40 +23,15 @@ struct TheirFolder {
   Device device;
 };
 
-bool has_all(const Schema& schema, const std::vector<std::string>& names) {
-  return std::ranges::all_of(names, [&](const std::string& name) {
-    return std::ranges::find(schema.features(), name, &Feature::id) != schema.features().end();
-  });
-}
-
-/// The smallest published schema that contains all the features.
-const Schema& schema_with(const std::vector<std::string>& names, const std::string& folder) {
-  const Schema* best = nullptr;
-  for (const std::string& name : Schema::names()) {
-    if (!name.starts_with("ck_")) continue;
-    const Schema& schema = Schema::find(name);
-    if (has_all(schema, names) && (!best || schema.size() < best->size())) best = &schema;
-  }
-  if (!best) {
-    fail(Errc::invalid_argument,
-         "{}: no schema has all of its {} features ({}, ...); name one to see which is missing", folder,
-         names.size(), names.empty() ? "" : names.front());
-  }
-  return *best;
-}
-
 TheirFolder read_theirs(const std::filesystem::path& path, std::string_view name,
                         const std::optional<Device>& device) {
   LightgbmFolder folder = read_lightgbm_folder(path);
-  const Schema& whole =
-      name.empty() ? schema_with(folder.feature_names, path.string()) : Schema::find(std::string(name));
+  const Schema& whole = name.empty() ? ck_schema(folder, path.string()) : Schema::find(std::string(name));
+  if (whole.name().starts_with("ck_")) check_ck_encoding(folder, whole, path.string());
   std::vector<std::uint32_t> positions;
   for (const auto& feature : folder.feature_names)
     positions.push_back(static_cast<std::uint32_t>(whole.index(feature)));
-  if (!device && folder.arch.empty()) {
-    fail(Errc::invalid_argument, "{}: feature_spec.json names no arch: name a device", path.string());
-  }
-  Device known = device ? *device : device_preset(folder.arch);
+  Device known = device ? *device : ck_device(folder, path.string());
   return {std::move(folder), whole.only(positions), std::move(known)};
 }
 
@@ -68,7 +44,7 @@ std::vector<Traits> traits_of(ProblemRef problem, const ConfigTable& configs, co
 }
 
 Model load_for(const std::filesystem::path& folder, const std::optional<Device>& device) {
-  Model model = Model::load(folder);
+  Model model = Model::load(folder, device ? &*device : nullptr);
   const std::string refusal =
       device ? device_refusal(model.device(), *device, DevicePolicy::exact) : std::string();
   if (refusal.empty()) return model;

@@ -25,10 +25,10 @@ class Predictor {
  public:
   /// A folder that contains model.ksf is a KernelScout model. Any other folder is read as CK Tile's
   /// (feature_spec.json, model_<target>.lgbm or .lgbm.gz); its features are looked up by name in `schema`
-  /// (empty: the smallest ck_ schema that contains them all). `device`: the device whose facts the features
-  /// read; default: that of the model, or the preset of the folder's arch. Throws not_found, corrupt_data,
-  /// invalid_argument for a feature that no schema contains, unsupported when a model.ksf was trained on a
-  /// device other than `device`.
+  /// (empty: the published schema of exactly these names). `device`: the device whose facts the features
+  /// read; default: that of the model, or the one that the folder's features were computed for (ck_device).
+  /// Throws not_found, corrupt_data, invalid_argument when no schema has the folder's names, unsupported when
+  /// a model.ksf was trained on a device other than `device`, or for another encoding of features.
   explicit Predictor(const std::filesystem::path& folder, std::string_view schema = "",
                      std::optional<Device> device = {});
 

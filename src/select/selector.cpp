@@ -25,8 +25,8 @@ std::optional<LoadedModel> no_model() { return std::nullopt; }
 
 /// Throws unsupported when the request's device policy forbids the model.
 LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest& request) {
-  Model model = Model::load(path);
-  const Device& trained = model.device();
+  Model model = Model::load(path, &request.device);
+  const Device trained = model.data().any_cpu ? any_cpu() : model.device();
   if (const auto refusal = device_refusal(trained, request.device, request.devices); !refusal.empty()) {
     fail(Errc::unsupported, "model {} cannot answer for '{}': {}; tune on that device, or allow more devices",
          path.string(), request.device.name, refusal);
@@ -38,7 +38,8 @@ LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest&
 /// The request that matches a model's own families.
 SelectorRequest request_of(const Model& model) {
   const Family& family = model.data().families.front();
-  return {family.provider, family.device, family.rules, DevicePolicy::exact};
+  return {family.provider, family.device, family.rules,
+          model.data().any_cpu ? DevicePolicy::same_arch : DevicePolicy::exact};
 }
 
 /// The request with its provider filled in.
@@ -51,6 +52,7 @@ std::vector<std::string> warnings_of(const FallbackChain& chain) {
   std::vector<std::string> warnings;
   if (chain.model() && !chain.model()->warning.empty()) warnings.push_back(chain.model()->warning);
   if (!chain.left_out().empty()) warnings.push_back(chain.left_out());
+  if (!chain.not_charged().empty()) warnings.push_back(chain.not_charged());
   return warnings;
 }
 
@@ -163,6 +165,7 @@ Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Selector Selector::load(const std::filesystem::path& path) {
   LoadedModel loaded{Model::load(path), path, {}};
+  if (loaded.model.data().any_cpu) loaded.warning = foreign_device_warning(any_cpu(), loaded.model.device());
   const SelectorRequest request = request_of(loaded.model);
   const ModelSource source = [path, request] { return load_model(path, request); };
   return Selector(std::make_shared<Impl>(request, source, std::move(loaded)));

@@ -12,7 +12,7 @@ namespace kscout {
 namespace {
 
 constexpr ChoiceSource kSwitchable[] = {ChoiceSource::cache, ChoiceSource::db, ChoiceSource::model,
-                                        ChoiceSource::analytic};
+                                        ChoiceSource::any_cpu, ChoiceSource::analytic};
 
 std::vector<std::string> parts_of(const std::string& list) {
   std::vector<std::string> parts;

@@ -25,8 +25,8 @@ constexpr std::size_t kChecksumChars = 6;
 constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 constexpr std::string_view kVersion = "K1 ";
 /// Letters for the statuses of rows, in the order of their values; upper case when the measurement is noisy.
-constexpr std::string_view kStatusLetters = "orwctu";
-constexpr std::string_view kNoisyLetters = "ORWCTU";
+constexpr std::string_view kStatusLetters = "orwctul";
+constexpr std::string_view kNoisyLetters = "ORWCTUL";
 
 std::string checksum(std::string_view payload) {
   std::uint64_t crc =
@@ -195,8 +195,10 @@ class Parser {
     field(m.error);
     m.error /= 1e2;
     field(row.reason);
+    field(m.setup_us);
     if (!in.at_end()) throw BadLine{fmt::format("'{}' behind the last field", in.rest())};
     if (m.repeats < 0) throw BadLine{fmt::format("{} repeats", m.repeats)};
+    if (m.setup_us < 0) throw BadLine{fmt::format("{} us to set up", m.setup_us)};
     if (row.reason < -1 || row.reason >= static_cast<std::int32_t>(out_.reasons.size()))
       throw BadLine{fmt::format("reason {} is not known", row.reason)};
     if (!seen_.insert(row.key).second) {
@@ -341,11 +343,11 @@ void JournalWriter::row(char slot, std::uint32_t config, const Measurement& m, c
   const auto text = [](double value, int digits) {
     return value != value ? std::string() : fmt::format("{:.{}g}", value, digits);
   };
-  std::string payload =
-      fmt::format("{}{}{}{},{},{},{},{}", slot, config,
-                  (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)],
-                  text(m.time_us, kTimeDigits), text(m.spread * 1e3, 3),
-                  m.repeats > 0 ? std::to_string(m.repeats) : "", text(m.error * 1e2, 3), id);
+  std::string payload = fmt::format(
+      "{}{}{}{},{},{},{},{},{}", slot, config,
+      (m.noisy ? kNoisyLetters : kStatusLetters)[static_cast<std::size_t>(m.status)],
+      text(m.time_us, kTimeDigits), text(m.spread * 1e3, 3), m.repeats > 0 ? std::to_string(m.repeats) : "",
+      text(m.error * 1e2, 3), id, text(m.setup_us, 3));
   payload.erase(payload.find_last_not_of(',') + 1);
   append(payload);
 }

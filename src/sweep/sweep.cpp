@@ -159,7 +159,8 @@ class Sweep {
         options_.worker,
         std::vector<std::string>{"--sweep", options_.folder.string(), "--cpus", print_ranges(slot.cpus),
                                  "--device", std::to_string(slot.letter - 'a'), "--parent",
-                                 std::to_string(getpid())},
+                                 std::to_string(getpid()), "--compile-budget",
+                                 std::to_string(options_.compile_budget_s)},
         options_.folder / "worker.log");
     slot.ready = false;
     slot.deadline_ns = now_ns() + static_cast<std::int64_t>(kStartLimitS * 1e9);
@@ -177,6 +178,7 @@ class Sweep {
     // The worker reports all contenders together, so their limits add up.
     if (slot.batch->pass == 2) limit_s *= static_cast<double>(slot.batch->configs.size());
     if (slot.opens_problem) limit_s += kOperandSecondsPerGb * operand_gb(plan_.problems[slot.batch->problem]);
+    if (slot.answered == 0) limit_s += options_.compile_budget_s;
     slot.deadline_ns = now_ns() + static_cast<std::int64_t>(limit_s * 1e9);
   }
 

@@ -40,6 +40,8 @@ struct SweepOptions {
   double budget_s = std::numeric_limits<double>::infinity();
   /// A worker that sends nothing for more than this time is killed; its config gets status timeout.
   double item_limit_s = 10;
+  /// Seconds for building the kernels of one problem before they are measured (Backend::prepare_ahead).
+  int compile_budget_s = 20;
   /// Configs that one worker process measures before a new process replaces it; 0: no limit. Bounds the
   /// damage of a kernel that corrupts its process unnoticed. Contenders of a problem stay in one process.
   std::size_t batch = 0;

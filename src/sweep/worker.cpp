@@ -30,9 +30,10 @@ struct Arguments {
   std::string folder, cpus;
   int device = 0;
   pid_t parent = 0;
+  int compile_seconds = 0;
 };
 
-constexpr std::string_view kFlags[] = {"--sweep", "--cpus", "--device", "--parent"};
+constexpr std::string_view kFlags[] = {"--sweep", "--cpus", "--device", "--parent", "--compile-budget"};
 
 int parse_count(std::string_view flag, std::string_view text) {
   int value = 0;
@@ -52,6 +53,7 @@ Arguments parse_arguments(int argc, char** argv) {
     if (flag == "--cpus") out.cpus = value;
     if (flag == "--device") out.device = parse_count(flag, value);
     if (flag == "--parent") out.parent = parse_count(flag, value);
+    if (flag == "--compile-budget") out.compile_seconds = parse_count(flag, value);
   }
   if (out.folder.empty())
     fail(Errc::invalid_argument, "this program is started by kscout sweep; it needs --sweep DIR");
@@ -107,9 +109,10 @@ TimeSpent minus(const TimeSpent& a, const TimeSpent& b) {
 
 class Worker {
  public:
-  Worker(const SweepPlan& plan, Backend& backend, MessageChannel& talk)
+  Worker(const SweepPlan& plan, Backend& backend, int compile_seconds, MessageChannel& talk)
       : plan_(plan),
         backend_(backend),
+        compile_seconds_(compile_seconds),
         bench_(plan.protocol, plan.seed, instruments_of(backend)),
         talk_(talk) {}
 
@@ -153,14 +156,27 @@ class Worker {
 
   void coarse(const Assignment& assignment) {
     double best_us = assignment.best_us;
-    for (const auto config : assignment.configs) {
+    const auto left_out = prepare_ahead(assignment);
+    for (std::size_t i = 0; i < left_out.size(); ++i) {
+      const auto config = assignment.configs[i];
+      if (!left_out[i].empty()) {
+        say_row(config, {{.status = Status::left_out, .cache = plan_.protocol.cache}, left_out[i]});
+        continue;
+      }
       Outcome outcome = bench_.coarse(candidate(config), best_us);
       if (outcome.measured.status == Status::ok) best_us = std::min(best_us, outcome.measured.time_us);
       say_row(config, std::move(outcome));
     }
   }
 
+  std::vector<std::string> prepare_ahead(const Assignment& assignment) {
+    std::vector<KernelConfig> configs;
+    for (const auto config : assignment.configs) configs.push_back(plan_.configs.at(config));
+    return backend_.prepare_ahead(plan_.problems.at(assignment.problem), configs, compile_seconds_);
+  }
+
   void contenders(const Assignment& assignment) {
+    prepare_ahead(assignment);  // a sweep with --remeasure begins here
     std::vector<Candidate> candidates;
     for (const auto config : assignment.configs) candidates.push_back(candidate(config));
     bench_.contenders(
@@ -179,6 +195,7 @@ class Worker {
 
   const SweepPlan& plan_;
   Backend& backend_;
+  int compile_seconds_;
   ProblemBench bench_;
   MessageChannel& talk_;
   std::int64_t opened_ = -1;
@@ -201,7 +218,7 @@ int run_worker(int argc, char** argv, const WorkerParts& parts) {
     if (!arguments.cpus.empty()) use_only(parse_ranges(arguments.cpus, kMaxCpus));
     const SweepPlan plan = read_manifest(arguments.folder, parts.space);
     Backend& backend = parts.backend(plan.backend, arguments.device);
-    Worker worker(plan, backend, talk);
+    Worker worker(plan, backend, arguments.compile_seconds, talk);
     talk.say({.kind = Reply::Kind::ready});
     for (std::string line; talk.read_line(line);) worker.work(decode_assignment(line));
     return 0;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "core/fail.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "train/lightgbm.h"
 
 namespace kscout {
@@ -88,7 +88,7 @@ BestTflops train_best_tflops(const TrainingSet& set, const Schema& schema,
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     const double* const row = set.matrix.data() + set.first_row[p] * set.features;
     for (const std::uint32_t f : result.features) matrix.push_back(row[f]);
-    labels.push_back(static_cast<float>(std::log(set.best_tflops[p])));
+    labels.push_back(static_cast<float>(set.log_best(p)));
   }
   const std::string parameters = fmt::format(
       "objective=regression num_leaves=15 learning_rate=0.15 min_data_in_leaf=3 lambda_l2=1 seed={} "

@@ -15,7 +15,7 @@ struct BestTflops {
   Forest forest;  ///< predicts ln TFLOPS from `features`
   /// Positions in the schema: the features that depend on the problem only.
   std::vector<std::uint32_t> features;
-  std::vector<double> out_of_fold;  ///< ln TFLOPS per problem of the set
+  std::vector<double> out_of_fold;  ///< ln TFLOPS per problem of the set, in TrainingSet::log_unit
   double r2 = 0;                    ///< of out_of_fold
 };
 

@@ -139,6 +139,19 @@ std::set<ProblemSizes> training_sizes(const TrainingResult& result) {
   return sizes;
 }
 
+/// Out-of-fold efficiency on each measured device; with folds by device, that of a model without its CPU.
+Json devices_json(const TrainingResult& result) {
+  Json devices = Json::array();
+  for (const DeviceResult& of : result.devices) {
+    devices.push_back({{"device", record_json(of.device)},
+                       {"cpu", cpu_of(of.device)},
+                       {"model", efficiency_json(of.model)},
+                       {"analytic", efficiency_json(of.analytic)},
+                       {"best_fixed", efficiency_json(of.best_fixed)}});
+  }
+  return devices;
+}
+
 Json manifest(const TrainingResult& result, const Origin& origin) {
   int trees = 0, earlier = 0;
   for (const TrainedTarget& target : result.targets) {
@@ -162,6 +175,7 @@ Json manifest(const TrainingResult& result, const Origin& origin) {
   json["data_fingerprint"] = result.model.data().fingerprint;
   json["data_metadata"] = origin.metadata;
   json["device"] = record_json(result.model.device());
+  if (result.model.data().any_cpu) json["devices"] = devices_json(result);
   json["provider"] = std::string(result.model.provider());
   json["rules"] = result.model.data().families.front().rules;
   json["parameters"] = parameters_json(result.options.parameters);

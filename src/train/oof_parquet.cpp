@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <unordered_map>
 
 #include <arrow/api.h>
@@ -9,6 +10,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "dataset/columns.h"
 #include "dataset/parquet.h"
 #include "train/train.h"
 
@@ -117,7 +119,7 @@ struct BestSeen {
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file) {
   std::vector<std::string> names;
   std::size_t time = 0, prediction = 0;
-  std::vector<std::size_t> fields;  // positions of a convolution's fields
+  std::vector<std::optional<std::size_t>> fields;  // positions of a convolution's fields
   bool lower_is_better = false;
   std::unordered_map<ConvProblem, BestSeen> seen;
   std::vector<ConvProblem> order;
@@ -133,7 +135,11 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
       [&](const ParquetHeader& header) {
         names = header.names;
         time = position("time_us");
-        for_each_field<ConvProblem>([&](const auto& field) { fields.push_back(position(field.name)); });
+        for_each_field<ConvProblem>([&](const auto& field) {
+          const bool lacks =
+              is_later_column(field.name) && std::ranges::find(names, field.name) == names.end();
+          fields.push_back(lacks ? std::nullopt : std::optional(position(field.name)));
+        });
         const auto of = std::ranges::find_if(names, [](const auto& n) { return n.starts_with("oof_pred_"); });
         prediction =
             of == names.end() ? position("oof_pred_relative") : static_cast<std::size_t>(of - names.begin());
@@ -145,7 +151,8 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
         auto at = fields.begin();
         for_each_field<ConvProblem>([&](const auto& field) {
           using V = typename std::remove_cvref_t<decltype(field)>::value;
-          problem.*field.member = parse_field<V>(field.name, cells[*at++]);
+          if (const auto position_of = *at++)
+            problem.*field.member = parse_field<V>(field.name, cells[*position_of]);
         });
         const auto us = parse_field<double>("time_us", cells[time]);
         const double sign = lower_is_better ? -1 : 1;

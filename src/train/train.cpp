@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <ranges>
+#include <unordered_map>
 #include <unordered_set>
 
 #include <kscout/provider.h>
@@ -17,7 +18,7 @@
 #include "dataset/dataset.h"
 #include "evaluate/baselines.h"
 #include "family/family_file.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "train/best_tflops.h"
 #include "train/checkpoint.h"
 #include "train/cross_validate.h"
@@ -44,7 +45,8 @@ void calibrate(const TrainingSet& set, const std::vector<double>& scores, const 
     for (std::size_t r = begin; r < end; ++r) {
       if (set.rows[r].tflops < kCalibratedFrom * set.best_tflops[p]) continue;
       const double x = claimed_log_tflops(target.target, sign * scores[r], top, set.problems[p]);
-      const double y = std::log(set.rows[r].tflops) - (against_best ? best_log[p] : 0);
+      const double y =
+          std::log(set.rows[r].tflops) - set.log_unit[set.device_of[p]] - (against_best ? best_log[p] : 0);
       n += 1;
       sum_x += x;
       sum_y += y;
@@ -176,6 +178,29 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   return trained;
 }
 
+/// The median set-up time of each config over the family's measured problems, NaN for a config without any;
+/// empty when no config has one.
+std::vector<double> median_setup_us(std::span<const MeasurementTable> tables, const Family& family) {
+  std::unordered_map<KernelConfig, std::vector<double>> samples;
+  for (const MeasurementTable& table : tables) {
+    for (const MeasurementTable::Row& row : table.rows) {
+      if (row.measured.setup_us >= 0 && signature_of(table.problems[row.problem]) == family.signature)
+        samples[table.configs[row.config]].push_back(row.measured.setup_us);
+    }
+  }
+  if (samples.empty()) return {};
+  std::vector<double> medians(family.configs.size(), Measurement::unknown);
+  for (std::size_t i = 0; i < medians.size(); ++i) {
+    const auto found = samples.find(family.configs[i]);
+    if (found == samples.end()) continue;
+    const auto middle = found->second.begin() +
+                        static_cast<std::ptrdiff_t>(found->second.size() / 2);  // the upper one of two
+    std::ranges::nth_element(found->second, middle);
+    medians[i] = *middle;
+  }
+  return medians;
+}
+
 /// Families of the signatures that were measured.
 std::vector<Family> measured_families(std::vector<Family> families, const TrainingSet& set) {
   std::erase_if(families, [&](const Family& family) {
@@ -253,19 +278,29 @@ std::string filter_of(const Metadata& metadata) {
 
 }  // namespace
 
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules) {
+std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules,
+                                TrainFor devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   const MeasurementTable& first = tables.front();
   if (first.configs.empty()) fail(Errc::invalid_argument, "the dataset has no configs");
   const Metadata metadata = merge_metadata(tables);
   if (rules.empty()) rules = rules_of(metadata);
+  const bool any = devices == TrainFor::any_cpu;
+  if (any && (rules == kMeasuredRules || rules.find(".toml") != std::string::npos)) {
+    fail(Errc::invalid_argument,
+         "a model for any CPU chooses among the configs of one rule set of the program, but the datasets are "
+         "of "
+         "'{}'; name the rule set with --rules",
+         known_of(metadata, "rules"));
+  }
   if (rules == kMeasuredRules) return measured_configs(tables);
-  const std::string filter = filter_of(metadata);
+  // A filter may mention the instruction set, so it holds for the measured devices only.
+  const std::string filter = any ? std::string() : filter_of(metadata);
   std::vector<Family> families;
   for (const Signature& signature : signatures_of(problems_of(tables))) {
     families.push_back(enumerate({.provider = std::string(first.configs.front().space->provider),
                                   .signature = signature,
-                                  .device = first.device,
+                                  .device = any ? any_cpu() : first.device,
                                   .rules = rules,
                                   .filter = filter}));
   }
@@ -276,6 +311,10 @@ std::string fingerprint_of(const TrainingSet& set, const Device& device) {
   std::uint64_t hash = text_hash("");
   const auto add = [&](std::string_view text) { hash = text_hash(text, hash); };
   add(device.name);
+  if (set.devices.size() > 1) {
+    for (const Device& measured : set.devices) add(hash_digits(fields_hash(measured)));
+    for (const std::uint32_t of : set.device_of) add(fmt::format("{}", of));
+  }
   for (const KernelConfig& config : set.configs) {
     for (std::size_t axis = 0; axis < config.space->axes.size(); ++axis) {
       add(axis_value_text(config.space->axes[axis], config[axis]));
@@ -291,16 +330,112 @@ std::string fingerprint_of(const TrainingSet& set, const Device& device) {
   return hash_digits(hash);
 }
 
+namespace {
+
+void check_any_cpu(const TrainOptions& options) {
+  if (options.devices != TrainFor::any_cpu) {
+    if (options.fold_by == FoldBy::device)
+      fail(Errc::invalid_argument,
+           "folds by device need a model for any CPU; other models are of one device");
+    return;
+  }
+  for (const Target target : options.targets) {
+    if (target != Target::relative && target != Target::rank) {
+      fail(Errc::invalid_argument,
+           "target {} of a model for any CPU: speeds differ between CPUs; train relative or rank",
+           word(target));
+    }
+  }
+  if (!options.warm_start.empty())
+    fail(Errc::invalid_argument, "a model for any CPU cannot start from trees of another model");
+}
+
+/// One fold per CPU, with all its instruction sets and thread counts.
+std::vector<std::uint32_t> folds_by_device(const TrainingSet& set) {
+  std::vector<std::string> cpus;
+  for (const Device& device : set.devices) cpus.push_back(cpu_of(device));
+  std::vector<std::string> distinct = cpus;
+  std::ranges::sort(distinct);
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  if (distinct.size() < 2) {
+    fail(Errc::invalid_argument,
+         "folds by device need datasets of 2 or more CPUs, all are of {}; add data or fold by sizes",
+         distinct.front());
+  }
+  std::vector<std::uint32_t> fold_of;
+  for (const std::uint32_t device : set.device_of) {
+    fold_of.push_back(
+        static_cast<std::uint32_t>(std::ranges::lower_bound(distinct, cpus[device]) - distinct.begin()));
+  }
+  return fold_of;
+}
+
+std::vector<std::uint32_t> folds_of(const TrainingSet& set, std::span<const std::uint32_t> rows_per_problem,
+                                    const TrainOptions& options) {
+  if (options.fold_by == FoldBy::device) return folds_by_device(set);
+  const SplitBy by = options.fold_by == FoldBy::weights ? SplitBy::weights : SplitBy::sizes;
+  return group_k_fold(set.problems, rows_per_problem, options.folds, by);
+}
+
+/// Efficiency of the config that is fastest on average over a device's problems.
+std::vector<double> best_fixed(const TrainingSet& set, std::uint32_t device) {
+  std::vector<double> sum(set.configs.size());
+  const auto efficiency = [&](std::size_t p, std::size_t r) {
+    return std::min(set.rows[r].tflops / set.best_tflops[p], 1.0);
+  };
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    if (set.device_of[p] != device) continue;
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)
+      sum[set.rows[r].config] += efficiency(p, r);
+  }
+  const auto best = static_cast<std::uint32_t>(std::ranges::max_element(sum) - sum.begin());
+  std::vector<double> reached;
+  for (std::size_t p = 0; p < set.problems.size(); ++p) {
+    if (set.device_of[p] != device) continue;
+    reached.push_back(0);  // of a problem that the config was not measured on
+    for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
+      if (set.rows[r].config == best) reached.back() = efficiency(p, r);
+    }
+  }
+  return reached;
+}
+
+std::vector<DeviceResult> device_results(const TrainingSet& set, const Schema& schema,
+                                         const std::vector<double>& scores, bool lower_is_better) {
+  const auto time = std::ranges::find(schema.features(), "analytic_time_us", &Feature::id);
+  std::vector<double> times;
+  if (time != schema.features().end()) {
+    const auto column = static_cast<std::size_t>(time - schema.features().begin());
+    for (std::size_t r = 0; r < set.row_count(); ++r) times.push_back(set.matrix[r * set.features + column]);
+  }
+  std::vector<DeviceResult> results;
+  for (std::uint32_t d = 0; d < set.devices.size(); ++d) {
+    const auto of_device = [&](std::size_t p) { return set.device_of[p] == d; };
+    results.push_back({.device = set.devices[d],
+                       .model = summarise(selection_efficiency(set, scores, lower_is_better, of_device)),
+                       .analytic = times.empty()
+                                       ? EfficiencySummary()
+                                       : summarise(selection_efficiency(set, times, true, of_device)),
+                       .best_fixed = summarise(best_fixed(set, d))});
+  }
+  return results;
+}
+
+}  // namespace
+
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,
                      const Progress& progress) {
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
-  TrainingSet set = make_training_set(tables, families, *schema, options.handicap);
+  check_any_cpu(options);
+  TrainingSet set = make_training_set(tables, families, *schema, options.handicap, options.devices);
+  const bool any = options.devices == TrainFor::any_cpu;
+  const Device device = any ? any_cpu() : tables.front().device;
   std::vector<std::uint32_t> rows_per_problem;
   for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {
     rows_per_problem.push_back(static_cast<std::uint32_t>(size));
   }
-  const auto fold_of = group_k_fold(set.problems, rows_per_problem, options.folds, options.fold_by);
+  const auto fold_of = folds_of(set, rows_per_problem, options);
   if (progress)
     progress(fmt::format("{} rows of {} problems, {} features", set.row_count(), set.problems.size(),
                          set.features));
@@ -312,9 +447,9 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   std::optional<WarmStart> warm;
   if (!options.warm_start.empty()) {
     const Signature signature = signature_of(set.problems.front());
-    warm = read_warm_start(options.warm_start, *schema, signature, tables.front().device, options.targets);
+    warm = read_warm_start(options.warm_start, *schema, signature, device, options.targets);
   }
-  const std::string training = identity_of_training(set, tables.front().device, *schema, options);
+  const std::string training = identity_of_training(set, device, *schema, options);
   std::vector<TrainedTarget> trained;
   for (const Target target : options.targets) {
     // Resets weights that the previous target may have left, too.
@@ -330,10 +465,12 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
       train_best_tflops(set, *schema, fold_of, options.parameters.seed, options.parameters.threads);
   ModelData data;
   data.families = measured_families(std::move(families), set);
+  for (Family& family : data.families) family.setup_us = median_setup_us(tables, family);
   data.schema = schema;
   data.best_tflops = best.forest;
   data.best_features = best.features;
-  data.fingerprint = fingerprint_of(set, tables.front().device);
+  data.any_cpu = any;
+  data.fingerprint = fingerprint_of(set, device);
   for (const TrainedTarget& target : trained) {
     TargetForest forest;
     forest.target = target.target;
@@ -341,18 +478,22 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);
     data.targets.push_back(std::move(forest));
   }
-  if (progress) progress("shortlist");
-  const ShortlistFit shortlist =
-      fit_shortlist(set, data.families, fold_of, trained.front().validation.out_of_fold,
-                    data.targets.front().target == Target::latency, options.parameters.seed);
-  data.shortlist = shortlist.shortlist;
-  auto confidence =
-      fit_confidence(observed_choices(set, data.targets.front(), trained.front().validation.out_of_fold,
-                                      fold_of, data.families),
-                     data.families.size());
-  if (confidence) data.confidence = confidence->confidence;
-  return {Model(std::move(data)), std::move(set), fold_of, std::move(trained), best.r2, options,
-          std::move(confidence),  shortlist};
+  const std::vector<double>& scores = trained.front().validation.out_of_fold;
+  const bool lower_is_better = data.targets.front().target == Target::latency;
+  ShortlistFit shortlist;
+  std::optional<ConfidenceFit> confidence;
+  // A shortlist names configs and a confidence holds for one machine: a model for any CPU has neither.
+  if (!any) {
+    if (progress) progress("shortlist");
+    shortlist = fit_shortlist(set, data.families, fold_of, scores, lower_is_better, options.parameters.seed);
+    data.shortlist = shortlist.shortlist;
+    confidence = fit_confidence(observed_choices(set, data.targets.front(), scores, fold_of, data.families),
+                                data.families.size());
+    if (confidence) data.confidence = confidence->confidence;
+  }
+  auto devices = device_results(set, *schema, scores, lower_is_better);
+  return {Model(std::move(data)), std::move(set), fold_of,           std::move(trained), best.r2, options,
+          std::move(confidence),  shortlist,      std::move(devices)};
 }
 
 }  // namespace kscout

@@ -24,9 +24,19 @@
 
 namespace kscout {
 
+/// What no two folds of a cross-validation share: sizes, shapes of weights, or a CPU with all its instruction
+/// sets and thread counts.
+enum class FoldBy : std::uint8_t { sizes, weights, device };
+template <>
+struct EnumWords<FoldBy> {
+  static constexpr std::string_view what = "way to make folds";
+  static constexpr std::array<std::string_view, 3> words = {"sizes", "weights", "device"};
+};
+
 struct TrainOptions {
-  std::uint32_t folds = 5;
-  SplitBy fold_by = SplitBy::sizes;  ///< property that no two folds share
+  TrainFor devices = TrainFor::one_device;
+  std::uint32_t folds = 5;  ///< with FoldBy::device there is one fold per CPU instead
+  FoldBy fold_by = FoldBy::sizes;
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
   /// A model folder whose trees are kept. Training adds exactly parameters.rounds trees: cross-validation
@@ -51,6 +61,14 @@ struct TrainedTarget {
   int hard_round = 0;                ///< retraining with the best weights; 0: the plain weights
 };
 
+/// Efficiency of choices on the problems of one device, beside choices that need no training.
+struct DeviceResult {
+  Device device;
+  EfficiencySummary model;       ///< the default target, out of fold
+  EfficiencySummary analytic;    ///< lowest analytic time; of 0 problems when the schema lacks it
+  EfficiencySummary best_fixed;  ///< the config that is best on average, known only after measuring
+};
+
 struct TrainingResult {
   Model model;
   TrainingSet set;
@@ -60,13 +78,16 @@ struct TrainingResult {
   TrainOptions options;
   std::optional<ConfidenceFit> confidence;  ///< the fit of the model's confidence
   ShortlistFit shortlist;                   ///< the model's shortlist and its cost out of fold
+  std::vector<DeviceResult> devices;        ///< one per device of the set
 };
 
 /// The families that the tables were measured from: one per signature among their problems. A family holds
 /// the configs that `rules` enumerates and that any of the tables' filters admits. Empty `rules`: the rule
 /// set that the tables name, else "default"; when they name several, the tables' own configs, as with
-/// kMeasuredRules. Several tables give the same families as one table merged from them.
-std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "");
+/// kMeasuredRules. Several tables give the same families as one table merged from them. For any CPU, they are
+/// those of the whole rule set on any_cpu(); throws invalid_argument when the tables name several rule sets.
+std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::string rules = "",
+                                TrainFor devices = TrainFor::one_device);
 
 /// `families`: the candidates of the model, one per signature; families of signatures without measurements
 /// are dropped. `progress` is called after every tree, and may throw to end the training. Throws

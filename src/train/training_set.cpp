@@ -82,16 +82,21 @@ bool counts_more(const Measurement& a, const Measurement& b) {
 /// Collects the measurements of each problem over all tables.
 class TrainingSetBuilder {
  public:
-  void add(const MeasurementTable& table) {
+  /// Throws invalid_argument when the table's device does not go with the earlier ones.
+  void add(const MeasurementTable& table, TrainFor devices) {
+    const std::uint32_t device = device_index(table.device, devices);
     std::vector<std::uint32_t> config_of;
     for (const KernelConfig& config : table.configs) config_of.push_back(config_index(config));
+    const bool learns_refusals =
+        !table.configs.empty() && provider(table.configs.front().space->provider).library_decides();
     for (const auto& row : table.rows) {
-      if (row.measured.status == Status::unsupported) continue;
+      const Status status = row.measured.status;
+      if (status == Status::left_out || (status == Status::unsupported && !learns_refusals)) continue;
       if (row.problem >= table.problems.size() || row.config >= config_of.size()) {
         fail(Errc::corrupt_data, "a measurement of problem {}, config {} in a table of {} and {}",
              row.problem, row.config, table.problems.size(), config_of.size());
       }
-      auto& found = of_problem(table.problems[row.problem]);
+      auto& found = of_problem(device, table.problems[row.problem]);
       const auto [at, is_new] = found.emplace(config_of[row.config], &row.measured);
       if (!is_new && counts_more(row.measured, *at->second)) at->second = &row.measured;
     }
@@ -101,7 +106,8 @@ class TrainingSetBuilder {
     TrainingSet set;
     set.configs = std::move(configs_);
     set.first_row.push_back(0);
-    for (std::size_t p = 0; p < problems_.size(); ++p) append(set, problems_[p], rows_[p]);
+    for (std::size_t p = 0; p < problems_.size(); ++p) append(set, problems_[p], device_of_[p], rows_[p]);
+    set.devices = std::move(devices_);
     if (set.rows.empty()) fail(Errc::invalid_argument, "nothing to train on: no measurement succeeded");
     return set;
   }
@@ -109,20 +115,39 @@ class TrainingSetBuilder {
  private:
   using Rows = std::map<std::uint32_t, const Measurement*>;  // by config: family order within a problem
 
+  std::uint32_t device_index(const Device& device, TrainFor devices) {
+    if (devices == TrainFor::one_device && !devices_.empty()) {
+      if (device.name == devices_.front().name) return 0;
+      fail(Errc::invalid_argument,
+           "a model is of one device: the datasets are of {} and {}; train one for each, or one for any CPU",
+           devices_.front().name, device.name);
+    }
+    if (devices == TrainFor::any_cpu && device.kind != DeviceKind::cpu)
+      fail(Errc::invalid_argument, "a model for any CPU: a dataset is of {} {}", word(device.kind),
+           device.name);
+    const auto known = std::ranges::find(devices_, device);
+    if (known == devices_.end()) {
+      devices_.push_back(device);
+      problem_index_.emplace_back();
+      return static_cast<std::uint32_t>(devices_.size() - 1);
+    }
+    return static_cast<std::uint32_t>(known - devices_.begin());
+  }
   std::uint32_t config_index(const KernelConfig& config) {
     const auto [at, is_new] = config_index_.emplace(config, static_cast<std::uint32_t>(configs_.size()));
     if (is_new) configs_.push_back(config);
     return at->second;
   }
-  Rows& of_problem(const Problem& problem) {
-    const auto [at, is_new] = problem_index_.emplace(problem, problems_.size());
+  Rows& of_problem(std::uint32_t device, const Problem& problem) {
+    const auto [at, is_new] = problem_index_[device].emplace(problem, problems_.size());
     if (is_new) {
       problems_.push_back(problem);
+      device_of_.push_back(device);
       rows_.emplace_back();
     }
     return rows_[at->second];
   }
-  static void append(TrainingSet& set, const Problem& problem, const Rows& rows) {
+  static void append(TrainingSet& set, const Problem& problem, std::uint32_t device, const Rows& rows) {
     const double flops = flop_count(problem);
     double best = 0;
     for (const auto& [config, measured] : rows) {
@@ -138,14 +163,17 @@ class TrainingSetBuilder {
                           /*handicapped=*/false, measured->repeats});
     }
     set.problems.push_back(problem);
+    set.device_of.push_back(device);
     set.best_tflops.push_back(best);
     set.first_row.push_back(static_cast<std::uint32_t>(set.rows.size()));
   }
 
   std::vector<KernelConfig> configs_;
   std::unordered_map<KernelConfig, std::uint32_t> config_index_;
+  std::vector<Device> devices_;
   std::vector<Problem> problems_;
-  std::unordered_map<Problem, std::size_t> problem_index_;
+  std::vector<std::uint32_t> device_of_;
+  std::vector<std::unordered_map<Problem, std::size_t>> problem_index_;  // by device
   std::vector<Rows> rows_;
 };
 
@@ -169,48 +197,63 @@ std::vector<Traits> traits_of(const std::vector<KernelConfig>& configs, const Si
   return traits;
 }
 
-void fill_matrix(TrainingSet& set, std::span<const Family> families, const Device& device,
-                 const Schema& schema) {
+/// What a signature's configs are on a device, computed once for all problems of both.
+template <class T>
+class OnDevice {
+ public:
+  /// `make` computes the value at first use.
+  template <class F>
+  const T& get(std::uint32_t device, const Signature& signature, F&& make) {
+    const auto found = std::ranges::find_if(
+        known_, [&](const Entry& entry) { return entry.device == device && entry.signature == signature; });
+    if (found != known_.end()) return found->value;
+    return known_.emplace_back(device, signature, make()).value;
+  }
+
+ private:
+  struct Entry {
+    std::uint32_t device;
+    Signature signature;
+    T value;
+  };
+  std::vector<Entry> known_;
+};
+
+void fill_matrix(TrainingSet& set, std::span<const Family> families, const Schema& schema) {
   set.features = schema.size();
   set.matrix.resize(set.rows.size() * set.features);
-  std::vector<std::pair<Signature, std::vector<Traits>>> by_signature;
+  OnDevice<std::vector<Traits>> known;
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     const Signature signature = signature_of(set.problems[p]);
-    auto found =
-        std::ranges::find(by_signature, signature, &std::pair<Signature, std::vector<Traits>>::first);
-    if (found == by_signature.end()) {
-      by_signature.emplace_back(signature, traits_of(set.configs, signature, families, device));
-      found = by_signature.end() - 1;
-    }
+    const std::vector<Traits>& of_configs = known.get(set.device_of[p], signature, [&] {
+      return traits_of(set.configs, signature, families, set.device(p));
+    });
     ConfigTable configs(*set.configs.front().space);
     std::vector<Traits> traits;
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r) {
       configs.push_back(set.configs[set.rows[r].config]);
-      traits.push_back(found->second[set.rows[r].config]);
+      traits.push_back(of_configs[set.rows[r].config]);
     }
     schema.evaluate(
-        set.problems[p], device, configs, traits,
+        set.problems[p], set.device(p), configs, traits,
         std::span(set.matrix).subspan(set.first_row[p] * set.features, configs.size() * set.features));
   }
 }
 
-void mark_handicapped(TrainingSet& set, const Handicap& handicap, const Device& device) {
+void mark_handicapped(TrainingSet& set, const Handicap& handicap) {
   if (!(handicap.share >= 0 && handicap.share < 1))
     fail(Errc::invalid_argument, "a handicap of {:g} % of the speed: 0 to less than 100",
          100 * handicap.share);
   set.handicap = handicap.share;
   if (handicap.where.empty()) return;
-  std::vector<std::pair<Signature, std::vector<bool>>> marked;
+  OnDevice<std::vector<bool>> known;
   for (std::size_t p = 0; p < set.problems.size(); ++p) {
     const Signature signature = signature_of(set.problems[p]);
-    auto found = std::ranges::find(marked, signature, &std::pair<Signature, std::vector<bool>>::first);
-    if (found == marked.end()) {
-      marked.emplace_back(signature,
-                          holding_configs({"--handicap", handicap.where}, set.configs, device, signature));
-      found = marked.end() - 1;
-    }
+    const std::vector<bool>& marked = known.get(set.device_of[p], signature, [&] {
+      return holding_configs({"--handicap", handicap.where}, set.configs, set.device(p), signature);
+    });
     for (std::size_t r = set.first_row[p]; r < set.first_row[p + 1]; ++r)
-      set.rows[r].handicapped = found->second[set.rows[r].config];
+      set.rows[r].handicapped = marked[set.rows[r].config];
   }
 }
 
@@ -220,20 +263,24 @@ std::size_t TrainingSet::problem_of(std::size_t row) const noexcept {
   return static_cast<std::size_t>(std::ranges::upper_bound(first_row, row) - first_row.begin()) - 1;
 }
 
+double TrainingSet::log_best(std::size_t problem) const noexcept {
+  return std::log(best_tflops[problem]) - log_unit[device_of[problem]];
+}
+
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
-                              const Schema& schema, const Handicap& handicap) {
+                              const Schema& schema, const Handicap& handicap, TrainFor devices) {
   if (tables.empty()) fail(Errc::invalid_argument, "nothing to train on: no dataset given");
   TrainingSetBuilder builder;
-  for (const MeasurementTable& table : tables) {
-    if (table.device.name != tables.front().device.name) {
-      fail(Errc::invalid_argument, "a model is of one device: the datasets are of {} and {}",
-           tables.front().device.name, table.device.name);
-    }
-    builder.add(table);
-  }
+  for (const MeasurementTable& table : tables) builder.add(table, devices);
   TrainingSet set = builder.take();
-  mark_handicapped(set, handicap, tables.front().device);
-  fill_matrix(set, families, tables.front().device, schema);
+  for (const Device& device : set.devices) {
+    set.log_unit.push_back(devices == TrainFor::one_device
+                               ? 0
+                               : std::log(assumed_peak_tflops(device) / assumed_peak_tflops(any_cpu())));
+  }
+  mark_handicapped(set, handicap);
+  // The families of a model for any CPU are not those of the measured devices.
+  fill_matrix(set, devices == TrainFor::any_cpu ? std::span<const Family>() : families, schema);
   return set;
 }
 

@@ -37,7 +37,10 @@ struct TrainingSet {
     std::int32_t repeats;  ///< samples behind time_us; foreign files may say 0
   };
 
-  std::vector<Problem> problems;         ///< distinct, each with at least one row that succeeded
+  std::vector<Device> devices;           ///< distinct; more than one only for a model for any CPU
+  std::vector<std::uint32_t> device_of;  ///< per problem: index into devices
+  /// Distinct with their device; each has at least one row that succeeded.
+  std::vector<Problem> problems;
   std::vector<std::uint32_t> first_row;  ///< of each problem, and the end: problems + 1 entries
   std::vector<Row> rows;                 ///< grouped by problem, in the order of `configs`
   std::vector<KernelConfig> configs;     ///< distinct
@@ -45,18 +48,32 @@ struct TrainingSet {
   std::vector<double> matrix;            ///< rows x features, row-major
   std::size_t features = 0;
   double handicap = 0;  ///< Handicap::share
+  /// Per device: ln of the unit of its speeds. 0 in a set of one device; in a set for any CPU the device's
+  /// peak over that of any_cpu(), so that shares of the peak are learned.
+  std::vector<double> log_unit;
 
   std::size_t row_count() const noexcept { return rows.size(); }
   std::size_t problem_of(std::size_t row) const noexcept;
+  const Device& device(std::size_t problem) const noexcept { return devices[device_of[problem]]; }
+  /// ln of the best speed of a problem, in the unit of its device.
+  double log_best(std::size_t problem) const noexcept;
+};
+
+/// Which devices the tables of a training may be of.
+enum class TrainFor : std::uint8_t {
+  one_device,  ///< all tables are of one device
+  any_cpu,     ///< of any CPUs: problems of several devices stay apart
 };
 
 /// Collects the rows of all tables. A (problem, config) measured in both passes uses the row of the second
-/// pass. Rows with status `unsupported` and problems without floating-point operations are left out; other
-/// failures are rows of 0 TFLOPS. Traits come from the family of the problem's signature, else from the
-/// provider. Throws invalid_argument when the tables have different devices or no successful row, or when the
-/// handicap's share is out of range.
+/// pass. Rows with status `unsupported` (unless Provider::library_decides) and problems without
+/// floating-point operations are left out; other failures are rows of 0 TFLOPS. Traits come from the family
+/// of the problem's signature, else from the provider. Throws invalid_argument when the tables have different
+/// devices (TrainFor::one_device), a device that is no CPU (TrainFor::any_cpu) or no successful row, or when
+/// the handicap's share is out of range.
 TrainingSet make_training_set(std::span<const MeasurementTable> tables, std::span<const Family> families,
-                              const Schema& schema, const Handicap& handicap = {});
+                              const Schema& schema, const Handicap& handicap = {},
+                              TrainFor devices = TrainFor::one_device);
 
 // ---- Defines what LightGBM learns for a target: labels, weights, and the meaning of a score in TFLOPS.
 

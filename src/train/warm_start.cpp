@@ -6,6 +6,8 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "export/header.h"
+#include "provider/ck_tile/ck_tile.h"
+#include "select/ck_folder.h"
 
 namespace kscout {
 namespace {
@@ -50,9 +52,25 @@ void check_same(const std::string& folder, std::string_view what, std::string_vi
        now);
 }
 
+/// The constants of CK Tile's trainer must be those of the data: they are part of many features.
+void check_hardware(const std::string& folder, const LightgbmFolder& models, const Device& device) {
+  for (const auto& [name, value] : models.hardware) {
+    const CkHardwareConstant& constant = find_ck_hardware(name);
+    const double now = device.*constant.fact / constant.unit;
+    if (value != now) {
+      fail(Errc::invalid_argument,
+           "--warm-start {}: its features were computed with {} = {:g}, the data are of {:g}; train without "
+           "--warm-start",
+           folder, name, value, now);
+    }
+  }
+}
+
 /// CK Tile's trainer has its own words for ops.
 std::string_view op_word(std::string_view op, Op now) {
-  const bool theirs = op == "gemm_universal" ? now == Op::gemm : op == "grouped_conv" && is_conv(now);
+  const bool theirs = op == "gemm_universal" || op == "gemm_universal_vec"
+                          ? now == Op::gemm
+                          : op == "grouped_conv" && is_conv(now);
   return theirs ? word(now) : op;
 }
 
@@ -109,7 +127,9 @@ WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& sch
   }
   check_same(name, "operation", op_word(models.op, signature.op), word(signature.op));
   check_same(name, "element type", models.dtype, word(signature.dtype_a));
-  check_same(name, "architecture", models.arch, device.arch);
+  check_same(name, "architecture", models.arch.substr(0, models.arch.find(':')), device.arch);
+  if (schema.name().starts_with("ck_")) check_ck_encoding(models, schema, name);
+  check_hardware(name, models, device);
   for (const Target target : targets) {
     const LightgbmTarget* const before = warm.find(target);
     if (!before) continue;

@@ -14,7 +14,7 @@
 #include <kscout/device.h>
 
 #include "features/schema.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "select/model.h"
 
 namespace kscout {

@@ -6,6 +6,7 @@ PYTHON has Arrow and LightGBM. Everything happens in a temporary folder, which i
 import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -89,8 +90,14 @@ class Tuning(unittest.TestCase):
     def test_arguments_are_checked_before_the_measuring(self):
         for words, text in ((("--targets", "foo"), "unknown target 'foo'"), (("--folds", "99"), "--folds"),
                             (("--folds", "1"), "--folds"), (("--schema", "conv"), "--schema conv: it is of"),
-                            (("--schema", "ck_gemm_55"), "ck_tile"), (("--layout", "nhwgc"), "rcr, rrr, crr, ccr"),
-                            (("--layout", "foo"), "(one of: rcr, rrr, crr, ccr)"),
+                            (("--schema", "ck_gemm_55"), "ck_tile"),
+                            (("--layout", "nhwgc"), "--layout nhwgc: no operation to tune has it (gemm: rcr, rrr, crr, ccr)"),
+                            (("--layout", "foo"), "(one of: rcr, rrr, crr, ccr, nhwgc,"),
+                            (("--op", "conv_fw"), "did you mean 'conv_fwd'? (one of: gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, all)"),
+                            (("--op", "conv_fwd", "--layout", "rcr"), "no operation to tune has it (conv_fwd: nhwgc, ndhwgc)"),
+                            (("--op", "conv_fwd", "--layout", "ngchw"), "no operation to tune has it"),
+                            (("--op", "gemm,conv_fwd", "--schema", "conv_cpu"), "--schema conv_cpu: it is of"),
+                            (("--op", "conv_fwd", "--schema", "gemm"), "--schema gemm: it is of"),
                             (("--rules", "tinny"), "did you mean 'tiny'"), (("--held-out", "nan"), "--held-out"),
                             (("--max-gflop", "-1"), "--max-gflop")):
             begin = time.monotonic()
@@ -98,6 +105,7 @@ class Tuning(unittest.TestCase):
             self.assertIn(text, done.stderr)
             self.assertLess(time.monotonic() - begin, 10)
             self.assertFalse(self.has("m.sweep"), words)
+        self.assertIn("1 or more for each of 4 operations", self.tune("--op", "all", "--budget", "3", code=2).stderr)
         os.mkdir(self.path("m"))
         with open(self.path("m", "shopping.txt"), "w", encoding="utf-8") as file:
             file.write("milk\n")
@@ -205,6 +213,91 @@ class Tuning(unittest.TestCase):
         os.unlink(self.path("m", "measurements.parquet"))
         done = self.tune("--budget", "50", "--layout", "rrr", code=2)
         self.assertIn("knows layout rcr, which --layout leaves out", done.stderr)
+
+    # ---- convolutions, and several operations
+
+    def installed_ops(self, folder):
+        return sorted(name.split("_fp32_")[0] for name in os.listdir(self.path(folder)))
+
+    def test_several_operations_share_the_budget_and_get_a_model_each(self):
+        ops = ["--op", "conv_fwd,gemm,conv_fwd"]
+        done = self.tune("--budget", "6", *ops)
+        self.assertEqual(re.findall(r"(?m)^tuned +(\S+)$", done.stdout), ["conv_fwd", "gemm"])
+        for op in ("conv_fwd", "gemm"):
+            self.assertRegex(done.stdout, rf"(?m)^installed +m/{op}_fp32_\S+ \(")
+        self.assertEqual(done.stdout.count("analytic model"), 2, "convolutions have this baseline, too")
+        self.assertEqual(self.installed_ops("m"), ["conv_fwd", "gemm"])
+        seconds = [int(text) for text in re.findall(r" rows in (\d+) s", done.stdout)]
+        self.assertLessEqual(sum(seconds), 8)
+        # --out is then a folder of models, where a choice finds them.
+        for problem in ("gemm:40x40x40", "conv_fwd:1x16x14x14:24x3x3:pad=1"):
+            ran = json.loads(self.run_kscout("run", problem, "--seconds", "0.01", "--format", "json", KSCOUT_MODEL_PATH="m").stdout)
+            self.assertEqual(ran[0]["chosen_by"], "model", problem)
+        # The same again adds problems to each.
+        before = {name: self.described(f"m/{name}/measurements.parquet")["problems"] for name in os.listdir(self.path("m"))}
+        again = json.loads(self.tune("--budget", "4", *ops, "--replace", "--format", "json").stdout)
+        self.assertEqual([one["op"] for one in again], ["conv_fwd", "gemm"])
+        for name, problems in before.items():
+            self.assertGreater(self.described(f"m/{name}/measurements.parquet")["problems"], problems, name)
+        # A single model is no folder of models, and has one operation.
+        model = "m/" + sorted(before)[0]
+        into_model = [*TUNE[:-1], model, "--budget", "50"]
+        self.assertIn("is a model; with several operations", self.run_kscout(*into_model, *ops, code=2).stderr)
+        self.assertIn("is a model of conv_fwd, not of gemm", self.run_kscout(*into_model, "--replace", code=2).stderr)
+
+    def test_convolutions_of_one_filter_are_on_one_side_of_the_split(self):
+        for direction in ("conv_bwd_data", "conv_bwd_weight"):
+            self.run_kscout(*TUNE[:-1], direction, "--budget", "3", "--op", direction)
+            kept = f"{direction}/measurements.parquet"
+            self.run_kscout("dataset", "split", kept, "--seed", "1751477348", "--held-out", "0.3", "--by", "weights",
+                            "--out", "training.parquet", "--held-out-out", "held_out.parquet")
+            evaluated = json.loads(self.run_kscout("evaluate", "--model", direction, "--data", "held_out.parquet", "--format", "json").stdout)
+            self.assertEqual(evaluated["trained_on"], 0)
+            self.assertGreater(evaluated["problems"], 0)
+            self.assertIn("analytic model", [one["name"] for one in evaluated["baselines"]])
+
+    def rows_of(self, *sources):
+        """(problem, config, pass): time of all rows."""
+        self.run_kscout("dataset", "merge", *sources, "--keep", "last", "--out", "rows.csv")
+        with open(self.path("rows.csv"), newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        measured = {"time_us", "spread", "samples", "status", "error"}
+        key = [name for name in rows[0] if name not in measured and name not in ("tflops", "gb_s", "workspace_bytes", "noisy")]
+        return {tuple(row[name] for name in key): row["time_us"] for row in rows}
+
+    def test_kill_9_during_several_operations_loses_no_finished_problem(self):
+        words = ["--op", "conv_fwd,conv_bwd_data", "--budget", "60"]
+        process = self.start(*TUNE, *words)
+        journal = lambda: [os.path.join(folder, "journal.log") for folder, _, files in os.walk(self.path("m")) if "journal.log" in files]
+        end = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < end and not (journal() and os.path.getsize(journal()[0]) > 60000):
+            time.sleep(0.01)
+        process.kill()
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        sweep = os.path.relpath(os.path.dirname(journal()[0]), self.folder)
+        self.run_kscout("dataset", "import", sweep, "--out", "before.parquet")
+        before = self.rows_of("before.parquet")
+        self.assertGreater(len(before), 20)
+        done = self.tune("--op", "conv_fwd,conv_bwd_data", "--budget", "4")
+        self.assertRegex(done.stderr, r"continues from \d+ problems in m/conv_fwd_fp32_\S+\.sweep")
+        self.assertEqual(self.installed_ops("m"), ["conv_bwd_data", "conv_fwd"])
+        kept = [name for name in os.listdir(self.path("m")) if name.startswith("conv_fwd")][0]
+        after = self.rows_of(f"m/{kept}/measurements.parquet")
+        self.assertEqual({key: after.get(key) for key in before}, before)
+
+    def test_an_operation_that_fails_does_not_stop_the_others(self):
+        # One second is too short for three problems with hundreds of configs each.
+        done = self.run_kscout("tune", "--op", "conv_fwd,gemm", "--rules", "full", "--folds", "2", "--targets", "relative", "--budget", "2",
+                               "--max-gflop", "5", "--layout", "rcr", "--out", "few", code=2)
+        self.assertIn("kscout tune: conv_fwd: too little was measured", done.stderr)
+        self.assertIn("kscout tune: gemm: ", done.stderr, "its sweep began")
+        self.assertIn("not tuned: conv_fwd", done.stderr)
+
+    def test_a_tune_without_op_names_the_operations_that_it_leaves_out(self):
+        done = self.tune("--budget", "2")
+        self.assertIn("--op tunes convolutions (conv_fwd, conv_bwd_data, conv_bwd_weight)", done.stderr)
+        self.assertNotIn("--op tunes", self.tune("--budget", "1", "--op", "gemm", "--replace").stderr)
 
     def test_an_interrupted_tune_goes_on_whatever_the_next_budget(self):
         process = self.start(*TUNE, "--budget", "60")

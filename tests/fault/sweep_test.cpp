@@ -51,6 +51,7 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
                                                    {Behaviour::before_workspace, Status::wrong},
                                                    {Behaviour::writes_a, Status::crashed},
                                                    {Behaviour::refuse, Status::unsupported},
+                                                   {Behaviour::compile, Status::left_out},
                                                    {Behaviour::fail_to_run, Status::crashed},
                                                    {Behaviour::slow, Status::ok},
                                                    {Behaviour::chatter, Status::ok},

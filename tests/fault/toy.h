@@ -27,11 +27,12 @@ enum class Behaviour : std::int32_t {
   refuse,            ///< prepare says unsupported
   fail_to_run,       ///< run throws device_failure
   chatter,           ///< right, prints on standard output
+  compile,           ///< prepare_ahead leaves it out
 };
 inline constexpr std::string_view kBehaviourWords[] = {
-    "good",   "slow",        "crash",  "crash_in_prepare", "crash_later",      "leave",
-    "hang",   "wrong",       "lazy",   "past_end",         "before_workspace", "writes_a",
-    "refuse", "fail_to_run", "chatter"};
+    "good",   "slow",        "crash",   "crash_in_prepare", "crash_later",      "leave",
+    "hang",   "wrong",       "lazy",    "past_end",         "before_workspace", "writes_a",
+    "refuse", "fail_to_run", "chatter", "compile"};
 
 const ConfigSpace& space(std::string_view provider, Op op);
 Backend& backend(std::string_view name);

@@ -6,7 +6,7 @@
 
 #include <kscout/error.h>
 
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {

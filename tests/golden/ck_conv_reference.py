@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Golden values of the feature schemas ck_conv_83, ck_conv_113, ck_conv_gfx950 and ck_conv_gfx942.
+"""Golden values of the feature schemas ck_conv_83, ck_conv_97, ck_conv_113 and of their parts.
 
-    python3 tests/golden/ck_conv_reference.py        # writes ck_conv_83.csv and ck_conv_113.csv beside itself
+    python3 tests/golden/ck_conv_reference.py        # writes ck_conv_83.csv, ck_conv_97.csv and ck_conv_113.csv beside itself
 
 Written from the published description of the CK Tile grouped-convolution feature engine, as procedures over a problem and a kernel,
-without the formulas in families/features_ck_conv_*.toml; tests/golden/ck_conv_test.cpp compares the two. The parts of single
-architectures are lists of names of the superset: the second table serves them too.
+without the formulas in families/features_ck_conv_*.toml; tests/golden/ck_conv_test.cpp compares the two. Other schemas are lists of
+names of these three, whose tables serve them too.
 """
 import csv
 import math
@@ -133,6 +133,15 @@ def features_83(p, kernel, hw):
             **interaction_features(p, s, hw, tm, tn, block), **hardware(hw)}
 
 
+def features_97(p, kernel, hw):
+    s = Shape(p, True)
+    # Read one place off, as in the 83.
+    block, tm, tn = kernel["tile_m"], kernel["tile_n"], kernel["tile_k"]
+    of_problem, of_kernel = problem_features(p, s, True), kernel_features(kernel, s, hw, block, tm, tn, block, True)
+    del of_problem["K_per_C"], of_kernel["gemm_k_per_block"]
+    return {**of_problem, **of_kernel, **interaction_features(p, s, hw, tm, tn, block), **hardware(hw)}
+
+
 def features_113(p, kernel, hw):
     s = Shape(p, True)
     tm, tn, step = kernel["tile_m"], kernel["tile_n"], kernel["tile_k"]
@@ -168,7 +177,7 @@ def kernel_of(rng):
 
 def main():
     here = pathlib.Path(__file__).parent
-    for name, features, count in [("ck_conv_83", features_83, 83), ("ck_conv_113", features_113, 113)]:
+    for name, features, count in [("ck_conv_83", features_83, 83), ("ck_conv_97", features_97, 97), ("ck_conv_113", features_113, 113)]:
         rng = random.Random(20250117)
         with open(here / f"{name}.csv", "w", newline="") as out:
             writer = csv.writer(out, lineterminator="\n")

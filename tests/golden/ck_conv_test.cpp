@@ -1,5 +1,5 @@
-// Compares ck_conv_83, ck_conv_113 and its parts with an independent transcription of their public
-// description (ck_conv_reference.py).
+// Compares ck_conv_83, ck_conv_97, ck_conv_113 and their parts with an independent transcription of their
+// public description (ck_conv_reference.py).
 #include <gtest/gtest.h>
 
 #include <kscout/provider.h>
@@ -13,28 +13,32 @@ namespace {
 using namespace golden;
 
 TEST(CkConvSchemas, Gives83FeaturesAsPublished) { compare("ck_conv_83", 83, conv_of, conv_config_of); }
+TEST(CkConvSchemas, Gives97FeaturesAsPublished) { compare("ck_conv_97", 97, conv_of, conv_config_of); }
 TEST(CkConvSchemas, Gives113FeaturesAsPublished) { compare("ck_conv_113", 113, conv_of, conv_config_of); }
 
-TEST(CkConvSchemas, PartsOfArchitecturesAreTheSupersetWithoutSome) {
-  const Golden table = read_golden("ck_conv_113");
-  const Schema& whole = Schema::find("ck_conv_113");
-  for (const auto& [name, size] : {std::pair{"ck_conv_gfx950", 72u}, std::pair{"ck_conv_gfx942", 101u}}) {
-    const Schema& part = Schema::find(name);
-    ASSERT_EQ(part.size(), size);
-    std::vector<double> all(whole.size()), some(part.size());
-    const Case& row = table.cases[7];
-    whole.evaluate(conv_of(row), device_of(row), conv_config_of(row), Traits{}, all);
-    part.evaluate(conv_of(row), device_of(row), conv_config_of(row), Traits{}, some);
-    std::size_t before = 0;
-    for (std::size_t i = 0; i < part.size(); ++i) {
-      const std::size_t at = whole.index(part.features()[i].id);
-      EXPECT_GE(at, before) << part.features()[i].id;  // in the order of the superset
-      before = at;
-      EXPECT_EQ(some[i], all[at]) << part.features()[i].id;
-    }
-  }
+TEST(CkConvSchemas, PartsAreThePublishedOnesWithoutSome) {
+  compare_part("ck_conv_75", 75, "ck_conv_83", conv_of, conv_config_of);
+  compare_part("ck_conv_91", 91, "ck_conv_97", conv_of, conv_config_of);
+  compare_part("ck_conv_gfx950", 72, "ck_conv_113", conv_of, conv_config_of);
+  compare_part("ck_conv_gfx942", 101, "ck_conv_113", conv_of, conv_config_of);
+  compare_part("ck_conv_104", 104, "ck_conv_113", conv_of, conv_config_of);
   for (const char* gone : {"is_intrawave", "hw_num_cus"}) {
     for (const Feature& feature : Schema::find("ck_conv_gfx950").features()) EXPECT_NE(feature.id, gone);
+  }
+}
+
+TEST(CkConvSchemas, NamesWithoutAWaveModeAreIntrawave) {
+  const auto is_intrawave = [](const char* schema, std::string_view name) {
+    const NamedConfig kernel = parse_config_name(name);
+    const Schema& of = Schema::find(schema);
+    std::vector<double> row(of.size());
+    of.evaluate(make_conv(Op::conv_fwd, DType::bf16), device_preset("gfx942"), kernel.config, Traits{}, row);
+    return row[of.index("is_intrawave")];
+  };
+  for (const char* schema : {"ck_conv_113", "ck_conv_gfx942"}) {
+    EXPECT_EQ(is_intrawave(schema, "grouped_conv_forward_bf16_2d_16x64x64_mem"), 1);
+    EXPECT_EQ(is_intrawave(schema, "grouped_conv_forward_bf16_2d_16x64x64_mem_intrawave"), 1);
+    EXPECT_EQ(is_intrawave(schema, "grouped_conv_forward_bf16_2d_16x64x64_mem_interwave"), 0);
   }
 }
 

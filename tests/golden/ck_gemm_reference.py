@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Golden values of the feature schemas ck_gemm_55 and ck_gemm_72.
+"""Golden values of the feature schemas ck_gemm_55, ck_gemm_72 and ck_gemm_78.
 
-    python3 tests/golden/ck_gemm_reference.py        # writes ck_gemm_55.csv and ck_gemm_72.csv beside itself
+    python3 tests/golden/ck_gemm_reference.py        # writes ck_gemm_55.csv, ck_gemm_72.csv and ck_gemm_78.csv beside itself
 
 Written from the published description of the CK Tile GEMM feature engine alone (names, order, formulas, encodings, guards),
 without looking at families/features_ck_gemm_*.toml; tests/golden/ck_gemm_test.cpp compares the two. Integers stay integers as
@@ -124,6 +124,47 @@ def features_72(p, kernel, hw):
     return {**head(p, kernel, hw), **fit(p, kernel), **hardware(hw)}
 
 
+def native_load(size, extent, run, tile_k, threads):
+    """Widest of 16, 8, 4 and 2 bytes that divides a tile's rows and a thread's share; 4 and 2 bytes only for elements as large."""
+    share = extent * tile_k // threads
+    for step in (16, 8, 4, 2):
+        width = step // size
+        if (step >= 8 or size >= step) and width >= 1 and run % width == 0 and share % width == 0:
+            return width
+    return 1
+
+
+def widths(p, kernel):
+    """Features 72 to 77: fixed widths, and what is in effect over the widest legal width."""
+    size = int(BYTES[p["dtype"]])
+    size_c = {"fp8": 2, "bf8": 2, "int8": 4}.get(p["dtype"], size)
+    a_rows, b_rows = p["layout"][0] == "r", p["layout"][1] == "r"
+    tm, tn, tk = kernel["tile_m"], kernel["tile_n"], kernel["tile_k"]
+    threads = 64 * kernel["warp_m"] * kernel["warp_n"] * kernel["warp_k"]
+    store = min(kernel["warp_tile_n"] * kernel["warp_n"], 16 // size_c) if kernel["epilogue"] == "cshuffle" else 1
+    native = [native_load(size, tm, tk if a_rows else tm, tk, threads), native_load(size, tn, tn if b_rows else tk, tk, threads), store]
+    runs = [p["k"] if a_rows else p["m"], p["n"] if b_rows else p["k"], p["n"]]
+    legal = [math.gcd(run, 16 // size) for run, size in zip(runs, (size, size, size_c))]
+    fixed = [kernel[f"vec_{operand}"] for operand in "abc"]
+    values = {f"vec_{operand}": width for operand, width in zip("abc", fixed)}
+    values.update({f"vec_frac_{operand}": (one or own) / widest for operand, one, own, widest in zip("abc", fixed, native, legal)})
+    return values
+
+
+def features_78(p, kernel, hw):
+    return {**features_72(p, kernel, hw), **widths(p, kernel)}
+
+
+def cases_with_widths():
+    rng = random.Random(20261125)
+    for p, kernel, hw in cases():
+        if p["dtype"] == "int4" or min(p["m"], p["n"], p["k"]) < 1:
+            continue
+        for operand in "abc":
+            kernel[f"vec_{operand}"] = rng.choice([0, 0, 1, 2, 4, 8])
+        yield p, {**kernel, "arch": rng.choice(["gfx90a", "gfx942", "gfx950"])}, hw
+
+
 def kernel_of(rng, pipeline):
     return dict(zip(KERNEL, [rng.choice([16, 32, 64, 96, 128, 192, 256]), rng.choice([16, 32, 64, 128, 160, 256]),
                              rng.choice([16, 32, 64, 128, 256]), rng.choice([1, 2, 4]), rng.choice([1, 2, 4]), rng.choice([1, 2]),
@@ -147,18 +188,20 @@ def cases():
         yield p, kernel_of(rng, pipeline), hw
 
 
-def write(path, features):
+def write(path, features, rows, more=()):
     with open(path, "w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        for i, (p, kernel, hw) in enumerate(cases()):
+        for i, (p, kernel, hw) in enumerate(rows):
             values = features(p, kernel, hw)
+            axes = [*KERNEL, *more]
             if i == 0:
-                out.writerow([f"in.{name}" for name in PROBLEM + KERNEL + HARDWARE] + list(values))
-            out.writerow([row[name] for row, names in ((p, PROBLEM), (kernel, KERNEL), (hw, HARDWARE)) for name in names] +
+                out.writerow([f"in.{name}" for name in PROBLEM + axes + HARDWARE] + list(values))
+            out.writerow([row[name] for row, names in ((p, PROBLEM), (kernel, axes), (hw, HARDWARE)) for name in names] +
                          [repr(float(value)) for value in values.values()])
 
 
 if __name__ == "__main__":
     folder = pathlib.Path(__file__).parent
-    write(folder / "ck_gemm_55.csv", features_55)
-    write(folder / "ck_gemm_72.csv", features_72)
+    write(folder / "ck_gemm_55.csv", features_55, cases())
+    write(folder / "ck_gemm_72.csv", features_72, cases())
+    write(folder / "ck_gemm_78.csv", features_78, cases_with_widths(), ("vec_a", "vec_b", "vec_c", "arch"))

@@ -16,6 +16,7 @@ ORDER = [
     ["features"],
     ["dataset", "backend", "generate"],
     ["forest"],
+    ["lightgbm"],
     ["select"],
     ["dispatch", "search", "export", "evaluate"],
     ["sweep", "capi"],

@@ -102,7 +102,7 @@ TEST(CublasltRefusals, AreToldByTheRules) {
   for (const auto& entry :
        std::filesystem::directory_iterator(std::filesystem::path(KSCOUT_TEST_DATA).parent_path() / "data")) {
     const std::string name = entry.path().filename().string();
-    if (!name.ends_with("_h200.held_out.parquet")) continue;
+    if (!name.starts_with("gemm_") || !name.ends_with("_h200.held_out.parquet")) continue;
     SCOPED_TRACE(name);
     const Answers found = answers(read_dataset(entry.path()));
     EXPECT_GT(found.pairs, 40'000);

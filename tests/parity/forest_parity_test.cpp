@@ -14,7 +14,7 @@
 #include <kscout/error.h>
 
 #include "forest/ksf.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "support/random_forest.h"
 #include "train/lightgbm.h"
 

@@ -146,6 +146,37 @@ TEST(ConvNames, SpellingsOfTheSameKernel) {
   EXPECT_EQ(read(all), (Pair{all, "full"}));
 }
 
+TEST(ConvNames, DirectionsAndPipelinesOfOtherTools) {
+  const auto op_of = [](std::string_view name) { return parse_ck_tile_conv(name).signature.op; };
+  EXPECT_EQ(op_of("grouped_conv_bwdd_bf16_2d_16x64x64_compv3"), Op::conv_bwd_data);
+  EXPECT_EQ(op_of("grouped_conv_bwdw_bf16_2d_16x64x64_compv3"), Op::conv_bwd_weight);
+  for (const std::string_view word :
+       {"basic_v2", "comp_async_eight_waves", "weight_preshuffle", "preshuffle_tdm"}) {
+    const std::string conv = fmt::format("grouped_conv_forward_bf16_2d_16x64x64_{}_intrawave", word);
+    const NamedConfig read = parse_ck_tile_conv(conv);
+    EXPECT_TRUE(has_word(read.config, pipeline, word));
+    EXPECT_EQ(print_ck_tile_conv(read.signature, read.config), conv);
+    const std::string gemm = fmt::format(
+        "gemm_universal_fp8_rcr_{}_cshuffle_intrawave_False_False_False_False_64x64x64_2x2x1_32x32x16", word);
+    const NamedConfig product = parse_ck_tile_gemm(gemm);
+    EXPECT_EQ(print_ck_tile_gemm(product.signature, product.config), gemm);
+  }
+}
+
+TEST(ConvNames, MemPadsWhereANameStatesPads) {
+  const Provider& ck = ck_tile_provider();
+  const auto canonical = [&](std::string_view name) { return ck.canonical(ck.parse(name).config); };
+  const KernelConfig full =
+      canonical("grouped_conv_fwd_bf16_nhwgc_2d_mem_cshuffle_intrawave_64x64x64_2x2x1_16x16x32_pad000");
+  EXPECT_EQ(value_of(full, pad_m), 1);
+  for (const char* name : {"grouped_conv_bwd_data_bf16_2d_64x64x64_mem",
+                           "grouped_conv_bwd_data_bf16_2d_64x64x64_mem_interwave_dsb",
+                           "grouped_conv_bwd_data_bf16_2d_64x64x64_2x2x1_16x16x32_mem"}) {
+    const NamedConfig read = ck.parse(name);
+    EXPECT_EQ(ck.print(read.signature, ck.canonical(read.config)), name);
+  }
+}
+
 TEST(ConvNames, MessagesNameThePart) {
   const std::string good = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_2x2x1_32x32x16";
   const std::pair<std::string, const char*> cases[] = {

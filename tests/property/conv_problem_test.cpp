@@ -124,6 +124,7 @@ TEST(ConvProperty, LinesReadBack) {
     ConvProblem p = random_conv(rng);
     if (pick(rng, 0, 3) == 0) p.dtype_wei = static_cast<DType>(pick(rng, 0, 9));
     if (pick(rng, 0, 3) == 0) p.split_k = pick(rng, 1, 9);
+    if (p.op != Op::conv_bwd_weight) p.prepacked = pick(rng, 0, 1) == 0;
     if (pick(rng, 0, 3) == 0) p.left_pad_w = p.right_pad_w = p.left_pad_h = p.right_pad_h = 3;
     const ConvProblem again = parse_conv_problem(print(p));
     ASSERT_EQ(again, p) << print(p);

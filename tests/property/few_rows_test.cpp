@@ -60,7 +60,7 @@ RC_GTEST_PROP(FewRowsProgram, EqualsTheProgram, ()) {
   for (std::size_t f = 0; f < program.size(); ++f) wanted.push_back(random() % 4 != 0);
 
   const FewRowsProgram fast(program, inputs.columns, rows, inputs.changing, wanted);
-  FewRowsProgram::Scratch scratch(fast);
+  FewRowsProgram::Scratch scratch;
   for (int call = 0; call < 3; ++call) {
     fast.set_call(inputs.change(random), scratch);
     std::vector<double> expected(program.size() * rows);
@@ -111,7 +111,7 @@ TEST(FewRowsProgram, ComputesWhatACallDecidesOnceAndWhatRowsDecideBefore) {
   EXPECT_EQ(fast.varies(4), Varies::by_call);
   EXPECT_EQ(fast.call_steps(), 2u);  // p * 2, and that + 1
   EXPECT_EQ(fast.row_steps(), 2u);   // p + x, and that / (x + y)
-  FewRowsProgram::Scratch scratch(fast);
+  FewRowsProgram::Scratch scratch;
   fast.set_call(std::array{10.0}, scratch);
   fast.set_rows(std::array{2u, 0u}, scratch);
   EXPECT_EQ(*fast.values(0, scratch), 21);

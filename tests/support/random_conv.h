@@ -9,7 +9,7 @@
 namespace kscout::test {
 
 /// Groups, depthwise with and without multiplier, strides, dilations, uneven pads, pads wider than the
-/// filter, 1-D (h = 1), 3-D; a few thousand to a few million products.
+/// filter, 1-D (h = 1), 3-D, filters packed once and per call; a few thousand to a few million products.
 inline ConvProblem random_conv(Rng& rng, Op op) {
   for (;;) {
     const bool deep = pick(rng, 0, 4) == 0;
@@ -42,6 +42,13 @@ inline ConvProblem random_conv(Rng& rng, Op op) {
     if (pick(rng, 0, 4) == 0) {  // a plain product
       p.z = p.y = p.x = p.stride_d = p.stride_h = p.stride_w = 1;
       p.left_pad_d = p.left_pad_h = p.left_pad_w = p.right_pad_d = p.right_pad_h = p.right_pad_w = 0;
+    }
+    if (op != Op::conv_bwd_weight) p.prepacked = pick(rng, 0, 1) == 0;
+    if (pick(rng, 0, 4) == 0) {  // kind wino
+      p.y = p.x = 3;
+      p.z = p.stride_d = p.stride_h = p.stride_w = p.dilation_h = p.dilation_w = 1;
+      p.left_pad_d = p.right_pad_d = 0;
+      if (pick(rng, 0, 3) != 0) p.c *= 4, p.k *= 4;
     }
     if (is_valid(p) && flop_count(p) < 2e7) return p;
   }

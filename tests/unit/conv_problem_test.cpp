@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <kscout/any_problem.h>
 #include <kscout/conv_problem.h>
 #include <kscout/error.h>
 
@@ -33,6 +34,16 @@ TEST(ConvProblem, WeightIsNoPartOfTheIdentity) {
   EXPECT_EQ(a, b);
   EXPECT_EQ(std::hash<ConvProblem>{}(a), std::hash<ConvProblem>{}(b));
   EXPECT_EQ(parse_conv_problem(print(b)).weight, 3);
+}
+
+TEST(ConvProblem, PackingTheFilterOnceIsPartOfTheIdentity) {
+  const ConvProblem once = parse_conv_problem("conv_bwd_data:1x8x4x5:16x3x3:prepacked=1");
+  ConvProblem per_call = once;
+  per_call.prepacked = false;
+  EXPECT_EQ(print(once), "conv_bwd_data:1x8x4x5:16x3x3:fp32:nhwgc:prepacked=1");
+  EXPECT_NE(once, per_call);
+  EXPECT_NE(std::hash<ConvProblem>{}(once), std::hash<ConvProblem>{}(per_call));
+  EXPECT_EQ(sizes_of(once), sizes_of(per_call)) << "held out together";
 }
 
 TEST(ConvProblem, OperandsFollowTheDirection) {
@@ -83,6 +94,7 @@ TEST(ConvProblem, MessagesNameTheValueAndTheRemedy) {
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:pad=-1", "left_pad_h=-1: must be 0 to");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:fp16:rcr", "does not fit 2 spatial sizes");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:d=2", "has no axis d");
+  expect_conv_refused("conv_bwd_weight:1x8x8x8:8x3x3:prepacked=1", "the filter is the result");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:stride_hh=2", "did you mean 'stride_h'");
   expect_conv_refused("conv_fwd:2147483647x2147483647x8x8:8x1x1", "2^62");
 }

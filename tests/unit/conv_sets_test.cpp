@@ -1,10 +1,13 @@
 // Tests the counts of the public training sets, and that their validation shapes can be held out of training.
 #include "problems/conv_sets.h"
 
+#include <array>
 #include <set>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <kscout/any_problem.h>
@@ -23,8 +26,10 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
   for (const Counts& want :
        {Counts{"ck_conv_train_fwd", 1538, 1434}, Counts{"ck_conv_train_fwd_all", 1886, 1782},
         Counts{"ck_conv_train_bwd_data", 1242, 1154}, Counts{"ck_conv_train_bwd_weight", 2009, 1853},
+        Counts{"ck_conv_train_bwd_data_all", 1650, 1562}, Counts{"ck_conv_train_bwd_weight_all", 2225, 2069},
         Counts{"ck_conv_validation_bwd_data", 10, 10}, Counts{"ck_conv_validation_bwd_weight", 10, 10},
-        Counts{"ck_conv_wide", 1694, 1631}, Counts{"ck_conv_edge", 1604, 1514}, Counts{"conv", 206, 206}}) {
+        Counts{"ck_conv_holdout_fwd", 300, 298}, Counts{"ck_conv_wide", 1698, 1631},
+        Counts{"ck_conv_edge", 1810, 1514}, Counts{"conv", 206, 206}}) {
     EXPECT_EQ(repeated_conv_set(want.name, DType::bf16).size(), want.total) << want.name;
     const auto distinct = make_conv_set(want.name, DType::bf16);
     EXPECT_EQ(distinct.size(), want.distinct) << want.name;
@@ -33,7 +38,37 @@ TEST(ConvSets, HaveTheCountsOfTheirDefinitions) {
       EXPECT_EQ(problem.weight, 1);
     }
   }
-  EXPECT_EQ(conv_sets().size(), 12u);
+  EXPECT_EQ(conv_sets().size(), 15u);
+}
+
+/// A digest of which shapes a set has, in any order: of sorted lines with the sizes, strides, paddings and
+/// dilations (images, groups, channels, depth, height, width), as a script writes them that runs CK Tile's
+/// generators.
+std::string shapes_digest(const std::vector<ConvProblem>& problems) {
+  std::set<std::string> lines;
+  for (const ConvProblem& p : problems) {
+    EXPECT_EQ(std::tie(p.left_pad_d, p.left_pad_h, p.left_pad_w),
+              std::tie(p.right_pad_d, p.right_pad_h, p.right_pad_w));
+    const std::array sizes = {p.n,          p.g,          p.c,          p.k,          p.d,
+                              p.h,          p.w,          p.z,          p.y,          p.x,
+                              p.stride_d,   p.stride_h,   p.stride_w,   p.left_pad_d, p.left_pad_h,
+                              p.left_pad_w, p.dilation_d, p.dilation_h, p.dilation_w};
+    lines.insert(fmt::format("{}\n", fmt::join(sizes, ",")));
+  }
+  std::uint64_t hash = text_hash("");
+  for (const std::string& line : lines) hash = text_hash(line, hash);
+  return hash_digits(hash);
+}
+
+TEST(ConvSets, HaveTheShapesOfThePublicGenerators) {
+  for (const auto& [name, digest] :
+       {std::pair{"ck_conv_wide", "0e2fc0c22fbaff8a"}, std::pair{"ck_conv_edge", "2d74c45f44378675"},
+        std::pair{"ck_conv_holdout_fwd", "2d49402e6b7dc6d0"},
+        std::pair{"ck_conv_train_fwd_all", "fef51a8816a29c64"},
+        std::pair{"ck_conv_train_bwd_data_all", "fd306eb374d4e77e"},
+        std::pair{"ck_conv_train_bwd_weight_all", "23d264f0115c10a1"}}) {
+    EXPECT_EQ(shapes_digest(make_conv_set(name, DType::bf16)), digest) << name;
+  }
 }
 
 TEST(ConvSets, TheValidationShapesLieInTheTrainingSetsSoTheyMustBeTakenOut) {
@@ -63,9 +98,9 @@ TEST(ConvSets, OfOurOwnStayTheSame) {
   };
   for (const Golden& want :
        {Golden{{.name = "conv_networks"}, 3207, "2139e763d90ccf83"},
-        Golden{{.name = "conv_random", .count = 500, .max_gflop = 1}, 500, "ed41f2e6246e7690"},
-        Golden{{.name = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "fc68cd066ca43bac"},
-        Golden{{.name = "conv_edge"}, 1016, "d532542c8882bb69"}}) {
+        Golden{{.name = "conv_random", .count = 500, .max_gflop = 1}, 500, "3d94941bb04bcccf"},
+        Golden{{.name = "conv_random", .dtype = DType::bf16, .seed = 7}, 200, "0cc0be6c7e568b7d"},
+        Golden{{.name = "conv_edge"}, 1016, "d6174342b0674258"}}) {
     const auto problems = make_conv_set(want.request);
     EXPECT_EQ(problems.size(), want.count) << want.request.name;
     EXPECT_EQ(digest_of(problems), want.digest) << want.request.name;
@@ -148,7 +183,7 @@ TEST(ConvSets, RandomOnesHoldEveryKindWithinTheirLimits) {
 
 TEST(ConvSets, EdgeCasesHoldEveryEdge) {
   std::size_t odd = 0, whole = 0, skipping = 0, wide_pad = 0, one_output = 0, flat = 0, dilated_stride = 0,
-              multiplier = 0, large = 0, pixel = 0, deep = 0, one_sided = 0;
+              multiplier = 0, large = 0, pixel = 0, deep = 0, one_sided = 0, packed_once = 0;
   for (const ConvProblem& p : make_conv_set("conv_edge", DType::fp32)) {
     const ConvOutput out = output_sizes(p);
     odd += (p.c / p.g) % 2 == 1 && (p.k / p.g) % 2 == 1;
@@ -163,10 +198,34 @@ TEST(ConvSets, EdgeCasesHoldEveryEdge) {
     pixel += p.h == 1 && p.w == 1 && p.c >= 500;
     deep += p.layout == Layout::ndhwgc;
     one_sided += p.left_pad_w != p.right_pad_w;
+    packed_once += p.prepacked;
   }
   for (const std::size_t count : {odd, whole, skipping, wide_pad, one_output, flat, dilated_stride,
-                                  multiplier, large, pixel, deep, one_sided})
+                                  multiplier, large, pixel, deep, one_sided, packed_once})
     EXPECT_GE(count, 8u);
+}
+
+TEST(ConvSets, AQuarterOfRandomFiltersIsPackedOnce) {
+  const auto problems = make_conv_set({.name = "conv_random", .count = 400, .max_gflop = 1});
+  const auto once = std::ranges::count(problems, true, &ConvProblem::prepacked);
+  EXPECT_GE(once, 70);
+  EXPECT_LE(once, 130);
+}
+
+TEST(ConvSets, PackingReplacesHowOftenFiltersArePacked) {
+  std::vector<ConvProblem> problems = {parse_conv_problem("conv_fwd:1x8x8x8:8x3x3:prepacked=1:weight=3"),
+                                       parse_conv_problem("conv_bwd_weight:1x8x8x8:8x3x3:weight=5")};
+  const auto texts = [&](Packing packing) {
+    std::vector<std::string> lines;
+    for (const ConvProblem& problem : with_packing(problems, packing)) lines.push_back(print(problem));
+    return lines;
+  };
+  const std::string fwd = "conv_fwd:1x8x8x8:8x3x3:fp32:nhwgc";
+  const std::string weight = "conv_bwd_weight:1x8x8x8:8x3x3:fp32:nhwgc:weight=5";
+  EXPECT_EQ(texts(Packing::once), (std::vector{fwd + ":prepacked=1:weight=3", weight}));
+  EXPECT_EQ(texts(Packing::per_call), (std::vector{fwd + ":weight=3", weight}));
+  EXPECT_EQ(texts(Packing::both),
+            (std::vector{fwd + ":weight=1.5", fwd + ":prepacked=1:weight=1.5", weight}));
 }
 
 TEST(ConvSets, PartsAndExcludedProblemsShareNoWeights) {

@@ -116,6 +116,7 @@ inline MeasurementTable toy_table() {
                 {1, 2, failed(Status::wrong)}};
   table.rows[1].measured.noisy = true;
   table.rows[1].measured.cache = CacheState::cold;
+  table.rows[1].measured.setup_us = 12.5;
   table.metadata = {{"rule_set", "tiny"}, {"compiler", "GNU 12"}};
   return table;
 }

@@ -173,6 +173,7 @@ TEST(DatasetReduce, RowsPrunedEarlyKeepACoarseTimeAndHowOftenTheyWereTimed) {
     table.rows[r].measured = test::timed(12.3456, r == 0 ? Status::pruned_early : Status::ok, 2);
     table.rows[r].measured.spread = 0.01;
     table.rows[r].measured.error = 0.5;
+    table.rows[r].measured.setup_us = 3;
     table.rows[r].measured.repeats = 7;
     table.rows[r].measured.noisy = true;
   }
@@ -180,7 +181,7 @@ TEST(DatasetReduce, RowsPrunedEarlyKeepACoarseTimeAndHowOftenTheyWereTimed) {
   ASSERT_EQ(reduced.rows.size(), table.rows.size());
   Measurement wanted = test::timed(12.3, Status::pruned_early, 2);
   wanted.repeats = 7;
-  wanted.spread = wanted.error = Measurement::unknown;
+  wanted.spread = wanted.error = wanted.setup_us = Measurement::unknown;
   EXPECT_EQ(reduced.rows[0].measured, wanted);
   for (std::size_t r = 1; r < table.rows.size(); ++r) {
     if (table.rows[r].measured.status == Status::pruned_early) continue;

@@ -152,6 +152,22 @@ TEST_F(DatasetFile, Version1IsReadAndNewerOnesAreNot) {
   }
 }
 
+TEST_F(DatasetFile, EarlierFilesLackLaterColumns) {
+  const fs::path earlier = fs::path(KSCOUT_TEST_DATA) / "../data/ck_tile_conv_fwd_bf16_gfx950.parquet";
+  MeasurementTable table = read_dataset(earlier);
+  ASSERT_FALSE(table.rows.empty());
+  for (const Problem& problem : table.problems) EXPECT_FALSE(problem.conv().prepacked);
+  for (const auto& row : table.rows) EXPECT_TRUE(std::isnan(row.measured.setup_us));
+  ConvProblem packed_once = table.problems[table.rows.front().problem].conv();
+  packed_once.prepacked = true;
+  table.problems[table.rows.front().problem] = packed_once;
+  table.rows.front().measured.setup_us = 9;
+  write_dataset(file(), table);
+  expect_same(read_dataset(file()), table);
+  const MeasurementTable again = read_dataset(file());
+  EXPECT_EQ(std::ranges::count_if(again.problems, [](const Problem& p) { return p.conv().prepacked; }), 1);
+}
+
 TEST_F(DatasetFile, DamagedCompressedTextsAreRefusedByName) {
   for (const char* const text : {"%%", "bm8gZ3ppcA=="}) {  // no base64, no gzip
     write_file_atomically(file(), toy_bytes({{"kscout.dataset_version", "2"},
@@ -354,6 +370,8 @@ TEST(DatasetMerge, ClocksAndTimesOfCreationAreSpans) {
 TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
   MeasurementTable tables[] = {timed({10, 20, 30}), timed({10, 20, 31})};
   tables[0].rows[2].measured.spread = 0.01234;
+  tables[0].rows[2].measured.setup_us = 17.30001;
+  tables[1].rows[2].measured.setup_us = 19;
   tables[1].rows[2].measured.error = 0.9876;
   tables[1].rows[0].measured.error = 0;
   for (const Keep keep : {Keep::mean, Keep::median}) {
@@ -361,6 +379,7 @@ TEST(DatasetMerge, WhatIsAveragedHasTheDigitsThatMeanSomething) {
     const Measurement& measured = merged.rows[2].measured;
     EXPECT_EQ(measured.time_us, 30.496);
     EXPECT_EQ(measured.spread, 0.012);
+    EXPECT_EQ(measured.setup_us, 17.3) << "the time that is not disturbed";
     EXPECT_EQ(measured.error, 0.99);
     EXPECT_EQ(merged.rows[0].measured.error, 0);
     EXPECT_TRUE(std::isnan(merged.rows[1].measured.error));

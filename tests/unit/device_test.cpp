@@ -11,6 +11,7 @@
 #include <kscout/error.h>
 
 #include "core/device_facts.h"
+#include "support/expect_error.h"
 
 namespace kscout {
 namespace {
@@ -76,6 +77,42 @@ TEST(Device, CountsCoresNotHardwareThreads) {
   EXPECT_EQ(device.isa, "avx512");
   EXPECT_EQ(device.vector_bytes, 64);
   EXPECT_EQ(device.l3_bytes, 105.0 * 1024 * 1024);
+}
+
+TEST(Device, ASmallerInstructionSetIsADeviceOfItsOwn) {
+  const int cpus[] = {0, 1, 112, 113};
+  const Device whole = describe_cpu(recorded("sapphirerapids_threads.txt"), cpus);
+  const auto restricted = [&](std::string_view isa) {
+    Device device = whole;
+    restrict_isa(device, isa);
+    return device;
+  };
+  EXPECT_EQ(restricted(""), whole);
+  EXPECT_EQ(restricted("avx512"), whole);
+  const Device avx2 = restricted("avx2");
+  EXPECT_EQ(avx2.name, "sapphirerapids-avx2-2c");
+  EXPECT_EQ(avx2.arch, "sapphirerapids-avx2");
+  EXPECT_EQ(avx2.isa, "avx2");
+  EXPECT_EQ(avx2.vector_bytes, 32);
+  EXPECT_EQ(avx2.fma_per_cycle, 2);
+  EXPECT_EQ(avx2.l2_bytes, whole.l2_bytes);
+  const Device scalar = restricted("scalar");
+  EXPECT_EQ(scalar.name, "sapphirerapids-scalar-2c");
+  EXPECT_EQ(scalar.vector_bytes, sizeof(float));
+  EXPECT_TRUE(std::isnan(scalar.fma_per_cycle)) << "the rate of vector instructions is not a scalar rate";
+}
+
+TEST(Device, AnInstructionSetThatTheCpuLacksIsAnError) {
+  const int cpus[] = {0, 1};
+  Device device = describe_cpu(recorded("zen3_virtual.txt"), cpus);
+  const Device before = device;
+  test::expect_error(Errc::invalid_argument,
+                     "KSCOUT_ISA='avx512': the best instruction set of this CPU is avx2",
+                     [&] { restrict_isa(device, "avx512"); });
+  test::expect_error(Errc::invalid_argument,
+                     "KSCOUT_ISA: unknown instruction set 'avx'; did you mean 'avx2'?",
+                     [&] { restrict_isa(device, "avx"); });
+  EXPECT_EQ(device, before);
 }
 
 TEST(Device, SeesOnlyAllowedCpus) {

@@ -107,6 +107,16 @@ TEST(Evaluate, FailedAndUnmeasuredPicksCountAsZero) {
   EXPECT_DOUBLE_EQ(evaluate(table, larger_is_better, measured_pool(table)).overall.mean, 2.0 / 3);
 }
 
+TEST(Evaluate, ConfigsThatASweepLeftOutAreNoPicks) {
+  MeasurementTable table = table_of({{25, 100}, {80, 50}});
+  table.rows[0].measured.status = Status::left_out;
+  EXPECT_EQ(measured_pool(table)(0), (std::vector{table.configs[1]}));
+  EXPECT_EQ(accepted_pool(table)(0), (std::vector{table.configs[1]}));
+  table.rows[0].measured.status = Status::unsupported;
+  EXPECT_EQ(measured_pool(table)(0).size(), 2u);
+  EXPECT_EQ(accepted_pool(table)(0).size(), 1u);
+}
+
 TEST(Evaluate, ProblemsWithoutAnOracleAreCountedApart) {
   const MeasurementTable table = table_of({{-1, -1}, {20, 10}});
   const Evaluation e = evaluate(table, larger_is_better, measured_pool(table));

@@ -13,7 +13,8 @@
 #include "export/cpp_source.h"
 #include "export/header.h"
 #include "expr/operations.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
+#include "problems/conv_sets.h"
 #include "support/large_model.h"
 #include "support/random_forest.h"
 #include "support/random_shortlist.h"
@@ -59,10 +60,11 @@ class ExportTest : public testing::Test {
 };
 
 /// Fields of a problem in order, as numbers.
-std::string as_numbers(const std::vector<GemmProblem>& problems) {
+template <class P>
+std::string as_numbers(const std::vector<P>& problems) {
   std::string text;
-  for (const GemmProblem& p : problems) {
-    for_each_field<GemmProblem>([&](const auto& field) {
+  for (const P& p : problems) {
+    for_each_field<P>([&](const auto& field) {
       const auto& value = p.*field.member;
       if constexpr (std::is_floating_point_v<std::remove_cvref_t<decltype(value)>>) {
         text += fmt::format("{} ", value);
@@ -76,10 +78,11 @@ std::string as_numbers(const std::vector<GemmProblem>& problems) {
 }
 
 /// Reads as_numbers() into exported problems; the body prints lines about `p`.
+template <class P = GemmProblem>
 std::string program(std::string_view body) {
   std::string read;
-  for_each_field<GemmProblem>([&](const auto& field) {
-    using V = std::remove_cvref_t<decltype(std::declval<GemmProblem>().*field.member)>;
+  for_each_field<P>([&](const auto& field) {
+    using V = std::remove_cvref_t<decltype(std::declval<P>().*field.member)>;
     if constexpr (std::is_floating_point_v<V>) {
       read += fmt::format("    std::cin >> p.{};\n", field.name);
     } else {
@@ -113,7 +116,7 @@ struct Chosen {
   double score, time_us, confidence;
 };
 
-std::optional<Chosen> library_choice(const Model& model, Target target, const GemmProblem& p,
+std::optional<Chosen> library_choice(const Model& model, Target target, ProblemRef p,
                                      const std::vector<double>& scores) {
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < scores.size(); ++i) {
@@ -130,7 +133,7 @@ std::optional<Chosen> library_choice(const Model& model, Target target, const Ge
 }
 
 /// The same line by the library.
-std::string library_line(const Model& model, Target target, const GemmProblem& p) {
+std::string library_line(const Model& model, Target target, ProblemRef p) {
   const Family* const family = model.family(signature_of(p));
   std::vector<double> scores(family ? family->configs.size() : 0);
   if (family) model.score(p, target, scores);
@@ -143,12 +146,13 @@ std::string library_line(const Model& model, Target target, const GemmProblem& p
   return line;
 }
 
+template <class P>
 void expect_equal_lines(const std::string& output, const Model& model, Target target,
-                        const std::vector<GemmProblem>& problems) {
+                        const std::vector<P>& problems) {
   std::istringstream lines(output);
   std::string line;
   std::size_t chosen = 0;
-  for (const GemmProblem& p : problems) {
+  for (const P& p : problems) {
     ASSERT_TRUE(std::getline(lines, line)) << print(p);
     chosen += !line.starts_with("-1");
     ASSERT_EQ(line, library_line(model, target, p)) << print(p) << " by " << word(target);
@@ -181,6 +185,56 @@ std::vector<GemmProblem> problems_of(const std::vector<Signature>& signatures, s
     problems.push_back(p);
   }
   return problems;
+}
+
+/// Random convolutions and those at the edges, in all directions: a header is for one. Some have types that
+/// no model has, or the layout of another memory order.
+std::vector<ConvProblem> convs_of(const Model& model, std::size_t count) {
+  const Signature& s = model.data().families.front().signature;
+  std::vector<ConvProblem> problems =
+      make_conv_set({.name = "conv_random", .dtype = s.dtype_a, .count = count, .seed = count});
+  const auto edges = make_conv_set("conv_edge", s.dtype_a);
+  for (std::size_t i = 0; i < edges.size(); i += 1 + 2 * edges.size() / count) problems.push_back(edges[i]);
+  std::mt19937_64 rng(count);
+  constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+  for (ConvProblem& p : problems) {
+    p.op = rng() % 12 == 0 ? kDirections[rng() % 3] : s.op;
+    if (rng() % 20 == 0) p.layout = Layout::ngchw;
+    if (rng() % 20 == 0) p.dtype_wei = DType::fp64;
+    if (rng() % 8 == 0) p.split_k = static_cast<std::int64_t>(rng() % 4);
+  }
+  return problems;
+}
+
+/// A model of provider native's convolutions with random forests, a confidence and, for more than 64 configs,
+/// a shortlist.
+Model conv_model(Op op, const std::string& rules) {
+  ModelData data;
+  data.schema = std::make_shared<Schema>(Schema::find("conv_cpu").for_op(op));
+  for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
+    data.families.push_back(enumerate({.provider = "native",
+                                       .signature = signature_of(make_conv(op, DType::fp32, layout)),
+                                       .device = device_preset("epyc-7763"),
+                                       .rules = rules,
+                                       .filter = {}}));
+  }
+  toy::RandomForestOptions options;
+  options.features = static_cast<std::uint32_t>(data.schema->size());
+  options.trees = 30;
+  Forest forest = toy::RandomForest(options, static_cast<std::uint64_t>(op)).forest();
+  for (double& leaf : forest.leaf_value) leaf = std::clamp(leaf, -1.0, 1.0);
+  data.targets = {{Target::relative, std::move(forest), 0.02, 0.9}};
+  data.best_features = {0, 1, 2};
+  data.best_tflops = toy::RandomForest({.features = 3, .trees = 5, .categorical = 0}, 1).forest();
+  for (double& leaf : data.best_tflops.leaf_value) leaf = std::clamp(leaf, -3.0, 3.0);
+  if (rules != "tiny") data.shortlist = toy::random_shortlist(data.families[0].configs, 3);
+  Confidence confidence;
+  confidence.bias = -0.3;
+  confidence.weight = {0.3, -0.1, 0.2, -0.25, 0.125, 0.15, 0.5};
+  confidence.low = {2, 2, 2, 0};
+  confidence.high = {11, 11, 11, 2};
+  data.confidence = confidence;
+  return Model(std::move(data));
 }
 
 std::vector<Signature> signatures_of(const Model& model) {
@@ -318,16 +372,32 @@ TEST_F(ExportTest, HeaderComputesLegacySchemas) {
                      Target::tflops, problems);
 }
 
+TEST_F(ExportTest, HeaderOfConvolutionsChoosesAsTheModelDoes) {
+  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+    for (const char* const rules : {"tiny", "default"}) {
+      const Model model = conv_model(op, rules);
+      ASSERT_EQ(model.data().families[0].configs.size() > kNoShortlistFamily, rules != std::string("tiny"));
+      const auto problems = convs_of(model, test::share_of(600));
+      expect_equal_lines(
+          run(model_header(model, {"m", {}}), program<ConvProblem>(kPrintChoice), as_numbers(problems)),
+          model, Target::relative, problems);
+    }
+  }
+}
+
 TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
   std::size_t models = 0;
   for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_MODELS)) {
     if (!fs::exists(entry.path() / "model.ksf")) continue;
     const Model model = Model::load(entry.path());
+    ++models;
     if (is_conv(model.data().schema->data().op)) {
-      EXPECT_THROW(model_header(model, {"m", {}}), Error);
+      const auto convs = convs_of(model, test::share_of(300));
+      expect_equal_lines(
+          run(model_header(model, {"m", {}}), program<ConvProblem>(kPrintChoice), as_numbers(convs)), model,
+          model.default_target(), convs);
       continue;
     }
-    ++models;
     const auto problems = problems_of(signatures_of(model), test::share_of(300));
     const std::string header = model_header(model, {"m", {}});
     expect_equal_lines(run(header, program(kPrintChoice), as_numbers(problems)), model,
@@ -414,6 +484,43 @@ TEST_F(ExportTest, ShapesAreFoundAndOthersAreNot) {
     EXPECT_EQ(line, wanted) << print(problems[i]);
   }
   EXPECT_THROW(shapes_header({}, "m"), Error);
+}
+
+TEST_F(ExportTest, ShapesOfConvolutionsAreFoundAndOthersAreNot) {
+  for (const Op op : {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight}) {
+    const Model model = conv_model(op, "tiny");
+    fs::create_directories(folder_ / "model");
+    write_file_atomically(folder_ / "model" / "model.ksf", model.bytes());
+    const Selector selector = Selector::load(folder_ / "model");
+    auto problems = make_conv_set({.name = "conv_random", .count = 60, .seed = 4});
+    std::vector<ShapeChoice> choices;
+    for (ConvProblem& p : problems) {
+      p = in_direction(p, op);
+      if (choices.size() < 40) choices.push_back({p, selector.select(p)});
+    }
+    problems.push_back(problems[3]);  // another direction, padding and stride
+    problems.back() = in_direction(problems[3], op == Op::conv_fwd ? Op::conv_bwd_data : Op::conv_fwd);
+    problems.push_back(problems[3]);
+    problems.back().left_pad_w += 1;
+    const std::string output = run(shapes_header(choices, "m"), program<ConvProblem>(R"(
+    const m::Choice c = m::find(p);
+    std::printf("%s %llx\n", c.name ? c.name : "-", bits(c.time_us));
+)"),
+                                   as_numbers(problems));
+    std::istringstream lines(output);
+    std::string line;
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      ASSERT_TRUE(std::getline(lines, line));
+      std::string wanted = fmt::format("- {:x}", bits(std::numeric_limits<double>::quiet_NaN()));
+      if (i < 40) {
+        const Choice& choice = choices[i].choice;
+        wanted = fmt::format("{} {:x}", Selector::name(problems[i], choice), bits(choice.time_us));
+      }
+      EXPECT_EQ(line, wanted) << print(problems[i]);
+    }
+    choices.push_back({make_gemm(8, 8, 8), choices.front().choice});
+    EXPECT_THROW(shapes_header(choices, "m"), Error);
+  }
 }
 
 TEST(Export, JsonHoldsTheWholeModel) {

@@ -6,7 +6,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {

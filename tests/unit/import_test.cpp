@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dataset/dataset.h"
 #include "dataset/parquet.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
@@ -86,6 +87,35 @@ TEST(Import, SkipsWhatCannotBeReadWithLineAndReason) {
   EXPECT_EQ(imported.skipped[1].line, 4u);
   EXPECT_NE(imported.skipped[2].reason.find("'x'"), std::string::npos);
   EXPECT_EQ(imported.skipped[3].line, 6u);  // 2 does not divide 65
+}
+
+TEST(Import, ReadsShortNamesOfMemAndCanWriteTheirDataset) {
+  // Every published table of a backward direction contains such names.
+  const std::string rest = ",0,1,64,64,1,8,8,1,1,1,1,0,0,0.01,1,1\n";
+  const std::vector<std::string> names = {"grouped_conv_bwd_data_bf16_2d_64x64x64_mem",
+                                          "grouped_conv_bwd_data_bf16_2d_64x64x64_mem_interwave_dsb",
+                                          "grouped_conv_bwd_data_bf16_2d_64x64x64_compv3"};
+  std::string rows;
+  for (const std::string& name : names) rows += name + rest;
+  const auto imported = read(kCsv + rows, ImportFormat::ck_csv, Op::conv_bwd_data);
+  EXPECT_EQ(imported.skipped_count, 0u);
+  ASSERT_EQ(imported.table.configs.size(), names.size());
+  EXPECT_EQ(imported.table.configs[0]["pad_m"], KernelConfig::unknown);
+  const std::string csv = dataset_csv(imported.table);
+  for (const std::string& name : names) EXPECT_NE(csv.find(name), std::string::npos) << name;
+}
+
+TEST(Import, SkipsRowsOfImpossibleProblemsWhoseTimeFollowsFromTheirSpeed) {
+  const auto imported = read(
+      "kernel,N,C,K,G,Hi,Wi,Y,X,stride_h,tflops\n"
+      "grouped_conv_forward_bf16_2d_16x64x64_compv3,1,64,64,0,8,8,1,1,1,10\n"
+      "grouped_conv_forward_bf16_2d_16x64x64_compv3,1,64,64,1,8,8,1,1,0,10\n"
+      "grouped_conv_forward_bf16_2d_16x64x64_compv3,1,64,64,1,8,8,1,1,1,10\n",
+      ImportFormat::ck_csv, Op::conv_fwd);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  ASSERT_EQ(imported.skipped_count, 2u);
+  EXPECT_EQ(imported.skipped[0].line, 2u);
+  EXPECT_EQ(imported.skipped[1].line, 3u);
 }
 
 TEST(Import, RefusesTablesThatLackWhatIsNeeded) {
@@ -268,6 +298,65 @@ TEST(Import, ReadsProfilerLinesUnderTheirProblems) {
   ASSERT_EQ(imported.table.rows.size(), 1u);
   EXPECT_DOUBLE_EQ(imported.table.rows.front().measured.time_us, 4);
   EXPECT_EQ(imported.skipped_count, 2u);
+}
+
+TEST(Import, ReadsProfilerLinesAsTheProgramWritesThem) {
+  // Times are right-aligned in ten columns; the forms are those of the classic profiler, of its CK Tile
+  // algorithms and of the dispatcher's.
+  const std::string name = "grouped_conv_forward_bf16_2d_";
+  const std::string full = "grouped_conv_fwd_bf16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_2x2x1_16x16x32";
+  const auto imported = read(
+      "conv_fwd:1x64x8x8:64x1x1:bf16:nhwgc\n"
+      "Perf:      0.004 ms, " +
+          name +
+          "16x64x64_compv3\n"
+          "Perf:   0.00512 ms, 12.5 TFlops, 3 GB/s, " +
+          name +
+          "32x64x64_compv3\n"
+          "[Valid] Perf:     0.006 ms, 12 TFlops, 3 GB/s, " +
+          name +
+          "64x64x64_compv3 (instance 7)\n"
+          "Perf:   7.5e-03 ms, 12 TFlops, 3 GB/s, " +
+          full +
+          ", SplitK 4\n"
+          "Perf:      0.008 ms, 12 TFlops, 3 GB/s, " +
+          full +
+          ", SplitK 1\n"
+          "[Not supported] " +
+          name +
+          "64x64x64_compv4\n"
+          "Perf:      0.001 ms, " +
+          name +
+          "128x64x64_compv3\n"
+          "Number of incorrect values: 64 Is all zero:1 max err: 3\n",
+      ImportFormat::ck_profiler, Op::conv_fwd);
+  EXPECT_EQ(imported.skipped_count, 0u);
+  const auto& table = imported.table;
+  ASSERT_EQ(table.rows.size(), 7u);
+  const std::vector<double> us = {4, 5.12, 6, 7.5, 8};
+  for (std::size_t i = 0; i < us.size(); ++i) EXPECT_DOUBLE_EQ(table.rows[i].measured.time_us, us[i]) << i;
+  EXPECT_EQ(table.configs[table.rows[3].config]["split_k"], 4);
+  EXPECT_EQ(table.configs[table.rows[4].config]["split_k"], 1);
+  EXPECT_EQ(table.rows[5].measured.status, Status::unsupported);
+  EXPECT_EQ(table.rows[6].measured.status, Status::unsupported) << "its results are wrong";
+}
+
+TEST(Import, SkipsProfilerLinesOfOtherLibrariesWithTheirWholeName) {
+  const auto imported = read(
+      "conv_fwd:1x64x8x8:64x1x1:bf16:nhwgc\n"
+      "Perf:      0.004 ms, 12 TFlops, 3 GB/s, DeviceGroupedConvFwd<256, 128, 64, Default>\n"
+      "Perf:      0.004 ms, grouped_conv_forward_bf16_2d_16x64x64_compv3, Grid_size 304, streamk 1\n"
+      "Perf:      0.005 ms, grouped_conv_forward_bf16_2d_16x64x64_compv3\n"
+      "Perf:      0.004 ms\n"
+      "Best Perf:  0.005 ms, 3 GB/s, grouped_conv_forward_bf16_2d_16x64x64_compv3\n",
+      ImportFormat::ck_profiler, Op::conv_fwd);
+  EXPECT_EQ(imported.table.rows.size(), 1u);
+  EXPECT_EQ(imported.repeated, 1u) << "the summary repeats the best";
+  ASSERT_EQ(imported.skipped_count, 3u);
+  EXPECT_NE(imported.skipped[0].reason.find("DeviceGroupedConvFwd<256, 128, 64, Default>"),
+            std::string::npos);
+  EXPECT_NE(imported.skipped[1].reason.find("'Grid_size 304, streamk 1'"), std::string::npos);
+  EXPECT_EQ(imported.skipped[2].line, 5u);
 }
 
 }  // namespace

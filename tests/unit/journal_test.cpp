@@ -29,7 +29,7 @@ std::string join(const std::vector<std::string>& payloads) {
 const std::vector<std::string> kSession = {"K1 0123456789abcdef",
                                            "S1700000000 boot-1",
                                            "Pa3.1:0-4",
-                                           "a0o12.5,13,5,2",
+                                           "a0o12.5,13,5,2,,870",
                                            "a2r99,,1",
                                            "Tsignal 11",
                                            "Da1",
@@ -61,9 +61,11 @@ TEST(Journal, RowsReadBack) {
   EXPECT_DOUBLE_EQ(m.spread, 0.013);
   EXPECT_EQ(m.repeats, 5);
   EXPECT_DOUBLE_EQ(m.error, 0.02);
+  EXPECT_EQ(m.setup_us, 870);
   EXPECT_FALSE(m.noisy);
   EXPECT_EQ(contents.rows[1].measured.status, Status::pruned_early);
   EXPECT_TRUE(std::isnan(contents.rows[1].measured.spread));
+  EXPECT_TRUE(std::isnan(contents.rows[1].measured.setup_us));
   EXPECT_EQ(contents.reasons.at(static_cast<std::size_t>(contents.rows[2].reason)), "signal 11");
   EXPECT_TRUE(contents.rows[3].measured.noisy);
   EXPECT_EQ(contents.crashes, (std::map<SweepKey, int>{{{3, 1, 1}, 1}}));
@@ -131,8 +133,9 @@ TEST(Journal, LinesThatCannotBeAreNamed) {
   expect_corrupt(with("b0o5"), "no intent of slot 'b' before this line");
   expect_corrupt(with("a3x5"), "'x' is no status");
   expect_corrupt(with("a3o5,,,,7"), "reason 7 is not known");
-  expect_corrupt(with("a3o5,1,1,1,0,9"), "behind the last field");
+  expect_corrupt(with("a3o5,1,1,1,0,9,9"), "behind the last field");
   expect_corrupt(with("a3o5,1,-1"), "-1 repeats");
+  expect_corrupt(with("a3o5,1,1,1,0,-2"), "-2 us to set up");
   expect_corrupt(with("Pa10.1:0"), "problem 10: the manifest has 10");
   expect_corrupt(with("Pa1.3:0"), "pass 3");
   expect_corrupt(with("Pa1.1:4-2"), "ascend");

@@ -8,7 +8,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "support/random_forest.h"
 #include "support/temporary_folder.h"
 

@@ -1,7 +1,9 @@
 #include "measure/problem_bench.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include <gtest/gtest.h>
 
@@ -94,6 +96,64 @@ TEST(ProblemBench, TheBudgetDecidesHowManyContend) {
   EXPECT_EQ(std::ranges::count(rows, Status::ok, &Measurement::status), 12) << "the least that contend";
   EXPECT_EQ(std::ranges::count(rows, Status::pruned_early, &Measurement::status), 4);
   for (const Measurement& row : rows) EXPECT_EQ(row.repeats, row.status == Status::ok ? 8 : 3);
+}
+
+/// Packs the config's first axis, and counts runs on what another config packed.
+class PackingBackend final : public ShakenBackend {
+ public:
+  std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
+    class Packing final : public Launch {
+     public:
+      Packing(PackingBackend& backend, std::int32_t number, std::size_t bytes)
+          : backend_(backend), number_(number), bytes_(bytes) {}
+      std::size_t workspace_bytes() const noexcept override { return 0; }
+      std::size_t packed_bytes() const noexcept override { return number_ == 0 ? 0 : sizeof number_; }
+      void pack(const void*, void* packed, Stream) override {
+        spin(400);
+        std::memcpy(packed, &number_, sizeof number_);
+      }
+      void run(const GemmBuffers& buffers, void*, Stream) override {
+        spin(30);
+        std::memset(buffers.c, 0, bytes_);
+        if (number_ != 0) backend_.mixed += std::memcmp(buffers.packed_b, &number_, sizeof number_) != 0;
+      }
+
+     private:
+      static void spin(int us) {
+        for (const auto end = now_ns() + us * 1000; now_ns() < end;) {
+        }
+      }
+      PackingBackend& backend_;
+      std::int32_t number_;
+      std::size_t bytes_;
+    };
+    const auto bytes = static_cast<std::size_t>(problem.as_gemm().m * problem.as_gemm().n) * sizeof(float);
+    return std::make_unique<Packing>(*this, config[std::size_t{0}], bytes);
+  }
+  int mixed = 0;
+};
+
+TEST(ProblemBench, PackingIsTimedApartAndEveryRunHasItsOwn) {
+  PackingBackend backend;
+  ProblemBench bench({}, 1);
+  bench.open(make_gemm(4, 4, 0));
+  const auto configs = taking_us(backend, {0, 1, 2, 3});
+  for (const Candidate& one : configs) {
+    const Measurement first = bench.coarse(one, std::numeric_limits<double>::infinity()).measured;
+    EXPECT_EQ(first.status, Status::ok);
+    if (&one == &configs.front()) {
+      EXPECT_TRUE(std::isnan(first.setup_us));
+    } else {
+      EXPECT_GE(first.setup_us, 400);
+    }
+  }
+  const auto rows = second_pass(bench, configs);
+  EXPECT_TRUE(std::isnan(rows[0].setup_us)) << "it packs nothing";
+  for (const std::size_t i : {1, 2, 3}) {
+    EXPECT_GE(rows[i].setup_us, 400);
+    EXPECT_LT(rows[i].time_us, 300) << "packing is no part of the time";
+  }
+  EXPECT_EQ(backend.mixed, 0);
 }
 
 /// Right, but calls `from` to `to` of the config whose first axis is 1 write behind C.

@@ -1,6 +1,7 @@
 #include "problems/problem_sets.h"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <set>
 
@@ -135,6 +136,44 @@ TEST(RandomSet, KeepsItsBounds) {
                [] { make_problem_set({.set = "random", .count = 30, .min_size = 1, .max_size = 2}); });
   expect_error(Errc::invalid_argument, "1 <= min",
                [] { make_problem_set({.set = "random", .min_size = 0}); });
+}
+
+TEST(TrainingProblems, HasThreePassesOfALayerInTheirLayouts) {
+  const auto problems = generate("training");
+  EXPECT_GT(problems.size(), 3000u);
+  const auto has = [&](std::int64_t m, std::int64_t n, std::int64_t k, Layout layout) {
+    return std::ranges::find(problems, make_gemm(m, n, k, DType::fp32, layout)) != problems.end();
+  };
+  // The last layers of DLRM, ResNet-50's 3x3 filters of 28 x 28 images, and one expert of Mixtral.
+  EXPECT_TRUE(has(2048, 1, 256, Layout::rcr) && has(2048, 256, 1, Layout::rrr) &&
+              has(1, 256, 2048, Layout::crr));
+  EXPECT_TRUE(has(8 * 28 * 28, 128, 9 * 128, Layout::rcr) && has(128, 9 * 128, 8 * 28 * 28, Layout::crr));
+  EXPECT_TRUE(has(512, 4096, 14336, Layout::rcr));
+  for (const GemmProblem& problem : problems) {
+    EXPECT_LE(flop_count(problem), 4e11);
+    EXPECT_LE(min_bytes(problem), 8e9);
+  }
+  for (const GemmProblem& problem :
+       make_problem_set({.set = "training", .layouts = {Layout::rcr}, .count = 50}))
+    EXPECT_EQ(problem.layout, Layout::rcr);
+}
+
+TEST(TallSkinnySet, HasOneLongSize) {
+  const auto problems =
+      make_problem_set({.set = "tall_skinny", .dtype = DType::bf16, .count = 300, .seed = 7});
+  ASSERT_EQ(problems.size(), 300u);
+  std::size_t long_m = 0;
+  for (const GemmProblem& problem : problems) {
+    std::array sizes{problem.m, problem.n, problem.k};
+    std::ranges::sort(sizes);
+    EXPECT_GE(sizes[0], 8);
+    EXPECT_LE(sizes[1], 1024);
+    EXPECT_GE(sizes[2], 1 << 13);
+    EXPECT_LE(sizes[2], 1 << 20);
+    long_m += problem.m == sizes[2];
+  }
+  EXPECT_GT(long_m, 60u);
+  EXPECT_LT(long_m, 140u);
 }
 
 TEST(Request, LimitsLayoutsAndSamplesOfSizes) {

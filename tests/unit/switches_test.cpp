@@ -148,8 +148,10 @@ TEST_F(FindModelTest, AnotherDeviceOfTheSameArchitectureMayAnswer) {
   };
   for (const Device& device : {other, smaller}) install(folder_of(device), model_of(device));
   const auto find = [&](DevicePolicy policy) { return find_model(Op::gemm, DType::fp32, ours, policy); };
-  EXPECT_EQ(find(DevicePolicy::same_arch), std::nullopt) << "configs name numbers of threads";
-  EXPECT_EQ(find(DevicePolicy::any), folder_of(smaller)) << "nearer than another architecture";
+  const std::string any_cpu_folder = model_folder_name(Op::gemm, DType::fp32, any_cpu());  // shipped
+  EXPECT_EQ(find(DevicePolicy::same_arch).value().filename(), any_cpu_folder)
+      << "configs name numbers of threads";
+  EXPECT_EQ(find(DevicePolicy::any).value().filename(), any_cpu_folder);
 
   for (const Device& device : {faster, near}) install(folder_of(device), model_of(device));
   write_file_atomically(folder_of(near).string() + "x", "");  // beside the models: no folder

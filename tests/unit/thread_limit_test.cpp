@@ -134,9 +134,12 @@ TEST(Selector, NeverAnswersWithKernelsThatCannotRunOnTheDevice) {
     Selector::analytic({.device = device_preset("epyc-7763")})
         .select(parse_conv_problem("conv_fwd:1x64x7x7:64x1x1:bf16:nhwgc"));
   });
-  expect_error(Errc::unsupported, "no provider has kernels of conv_fwd for it", [&] {
-    Selector::analytic({.device = h200}).select(parse_conv_problem("conv_fwd:1x64x7x7:64x1x1:bf16:nhwgc"));
-  });
+  const ConvProblem conv = parse_conv_problem("conv_fwd:1x64x7x7:64x1x1:bf16:nhwgc");
+  EXPECT_EQ(Selector::analytic({.device = h200}).select(conv).config.space->provider, "cudnn");
+  Device other = h200;
+  other.vendor = "Intel";
+  expect_error(Errc::unsupported, "no provider has kernels of conv_fwd for it",
+               [&] { Selector::analytic({.device = other}).select(conv); });
 }
 
 TEST(LoadWatch, NamesTheLikelyCauseOfASlowKernel) {

@@ -15,7 +15,7 @@
 #include "core/files.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "support/toy.h"
@@ -56,6 +56,7 @@ TEST(TrainingSet, KeepsWhatWasMeasuredBest) {
   again.measured.time_us = 0.25;
   table.rows.push_back(again);
   table.rows[1].measured.status = Status::unsupported;
+  table.rows[13].measured.status = Status::left_out;
   const auto families = std::vector{toy::family(Layout::rcr), toy::family(Layout::crr)};
   const TrainingSet set = make_training_set(std::span(&table, 1), families, *toy::schema());
   ASSERT_EQ(set.problems.size(), 6u);
@@ -257,6 +258,33 @@ TEST(Train, ApplicabilityRulesHold) {
   for (std::size_t c = 0; c < scores.size(); ++c) EXPECT_EQ(std::isinf(scores[c]), c % 3 == 2) << c;
   EXPECT_THROW(model.score(make_gemm(4, 4, 4, DType::fp32, Layout::ccr), scores), Error);
   EXPECT_THROW(model.score(narrow, Target::rank, scores), Error);
+}
+
+TEST(Train, AModelHasTheMedianSetUpTimeOfEachConfig) {
+  MeasurementTable table = toy::measurements(30, 2);
+  EXPECT_TRUE(trained().model.data().families[0].setup_us.empty()) << "no row has one";
+  for (auto& row : table.rows) {
+    if (row.config == 1) continue;
+    row.measured.setup_us = static_cast<double>(10 * row.config + row.problem % 3);
+  }
+  TrainOptions options;
+  options.targets = {Target::tflops};
+  options.parameters.rounds = 5;
+  const Model model = train(std::span(&table, 1), {toy::family(Layout::rcr), toy::family(Layout::crr)},
+                            toy::schema(), options, nullptr)
+                          .model;
+  for (const Family& family : model.data().families) {
+    ASSERT_EQ(family.setup_us.size(), family.configs.size());
+    for (std::size_t i = 0; i < family.configs.size(); ++i) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(table.configs, family.configs[i]) -
+                                               table.configs.begin());
+      if (at == 1) {
+        EXPECT_TRUE(std::isnan(family.setup_us[i]));
+      } else {
+        EXPECT_NEAR(family.setup_us[i], 10 * static_cast<double>(at) + 1, 1);
+      }
+    }
+  }
 }
 
 TEST(Train, EqualDataGivesEqualBytes) {
@@ -583,6 +611,86 @@ TEST(Train, TooLittleDataIsAnError) {
                Error);
   table.rows.clear();
   EXPECT_THROW(train(std::span(&table, 1), {toy::family()}, toy::schema(), quick_options(), nullptr), Error);
+}
+
+/// Measurements of the toy's configs on a CPU that is `speed` times as fast as the toy's.
+MeasurementTable measured_on(const std::string& name, const std::string& arch, double speed,
+                             std::uint64_t seed) {
+  MeasurementTable table = toy::measurements(60, seed);
+  table.device.name = name;
+  table.device.arch = arch;
+  for (auto& row : table.rows) row.measured.time_us /= speed;
+  return table;
+}
+
+TrainOptions any_cpu_options() {
+  TrainOptions options = quick_options();
+  options.devices = TrainFor::any_cpu;
+  options.fold_by = FoldBy::device;
+  options.targets = {Target::rank};
+  return options;
+}
+
+TEST(AnyCpuTraining, EqualProblemsOfSeveralDevicesStayApart) {
+  const std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("b-2c", "b", 4, 3)};
+  const TrainingSet set = make_training_set(tables, {}, *toy::schema(), {}, TrainFor::any_cpu);
+  ASSERT_EQ(set.devices.size(), 2u);
+  ASSERT_EQ(set.problems.size(), 120u);
+  for (std::size_t p = 0; p < 60; ++p) {
+    EXPECT_EQ(set.problems[p], set.problems[60 + p]);
+    EXPECT_EQ(set.device(p).name, "a-2c");
+    EXPECT_EQ(set.device(60 + p).name, "b-2c");
+    EXPECT_NEAR(set.best_tflops[60 + p] / set.best_tflops[p], 4, 1e-9);
+  }
+  MeasurementTable gpu = tables[0];
+  gpu.device.kind = DeviceKind::gpu;
+  test::expect_error(Errc::invalid_argument, "a-2c", [&] {
+    make_training_set(std::span(&gpu, 1), {}, *toy::schema(), {}, TrainFor::any_cpu);
+  });
+}
+
+TEST(AnyCpuTraining, EachCpuIsLeftOutWithAllItsKinds) {
+  std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("a-avx2-2c", "a-avx2", 2, 4),
+                        measured_on("b-2c", "b", 4, 5)};
+  tables[1].device.isa = "avx2";
+  const TrainingResult result = train(tables, families_of(tables, "tiny", TrainFor::any_cpu), toy::schema(),
+                                      any_cpu_options(), nullptr);
+  for (std::size_t p = 0; p < result.set.problems.size(); ++p)
+    EXPECT_EQ(result.fold_of[p], cpu_of(result.set.device(p)) == "a" ? 0u : 1u);
+  ASSERT_EQ(result.devices.size(), 3u);
+  for (const DeviceResult& of : result.devices) {
+    EXPECT_EQ(of.model.problems, 60u);
+    EXPECT_EQ(of.analytic.problems, 0u) << "the toy's schema has no analytic time";
+    EXPECT_GT(of.model.mean, of.best_fixed.mean) << of.device.name;
+  }
+  const Model& model = result.model;
+  EXPECT_TRUE(model.data().any_cpu);
+  EXPECT_EQ(model.device(), any_cpu());
+  EXPECT_FALSE(model.data().shortlist);
+  EXPECT_FALSE(model.data().confidence);
+  EXPECT_TRUE(
+      Model::parse(model.bytes()).for_device(tables[2].device).family(signature_of(make_gemm(4, 4, 4))));
+}
+
+TEST(AnyCpuTraining, NamesWhatItCannotDo) {
+  const std::vector one = {measured_on("a-2c", "a", 1, 3)};
+  const auto attempt = [&](const TrainOptions& options) {
+    train(one, families_of(one, "tiny", options.devices), toy::schema(), options, nullptr);
+  };
+  test::expect_error(Errc::invalid_argument, "2 or more CPUs", [&] { attempt(any_cpu_options()); });
+  TrainOptions absolute = any_cpu_options();
+  absolute.targets = {Target::tflops};
+  test::expect_error(Errc::invalid_argument, {"tflops", "relative or rank"}, [&] { attempt(absolute); });
+  TrainOptions warm = any_cpu_options();
+  warm.warm_start = "somewhere";
+  test::expect_error(Errc::invalid_argument, "cannot start from trees", [&] { attempt(warm); });
+  TrainOptions single = quick_options();
+  single.fold_by = FoldBy::device;
+  test::expect_error(Errc::invalid_argument, "any CPU", [&] { attempt(single); });
+  MeasurementTable mixed = one[0];
+  mixed.metadata["rules"] = "tiny; full";
+  test::expect_error(Errc::invalid_argument, "--rules",
+                     [&] { families_of(std::span(&mixed, 1), "", TrainFor::any_cpu); });
 }
 
 }  // namespace

@@ -151,6 +151,12 @@ class OuterWalk {
     }
   }
   void take_b(std::int64_t j, std::int64_t p) {
+    if (plan_.prepacked_b) {
+      const std::int64_t lines = std::min(plan_.kc, block_.k - p);
+      panels_.b_packed = true;
+      panels_.b = block_.packed_b + p * plan_.packed_width + (block_.n0 + j) * lines;
+      return;
+    }
     const float* b = block_.b + (plan_.b.row_major ? p * plan_.b.ld + j : j * plan_.b.ld + p);
     panels_.b_packed = plan_.config.pack_b;
     panels_.b = plan_.config.pack_b ? packed_b_ : b;
@@ -179,6 +185,23 @@ void copy_along_k(const float* src, std::int64_t ld, std::int64_t lines, std::in
 }
 
 }  // namespace
+
+void pack_b(const Plan& plan, const float* b, float* packed, int part) noexcept {
+  // For each cache block along K, all panels of nr columns: the panels of a part or block follow each other.
+  const std::int64_t nr = plan.config.nr, panels = ceil_div(plan.n, nr), parts = plan.config.threads();
+  const std::int64_t first = panels * part / parts * nr;
+  const std::int64_t last = std::min(plan.n, panels * (part + 1) / parts * nr);
+  if (first >= last) return;
+  for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
+    const float* const from = b + batch * plan.b.batch + first * (plan.b.row_major ? 1 : plan.b.ld);
+    float* const to = packed + batch * plan.packed_batch;
+    for (std::int64_t p = 0; p < plan.k; p += plan.kc) {
+      const std::int64_t lines = std::min(plan.kc, plan.k - p);
+      pack_b_block(plan, from + p * (plan.b.row_major ? plan.b.ld : 1), last - first, lines,
+                   to + p * plan.packed_width + first * lines);
+    }
+  }
+}
 
 void run_outer(const Plan& plan, const Block& block) noexcept { OuterWalk(plan, block).run(); }
 

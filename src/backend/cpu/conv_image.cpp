@@ -51,15 +51,9 @@ std::int64_t most_taps(const ConvPlan& plan) {
   return taps;
 }
 
-/// The range of w that meets every tap of its filter row.
-Units inner_pixels(const AxisWalk& w) {
-  Units inner{0, w.count};
-  for (std::int64_t tap = 0; tap < w.taps; ++tap) {
-    const Units met = w.positions(tap);
-    inner = {std::max(inner.begin, met.begin), std::min(inner.end, met.end)};
-  }
-  return {std::min(inner.begin, w.count), std::max(std::min(inner.begin, w.count), inner.end)};
-}
+/// Tiles of up to so many channels copy the inputs beside the padding, so that no tap is multiplied on its
+/// own.
+constexpr std::int64_t kShortDepth = 16;
 
 /// A register tile of pixels: how its inputs are found, and where its result goes.
 struct Tile {
@@ -69,7 +63,8 @@ struct Tile {
   float* c;
   ConvTaps taps;
   std::int64_t pixels;
-  bool joined;  ///< all taps of a filter row count as one of that many more channels
+  std::int64_t count;  ///< tiles of so many pixels, one behind the other
+  bool joined;         ///< all taps of a filter row count as one of that many more channels
 };
 
 /// Walks blocks of pixels; builds the tiles of a block and multiplies them with the filter.
@@ -89,6 +84,7 @@ class ImageTiles {
     };
     zeros_ = take(space.zeros);
     patch_ = take(space.patch);
+    padded_ = take(space.padded);
     pointers_ = reinterpret_cast<const float**>(take(space.pointers));
     results_ = reinterpret_cast<float**>(take(space.results));
     rows_ = reinterpret_cast<ConvTapRow*>(take(space.rows));
@@ -102,9 +98,8 @@ class ImageTiles {
     if (columns_.begin == columns_.end) return;
     for (const ConvWalk& walk : plan_.walks) {
       walk_ = &walk;
-      inner_ = inner_pixels(walk.w);
-      // The inputs of neighbouring taps are neighbours in memory, and so are their packed filters.
-      joined_ = plan_.config.depth == 0 && walk.w.tap_step == 1 && plan_.groups == 1;
+      inner_ = walk.w.meet_all_taps();
+      joined_ = joins_taps(plan_, walk);
       // Units of work: register tiles of consecutive pixels, or image rows.
       const bool by_rows = kind_ == NativeConvKind::rows;
       const std::int64_t unit = by_rows ? walk.w.count : plan_.config.mr;
@@ -119,13 +114,11 @@ class ImageTiles {
   }
 
   struct Space {
-    std::int64_t zeros, patch, pointers, results, rows, tiles;
-    std::int64_t total() const { return zeros + patch + pointers + results + rows + tiles; }
+    std::int64_t zeros, patch, padded, pointers, results, rows, tiles;
+    std::int64_t total() const { return zeros + patch + padded + pointers + results + rows + tiles; }
   };
   static Space space_of(const ConvPlan& plan) {
     const std::int64_t mr = plan.config.mr, taps = most_taps(plan);
-    std::int64_t widest = 1;
-    for (const ConvWalk& walk : plan.walks) widest = std::max(widest, walk.w.count);
     const std::int64_t pixels = std::max<std::int64_t>(plan.config.pixels, mr);
     Space space{};
     space.zeros = floats_of<float>(plan.source.channels);
@@ -139,23 +132,49 @@ class ImageTiles {
       space.results = floats_of<float*>(pixels);
       space.tiles = floats_of<Tile>(ceil_div(pixels, mr));
     } else {
-      const std::int64_t rows = std::max<std::int64_t>(1, pixels);  // a row may be as short as one pixel
-      const std::int64_t covered = std::max(pixels, widest);
+      std::int64_t rows = 0, tiles = 0, covered = 0;
+      bool copies = false;
+      for (const ConvWalk& walk : plan.walks) {
+        const std::int64_t of_block = std::max<std::int64_t>(1, plan.config.pixels / walk.w.count);
+        rows = std::max(rows, of_block);
+        tiles = std::max(tiles, of_block * ceil_div(walk.w.count, mr));
+        covered = std::max(covered, of_block * walk.w.count);
+        copies = copies || copies_padded(plan, walk);
+      }
       space.pointers = floats_of<float*>(covered * taps);
       space.results = floats_of<float*>(covered);
-      space.rows = floats_of<ConvTapRow>(std::min(rows, covered) * tap_rows(plan));
-      space.tiles = floats_of<Tile>(ceil_div(covered, mr) + std::min(rows, covered));
+      space.rows = floats_of<ConvTapRow>(rows * tap_rows(plan));
+      space.tiles = floats_of<Tile>(tiles);
+      if (copies) {
+        space.padded = floats_of<float>(tiles * padded_floats(plan));
+        space.rows += floats_of<ConvTapRow>(tiles * tap_rows(plan));
+      }
     }
     return space;
   }
 
  private:
+  /// The inputs of neighbouring taps are neighbours in memory, and so are their packed filters.
+  static bool joins_taps(const ConvPlan& plan, const ConvWalk& walk) {
+    return plan.config.depth == 0 && walk.w.tap_step == 1 && plan.groups == 1;
+  }
+  static bool copies_padded(const ConvPlan& plan, const ConvWalk& walk) {
+    return joins_taps(plan, walk) && plan.source.group <= kShortDepth;
+  }
+  /// Inputs of a tile, with the padding.
+  static std::int64_t padded_floats(const ConvPlan& plan) {
+    std::int64_t columns = 0;
+    for (const ConvWalk& walk : plan.walks)
+      columns = std::max(columns, (plan.config.mr - 1) * walk.w.step + walk.w.taps);
+    return tap_rows(plan) * columns * plan.source.channels;
+  }
+
   void run_block(const Units& pixels) {
     const std::int64_t panels = ceil_div(plan_.result.group, plan_.config.nr);
     if (kind_ == NativeConvKind::patch) {
       for (std::int64_t u = columns_.begin; u < columns_.end;) {
         const std::int64_t group = u / panels, end = std::min(columns_.end, (group + 1) * panels);
-        copy_patches(pixels, group);
+        lay_patches(pixels, group);
         multiply({u, end});
         u = end;
       }
@@ -178,7 +197,8 @@ class ImageTiles {
     Pixel at = pixel_at(*walk_, pixels.begin);
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
-      tiles_[tile_count_++] = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, false};
+      tiles_[tile_count_++] = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0},
+                               height,   1,       false};
       for (std::int64_t i = 0; i < height; ++i, step_pixel(*walk_, at)) {
         point_at(at, pointers + i, height);
         *results++ = result_ + result_offset(plan_, *walk_, at);
@@ -209,54 +229,76 @@ class ImageTiles {
   void lay_rows(const Units& pixels) {
     const ConvWalk& walk = *walk_;
     const std::int64_t mr = plan_.config.mr, taps = walk.taps();
+    const bool copies = copies_padded(plan_, walk);
     ConvTapRow* rows = rows_;
+    float* padded = padded_;
     const float** pointers = pointers_;
     float** results = results_;
     tile_count_ = 0;
     for (std::int64_t p = pixels.begin; p < pixels.end; p += walk.w.count) {
       Pixel at = pixel_at(walk, p);
+      const ConvTapRow* const of_row = rows;
       const std::int64_t row_count = met_rows(plan_, walk, at, rows);
-      const auto lay = [&](std::int64_t height, bool inside) {
-        Tile& tile = tiles_[tile_count_++];
-        if (inside) {
-          tile = {nullptr,
-                  source_ + source_offset(plan_, walk, at),
-                  nullptr,
-                  result_ + result_offset(plan_, walk, at),
-                  {rows, row_count, 0, joined_ ? 1 : walk.w.taps, walk.w.tap_step * plan_.source.channels},
-                  height,
-                  joined_};
-          at.w += height;
-          return;
-        }
-        tile = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, false};
-        for (std::int64_t i = 0; i < height; ++i, ++at.w) {
-          point_at(at, pointers + i, height);
-          *results++ = result_ + result_offset(plan_, walk, at);
-        }
-        pointers += taps * height;
-      };
+      rows += row_count;
+      const ConvTaps all{of_row, row_count, 0, joined_ ? 1 : walk.w.taps,
+                         walk.w.tap_step * plan_.source.channels};
       while (at.w < walk.w.count) {
         const std::int64_t height = std::min(mr, walk.w.count - at.w);
-        lay(height, at.w >= inner_.begin && at.w + height <= inner_.end);
+        Tile& tile = tiles_[tile_count_++];
+        tile = {nullptr, source_ + source_offset(plan_, walk, at),
+                nullptr, result_ + result_offset(plan_, walk, at),
+                all,     height,
+                1,       joined_};
+        if (at.w >= inner_.begin && at.w + height <= inner_.end) {
+          tile.count = (inner_.end - at.w) / height;
+          at.w += tile.count * height;
+        } else if (copies) {
+          tile.taps.rows = rows;
+          const float* const from = tile.a;
+          tile.a = padded;
+          for (std::int64_t i = 0; i < row_count; ++i) {
+            *rows++ = {padded - tile.a, of_row[i].index};
+            padded = copy_padded(at.w, height, from + of_row[i].a, padded);
+          }
+          at.w += height;
+        } else {
+          tile = {pointers, nullptr, results, nullptr, {nullptr, 1, 0, taps, 0}, height, 1, false};
+          for (std::int64_t i = 0; i < height; ++i, ++at.w) {
+            point_at(at, pointers + i, height);
+            *results++ = result_ + result_offset(plan_, walk, at);
+          }
+          pointers += taps * height;
+        }
       }
-      rows += row_count;
     }
   }
 
+  /// Copies what the pixels from `w` meet of one source row, zeros for the padding; returns the copy's end.
+  float* copy_padded(std::int64_t w, std::int64_t pixels, const float* from, float* to) const {
+    const AxisWalk& along = walk_->w;
+    const std::int64_t first = along.at(w, 0), channels = plan_.source.channels;
+    const std::int64_t columns = (pixels - 1) * along.step + along.taps;
+    const std::int64_t begin = std::clamp<std::int64_t>(-first, 0, columns);
+    const std::int64_t end = std::clamp<std::int64_t>(along.source - first, begin, columns);
+    std::fill_n(to, begin * channels, 0.0F);
+    std::copy_n(from + begin * channels, (end - begin) * channels, to + begin * channels);
+    std::fill_n(to + end * channels, (columns - end) * channels, 0.0F);
+    return to + columns * channels;
+  }
+
   /// Kind patch: copies the inputs of every pixel, tap after tap.
-  void copy_patches(const Units& pixels, std::int64_t group) {
+  void lay_patches(const Units& pixels, std::int64_t group) {
     const ConvWalk& walk = *walk_;
     const std::int64_t width = walk.taps() * plan_.source.group;
+    copy_patches(plan_, walk, pixels, source_, group, patch_);
     tile_count_ = 0;
     Pixel at = pixel_at(walk, pixels.begin);
     for (std::int64_t p = pixels.begin; p < pixels.end; p += plan_.config.mr) {
       const std::int64_t height = std::min<std::int64_t>(plan_.config.mr, pixels.end - p);
       const std::int64_t first = p - pixels.begin;
       tiles_[tile_count_++] = {
-          pointers_ + first, nullptr, results_ + first, nullptr, {nullptr, 1, 0, 1, 0}, height, false};
+          pointers_ + first, nullptr, results_ + first, nullptr, {nullptr, 1, 0, 1, 0}, height, 1, false};
       for (std::int64_t i = first; i < first + height; ++i, step_pixel(walk, at)) {
-        copy_patch(plan_, walk, at, source_, group, patch_ + i * width);
         pointers_[i] = patch_ + i * width;
         results_[i] = result_ + result_offset(plan_, walk, at);
       }
@@ -296,6 +338,7 @@ class ImageTiles {
           args.c_rows = tile.c_rows;
           args.c = tile.c;
           args.taps = tile.taps;
+          args.tiles = tile.count;
           args.depth = tile.joined ? depth * walk_->w.taps : of_tap;
           plan_.kernels->tile[tile.a_rows != nullptr][tile.pixels][vectors](args);
         }
@@ -311,6 +354,7 @@ class ImageTiles {
   NativeConvKind kind_;
   float* zeros_;
   float* patch_;
+  float* padded_;
   const float** pointers_;
   float** results_;
   ConvTapRow* rows_;
@@ -322,7 +366,7 @@ class ImageTiles {
   Units columns_{};  ///< panels of all groups that this part computes
 };
 
-/// Kind lanes: blocks of image rows, vectors of channels across groups.
+/// Kind lanes: blocks of image rows of the result, vectors of channels across groups.
 class ImageLanes {
  public:
   ImageLanes(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace)
@@ -331,60 +375,80 @@ class ImageLanes {
         source_(static_cast<const float*>(buffers.a)),
         result_(static_cast<float*>(buffers.c)),
         packed_(packed),
-        rows_(reinterpret_cast<Row*>(workspace)),
-        taps_(reinterpret_cast<ConvTapRow*>(workspace + floats_of<Row>(rows_of_block(plan)))) {}
+        lines_(reinterpret_cast<Line*>(workspace)),
+        taps_(reinterpret_cast<ConvTapRow*>(workspace + floats_of<Line>(lines_of_block(plan)))) {}
 
   static std::int64_t workspace(const ConvPlan& plan) {
-    const std::int64_t rows = rows_of_block(plan);
-    return floats_of<Row>(rows) + floats_of<ConvTapRow>(rows * tap_rows(plan));
+    const std::int64_t lines = lines_of_block(plan);
+    return floats_of<Line>(lines) + floats_of<ConvTapRow>(lines * tap_rows(plan));
   }
 
   void run(int part) {
     const NativeConvConfig& config = plan_.config;
     const Units vectors =
         share_of(ceil_div(plan_.result.channels, vector_lanes_), config.threads_k, part % config.threads_k);
-    for (const ConvWalk& walk : plan_.walks) {
-      walk_ = &walk;
-      inner_ = inner_pixels(walk.w);
-      const Units mine = share_of(walk.rows(plan_.images), config.threads_p, part / config.threads_k);
-      const std::int64_t block = std::max<std::int64_t>(1, config.pixels / walk.w.count);
-      for (std::int64_t row = mine.begin; row < mine.end; row += block) {
-        lay_rows({row, std::min(row + block, mine.end)});
-        for (std::int64_t v = vectors.begin; v < vectors.end;) {
-          const std::int64_t count = vectors_from(v, vectors.end);
-          run_vectors(v, count);
-          v += count;
-        }
+    const Units mine = share_of(result_rows(plan_), config.threads_p, part / config.threads_k);
+    // A block smaller than an image row: every tile of pixels for all vectors before the next tile.
+    const bool by_tiles = config.pixels < plan_.result.w && plan_.lane_of.empty();
+    const std::int64_t whole = std::min(vectors.end, plan_.result.channels / vector_lanes_);
+    for (std::int64_t row = mine.begin; row < mine.end; row += rows_of_block(plan_)) {
+      lay_lines({row, std::min(row + rows_of_block(plan_), mine.end)});
+      for (std::int64_t v = vectors.begin; v < vectors.end;) {
+        const std::int64_t count = vectors_from(v, vectors.end);
+        std::int64_t end = v + count;
+        while (by_tiles && end + count <= whole && vectors_from(end, vectors.end) == count) end += count;
+        for (std::int64_t i = 0; i < line_count_; ++i) run_line(lines_[i], {v, end}, count);
+        v = end;
       }
     }
   }
 
  private:
-  /// An image row of the result: its first pixel in both images, and the filter rows that it meets.
-  struct Row {
-    const float* from;
+  /// The pixels of one walk in an image row of the result.
+  struct Line {
+    const ConvWalk* walk;
+    const float* from;  ///< what the first pixel and tap 0 meet; it may lie in the padding
     float* to;
-    const ConvTapRow* taps;
+    const ConvTapRow* taps;  ///< the filter rows that the image row meets
     std::int64_t tap_count;
+    Units inner;  ///< pixels that meet all taps of a filter row
   };
 
+  static std::int64_t result_rows(const ConvPlan& plan) {
+    return plan.images * plan.result.d * plan.result.h;
+  }
   static std::int64_t rows_of_block(const ConvPlan& plan) {
-    std::int64_t rows = 1;
-    for (const ConvWalk& walk : plan.walks) {
-      rows = std::max(rows, std::min(plan.config.pixels / walk.w.count, walk.rows(plan.images)));
-    }
-    return rows;
+    return std::clamp<std::int64_t>(plan.config.pixels / plan.result.w, 1, result_rows(plan));
+  }
+  /// Walks along w of an image row: those of one class of d and h.
+  static std::int64_t walks_of_row(const ConvPlan& plan) {
+    return std::min(plan.walks.front().w.stride, plan.result.w);
+  }
+  static std::int64_t lines_of_block(const ConvPlan& plan) {
+    return rows_of_block(plan) * walks_of_row(plan);
   }
 
-  void lay_rows(const Units& rows) {
+  void lay_lines(const Units& rows) {
+    const ConvImageSize& size = plan_.result;
+    const std::int64_t stride_d = plan_.walks.front().d.stride, stride_h = plan_.walks.front().h.stride;
+    const std::int64_t of_row = walks_of_row(plan_);
     ConvTapRow* taps = taps_;
-    row_count_ = rows.end - rows.begin;
-    for (std::int64_t i = 0; i < row_count_; ++i) {
-      const Pixel at = pixel_at(*walk_, (rows.begin + i) * walk_->w.count);
-      const std::int64_t count = met_rows(plan_, *walk_, at, taps);
-      rows_[i] = {source_ + source_offset(plan_, *walk_, at), result_ + result_offset(plan_, *walk_, at),
-                  taps, count};
-      taps += count;
+    line_count_ = 0;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::int64_t h = row % size.h, d = row / size.h % size.d;
+      const Pixel at{row / size.h / size.d, d / stride_d, h / stride_h, 0};
+      const std::int64_t classes = d % stride_d * std::min(stride_h, size.h) + h % stride_h;
+      for (std::int64_t i = 0; i < of_row; ++i) {
+        const ConvWalk& walk = plan_.walks[static_cast<std::size_t>(classes * of_row + i)];
+        const std::int64_t count = met_rows(plan_, walk, at, taps);
+        lines_[line_count_++] = {&walk,
+                                 source_ + source_offset(plan_, walk, at),
+                                 result_ + result_offset(plan_, walk, at),
+                                 taps,
+                                 count,
+                                 walk.w.meet_all_taps()};
+        taps += count;
+      }
     }
   }
 
@@ -397,54 +461,84 @@ class ImageLanes {
     return vector + count <= end && last < plan_.result.channels && one_step ? count : 1;
   }
 
-  void run_vectors(std::int64_t vector, std::int64_t count) {
-    const AxisWalk& w = walk_->w;
-    const std::int64_t channel = vector * vector_lanes_,
-                       last = std::min(vector_lanes_, plan_.result.channels - channel);
+  /// `count` of the vectors at once.
+  void run_line(const Line& line, const Units& vectors, std::int64_t count) {
+    const AxisWalk& w = line.walk->w;
     const std::int64_t group = plan_.result.group, depth = plan_.source.group;
-    const std::int64_t input = channel / group * depth;
     ConvLanesArgs args{};
     args.x_step = w.step * plan_.source.channels;
     args.x_vector = plan_.lane_of.empty() ? vector_lanes_ : vector_lanes_ / group * depth;
     args.lane_of = plan_.lane_of.data();
     args.depth = depth;
-    args.span =
-        static_cast<std::int32_t>(std::min(ceil_div(last, group) * depth, plan_.source.channels - input));
-    args.last = static_cast<std::int32_t>(last);
-    args.w_vector = walk_->taps() * depth * vector_lanes_;
-    args.w = packed_ + walk_->packed + vector * args.w_vector;
+    args.w_vector = line.walk->taps() * depth * vector_lanes_;
     args.ldc = w.stride * plan_.result.channels;
-    args.taps.step = w.tap_step * plan_.source.channels;
-    for (std::int64_t i = 0; i < row_count_; ++i) {
-      const Row& row = rows_[i];
-      args.taps.rows = row.taps;
-      args.taps.row_count = row.tap_count;
-      for (std::int64_t at = 0; at < w.count; at += args.pixels) {
-        // Whole tiles of pixels that meet all taps, then what remains of them; other pixels one by one.
-        const bool inside = at >= inner_.begin && at < inner_.end;
-        const std::int64_t left = inside ? inner_.end - at : 1;
-        const std::int64_t tile = std::min<std::int64_t>(left, plan_.config.mr);
-        const Units taps = inside ? Units{0, w.taps} : w.met_taps(at);
-        args.pixels = left / tile * tile;
-        args.taps.first = taps.begin;
-        args.taps.count = taps.end - taps.begin;
-        args.x = row.from + input + at * args.x_step;
-        args.c = row.to + channel + at * args.ldc;
-        kernel_of(tile, count, last, inside)(args);
+    args.taps = {line.taps, line.tap_count, 0, w.taps, w.tap_step * plan_.source.channels};
+    const bool by_rows = has_filter_row(w, count);
+    for (std::int64_t v = vectors.begin; v < vectors.end; v += by_rows ? vectors.end : count) {
+      const std::int64_t channel = v * vector_lanes_, input = channel / group * depth;
+      const std::int64_t last = std::min(vector_lanes_, plan_.result.channels - channel);
+      args.span =
+          static_cast<std::int32_t>(std::min(ceil_div(last, group) * depth, plan_.source.channels - input));
+      args.last = static_cast<std::int32_t>(last);
+      args.vectors = vectors.end - v;
+      args.w = packed_ + line.walk->packed + v * args.w_vector;
+      const Line at{line.walk, line.from + input, line.to + channel, line.taps, line.tap_count, line.inner};
+      const std::int64_t at_once = last < vector_lanes_ ? 0 : count;
+      if (by_rows) {
+        run_filter_rows(at, at_once, args);
+      } else {
+        run_taps(at, at_once, args);
       }
     }
   }
 
-  ConvLanesKernel kernel_of(std::int64_t pixels, std::int64_t vectors, std::int64_t last, bool inside) const {
+  /// Whether there are kernels of whole filter rows for every tile of a line.
+  bool has_filter_row(const AxisWalk& w, std::int64_t vectors) const {
+    if (!plan_.lane_of.empty() || w.tap_step != 1 || w.step > 2 || w.taps > kMaxRowTaps) return false;
+    const std::int64_t pixels = ceil_div(w.count, ceil_div(w.count, plan_.config.mr));
+    return plan_.kernels->filter_row[w.taps][w.step][pixels][vectors] != nullptr;
+  }
+
+  /// As few tiles as the config's size allows, of about equal sizes; the kernels skip the padding.
+  void run_filter_rows(const Line& line, std::int64_t vectors, ConvLanesArgs& args) const {
+    const AxisWalk& w = line.walk->w;
+    const std::int64_t tiles = ceil_div(w.count, plan_.config.mr), pixels = w.count / tiles;
+    const std::int64_t larger = w.count % tiles;
+    const auto run_tiles = [&](std::int64_t at, std::int64_t tile, std::int64_t count) {
+      if (count == 0) return;
+      args.pixels = tile * count;
+      args.begin = -w.offset - at * w.step;
+      args.end = args.begin + w.source;
+      args.x = line.from + at * args.x_step;
+      args.c = line.to + at * args.ldc;
+      plan_.kernels->filter_row[w.taps][w.step][tile][vectors](args);
+    };
+    run_tiles(0, pixels + 1, larger);
+    run_tiles(larger * (pixels + 1), pixels, tiles - larger);
+  }
+
+  /// Whole tiles of pixels that meet all taps, then what remains of them; other pixels one by one.
+  void run_taps(const Line& line, std::int64_t vectors, ConvLanesArgs& args) const {
+    const AxisWalk& w = line.walk->w;
+    for (std::int64_t at = 0; at < w.count; at += args.pixels) {
+      const bool inside = at >= line.inner.begin && at < line.inner.end;
+      const std::int64_t left = inside ? line.inner.end - at : 1;
+      const std::int64_t tile = std::min<std::int64_t>(left, plan_.config.mr);
+      const Units taps = inside ? Units{0, w.taps} : w.met_taps(at);
+      args.pixels = left / tile * tile;
+      args.taps.first = taps.begin;
+      args.taps.count = taps.end - taps.begin;
+      args.x = line.from + at * args.x_step;
+      args.c = line.to + at * args.ldc;
+      kernel_of(tile, vectors)(args);
+    }
+  }
+
+  ConvLanesKernel kernel_of(std::int64_t pixels, std::int64_t vectors) const {
     const ConvKernelSet& kernels = *plan_.kernels;
     const bool moved = !plan_.lane_of.empty();
-    if (last < vector_lanes_) return kernels.masked[moved][pixels];
-    if (moved) return kernels.moved[pixels][vectors];
-    const AxisWalk& w = walk_->w;
-    if (inside && (w.taps == 3 || w.taps == 5 || w.taps == 7) && w.tap_step == 1 && w.step <= 2) {
-      if (const auto kernel = kernels.filter_row[w.taps / 2 - 1][w.step - 1][pixels][vectors]) return kernel;
-    }
-    return kernels.direct[pixels][vectors];
+    if (vectors == 0) return kernels.masked[moved][pixels];
+    return moved ? kernels.moved[pixels][vectors] : kernels.direct[pixels][vectors];
   }
 
   const ConvPlan& plan_;
@@ -452,11 +546,9 @@ class ImageLanes {
   const float* source_;
   float* result_;
   const float* packed_;
-  Row* rows_;
+  Line* lines_;
   ConvTapRow* taps_;
-  std::int64_t row_count_ = 0;
-  const ConvWalk* walk_ = nullptr;
-  Units inner_{};
+  std::int64_t line_count_ = 0;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "backend/cpu/conv_plan.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "backend/cpu/plan.h"
@@ -10,7 +11,6 @@ namespace kscout::cpu {
 namespace {
 
 constexpr std::int64_t kConvLine = 16;  ///< floats per cache line
-constexpr std::int64_t kMaxLanes = 16;  ///< floats per vector
 
 struct ConvAxis {
   std::int64_t in, out, filter, stride, dilation, pad;
@@ -31,23 +31,27 @@ AxisWalk forward_walk(const ConvAxis& a) {
 }
 
 /// Input x and tap t meet output (x + pad - t * dilation) / stride, where that is whole. The inputs whose
-/// positions agree modulo the stride meet the same taps, every (stride / gcd(stride, dilation))-th one.
+/// positions agree modulo the stride meet the same taps, every (stride / gcd(stride, dilation))-th one. The
+/// walk's taps run from the filter's last one to its first, so that their outputs follow each other in
+/// memory.
 std::vector<AxisWalk> backward_walks(const ConvAxis& a) {
   std::vector<AxisWalk> walks;
   const std::int64_t between = a.stride / std::gcd(a.stride, a.dilation);
   for (std::int64_t first = 0; first < std::min(a.stride, a.in); ++first) {
     std::int64_t tap = 0;
     while (tap < a.filter && (first + a.pad - tap * a.dilation) % a.stride != 0) ++tap;
+    const std::int64_t taps = tap < a.filter ? ceil_div(a.filter - tap, between) : 0;
+    const std::int64_t last = tap + (taps - 1) * between;
     walks.push_back({.first = first,
                      .stride = a.stride,
                      .count = ceil_div(a.in - first, a.stride),
                      .step = 1,
-                     .offset = tap < a.filter ? (first + a.pad - tap * a.dilation) / a.stride : 0,
-                     .tap_step = -between * a.dilation / a.stride,
+                     .offset = taps > 0 ? (first + a.pad - last * a.dilation) / a.stride : 0,
+                     .tap_step = between * a.dilation / a.stride,
                      .source = a.out,
-                     .taps = tap < a.filter ? ceil_div(a.filter - tap, between) : 0,
-                     .tap_first = tap,
-                     .tap_stride = between});
+                     .taps = taps,
+                     .tap_first = last,
+                     .tap_stride = -between});
   }
   return walks;
 }
@@ -84,6 +88,18 @@ bool lanes_fit(std::int64_t lanes, std::int64_t result, std::int64_t source) {
   return source * std::max<std::int64_t>(1, lanes / result) <= lanes;
 }
 
+bool is_winograd(const ConvProblem& p) {
+  const std::int64_t source = (p.op == Op::conv_bwd_data ? p.k : p.c) / p.g;
+  return source >= kWinogradChannels && p.z == 1 && p.y == 3 && p.x == 3 && p.stride_d == 1 &&
+         p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 && p.dilation_w == 1 && p.left_pad_d == 0 &&
+         p.right_pad_d == 0;
+}
+
+/// Elements of a packed filter per pair of channels.
+std::int64_t packed_taps(const ConvPlan& plan, const ConvWalk& walk) {
+  return plan.config.kind == NativeConvKind::wino ? kWinogradTaps : walk.taps();
+}
+
 bool is_plain_product(const ConvProblem& p) {
   const bool steps = p.stride_d == 1 && p.stride_h == 1 && p.stride_w == 1;
   const bool pads = p.left_pad_d != 0 || p.left_pad_h != 0 || p.left_pad_w != 0 || p.right_pad_d != 0 ||
@@ -98,6 +114,15 @@ Units AxisWalk::met_taps(std::int64_t i) const noexcept {
   while (begin < end && !meets(i, begin)) ++begin;
   while (end > begin && !meets(i, end - 1)) --end;
   return {begin, end};
+}
+
+Units AxisWalk::meet_all_taps() const noexcept {
+  Units all{0, count};
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    const Units met = positions(tap);
+    all = {std::max(all.begin, met.begin), std::min(all.end, met.end)};
+  }
+  return {std::min(all.begin, count), std::max(std::min(all.begin, count), all.end)};
 }
 
 Units AxisWalk::positions(std::int64_t tap) const noexcept {
@@ -115,6 +140,12 @@ std::int64_t packed_width(const ConvPlan& plan) noexcept {
 std::string conv_size_refusal(const ConvProblem& problem, const NativeConvConfig& config) {
   if (config.kind == NativeConvKind::gemm && !is_plain_product(problem))
     return "kind gemm takes 1x1 filters without strides and pads";
+  if (config.kind == NativeConvKind::wino && !is_winograd(problem))
+    return fmt::format(
+        "kind wino takes 3x3 filters without strides and dilation, without pads of the depth, and from {} "
+        "source "
+        "channels per group",
+        kWinogradChannels);
   if (config.kind != NativeConvKind::lanes) return {};
   const std::int64_t c = problem.c / problem.g, k = problem.k / problem.g, lanes = native_lanes(config.isa);
   const bool data = problem.op == Op::conv_bwd_data;
@@ -134,6 +165,7 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   const ConvOutput o = output_sizes(p);
   const ConvImageSize in{p.d, p.h, p.w, p.c, p.c / p.g}, out{o.d, o.h, o.w, p.k, p.k / p.g};
   const bool weight = p.op == Op::conv_bwd_weight, lanes = config.kind == NativeConvKind::lanes;
+  const bool winograd = config.kind == NativeConvKind::wino;
   plan.op = p.op;
   plan.config = config;
   plan.kernels = conv_kernel_set(config.isa);
@@ -147,6 +179,9 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
   plan.k_group = p.k / p.g;
   plan.source = p.op == Op::conv_bwd_data ? out : in;
   plan.result = p.op == Op::conv_bwd_data ? in : out;
+  // A block of more pixels than the problem has would only ask for memory.
+  plan.config.pixels = static_cast<std::int32_t>(std::min<std::int64_t>(
+      config.pixels, round_up(p.n * plan.result.d * plan.result.h * plan.result.w, config.mr)));
   plan.walks = walks_of(p);
   if (lanes && (plan.source.group != 1 || plan.result.group != 1))
     plan.lane_of = lane_table_of(plan.kernels->lanes, plan.result.group, plan.source.group);
@@ -155,13 +190,14 @@ ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {
         lanes ? round_up(plan.result.channels, plan.kernels->lanes) : p.g * packed_width(plan);
     for (ConvWalk& walk : plan.walks) {
       walk.packed = plan.packed_floats;
-      plan.packed_floats += walk.taps() * plan.source.group * width;
+      plan.packed_floats += packed_taps(plan, walk) * plan.source.group * width;
     }
     plan.packed_floats = round_up(plan.packed_floats, kConvLine);
   }
   plan.part_floats = round_up(weight  ? (lanes ? weight_lanes_workspace(plan) : weight_tiles_workspace(plan))
                               : lanes ? image_lanes_workspace(plan)
-                                      : image_tiles_workspace(plan),
+                              : winograd ? image_winograd_workspace(plan)
+                                         : image_tiles_workspace(plan),
                               kConvLine);
   if (weight && config.threads_p > 1) plan.partial_floats = round_up(p.k * plan.filter_row(), kConvLine);
   plan.workspace_floats = config.threads() * plan.part_floats + (config.threads_p - 1) * plan.partial_floats;
@@ -215,6 +251,14 @@ Plan make_product_plan(const ConvProblem& p, const NativeConvConfig& c) {
   plan.a.batch = step_a;
   plan.b.batch = step_b;
   plan.batch_c = step_c;
+  if (p.prepacked && config.pack_b) {
+    plan.prepacked_b = true;
+    plan.packed_width = plan.n / config.nr * config.nr + round_up(plan.n % config.nr, plan.kernels->lanes);
+    plan.packed_batch = round_up(plan.k * plan.packed_width, kConvLine);
+    plan.part_size -= plan.b_size;
+    plan.workspace_floats -= config.threads() * plan.b_size;
+    plan.b_size = 0;
+  }
   return plan;
 }
 
@@ -246,13 +290,10 @@ const float* filter_element(const ConvPlan& plan, const float* wei, std::int64_t
 /// One tile's columns of one group: [tap][source channel][column].
 void pack_panel(const ConvPlan& plan, const ConvWalk& walk, const float* wei, std::int64_t group,
                 std::int64_t first, float* to) {
-  const bool data = plan.op == Op::conv_bwd_data;
   const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
   const std::int64_t depth = plan.source.group, stored = round_up(width, plan.kernels->lanes);
-  const PackKernel pack = data ? plan.gemm_kernels->pack_groups : plan.gemm_kernels->pack_lines;
   for_taps(plan, walk, [&](std::int64_t at, std::int64_t tap) {
-    const float* from = filter_element(plan, wei, group, first, tap, 0);
-    pack({from, plan.filter_row(), width, depth, to + at * depth * stored, plan.config.nr, true});
+    pack_columns(plan, wei, group, first, tap, {0, depth}, to + at * depth * stored);
   });
 }
 
@@ -279,11 +320,21 @@ void pack_vector(const ConvPlan& plan, const ConvWalk& walk, const float* wei, s
 
 }  // namespace
 
+void pack_columns(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
+                  std::int64_t tap, const Units& channels, float* to) noexcept {
+  const bool data = plan.op == Op::conv_bwd_data;
+  const std::int64_t width = std::min<std::int64_t>(plan.config.nr, plan.result.group - first);
+  const PackKernel pack = data ? plan.gemm_kernels->pack_groups : plan.gemm_kernels->pack_lines;
+  const float* from = filter_element(plan, wei, group, first, tap, channels.begin);
+  pack({from, plan.filter_row(), width, channels.end - channels.begin, to, plan.config.nr, true});
+}
+
 void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part) noexcept {
   const int parts = plan.config.threads();
   const std::int64_t lanes = plan.kernels->lanes, nr = plan.config.nr;
   for (const ConvWalk& walk : plan.walks) {
-    const std::int64_t column = walk.taps() * plan.source.group;  // floats per column of the packed filter
+    const std::int64_t column =
+        packed_taps(plan, walk) * plan.source.group;  // floats per column of the packed filter
     if (plan.config.kind == NativeConvKind::lanes) {
       const Units mine = share_of(ceil_div(plan.result.channels, lanes), parts, part);
       for (std::int64_t v = mine.begin; v < mine.end; ++v)
@@ -293,40 +344,85 @@ void pack_filter(const ConvPlan& plan, const float* wei, float* packed, int part
       const Units mine = share_of(plan.groups * panels, parts, part);
       for (std::int64_t u = mine.begin; u < mine.end; ++u) {
         const std::int64_t group = u / panels, first = u % panels * nr;
-        pack_panel(plan, walk, wei, group, first,
-                   packed + walk.packed + (group * packed_width(plan) + first) * column);
+        float* const to = packed + walk.packed + (group * packed_width(plan) + first) * column;
+        if (plan.config.kind == NativeConvKind::wino) {
+          pack_winograd_panel(plan, wei, group, first, to);
+        } else {
+          pack_panel(plan, walk, wei, group, first, to);
+        }
       }
     }
   }
 }
 
-void copy_patch(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, const float* source,
-                std::int64_t group, float* to) noexcept {
+namespace {
+
+// A filter row may be a few floats: a call of memcpy or memset takes longer than they do.
+void copy_few(const float* from, std::int64_t count, float* to) {
+  constexpr std::int64_t kAtOnce = 4;
+  for (; count >= kAtOnce; count -= kAtOnce, from += kAtOnce, to += kAtOnce)
+    std::memcpy(to, from, kAtOnce * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) to[i] = from[i];
+}
+/// Copies `count` floats for each of `pixels` pixels.
+void copy_runs(const float* from, std::int64_t step, std::int64_t pixels, std::int64_t count, float* to,
+               std::int64_t width) {
+  for (std::int64_t p = 0; p < pixels; ++p, from += step, to += width) copy_few(from, count, to);
+}
+void clear_few(float* to, std::int64_t count) {
+  if (count > 0) std::fill_n(to, count, 0.0F);
+}
+
+/// Copies what `pixels` pixels of an image row meet, from pixel `at` on, to rows of `width` floats.
+void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, std::int64_t pixels,
+                      const float* source, std::int64_t group, float* to, std::int64_t width) {
   const ConvImageSize& size = plan.source;
   const AxisWalk& w = walk.w;
-  const Units met = w.met_taps(at.w);
-  const std::int64_t run = w.taps * size.group;  // floats per filter row
+  const std::int64_t end = at.w + pixels, of_pixel = w.step * size.channels;
+  const Units all = w.meet_all_taps();
+  const Units inner{std::clamp(all.begin, at.w, end),
+                    std::clamp(all.end, std::clamp(all.begin, at.w, end), end)};
   // Taps that are neighbours in the image are copied at once.
   const bool adjacent = w.tap_step == 1 && size.group == size.channels;
+  const std::int64_t runs = adjacent ? 1 : w.taps, run = w.taps * size.group / runs;
   for (std::int64_t i = 0; i < walk.d.taps; ++i) {
-    for (std::int64_t j = 0; j < walk.h.taps; ++j, to += run) {
-      if (!walk.d.meets(at.d, i) || !walk.h.meets(at.h, j) || met.begin == met.end) {
-        std::fill_n(to, run, 0.0F);
+    for (std::int64_t j = 0; j < walk.h.taps; ++j, to += w.taps * size.group) {
+      float* own = to;
+      if (!walk.d.meets(at.d, i) || !walk.h.meets(at.h, j)) {
+        for (std::int64_t p = at.w; p < end; ++p, own += width) clear_few(own, w.taps * size.group);
         continue;
       }
-      const std::int64_t row =
-          ((at.image * size.d + walk.d.at(at.d, i)) * size.h + walk.h.at(at.h, j)) * size.w;
-      std::fill_n(to, met.begin * size.group, 0.0F);
-      const float* from = source + (row + w.at(at.w, met.begin)) * size.channels + group * size.group;
-      if (adjacent) {
-        std::copy_n(from, (met.end - met.begin) * size.group, to + met.begin * size.group);
-      } else {
-        for (std::int64_t k = met.begin; k < met.end; ++k, from += w.tap_step * size.channels) {
-          for (std::int64_t c = 0; c < size.group; ++c) to[k * size.group + c] = from[c];
-        }
-      }
-      std::fill_n(to + met.end * size.group, (w.taps - met.end) * size.group, 0.0F);
+      const std::int64_t row = (at.image * size.d + walk.d.at(at.d, i)) * size.h + walk.h.at(at.h, j);
+      const float* const from = source + row * size.w * size.channels + group * size.group;
+      const auto copy_partly = [&](std::int64_t p) {
+        const Units met = w.met_taps(p);
+        clear_few(own, met.begin * size.group);
+        for (std::int64_t k = met.begin; k < met.end; ++k)
+          copy_few(from + w.at(p, k) * size.channels, size.group, own + k * size.group);
+        clear_few(own + met.end * size.group, (w.taps - met.end) * size.group);
+        own += width;
+      };
+      for (std::int64_t p = at.w; p < inner.begin; ++p) copy_partly(p);
+      for (std::int64_t k = 0; k < runs && inner.begin < inner.end; ++k)
+        copy_runs(from + w.at(inner.begin, k) * size.channels, of_pixel, inner.end - inner.begin, run,
+                  own + k * run, width);
+      own += (inner.end - inner.begin) * width;
+      for (std::int64_t p = inner.end; p < end; ++p) copy_partly(p);
     }
+  }
+}
+
+}  // namespace
+
+void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
+                  std::int64_t group, float* to) noexcept {
+  const std::int64_t width = walk.taps() * plan.source.group;
+  for (std::int64_t p = pixels.begin; p < pixels.end;) {
+    const Pixel at = pixel_at(walk, p);
+    const std::int64_t of_row = std::min(walk.w.count - at.w, pixels.end - p);
+    copy_row_patches(plan, walk, at, of_row, source, group, to, width);
+    p += of_row;
+    to += of_row * width;
   }
 }
 
@@ -337,6 +433,8 @@ void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float
   if (plan.op != Op::conv_bwd_weight) {
     if (lanes) {
       run_image_lanes(plan, buffers, packed, own, part);
+    } else if (plan.config.kind == NativeConvKind::wino) {
+      run_image_winograd(plan, buffers, packed, own, part);
     } else {
       run_image_tiles(plan, buffers, packed, own, part);
     }

@@ -50,6 +50,8 @@ struct AxisWalk {
   }
   /// The taps that position i meets: begin and end.
   Units met_taps(std::int64_t i) const noexcept;
+  /// The positions that meet every tap.
+  Units meet_all_taps() const noexcept;
   /// The positions that meet this tap.
   Units positions(std::int64_t tap) const noexcept;
 };
@@ -118,19 +120,22 @@ void run_conv_part(const ConvPlan& plan, const GemmBuffers& buffers, const float
 void sum_conv_parts(const ConvPlan& plan, const GemmBuffers& buffers, const float* workspace,
                     int part) noexcept;
 
-// Kinds of conv_fwd and conv_bwd_data (conv_image.cpp), and of conv_bwd_weight (conv_weight.cpp).
+// Kinds of conv_fwd and conv_bwd_data (conv_image.cpp, conv_winograd.cpp), and of conv_bwd_weight
+// (conv_weight.cpp).
 void run_image_tiles(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
                      int part) noexcept;
 void run_image_lanes(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed, float* workspace,
                      int part) noexcept;
+void run_image_winograd(const ConvPlan& plan, const GemmBuffers& buffers, const float* packed,
+                        float* workspace, int part) noexcept;
 void run_weight_tiles(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept;
 void run_weight_lanes(const ConvPlan& plan, const GemmBuffers& buffers, float* sums, float* workspace,
                       int part) noexcept;
 
-/// Kind patch: copies the inputs of a pixel, tap after tap; zeros for taps in the padding.
-void copy_patch(const ConvPlan& plan, const ConvWalk& walk, const Pixel& at, const float* source,
-                std::int64_t group, float* to) noexcept;
+/// Kind patch: copies the inputs of every pixel, tap after tap; zeros for taps in the padding.
+void copy_patches(const ConvPlan& plan, const ConvWalk& walk, const Units& pixels, const float* source,
+                  std::int64_t group, float* to) noexcept;
 
 /// Floats that hold `count` values of another type, in whole cache lines.
 template <class T>
@@ -139,11 +144,26 @@ std::int64_t floats_of(std::int64_t count) {
          static_cast<std::int64_t>(sizeof(float));
 }
 
+inline constexpr std::int64_t kMaxLanes = 16;  ///< floats per vector
+/// Kind wino: products per channel and 2x2 pixels, each with its own packed filter.
+inline constexpr std::int64_t kWinogradTaps = 16;
+/// Kind wino: fewest source channels per group whose rounding errors verification allows.
+inline constexpr std::int64_t kWinogradChannels = 4;
+
+/// Copies one tap of the filter, for columns [first, first + nr) of a group and some source channels:
+/// [source channel][column], in whole vectors.
+void pack_columns(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
+                  std::int64_t tap, const Units& channels, float* to) noexcept;
+/// Kind wino: one tile's columns of one group, [16][source channel][column].
+void pack_winograd_panel(const ConvPlan& plan, const float* wei, std::int64_t group, std::int64_t first,
+                         float* to) noexcept;
+
 /// Width of a group's packed filter: whole tiles, and a last one of whole vectors.
 std::int64_t packed_width(const ConvPlan& plan) noexcept;
 /// Floats of a part's workspace.
 std::int64_t image_lanes_workspace(const ConvPlan& plan) noexcept;
 std::int64_t image_tiles_workspace(const ConvPlan& plan) noexcept;
+std::int64_t image_winograd_workspace(const ConvPlan& plan) noexcept;
 std::int64_t weight_tiles_workspace(const ConvPlan& plan) noexcept;
 std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept;
 

@@ -118,7 +118,11 @@ class WeightTiles {
     args.b_step = plan_.filter_row();
     std::int64_t copied = -1;
     for (std::int64_t u = channels.begin; u < channels.end; ++u) {
-      if (u / tiles != copied) copy_patches(rows, copied = u / tiles);
+      if (u / tiles != copied) {
+        copied = u / tiles;
+        copy_patches(plan_, plan_.walks.front(), {rows.begin * w.count, rows.end * w.count}, input_, copied,
+                     patch_);
+      }
       multiply(args, u, patch_, 0, plan_.filter_row(), 0, accumulate);
     }
   }
@@ -144,15 +148,6 @@ class WeightTiles {
     }
   }
 
-  /// The inputs of every pixel of the block, tap after tap.
-  void copy_patches(const Units& rows, std::int64_t group) {
-    const ConvWalk& walk = plan_.walks.front();
-    const std::int64_t pixels = (rows.end - rows.begin) * walk.w.count;
-    Pixel at = pixel_at(walk, rows.begin * walk.w.count);
-    for (std::int64_t i = 0; i < pixels; ++i, step_pixel(walk, at))
-      copy_patch(plan_, walk, at, input_, group, patch_ + i * plan_.filter_row());
-  }
-
   const ConvPlan& plan_;
   const float* output_;
   const float* input_;
@@ -171,11 +166,13 @@ class WeightLanes {
         input_(static_cast<const float*>(buffers.b)),
         result_(sums),
         met_(reinterpret_cast<Met*>(workspace)),
-        sums_(workspace + floats_of<Met>(plan.taps)) {}
+        rows_(reinterpret_cast<ConvTapRow*>(workspace + floats_of<Met>(plan.taps))),
+        sums_(workspace + floats_of<Met>(plan.taps) + floats_of<ConvTapRow>(plan.taps)) {}
 
   static std::int64_t workspace(const ConvPlan& plan) {
     const std::int64_t lanes = plan.kernels->lanes;
-    return floats_of<Met>(plan.taps) + round_up(plan.result.channels, lanes) * plan.taps * plan.c_group;
+    return floats_of<Met>(plan.taps) + floats_of<ConvTapRow>(plan.taps) +
+           round_up(plan.result.channels, lanes) * plan.taps * plan.c_group;
   }
 
   void run(int part) {
@@ -187,8 +184,18 @@ class WeightLanes {
     const std::int64_t of_vector = plan_.taps * plan_.c_group * vector_lanes_;
     std::fill(sums_ + vectors.begin * of_vector, sums_ + vectors.end * of_vector, 0.0F);
     for (std::int64_t row = mine.begin; row < mine.end; ++row) {
-      const std::int64_t met = meet_taps(row);
-      for (std::int64_t v = vectors.begin; v < vectors.end; ++v) add_row(row, met, v, sums_ + v * of_vector);
+      const auto* const by_rows = row_kernels();
+      const std::int64_t met = by_rows != nullptr ? meet_rows(row) : 0;
+      std::int64_t met_all = -1;
+      for (std::int64_t v = vectors.begin; v < vectors.end; ++v) {
+        float* const sums = sums_ + v * of_vector;
+        if (by_rows != nullptr && (v + 1) * vector_lanes_ <= plan_.result.channels) {
+          add_filter_rows(by_rows, row, met, v, sums);
+        } else {
+          if (met_all < 0) met_all = meet_taps(row);
+          add_row(row, met_all, v, sums);
+        }
+      }
     }
     for (std::int64_t v = vectors.begin; v < vectors.end; ++v) store(v, sums_ + v * of_vector);
   }
@@ -210,6 +217,51 @@ class WeightLanes {
       if (at.exists && pixels.begin < pixels.end) met_[count++] = {tap, at.input, pixels};
     });
     return count;
+  }
+
+  /// Lists the filter rows that an image row meets, as offsets of what its first pixel and tap 0 meet.
+  std::int64_t meet_rows(std::int64_t row) {
+    const ConvWalk& walk = plan_.walks.front();
+    std::int64_t count = 0;
+    for (std::int64_t z = 0; z < walk.d.taps; ++z) {
+      for (std::int64_t y = 0; y < walk.h.taps; ++y) {
+        const MetPixels at = meet(plan_, row, z, y, 0);
+        if (at.exists)
+          rows_[count++] = {at.input * plan_.source.channels, (z * walk.h.taps + y) * walk.w.taps};
+      }
+    }
+    return count;
+  }
+
+  /// The kernels of whole filter rows, by their number; null for other filters.
+  const ConvRowSumsKernel* row_kernels() const {
+    const AxisWalk& w = plan_.walks.front().w;
+    if (plan_.lane_of.empty() && w.tap_step == 1 && w.step <= 2 && w.taps <= kMaxRowTaps) {
+      const auto& kernels = plan_.kernels->row_sums[w.taps][w.step];
+      if (kernels[1] != nullptr) return kernels;
+    }
+    return nullptr;
+  }
+
+  void add_filter_rows(const ConvRowSumsKernel* kernels, std::int64_t row, std::int64_t count,
+                       std::int64_t vector, float* sums) {
+    const AxisWalk& w = plan_.walks.front().w;
+    std::int64_t at_once = std::max<std::int64_t>(1, plan_.config.mr / w.taps);
+    while (kernels[std::min<std::int64_t>(at_once, kMaxRowTaps)] == nullptr) --at_once;
+    ConvRowSumsArgs args{};
+    args.g = output_ + row * w.count * plan_.result.channels + vector * vector_lanes_;
+    args.g_step = plan_.result.channels;
+    args.x = input_ + vector * vector_lanes_;
+    args.x_step = w.step * plan_.source.channels;
+    args.x_column = plan_.source.channels;
+    args.pixels = w.count;
+    args.begin = -w.offset;
+    args.end = w.source - w.offset;
+    args.sums = sums;
+    for (std::int64_t i = 0; i < count; i += at_once) {
+      args.rows = rows_ + i;
+      kernels[std::min(at_once, count - i)](args);
+    }
   }
 
   void add_row(std::int64_t row, std::int64_t count, std::int64_t vector, float* sums) {
@@ -274,6 +326,7 @@ class WeightLanes {
   const float* input_;
   float* result_;
   Met* met_;
+  ConvTapRow* rows_;
   float* sums_;
 };
 

@@ -21,12 +21,33 @@ cpu::ThreadPool& pool() {
   return instance;
 }
 
+/// Runs `part(i)` for i < parts, in the pool's threads when there are several.
+template <class Part>
+void run_parts(int parts, const Part& part) {
+  if (parts == 1) return part(0);
+  pool().run(
+      parts, [](void* data, int i) { (*static_cast<const Part*>(data))(i); },
+      const_cast<void*>(static_cast<const void*>(&part)));
+}
+
 class CpuLaunch final : public Launch {
  public:
   explicit CpuLaunch(const cpu::Plan& plan) : plan_(plan), empty_(plan.m == 0 || plan.n == 0) {}
 
   std::size_t workspace_bytes() const noexcept override {
     return sizeof(float) * static_cast<std::size_t>(plan_.workspace_floats);
+  }
+
+  std::size_t packed_bytes() const noexcept override {
+    return plan_.prepacked_b ? sizeof(float) * static_cast<std::size_t>(plan_.batches * plan_.packed_batch)
+                             : 0;
+  }
+
+  void pack(const void* b, void* packed, Stream) override {
+    if (!plan_.prepacked_b) return;
+    run_parts(plan_.config.threads(), [&](int part) {
+      cpu::pack_b(plan_, static_cast<const float*>(b), static_cast<float*>(packed), part);
+    });
   }
 
   void run(const GemmBuffers& buffers, void* workspace, Stream) override {
@@ -88,32 +109,34 @@ class CpuLaunch final : public Launch {
   bool empty_;
 };
 
-/// Runs `part(i)` for i < parts, in the pool's threads when there are several.
-template <class Part>
-void run_parts(int parts, const Part& part) {
-  if (parts == 1) return part(0);
-  pool().run(
-      parts, [](void* data, int i) { (*static_cast<const Part*>(data))(i); },
-      const_cast<void*>(static_cast<const void*>(&part)));
-}
-
 class ConvLaunch final : public Launch {
  public:
-  explicit ConvLaunch(cpu::ConvPlan plan) : plan_(std::move(plan)) {}
+  ConvLaunch(cpu::ConvPlan plan, bool prepacked) : plan_(std::move(plan)), prepacked_(prepacked) {}
 
   std::size_t workspace_bytes() const noexcept override {
-    return sizeof(float) * static_cast<std::size_t>(plan_.packed_floats + plan_.workspace_floats);
+    return sizeof(float) *
+           static_cast<std::size_t>((prepacked_ ? 0 : plan_.packed_floats) + plan_.workspace_floats);
   }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+  std::size_t packed_bytes() const noexcept override {
+    return prepacked_ ? sizeof(float) * static_cast<std::size_t>(plan_.packed_floats) : 0;
+  }
+
+  void pack(const void* b, void* packed, Stream) override {
+    run_parts(plan_.config.threads(), [&](int part) {
+      cpu::pack_filter(plan_, static_cast<const float*>(b), static_cast<float*>(packed), part);
+    });
+  }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
     check_reach("cpu", {}, buffers.space);
     const int parts = plan_.config.threads();
-    float* const packed = static_cast<float*>(workspace);
-    float* const own = packed + plan_.packed_floats;
-    if (plan_.packed_floats > 0) {
-      run_parts(parts, [&](int part) {
-        cpu::pack_filter(plan_, static_cast<const float*>(buffers.b), packed, part);
-      });
+    float* own = static_cast<float*>(workspace);
+    const float* packed = static_cast<const float*>(buffers.packed_b);
+    if (!prepacked_ && plan_.packed_floats > 0) {
+      pack(buffers.b, own, stream);
+      packed = own;
+      own += plan_.packed_floats;
     }
     run_parts(parts, [&](int part) { cpu::run_conv_part(plan_, buffers, packed, own, part); });
     if (plan_.partial_floats == 0) return;
@@ -122,6 +145,7 @@ class ConvLaunch final : public Launch {
 
  private:
   cpu::ConvPlan plan_;
+  bool prepacked_;
 };
 
 class CpuBackend final : public Backend {
@@ -158,7 +182,7 @@ class CpuBackend final : public Backend {
     const NativeConvConfig c = NativeConvConfig::from(config);
     if (c.kind == NativeConvKind::gemm)
       return std::make_unique<CpuLaunch>(cpu::make_product_plan(*of.conv(), c));
-    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(*of.conv(), c));
+    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(*of.conv(), c), of.conv()->prepacked);
   }
 
  private:
@@ -183,11 +207,14 @@ class CpuBackend final : public Backend {
   }
 
   std::string machine_refusal(NativeIsa isa, int threads) {
+    const Axis& axis = native_gemm_space.axes[0];
+    const auto wanted = static_cast<std::int32_t>(isa);
     if (!machine_has(isa)) {
-      return fmt::format("this machine has no {}; its best is {}",
-                         axis_value_text(native_gemm_space.axes[0], static_cast<std::int32_t>(isa)),
+      return fmt::format("this machine has no {}; its best is {}", axis_value_text(axis, wanted),
                          device().isa);
     }
+    if (wanted > parse_axis_value(axis, device().isa))
+      return fmt::format("KSCOUT_ISA={} excludes {}", device().isa, axis_value_text(axis, wanted));
     if (threads > 1 && threads > device().cores) {
       return fmt::format("the config needs {} threads, this process may use {} cores", threads,
                          device().cores);

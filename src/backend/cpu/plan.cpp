@@ -125,10 +125,15 @@ void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, in
   block.k = r.k1 - r.k0;
   block.alpha = static_cast<float>(buffers.alpha);
   block.workspace = workspace + part * plan.part_size;
+  block.n0 = r.n0;
   float* const partial = workspace + plan.config.threads() * plan.part_size + (r.split - 1) * plan.split_size;
   for (std::int64_t batch = 0; batch < plan.batches; ++batch) {
     block.a = static_cast<const float*>(buffers.a) + batch * plan.a.batch + a_start;
-    block.b = static_cast<const float*>(buffers.b) + batch * plan.b.batch + b_start;
+    if (plan.prepacked_b) {
+      block.packed_b = static_cast<const float*>(buffers.packed_b) + batch * plan.packed_batch;
+    } else {
+      block.b = static_cast<const float*>(buffers.b) + batch * plan.b.batch + b_start;
+    }
     if (r.split == 0) {
       block.c = static_cast<float*>(buffers.c) + batch * plan.batch_c + r.m0 * plan.ldc + r.n0;
       block.ldc = plan.ldc;

@@ -36,6 +36,10 @@ struct Plan {
   /// One partial C of split-K; split s > 0 is at parts * part_size + (s - 1) * split_size.
   std::int64_t split_size;
   std::int64_t workspace_floats;
+  /// B is packed once, by pack_b, for all runs. In floats: a line of K in all packed columns, and one batch
+  /// item.
+  bool prepacked_b;
+  std::int64_t packed_width, packed_batch;
 };
 
 /// The ranges of C and K that one part computes.
@@ -47,6 +51,8 @@ struct Region {
 Plan make_plan(const GemmProblem& problem, const NativeConfig& config, const KernelSet& kernels);
 Region region_of(const Plan& plan, int part) noexcept;
 void run_part(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
+/// Packs this part's share of B's columns, for `prepacked_b`.
+void pack_b(const Plan& plan, const float* b, float* packed, int part) noexcept;
 void sum_splits(const Plan& plan, const GemmBuffers& buffers, float* workspace, int part) noexcept;
 
 /// Operands of one batch item and region, as pointers to their first elements. C = alpha * A * B + beta * C.
@@ -58,6 +64,8 @@ struct Block {
   std::int64_t m, n, k;
   float alpha, beta;
   float* workspace;
+  const float* packed_b;  ///< `prepacked_b`: B of the batch item, all columns
+  std::int64_t n0;        ///< first column of the region
 };
 void run_outer(const Plan& plan, const Block& block) noexcept;
 void run_small(const Plan& plan, const Block& block) noexcept;

@@ -12,6 +12,7 @@
 #include <kscout/provider.h>
 #include <kscout/registry.h>
 
+#include "backend/cuda/cudnn_library.h"
 #include "backend/driver_facts.h"
 #include "core/fail.h"
 #include "core/hash.h"
@@ -39,24 +40,27 @@ int& chosen_device() {
 /// An open driver would not work in a child, and then a query in this process adds no cost.
 bool driver_is_loaded() { return dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD) != nullptr; }
 
+/// Facts of a GPU, and the release of cuDNN (0: not here).
+struct FoundFacts {
+  Facts gpu;
+  std::int32_t cudnn;
+};
+
 /// Reads the facts of a GPU in a child, which returns plain bytes.
-Facts find_facts(int ordinal) {
-  if (driver_is_loaded()) {
-    Facts of;
-    cuda::check(load_module(), load_module().facts(ordinal, &of));
-    return of;
-  }
-  return ask_driver<Facts>(kFactsSeconds, "the GPU's driver", [ordinal] {
-    Facts found;
-    cuda::check(load_module(), load_module().facts(ordinal, &found));
+FoundFacts find_facts(int ordinal) {
+  const auto find = [ordinal] {
+    FoundFacts found{};
+    cuda::check(load_module(), load_module().facts(ordinal, &found.gpu));
+    found.cudnn = cudnn::version();
     return found;
-  });
+  };
+  return driver_is_loaded() ? find() : ask_driver<FoundFacts>(kFactsSeconds, "the GPU's driver", find);
 }
 
 /// The facts of one GPU; read once.
 struct Known {
-  explicit Known(int ordinal) : facts(find_facts(ordinal)), device(describe(facts)) {}
-  Facts facts;
+  explicit Known(int ordinal) : found(find_facts(ordinal)), device(describe(found.gpu)) {}
+  FoundFacts found;
   Device device;
 };
 
@@ -68,7 +72,8 @@ const Known& known_gpu() {
   return found.try_emplace(chosen_device(), chosen_device()).first->second;
 }
 
-const Facts& facts() { return known_gpu().facts; }
+const Facts& facts() { return known_gpu().found.gpu; }
+std::int32_t cudnn_here() { return known_gpu().found.cudnn; }
 
 Algorithm algorithm_of(const CublasLtConfig& c) {
   return {c.suggestion, c.algorithm, c.tile_m, c.tile_n, c.tile_k,    c.stages,   c.split_k,
@@ -134,12 +139,14 @@ class CudaBackend final : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }
+  std::string_view provider_for(Op op) const noexcept override { return is_conv(op) ? "cudnn" : "cublaslt"; }
   bool executes(std::string_view provider) const noexcept override {
-    return provider == nvidia_provider().name() || find_word(provider, nvidia_members());
+    return provider == "cudnn" || provider == nvidia_provider().name() ||
+           find_word(provider, nvidia_members());
   }
 
   Family family(const Signature& signature, std::string_view rules) override {
-    return enumerate({.provider = "cublaslt",
+    return enumerate({.provider = std::string(provider_for(signature.op)),
                       .signature = signature,
                       .device = device(),
                       .rules = std::string(rules),
@@ -152,11 +159,13 @@ class CudaBackend final : public MeasuredBackend {
   const Device& device() override { return known_gpu().device; }
   std::map<std::string, std::string> versions() override {
     auto versions = versions_of(facts());
+    if (cudnn_here() != 0) versions["cudnn_version"] = std::to_string(cudnn_here());
     versions.merge(CudaLibraries::here().versions());
     return versions;
   }
 
   std::string absence(const Signature& signature, const KernelConfig& asked) override {
+    if (is_cudnn(asked)) return cudnn_absence(asked);
     const KernelConfig config = nvidia_member_config(asked);
     if (is_compiled(config)) {
       std::string why;
@@ -174,7 +183,8 @@ class CudaBackend final : public MeasuredBackend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
-    if (!of.gemm()) return "backend cuda executes GEMMs";
+    if (is_cudnn(asked)) return cudnn_refusal(of, asked);
+    if (!of.gemm()) return "backend cuda executes convolutions by provider cudnn only";
     const GemmProblem& problem = *of.gemm();
     const KernelConfig config = nvidia_member_config(asked);
     const Signature signature = signature_of(problem);
@@ -194,8 +204,13 @@ class CudaBackend final : public MeasuredBackend {
   }
 
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& asked) override {
+    kscout::check(of);
+    if (is_cudnn(asked)) {
+      if (const std::string why = cudnn_refusal(of, asked); !why.empty())
+        fail(Errc::unsupported, "{}: {}", print(of), why);
+      return prepare_cudnn(*of.conv(), CudnnConfig::from(asked), device());
+    }
     const GemmProblem& problem = of.as_gemm();
-    kscout::check(problem);
     const KernelConfig config = nvidia_member_config(asked);
     if (const std::string why = refusal(problem, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(problem), why);
@@ -208,9 +223,48 @@ class CudaBackend final : public MeasuredBackend {
     return std::make_unique<CudaLaunch>(module, problem, CublasLtConfig::from(config));
   }
 
+  std::vector<std::string> prepare_ahead(ProblemRef of, std::span<const KernelConfig> configs,
+                                         double seconds) override {
+    std::vector<std::string> left_out(configs.size());
+    std::vector<std::size_t> places;
+    std::vector<CudnnConfig> slow;
+    for (std::size_t i = 0; i < configs.size(); ++i) {
+      if (!is_cudnn(configs[i]) || !cudnn_refusal(of, configs[i]).empty()) continue;
+      places.push_back(i);
+      slow.push_back(CudnnConfig::from(configs[i]));
+    }
+    if (slow.empty()) return left_out;
+    const auto reasons = prepare_cudnn_ahead(*of.conv(), slow, device(), seconds);
+    for (std::size_t i = 0; i < places.size(); ++i) left_out[places[i]] = reasons[i];
+    return left_out;
+  }
+
  private:
   /// Whether a library of compiled kernels runs the config, and not cuBLASLt.
   static bool is_compiled(const KernelConfig& config) { return config.space == &cutlass_gemm_space; }
+
+  static bool is_cudnn(const KernelConfig& config) {
+    return config.space && config.space->provider == cudnn_provider().name();
+  }
+  static std::string cudnn_absence(const KernelConfig& asked) {
+    const int wanted = CudnnConfig::from(asked).version, here = cudnn_here();
+    if (here == 0) return "cuDNN cannot be used: " + cudnn::missing();
+    if (wanted == 0 || wanted == here) return {};
+    return fmt::format(
+        "the config is for cuDNN {}, installed is {}: its engines have other numbers; find this release's "
+        "with kscout harvest",
+        wanted, here);
+  }
+  static std::string cudnn_refusal(ProblemRef of, const KernelConfig& asked) {
+    if (!of.conv() || asked.space->op != of.conv()->op)
+      return fmt::format("the config computes {}", word(asked.space->op));
+    std::string why = cudnn_unsupported(signature_of(of));
+    if (why.empty()) why = cudnn_absence(asked);
+    if (why.empty() && of.conv()->split_k != 0)
+      why = fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own",
+                        of.conv()->split_k);
+    return why;
+  }
 };
 
 }  // namespace

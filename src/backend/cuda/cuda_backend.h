@@ -1,7 +1,7 @@
 #pragma once
 /// \file
-/// Runs configs of provider `cublaslt` on an NVIDIA GPU, and those of provider `cutlass` from kernel
-/// libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
+/// Runs configs of providers `cublaslt` and `cudnn` on an NVIDIA GPU, and those of provider `cutlass` from
+/// kernel libraries on KSCOUT_LIBRARY_PATH (backend `cuda`).
 ///
 /// A process loads nothing of CUDA before it prepares the first config. device() and versions() query the
 /// driver in a forked child, so that a program that lists, selects or forks workers has no GPU context.
@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "backend/library/library_backend.h"
 #include "measure/instruments.h"
 #include "provider/cublaslt/cublaslt.h"
+#include "provider/cudnn/cudnn.h"
 
 namespace kscout {
 
@@ -44,6 +46,17 @@ Module& load_module();
 Module& open_module();
 /// Throws unsupported or device_failure with the module's reason.
 void check(Module& module, CallStatus answer);
+
+/// Prepares a config of cuDNN on the open GPU: takes its plan from the pool (cudnn_plans.h), or builds it,
+/// which may compile code. The n-th suggestion is the n-th config of the library's list that
+/// numerical_refusal() and the family's rules admit; the first suggestion is the first one that can be built.
+/// Throws unsupported.
+std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnConfig& config,
+                                      const Device& device);
+/// Does the slow part of prepare_cudnn() for configs of one problem, in as many threads as the process has
+/// CPUs; see Backend::prepare_ahead.
+std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,
+                                             const Device& device, double seconds);
 
 /// Converts a problem to the module's form.
 MatmulShape shape_of(const GemmProblem& problem);
@@ -126,5 +139,43 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
 /// Rule sets `harvested` (the suggested algorithms) and `widened` (all), in the format of
 /// docs/formats/family.md.
 std::string rule_set_text(const std::vector<Harvest>& harvests);
+
+// ---- Finds the engine configs that cuDNN has for convolutions of one direction.
+//
+//     const auto found = harvest_convs(problems, {});
+//     std::string rules = rule_set_text(found);
+//
+// Needs no GPU with a description of one: describe_cudnn_gpu() writes it on a machine that has the GPU, and
+// only the library is needed to read it.
+
+struct ConvHarvestOptions {
+  std::size_t widen = 256;     ///< maximum number of additional configs per signature
+  bool deterministic = false;  ///< leave out configs that may give other bits in each run
+  std::string gpu = {};        ///< description of a GPU; empty: the GPU of this machine
+};
+
+/// Configs of one signature, in the order in which they were found.
+struct ConvHarvest {
+  Signature signature;
+  std::size_t problems = 0;
+  std::vector<CudnnConfig> suggested;  ///< listed by mode a, b or fallback for some problem
+  /// Values of knob kernel_cfg that engines compiling at run time accept for some problem, and that no list
+  /// had.
+  std::vector<CudnnConfig> widened;
+  std::size_t refused = 0;  ///< such values that the library refused for all tested problems
+  std::size_t barred = 0;   ///< listed configs that numerical_refusal() excludes
+  std::size_t unnamed = 0;  ///< listed configs with knobs that no axis holds
+};
+
+/// One entry per signature of the problems. Throws invalid_argument for problems of several directions,
+/// unsupported (no GPU, no library, or types that it does not compute), device_failure.
+std::vector<ConvHarvest> harvest_convs(const std::vector<ConvProblem>& problems,
+                                       const ConvHarvestOptions& options);
+
+/// Rule sets `harvested` and `widened`, as for GEMMs.
+std::string rule_set_text(const std::vector<ConvHarvest>& harvests);
+
+/// The GPU of this machine as text, for ConvHarvestOptions::gpu. Opens the GPU.
+std::string describe_cudnn_gpu();
 
 }  // namespace kscout

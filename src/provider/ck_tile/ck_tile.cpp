@@ -80,7 +80,11 @@ class CkTile final : public Provider {
     const std::size_t pipeline = space.axis_index("pipeline");
     KernelConfig runs = config;
     if (axis_value_text(space.axes[pipeline], config[pipeline]) == "mem") {
-      for (const std::string_view pad : {"pad_m", "pad_n", "pad_k"}) runs[space.axis_index(pad)] = 1;
+      for (const std::string_view pad : {"pad_m", "pad_n", "pad_k"}) {
+        std::int32_t& value = runs[space.axis_index(pad)];
+        // Short names state no pads: theirs stay unknown, so that the config keeps its name.
+        if (value != KernelConfig::unknown) value = 1;
+      }
     }
     return runs;
   }
@@ -125,6 +129,12 @@ class CkTile final : public Provider {
 };
 
 }  // namespace
+
+const CkHardwareConstant& find_ck_hardware(std::string_view name) {
+  std::array<std::string_view, kCkHardware.size()> names;
+  std::ranges::transform(kCkHardware, names.begin(), &CkHardwareConstant::name);
+  return kCkHardware[index_of_word("hardware constant", name, names)];
+}
 
 constinit const ConfigSpace ck_tile_gemm_space{"ck_tile", Op::gemm, kCkGemmAxes};
 

@@ -31,12 +31,35 @@ namespace kscout::ck_tile {
 // ---- Defines the words that all config spaces of CK Tile share.
 
 // The first entries keep the order of CK's own feature encoding, so that positions match its tables.
-inline constexpr std::array<std::string_view, 16> kPipelineWords = {
-    "compv3",   "compv4",      "compv5",         "mem",          "preshufflev2", "basic_v1",
-    "compv6",   "compv1",      "compv2",         "preshufflev1", "wavelet",      "comp_async",
-    "comp_tdm", "comp_tdm_v2", "basic_async_v1", "depthwise"};
-/// GEMMs have no depthwise kernels.
-inline constexpr std::span<const std::string_view> kGemmPipelineWords = std::span(kPipelineWords).first<15>();
+inline constexpr std::array<std::string_view, 20> kPipelineWords = {"compv3",
+                                                                    "compv4",
+                                                                    "compv5",
+                                                                    "mem",
+                                                                    "preshufflev2",
+                                                                    "basic_v1",
+                                                                    "compv6",
+                                                                    "compv1",
+                                                                    "compv2",
+                                                                    "preshufflev1",
+                                                                    "wavelet",
+                                                                    "comp_async",
+                                                                    "comp_tdm",
+                                                                    "comp_tdm_v2",
+                                                                    "basic_async_v1",
+                                                                    "depthwise",
+                                                                    "basic_v2",
+                                                                    "comp_async_eight_waves",
+                                                                    "weight_preshuffle",
+                                                                    "preshuffle_tdm"};
+/// GEMMs have no depthwise kernels. Positions are part of models, so words are only appended.
+inline constexpr auto kGemmPipelineWords = [] {
+  std::array<std::string_view, kPipelineWords.size() - 1> words;
+  std::size_t next = 0;
+  for (const std::string_view word : kPipelineWords) {
+    if (word != "depthwise") words[next++] = word;
+  }
+  return words;
+}();
 inline constexpr std::array<std::string_view, 3> kSchedulerWords = {"intrawave", "interwave", "auto"};
 inline constexpr std::array<std::string_view, 7> kEpilogueWords = {
     "default", "cshuffle", "none", "bias", "activation", "bias_activation", "tdm"};
@@ -51,6 +74,27 @@ inline constexpr std::string_view kAutoAlias = "default";
 }  // namespace kscout::ck_tile
 
 namespace kscout {
+
+/// A constant that CK Tile's tools record about a device; tables call it hw_<name>.
+struct CkHardwareConstant {
+  std::string_view name;
+  double Device::*fact;
+  double unit = 1;  ///< factor from the constant's unit to that of the fact
+};
+inline constexpr std::array<CkHardwareConstant, 11> kCkHardware = {
+    {{"num_cus", &Device::cores},
+     {"simds_per_cu", &Device::simds_per_core},
+     {"shader_engines", &Device::shader_engines},
+     {"max_clock_mhz", &Device::max_clock_mhz},
+     {"max_waves_per_cu", &Device::max_waves_per_core},
+     {"wavefront_size", &Device::wavefront_size},
+     {"lds_capacity", &Device::shared_bytes_per_core},
+     {"l1_cache_kb", &Device::l1_bytes, 1024},
+     {"l2_cache_kb", &Device::l2_bytes, 1024},
+     {"l3_cache_kb", &Device::l3_bytes, 1024},
+     {"num_xcd", &Device::dies}}};
+/// Throws invalid_argument naming the nearest constant.
+const CkHardwareConstant& find_ck_hardware(std::string_view name);
 
 extern const ConfigSpace ck_tile_gemm_space;
 const Provider& ck_tile_provider();
@@ -106,7 +150,7 @@ enum class CkGemmAxis : std::size_t {
 //                 pipeline: unknown; only the scheduler left out: intrawave
 //     key       = "grouped_conv_" direction "_" dtype [ "_" layout ] "_" rank "d_" dims "_" dims "_" dims "_" pipeline
 //                 [ "_" specialization ]
-//     direction = "fwd" | "forward" | "bwd_data" | "bwd_weight"
+//     direction = "fwd" | "forward" | "bwd_data" | "bwdd" | "bwd_weight" | "bwdw"
 //     dims      = int "x" int "x" int
 //     suffix    = "vec" int "_" int "_" int            absent: 4, 8, 8
 //               | "bpc" int | "wg" int | "gm" int      work-groups per unit, wave groups, groups merged

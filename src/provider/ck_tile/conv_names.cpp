@@ -37,10 +37,9 @@ struct DirectionWord {
   Op op;
 };
 /// The first word of a direction is the one that the `full` form uses.
-constexpr DirectionWord kDirections[] = {{"fwd", Op::conv_fwd},
-                                         {"bwd_data", Op::conv_bwd_data},
-                                         {"bwd_weight", Op::conv_bwd_weight},
-                                         {"forward", Op::conv_fwd}};
+constexpr DirectionWord kDirections[] = {
+    {"fwd", Op::conv_fwd},     {"bwd_data", Op::conv_bwd_data}, {"bwd_weight", Op::conv_bwd_weight},
+    {"forward", Op::conv_fwd}, {"bwdd", Op::conv_bwd_data},     {"bwdw", Op::conv_bwd_weight}};
 
 constexpr std::string_view kRanks[] = {"2d", "3d"};
 

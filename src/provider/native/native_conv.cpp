@@ -11,7 +11,7 @@ namespace kscout {
 namespace {
 
 constexpr std::string_view kConvIsaWords[] = {"scalar", "avx2", "avx512"};
-constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes"};
+constexpr std::string_view kConvKindWords[] = {"gemm", "igemm", "rows", "patch", "lanes", "wino"};
 constexpr std::string_view kConvPackWords[] = {"none", "pack"};
 constexpr std::string_view kConvOpWords[] = {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
 
@@ -27,7 +27,9 @@ constexpr Axis kConvAxes[] = {
     {"pack_w", "1", "copy the filter into the order in which the inner loop reads it", kConvPackWords},
     {"pixels",
      "elements",
-     "pixels of a cache block, in whole image rows but for igemm and patch; kind gemm: 0 = all",
+     "pixels of a cache block, in whole image rows but for igemm, patch and wino; kind gemm: 0 = all; kind "
+     "lanes: "
+     "blocks smaller than an image row are register tiles",
      {},
      true},
     {"depth", "elements", "channels that are summed before the next cache block; 0 = all", {}, true},
@@ -99,8 +101,8 @@ std::string native_conv_illegal(const Signature& s, const NativeConvConfig& c) {
   const auto isa = axis_value_text(kConvAxes[0], static_cast<std::int32_t>(c.isa));
   const auto kind = axis_value_text(kConvAxes[1], static_cast<std::int32_t>(c.kind));
   if (!tile) return fmt::format("no {} kernel of kind {} with a {}x{} register tile", isa, kind, c.mr, c.nr);
-  if (c.kind == NativeConvKind::igemm && s.op == Op::conv_bwd_weight)
-    return "kind igemm computes images: for conv_bwd_weight use rows, patch or lanes";
+  if ((c.kind == NativeConvKind::igemm || c.kind == NativeConvKind::wino) && s.op == Op::conv_bwd_weight)
+    return fmt::format("kind {} computes images: for conv_bwd_weight use rows, patch or lanes", kind);
   if (c.pack_x && c.kind != NativeConvKind::gemm)
     return fmt::format("kind {} reads the image in its own way: pack_x stays none", kind);
   const bool reads_filter = s.op != Op::conv_bwd_weight;

@@ -30,6 +30,8 @@ enum class NativeConvKind : std::int32_t {
          ///< padding are skipped. conv_bwd_weight: sums over the pixels of image rows in register tiles
   patch,  ///< the inputs of a block of pixels are copied side by side (im2row), then multiplied
   lanes,  ///< vectors across groups, for few channels per group and for depthwise filters
+  wino,   ///< 3x3 filters: 2x2 pixels by 16 multiplications per channel instead of 36, F(2x2, 3x3)
+          ///< (A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv:1509.09308)
 };
 
 /// A config with typed members; native_conv.cpp contains their help.

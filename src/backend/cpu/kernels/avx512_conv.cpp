@@ -1,9 +1,13 @@
 // Compiles the inner loops of convolutions for avx512.
 #define KSCOUT_HWY_TARGET HWY_AVX3
 #include "backend/cpu/kernels/conv-inl.h"
+#include "backend/cpu/kernels/winograd-inl.h"
 
 namespace kscout::cpu {
 
-void fill_conv_avx512(ConvKernelSet& set) { HWY_NAMESPACE::fill_conv<16, 14, 9, 6, 24>(set); }
+void fill_conv_avx512(ConvKernelSet& set) {
+  HWY_NAMESPACE::fill_conv<16, 14, 9, 6, 24>(set);
+  HWY_NAMESPACE::fill_winograd(set);
+}
 
 }  // namespace kscout::cpu

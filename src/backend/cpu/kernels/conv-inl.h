@@ -1,4 +1,6 @@
 // Implements the inner loops of convolutions of one target.
+#include <type_traits>
+
 #include "backend/cpu/kernels/conv_kernels.h"
 #include "backend/cpu/kernels/lanes-inl.h"
 
@@ -6,11 +8,11 @@ HWY_BEFORE_NAMESPACE();
 namespace kscout::cpu::HWY_NAMESPACE {
 
 template <int Rows, int Vectors, bool Pointers>
-void conv_tile(const ConvTileArgs& args) {
+HWY_INLINE void conv_one_tile(const ConvTileArgs& args, std::int64_t first) {
   const std::int64_t b_step = args.b_step, a_step = args.a_step, depth = args.depth;
   const Lanes last(args.last);
   const auto row_of_c = [&](int i) HWY_ATTR {
-    return Pointers ? args.c_rows[i] + args.c_shift : args.c + i * args.ldc + args.c_shift;
+    return Pointers ? args.c_rows[i] + args.c_shift : args.c + (first + i) * args.ldc + args.c_shift;
   };
 
   V sum[Rows][Vectors];
@@ -51,7 +53,7 @@ void conv_tile(const ConvTileArgs& args) {
     }
   } else {
     for (std::int64_t r = 0; r < taps.row_count; ++r) {
-      const float* a = args.a + taps.rows[r].a + taps.first * taps.step + args.shift;
+      const float* a = args.a + first * a_step + taps.rows[r].a + taps.first * taps.step + args.shift;
       const float* b = args.b + (taps.rows[r].index + taps.first) * args.b_tap;
       for (std::int64_t t = 0; t < taps.count; ++t, a += taps.step, b += args.b_tap) multiply(&a, b);
     }
@@ -71,6 +73,12 @@ void conv_tile(const ConvTileArgs& args) {
       }
     }
   }
+}
+
+template <int Rows, int Vectors, bool Pointers>
+void conv_tile(const ConvTileArgs& args) {
+  const std::int64_t tiles = Pointers ? 1 : args.tiles;
+  for (std::int64_t i = 0; i < tiles; ++i) conv_one_tile<Rows, Vectors, Pointers>(args, i * Rows);
 }
 
 template <int Rows, int Vectors, bool Masked>
@@ -205,45 +213,61 @@ void conv_lanes(const ConvLanesArgs& args) {
 }
 
 /// Every input of a filter row is loaded once for all pixels that use it.
-template <int Pixels, int Vectors, int Width, int Stride>
+template <int Pixels, int Vectors, int Width, int Stride, bool Masked>
 void conv_filter_row(const ConvLanesArgs& args) {
+  constexpr int kColumns = (Pixels - 1) * Stride + Width;
+  const Lanes last(Masked ? args.last : kLanes);
   const std::int64_t step = args.taps.step, w_vector = args.w_vector;
-  const float* first = args.x;
-  float* c = args.c;
-  for (std::int64_t p = 0; p < args.pixels; p += Pixels) {
+  std::int64_t begin = args.begin, end = args.end;
+  const auto tile = [&](const float* first, const float* filter, float* c) HWY_ATTR {
     V sum[Pixels][Vectors];
     KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
       KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::Zero(d);
     }
-    for (std::int64_t r = 0; r < args.taps.row_count; ++r) {
-      const float* HWY_RESTRICT x = first + args.taps.rows[r].a;
-      const float* HWY_RESTRICT w = args.w + args.taps.rows[r].index * kLanes;
-      V of_w[Width][Vectors];
-      KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
-        KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
-          of_w[t][v] = hn::LoadU(d, w + v * w_vector + t * kLanes);
+    const auto multiply = [&]<bool Whole>(std::bool_constant<Whole>) HWY_ATTR {
+      for (std::int64_t r = 0; r < args.taps.row_count; ++r) {
+        const float* HWY_RESTRICT x = first + args.taps.rows[r].a;
+        const float* HWY_RESTRICT w = filter + args.taps.rows[r].index * kLanes;
+        V of_w[Width][Vectors];
+        KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+          KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+            of_w[t][v] = hn::LoadU(d, w + v * w_vector + t * kLanes);
+          }
         }
-      }
-      KSCOUT_FULL_UNROLL for (int j = 0; j < (Pixels - 1) * Stride + Width; ++j) {
-        KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
-          const V of_x = hn::LoadU(d, x + v * kLanes);
-          KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
-            const int i = (j - t) / Stride;
-            if (j >= t && (j - t) % Stride == 0 && i < Pixels) {
-              sum[i][v] = hn::MulAdd(of_x, of_w[t][v], sum[i][v]);
+        KSCOUT_FULL_UNROLL for (int j = 0; j < kColumns; ++j, x += step) {
+          if (!Whole && (j < begin || j >= end)) continue;
+          KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
+            const V of_x = Masked ? last.load(x) : hn::LoadU(d, x + v * kLanes);
+            KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+              const int i = (j - t) / Stride;
+              if (j >= t && (j - t) % Stride == 0 && i < Pixels) {
+                sum[i][v] = hn::MulAdd(of_x, of_w[t][v], sum[i][v]);
+              }
             }
           }
         }
-        x += step;
       }
+    };
+    if (begin <= 0 && end >= kColumns) {
+      multiply(std::true_type());
+    } else {
+      multiply(std::false_type());
     }
     KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
       KSCOUT_FULL_UNROLL for (int v = 0; v < Vectors; ++v) {
-        hn::StoreU(sum[i][v], d, c + i * args.ldc + v * kLanes);
+        float* const to = c + i * args.ldc + v * kLanes;
+        if (Masked) {
+          last.store(sum[i][v], to);
+        } else {
+          hn::StoreU(sum[i][v], d, to);
+        }
       }
     }
-    first += Pixels * args.x_step;
-    c += Pixels * args.ldc;
+  };
+  for (std::int64_t p = 0; p < args.pixels; p += Pixels, begin -= Pixels * Stride, end -= Pixels * Stride) {
+    for (std::int64_t v = 0; v < args.vectors; v += Vectors) {
+      tile(args.x + p * args.x_step + v * kLanes, args.w + v * w_vector, args.c + p * args.ldc + v * kLanes);
+    }
   }
 }
 
@@ -301,6 +325,49 @@ void conv_sums(const ConvSumsArgs& args) {
   }
 }
 
+/// Two pixels at a time where no column lies in the padding: they share the columns that both meet.
+template <int Rows, int Width, int Stride>
+void conv_row_sums(const ConvRowSumsArgs& args) {
+  const std::int64_t column = args.x_column;
+  const float* x[Rows];
+  V sum[Rows][Width];
+  KSCOUT_FULL_UNROLL for (int r = 0; r < Rows; ++r) {
+    x[r] = args.x + args.rows[r].a;
+    KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+      sum[r][t] = hn::LoadU(d, args.sums + (args.rows[r].index + t) * kLanes);
+    }
+  }
+  const auto add = [&]<int Pixels, bool Whole>(std::integral_constant<int, Pixels>, std::bool_constant<Whole>,
+                                               std::int64_t p) HWY_ATTR {
+    V of_g[Pixels];
+    KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+      of_g[i] = hn::LoadU(d, args.g + (p + i) * args.g_step);
+    }
+    KSCOUT_FULL_UNROLL for (int r = 0; r < Rows; ++r) {
+      const float* HWY_RESTRICT from = x[r] + p * args.x_step;
+      KSCOUT_FULL_UNROLL for (int j = 0; j < (Pixels - 1) * Stride + Width; ++j, from += column) {
+        if (!Whole && (p * Stride + j < args.begin || p * Stride + j >= args.end)) continue;
+        const V of_x = hn::LoadU(d, from);
+        KSCOUT_FULL_UNROLL for (int i = 0; i < Pixels; ++i) {
+          const int t = j - i * Stride;
+          if (t >= 0 && t < Width) sum[r][t] = hn::MulAdd(of_g[i], of_x, sum[r][t]);
+        }
+      }
+    }
+  };
+  constexpr std::integral_constant<int, 1> one;
+  constexpr std::integral_constant<int, 2> two;
+  std::int64_t p = 0;
+  for (; p < args.pixels && p * Stride < args.begin; ++p) add(one, std::false_type(), p);
+  for (; p + 1 < args.pixels && (p + 1) * Stride + Width <= args.end; p += 2) add(two, std::true_type(), p);
+  for (; p < args.pixels; ++p) add(one, std::false_type(), p);
+  KSCOUT_FULL_UNROLL for (int r = 0; r < Rows; ++r) {
+    KSCOUT_FULL_UNROLL for (int t = 0; t < Width; ++t) {
+      hn::StoreU(sum[r][t], d, args.sums + (args.rows[r].index + t) * kLanes);
+    }
+  }
+}
+
 template <int Rows, int Vectors>
 void fill_conv_tiles(ConvKernelSet& set) {
   set.tile[0][Rows][Vectors] = conv_tile<Rows, Vectors, false>;
@@ -311,13 +378,25 @@ void fill_conv_tiles(ConvKernelSet& set) {
 }
 
 /// A sum per pixel, the weights of a filter row and an input must fit the registers.
-template <int Pixels, int Vectors, int Width, int Registers>
+template <int Width, int Stride, int Registers, int Pixels = kMaxLanesPixels>
 void fill_conv_filter_row(ConvKernelSet& set) {
-  if constexpr ((Pixels + Width) * Vectors < Registers) {
-    set.filter_row[Width / 2 - 1][0][Pixels][Vectors] = conv_filter_row<Pixels, Vectors, Width, 1>;
-    set.filter_row[Width / 2 - 1][1][Pixels][Vectors] = conv_filter_row<Pixels, Vectors, Width, 2>;
+  auto& kernels = set.filter_row[Width][Stride][Pixels];
+  if constexpr (Pixels + Width <= Registers) {
+    kernels[0] = conv_filter_row<Pixels, 1, Width, Stride, true>;
+    kernels[1] = conv_filter_row<Pixels, 1, Width, Stride, false>;
   }
-  if constexpr (Pixels > 1) fill_conv_filter_row<Pixels - 1, Vectors, Width, Registers>(set);
+  if constexpr ((Pixels + Width) * 2 <= Registers)
+    kernels[2] = conv_filter_row<Pixels, 2, Width, Stride, false>;
+  if constexpr ((Pixels + Width) * 4 <= Registers)
+    kernels[4] = conv_filter_row<Pixels, 4, Width, Stride, false>;
+  if constexpr (Pixels > 1) fill_conv_filter_row<Width, Stride, Registers, Pixels - 1>(set);
+}
+
+template <int Width, int Rows>
+void fill_conv_row_sums(ConvKernelSet& set) {
+  set.row_sums[Width][1][Rows] = conv_row_sums<Rows, Width, 1>;
+  set.row_sums[Width][2][Rows] = conv_row_sums<Rows, Width, 2>;
+  if constexpr (Rows > 1) fill_conv_row_sums<Width, Rows - 1>(set);
 }
 
 template <int Pixels, int Vectors>
@@ -348,12 +427,18 @@ void fill_conv(ConvKernelSet& set) {
   fill_conv_lanes<kMaxLanesPixels, 1>(set);
   fill_conv_lanes<Sums / 2 < kMaxLanesPixels ? Sums / 2 : kMaxLanesPixels, 2>(set);
   fill_conv_lanes<Sums / 4 < kMaxLanesPixels ? Sums / 4 : kMaxLanesPixels, 4>(set);
-  constexpr int registers = Sums > 12 ? 32 : 16;
-  fill_conv_filter_row<kMaxLanesPixels, 1, 3, registers>(set);
-  fill_conv_filter_row<kMaxLanesPixels, 1, 5, registers>(set);
-  fill_conv_filter_row<kMaxLanesPixels, 1, 7, registers + 1>(set);
-  fill_conv_filter_row<kMaxLanesPixels, 2, 3, registers>(set);
-  fill_conv_filter_row<kMaxLanesPixels, 2, 5, registers>(set);
+  constexpr int registers = Sums > 12 ? 31 : 15;
+  fill_conv_filter_row<1, 1, registers>(set);
+  fill_conv_filter_row<2, 1, registers>(set);
+  fill_conv_filter_row<3, 1, registers>(set);
+  fill_conv_filter_row<3, 2, registers>(set);
+  fill_conv_filter_row<5, 1, registers>(set);
+  fill_conv_filter_row<5, 2, registers>(set);
+  fill_conv_filter_row<7, 1, registers>(set);
+  fill_conv_filter_row<7, 2, registers>(set);
+  fill_conv_row_sums<3, 3>(set);
+  fill_conv_row_sums<5, Sums / 5 < 5 ? Sums / 5 : 5>(set);
+  fill_conv_row_sums<7, Sums / 7>(set);
   fill_conv_sums<Sums, 1>(set);
   fill_conv_sums<Sums / 2, 2>(set);
   fill_conv_sums<Sums / 4, 4>(set);

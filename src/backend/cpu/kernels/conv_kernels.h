@@ -7,6 +7,7 @@
 ///   weight  channels x channels of the filter's gradient: outer products over the pixels of image rows
 ///   lanes   pixels x vectors across groups; the input's channels are moved to the lanes that use them
 ///   sums    the filter's gradient across groups, one sum per tap and channel of a group
+///   winograd  transforms of 4x4 inputs, of 3x3 filters, and of the 16 products of each tile
 ///
 /// No kernel reads or writes outside the elements that its arguments name, except that packed filters are
 /// padded with zeros to whole vectors.
@@ -45,6 +46,7 @@ struct ConvTileArgs {
   float* c;
   std::int64_t ldc;
   std::int64_t c_shift;  ///< first channel of the result
+  std::int64_t tiles;    ///< tiles of pixels at a constant distance, one behind the other; with a table 1
   bool accumulate;       ///< adds to C; else C is not read
   std::int32_t last;     ///< valid lanes of the last vector, 1 to lanes
 };
@@ -83,6 +85,9 @@ struct ConvLanesArgs {
   std::int64_t ldc;     ///< elements between pixels of the result
   std::int64_t pixels;  ///< a multiple of the tile's pixels
   std::int32_t last;    ///< valid lanes of the vector; below lanes: the tile has one vector
+  // Filter rows only.
+  std::int64_t vectors;     ///< a multiple of the tile's vectors
+  std::int64_t begin, end;  ///< the columns of the source that exist; the first pixel's first input is 0
 };
 
 /// sums[tap][channel][lane] += sum over pixels of g[p * g_step + lane] * x[p * x_step + taps[tap].a +
@@ -100,13 +105,57 @@ struct ConvSumsArgs {
   float* sums;
 };
 
+/// The 16 transformed inputs of a tile, `step` elements apart.
+struct WinogradInputArgs {
+  const float* from[16];  ///< pixels of the source; zeros in the padding
+  std::int64_t channels;
+  float* to;
+  std::int64_t step;
+};
+
+/// The 16 transformed elements of `count` filters, a multiple of the lanes; nine taps each.
+struct WinogradFilterArgs {
+  const float* from;
+  std::int64_t from_step;  ///< elements between taps
+  float* to;
+  std::int64_t to_step;
+  std::int64_t count;
+};
+
+/// 2x2 pixels from 16 products, which are stored in whole vectors.
+struct WinogradOutputArgs {
+  const float* from;
+  std::int64_t step;  ///< elements between products
+  float* to[4];       ///< pixels of the result; null: outside
+  std::int64_t channels;
+};
+
+/// sums[tap][lane] += sum over pixels of g[p * g_step + lane] * x[p * x_step + tap * x_column + lane], for
+/// all taps of several filter rows. An image row with its padding: columns outside [begin, end) count as
+/// zeros.
+struct ConvRowSumsArgs {
+  const float* g;
+  std::int64_t g_step;
+  const float* x;  ///< first pixel's first input; it may lie in the padding
+  std::int64_t x_step, x_column;
+  const ConvTapRow* rows;
+  std::int64_t pixels;
+  std::int64_t begin, end;
+  float* sums;
+};
+
 using ConvTileKernel = void (*)(const ConvTileArgs&);
 using ConvWeightKernel = void (*)(const ConvWeightArgs&);
 using ConvLanesKernel = void (*)(const ConvLanesArgs&);
 using ConvSumsKernel = void (*)(const ConvSumsArgs&);
+using ConvRowSumsKernel = void (*)(const ConvRowSumsArgs&);
+using WinogradInputKernel = void (*)(const WinogradInputArgs&);
+using WinogradFilterKernel = void (*)(const WinogradFilterArgs&);
+using WinogradOutputKernel = void (*)(const WinogradOutputArgs&);
 
 inline constexpr int kMaxLanesPixels = 8;
 inline constexpr int kMaxSums = 24;
+inline constexpr int kMaxRowTaps = 7;  ///< of a filter row with kernels of its own
 
 struct ConvKernelSet {
   int lanes = 0;
@@ -116,10 +165,15 @@ struct ConvKernelSet {
       {};  ///< [pixels][vectors]: lane i uses input i
   ConvLanesKernel moved[kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};  ///< lanes take inputs by lane_of
   ConvLanesKernel masked[2][kMaxLanesPixels + 1] = {};  ///< [moved][pixels]: a part of one vector
-  /// Lane i uses input i, all taps of a filter row: [3, 5, 7 taps][stride 1, 2][pixels][vectors]; null where
-  /// the registers do not suffice.
-  ConvLanesKernel filter_row[3][2][kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};
+  /// Lane i uses input i, all taps of a filter row, pixels in the padding or not: [taps][stride][pixels]
+  /// [vectors]; vectors = 0: a part of one. Null where the registers do not suffice, and for other filters.
+  ConvLanesKernel filter_row[kMaxRowTaps + 1][3][kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};
   ConvSumsKernel sums[kMaxSums + 1][17] = {};  ///< [taps][channels of a group]
+  /// Depthwise, whole vectors: [taps of a filter row][stride][filter rows]; null for other filters.
+  ConvRowSumsKernel row_sums[kMaxRowTaps + 1][3][kMaxRowTaps + 1] = {};
+  WinogradInputKernel winograd_input = nullptr;
+  WinogradFilterKernel winograd_filter = nullptr;
+  WinogradOutputKernel winograd_output = nullptr;
 };
 
 /// Null when the set is not compiled for this architecture. The caller must check that the machine supports

@@ -8,6 +8,7 @@
 ///     const std::string text = lightgbm_text(model);             // version v4, readable by LightGBM
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,10 @@ struct LightgbmFolder {
   std::vector<std::string> feature_names;  ///< features of a row, in order
   std::vector<std::string> categorical;    ///< names of the categorical features
   std::vector<LightgbmTarget> targets;     ///< in the spec's order
+  std::string engine;        ///< `feature_engine`: what computed the features; "" where the spec omits it
+  int encoding_version = 0;  ///< `feature_encoding_version`
+  /// `hardware`: constants of the device that the features were computed with, above 0; empty when omitted.
+  std::map<std::string, double> hardware;
 
   /// Throws not_found naming the existing targets.
   const LightgbmTarget& target(std::string_view name) const;

@@ -8,7 +8,7 @@
 
 #include "core/fail.h"
 #include "core/files.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 
 namespace kscout {
 

@@ -7,7 +7,7 @@
 #include "core/files.h"
 #include "core/json_fields.h"
 #include "core/names.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 
 namespace kscout {
 
@@ -79,6 +79,13 @@ LightgbmFolder read_folder(const fs::path& path) {
   folder.arch = text_or_empty(spec, "arch");
   folder.feature_names = words_at(spec, "feature_names");
   folder.categorical = words_at(spec, "categorical_features");
+  folder.engine = text_or_empty(spec, "feature_engine");
+  folder.encoding_version = spec.value("feature_encoding_version", 0);
+  folder.hardware = spec.value("hardware", std::map<std::string, double>());
+  for (const auto& [name, value] : folder.hardware) {
+    if (!(value > 0))
+      fail(Errc::corrupt_data, "feature_spec.json: hardware constant {} = {}: must be above 0", name, value);
+  }
   auto targets = words_at(spec, "targets");
   if (targets.empty()) targets.assign(kUsualTargets.begin(), kUsualTargets.end());
   const auto logged = words_at(spec, "log_targets");

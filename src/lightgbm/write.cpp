@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "core/fail.h"
-#include "forest/lightgbm.h"
+#include "lightgbm/lightgbm.h"
 
 namespace kscout {
 

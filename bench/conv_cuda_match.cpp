@@ -1,0 +1,234 @@
+#include "conv_cuda_match.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include <kscout/error.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cudnn_graph.h"
+#include "core/fail.h"
+
+namespace kscout::bench {
+
+namespace {
+
+constexpr int kSuggestions = 8;
+constexpr int kRuns = 3;
+constexpr std::size_t kFinalists = 8;    // of a family, timed again to find its fastest
+constexpr std::size_t kRanked = 16;      // choices to try before cuDNN's first suggestion
+constexpr double kCompileSeconds = 120;  // for all plans of one problem
+
+/// Memory of the GPU, uninitialised.
+class GpuMemory {
+ public:
+  explicit GpuMemory(std::size_t bytes) : data_(cuda::gpu_memory().allocate(bytes)) {}
+  ~GpuMemory() { cuda::gpu_memory().release(data_); }
+  GpuMemory(const GpuMemory&) = delete;
+  GpuMemory& operator=(const GpuMemory&) = delete;
+  void* data() const noexcept { return data_; }
+
+ private:
+  void* data_;
+};
+
+std::size_t bytes_of(std::int64_t elements, DType dtype) {
+  return static_cast<std::size_t>(static_cast<double>(elements) * bytes_per_element(dtype));
+}
+
+}  // namespace
+
+KernelConfig cudnn_suggestion(Op op, int place, bool mode_b) {
+  CudnnConfig config;
+  config.suggestion = place;
+  config.mode = mode_b ? CudnnMode::b : CudnnMode::a;
+  return config.kernel_config(op);
+}
+
+ConvMatch::ConvMatch(const Selector* selector, std::string rules)
+    : selector_(selector), rules_(std::move(rules)) {}
+
+const Family& ConvMatch::family_for(const ConvProblem& problem) {
+  const Signature signature = signature_of(problem);
+  const auto known = std::ranges::find(families_, signature, &Family::signature);
+  if (known != families_.end()) return *known;
+  return families_.emplace_back(cuda_backend().family(signature, rules_));
+}
+
+ConvMatch::Ready ConvMatch::choose(const ConvProblem& problem) const {
+  Ready ready;
+  std::array<Choice, kRanked> ranked;
+  const std::size_t count = selector_->rank(problem, ranked);
+  for (std::size_t i = 0; i < count; ++i) {
+    try {
+      ready.launch = cuda_backend().prepare(problem, ranked[i].config);
+      ready.config = ranked[i].config;
+      return ready;
+    } catch (const Error& error) {
+      if (error.code() != Errc::unsupported) throw;
+      ++ready.refused;
+    }
+  }
+  ready.config = cudnn_suggestion(problem.op, 1);
+  ready.launch = cuda_backend().prepare(problem, ready.config);
+  return ready;
+}
+
+void ConvMatch::measure_first_results(ConvRow& row) {
+  const ConvProblem& problem = row.problem;
+  const ConvElements elements = operand_elements(problem);
+  const GpuMemory in(bytes_of(elements.in, problem.dtype_in)), wei(bytes_of(elements.wei, problem.dtype_wei)),
+      out(bytes_of(elements.out, problem.dtype_out)), workspace(kCudnnWorkspace);
+  const ConvTensors tensors{
+      .in = in.data(), .wei = wei.data(), .out = out.data(), .space = cuda_backend().space()};
+  const GemmBuffers buffers = operands_of(problem.op, tensors);
+  const auto until_result_ms = [&](const auto& make) {
+    return microseconds([&] {
+             const std::unique_ptr<Launch> launch = make();
+             launch->run(buffers, workspace.data());
+             std::byte last;
+             cuda::gpu_memory().read(&last, buffers.c, 1, {});  // waits for the result
+           }) /
+           1e3;
+  };
+  KernelConfig chosen;
+  const auto ours = [&] {
+    row.first_result_ms = until_result_ms([&] {
+      Ready ready = choose(problem);
+      chosen = ready.config;
+      return std::move(ready.launch);
+    });
+  };
+  const KernelConfig first = cudnn_suggestion(problem.op, 1);
+  const auto theirs = [&] {
+    row.cudnn_first_result_ms = until_result_ms([&] { return cuda_backend().prepare(problem, first); });
+  };
+  if (!selector_) return theirs();
+  // The library keeps things for later plans of the same problem, so the two take turns in being the first.
+  ours_first_ = !ours_first_;
+  if (ours_first_) {
+    ours();
+    if (chosen == first) {
+      row.cudnn_first_result_ms = row.first_result_ms;
+    } else {
+      theirs();
+    }
+  } else {
+    theirs();
+    ours();
+    if (chosen == first) row.first_result_ms = row.cudnn_first_result_ms;
+  }
+}
+
+std::optional<KernelConfig> ConvMatch::best_of_family(const ConvProblem& problem) {
+  const Family& family = family_for(problem);
+  std::vector<std::uint8_t> applicable(family.configs.size());
+  applicable_configs(family, problem, applicable);
+  std::vector<KernelConfig> configs;
+  for (std::size_t i = 0; i < applicable.size(); ++i) {
+    if (applicable[i]) configs.push_back(family.configs[i]);
+  }
+  const auto left_out = cuda_backend().prepare_ahead(problem, configs, kCompileSeconds);
+  std::vector<KernelConfig> built;
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (left_out[i].empty()) built.push_back(configs[i]);
+  }
+  const std::vector<KernelConfig> finalists = match_.shortlist(built, kFinalists);
+  if (finalists.empty()) return std::nullopt;
+  return finalists[fastest_of(match_.time(finalists))];
+}
+
+void ConvMatch::measure(ConvRow& row) {
+  const ConvProblem& problem = row.problem;
+  std::optional<KernelConfig> chosen, best;
+  if (selector_) {
+    const Ready ready = choose(problem);
+    chosen = ready.config;
+    row.refused = ready.refused;
+  }
+  match_.open(problem);
+  std::vector<KernelConfig> eight;
+  for (int place = 1; place <= kSuggestions; ++place) eight.push_back(cudnn_suggestion(problem.op, place));
+  std::vector<KernelConfig> ahead = eight;
+  ahead.push_back(cudnn_suggestion(problem.op, 1, true));
+  cuda_backend().prepare_ahead(problem, ahead, kCompileSeconds);
+  // The fastest of the eight is determined by timing before the comparison, as an application would do it.
+  const KernelConfig of_8 = eight[fastest_of(match_.time(eight))];
+  if (!rules_.empty()) best = best_of_family(problem);
+  if (!chosen) chosen = best;
+  if (!chosen) fail(Errc::unsupported, "the library takes no config of the rule set");
+  row.config = config_name(signature_of(problem), *chosen);
+  const std::vector<Timed> timed =
+      match_.time({*chosen, eight[0], ahead.back(), of_8, best.value_or(*chosen)}, kRuns);
+  row.ours = timed[0];
+  row.first = timed[1];
+  row.first_b = timed[2];
+  row.of_8 = timed[3];
+  if (best) row.best = timed[4];
+  const auto& failures = match_.last_failures();
+  if (!failures[0].empty()) row.failure = row.config + ": " + failures[0];
+  if (!failures[1].empty()) row.failure = "cuDNN's first suggestion: " + failures[1];
+}
+
+ConvRow ConvMatch::play(const ConvProblem& problem, bool first_results) {
+  ConvRow row;
+  row.problem = problem;
+  try {
+    if (first_results) measure_first_results(row);
+    measure(row);
+    if (row.failure.empty() && (std::isnan(row.ours.us) || std::isnan(row.first.us)))
+      row.failure = "no time in any run";
+  } catch (const Error& error) {
+    row.failure = error.what();
+  }
+  return row;
+}
+
+DecisionTimes compare_conv_deciding(Selector* selector, std::span<const ConvProblem> problems) {
+  cuda::open_module();
+  const cudnn::Target target = cudnn::Target::gpu();
+  Times cold{"kscout, cold", {}}, cached{"kscout, cached", {}};
+  Times mode_a{"cuDNN's heuristic, mode a", {}}, mode_b{"cuDNN's heuristic, mode b", {}};
+  const auto ask = [&](const ConvProblem& problem, CudnnMode mode) {
+    return microseconds([&] { (void)cudnn::ConvGraph(problem, target).suggestions(mode); });
+  };
+  Choice choice;
+  // The first decision prepares the family of a signature; the first query loads the library's parts.
+  if (selector) {
+    for (const ConvProblem& problem : problems) (void)selector->try_select(problem, choice);
+    selector->clear_cache();
+  }
+  for (const CudnnMode mode : {CudnnMode::a, CudnnMode::b}) ask(problems.front(), mode);
+  for (const ConvProblem& problem : problems) {
+    if (selector) {
+      cold.us.push_back(microseconds([&] { (void)selector->try_select(problem, choice); }));
+      // A cache hit is shorter than the clock's resolution, so a thousand are timed together.
+      cached.us.push_back(microseconds([&] {
+                            for (int i = 0; i < 1000; ++i) (void)selector->try_select(problem, choice);
+                          }) /
+                          1000);
+    }
+    try {
+      mode_a.us.push_back(ask(problem, CudnnMode::a));
+      mode_b.us.push_back(ask(problem, CudnnMode::b));
+    } catch (const Error& error) {
+      fmt::print("not asked: {}: {}\n", print(problem), error.what());
+    }
+  }
+  fmt::print(
+      "\nmicroseconds to decide, one core, {} problems (cuDNN: a graph made for each query)\n{:34} "
+      "{:>10} {:>10} {:>10}\n",
+      problems.size(), word(problems.front().op), "p50", "p99", "max");
+  for (Times* times : {&cold, &cached, &mode_a, &mode_b}) {
+    if (!times->us.empty()) times->print();
+  }
+  return {cold.us.empty() ? Choice::unknown : cold.at(0.5),
+          mode_a.us.empty() ? Choice::unknown : mode_a.at(0.5)};
+}
+
+}  // namespace kscout::bench

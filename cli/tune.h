@@ -1,0 +1,107 @@
+#pragma once
+/// \file
+/// Tunes one operation for `kscout tune`: sweep, training, evaluation, installation.
+///
+///     OpTune gemm(Op::gemm, options, device, /*share_s=*/60);   // checks everything, measures nothing
+///     const TunedOp done = gemm.run(60);
+///     print_tuned(done, options);
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "dataset/dataset.h"
+#include "dataset/operations.h"
+#include "evaluate/evaluate_model.h"
+#include "options.h"
+#include "sweep/sweep.h"
+#include "train/train.h"
+#include "tune_folder.h"
+
+namespace kscout::cli {
+
+struct TuneOptions {
+  double budget_s = 120, held_out = 0.3, max_gflop = 0;
+  std::string rules = "default", out, schema;  ///< schema: empty for the op's default
+  std::vector<std::string> op_names = {"gemm"}, layouts = {};
+  std::vector<std::string> targets = {"relative", "tflops"};
+  std::uint32_t folds = 4;
+  std::uint64_t seed = 1;
+  bool replace = false, restart = false;
+  Format format = Format::text;
+
+  /// The operations in the order of the command, each once; `all` stands for every one.
+  std::vector<Op> ops() const;
+  /// The layouts to measure of an operation: those of --layout that it has, else its defaults.
+  std::set<Layout> layouts_of(Op op) const;
+};
+
+/// What all problems of a part share that no problem of the other part has: the sizes of a GEMM; the
+/// channels, groups and filter of a convolution, because networks use one filter for several images and
+/// batches.
+constexpr SplitBy tune_split(Op op) noexcept { return is_conv(op) ? SplitBy::weights : SplitBy::sizes; }
+
+/// The installed model of this machine, and the data that a replacement needs.
+struct InstalledModel {
+  std::filesystem::path model;  ///< empty: none
+  std::optional<MeasurementTable> measurements;
+};
+
+/// The evaluation of both models on the problems that neither was trained on.
+struct Verdict {
+  ModelEvaluation candidate;
+  /// Nothing without an installed model, or when it cannot be evaluated.
+  std::optional<ModelEvaluation> before;
+  std::string why_not;  ///< why the candidate is not installed; empty when it is installed
+};
+
+/// The results of one operation.
+struct TunedOp {
+  Op op;
+  /// Folder to install to; folder of the model used so far; where the candidate is when it is not installed.
+  std::filesystem::path target, before, candidate;
+  SweepReport report = {};
+  std::size_t new_problems = 0;
+  MeasurementTable measured = {};
+  TableParts parts = {};
+  Verdict verdict = {};
+};
+
+class OpTune {
+ public:
+  /// Locks the op's folder, reads what an earlier tune left there, and plans the sweep for about `share_s`
+  /// seconds. Throws before anything is measured when options, folders or the installed model do not fit.
+  OpTune(Op op, const TuneOptions& options, const Device& device, double share_s);
+
+  /// Measures for `budget_s` seconds, trains, evaluates and installs. Ends the program after a signal. Throws
+  /// invalid_argument when too little was measured; the measurements are kept.
+  TunedOp run(double budget_s);
+
+ private:
+  InstalledModel find_installed() const;
+  std::vector<MeasurementTable> read_tune_folder() const;
+  void check_comparable(const std::set<Layout>& layouts) const;
+  std::string foreign(const MeasurementTable& table) const;
+  SweepReport sweep_for(double budget_s, const std::filesystem::path& folder) const;
+  TrainingResult train_on(const MeasurementTable& training) const;
+  Verdict compare_models(const TableParts& parts) const;
+
+  Op op_;
+  const TuneOptions& options_;
+  Device device_;
+  std::filesystem::path target_;
+  TuneFolder folder_;
+  InstalledModel installed_;
+  std::vector<MeasurementTable> tables_;  ///< measured before
+  SweepPlan plan_;
+};
+
+/// Prints a dozen lines for people; the last is the command that prints the rest.
+void print_tuned(const TunedOp& done, const TuneOptions& options);
+/// The evaluation, and whether the model was installed, as JSON.
+std::string tuned_json(const TunedOp& done);
+
+}  // namespace kscout::cli

@@ -1,0 +1,355 @@
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include <kscout/selector.h>
+
+#include "core/device_facts.h"
+#include "core/fail.h"
+#include "family/family_file.h"
+#include "features/schema.h"
+#include "problems/conv_sets.h"
+#include "progress_line.h"
+#include "sibling.h"
+#include "sweep/journal.h"
+#include "sweep_with_progress.h"
+#include "train/train.h"
+#include "tune.h"
+
+namespace kscout::cli {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Short limits, because more problems are worth more than less noise per problem.
+constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 5e4};
+
+/// Seed of the hash that holds problems out. --seed does not change these problems. A smaller --held-out
+/// releases some, and new models train on them. Models are compared on problems that neither was trained on.
+constexpr std::uint64_t kHeldOutSeed = 1751477348;
+/// Min common problems of two models; fewer do not show which model is better.
+constexpr std::size_t kMinCompared = 10;
+
+/// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
+/// config on the largest problem takes about 1/2000 of a short budget. Convolutions get a quarter of that,
+/// because their family has twice as many configs and its slowest kinds are further from the best.
+struct SweepSize {
+  double gflop, bytes;
+};
+SweepSize sweep_size(Op op, const TuneOptions& options, double budget_s) {
+  const double minutes = budget_s / 60;
+  const double share = is_conv(op) ? 0.25 : 1;
+  const double gflop =
+      options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * share * minutes, 0.1 * share, 20.0);
+  return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
+}
+
+/// Random sizes and shapes of language models, `count` and a third of that.
+std::vector<Problem> gemms_to_measure(const std::set<Layout>& layouts, SweepSize largest, std::size_t count,
+                                      std::uint64_t seed) {
+  std::vector<Problem> problems;
+  for (const char* set : {"random", "llm"}) {
+    const bool random = std::string_view(set) == "random";
+    const auto some = make_problem_set({.set = set,
+                                        .layouts = {layouts.begin(), layouts.end()},
+                                        .max_gflop = largest.gflop,
+                                        .max_bytes = largest.bytes,
+                                        .count = random ? count : count / 3,
+                                        .seed = seed});
+    problems.insert(problems.end(), some.begin(), some.end());
+  }
+  return problems;
+}
+
+/// Layers of networks and random convolutions, up to `count` of each.
+std::vector<Problem> convs_to_measure(Op direction, const std::set<Layout>& layouts, SweepSize largest,
+                                      std::size_t count, std::uint64_t seed) {
+  auto layers = make_conv_set("conv_networks", DType::fp32);
+  std::erase_if(layers, [&](const ConvProblem& layer) {
+    return flop_count(layer) > 1e9 * largest.gflop || min_bytes(layer) > largest.bytes;
+  });
+  layers = stratified(layers, count, seed);
+  const auto random = make_conv_set({.name = "conv_random",
+                                     .count = count,
+                                     .seed = seed,
+                                     .max_gflop = largest.gflop,
+                                     .max_bytes = largest.bytes});
+  std::vector<Problem> problems;
+  for (const std::vector<ConvProblem>& set : {layers, random}) {
+    for (const ConvProblem& problem : set) {
+      if (layouts.contains(problem.layout)) problems.emplace_back(in_direction(problem, direction));
+    }
+  }
+  return problems;
+}
+
+/// Problems that have not been measured, as many as the budget could ever measure. The sweep takes them in a
+/// seeded order and stops when the time is over.
+std::vector<Problem> problems_to_measure(Op op, const TuneOptions& options, double budget_s,
+                                         const std::unordered_set<Problem>& measured) {
+  const SweepSize largest = sweep_size(op, options, budget_s);
+  const auto count = static_cast<std::size_t>(std::clamp(budget_s * 4, 40.0, 4000.0)) + measured.size();
+  const std::set<Layout> layouts = options.layouts_of(op);
+  auto problems = merge_equal(is_conv(op) ? convs_to_measure(op, layouts, largest, count, options.seed)
+                                          : gemms_to_measure(layouts, largest, count, options.seed));
+  std::erase_if(problems, [&](const Problem& problem) { return measured.contains(problem); });
+  return problems;
+}
+
+std::unordered_set<Problem> problems_of_all(const std::vector<MeasurementTable>& tables) {
+  std::unordered_set<Problem> problems;
+  for (const MeasurementTable& table : tables) {
+    for (const auto& row : table.rows) problems.insert(table.problems[row.problem]);
+  }
+  return problems;
+}
+
+/// Number of groups that the problems are split by.
+std::size_t groups_in(const MeasurementTable& table, SplitBy by) {
+  std::set<ProblemSizes> groups;
+  for (const Problem& problem : table.problems) groups.insert(group_of(problem, by));
+  return groups.size();
+}
+
+void check_enough(Op op, const TableParts& parts) {
+  const std::size_t training = groups_in(parts.training, tune_split(op)),
+                    held_out = groups_in(parts.held_out, tune_split(op));
+  if (training >= 2 && held_out >= 1) return;
+  fail(Errc::invalid_argument,
+       "too little was measured: {} {} to train on and {} to evaluate on, at least 2 and 1 are needed; "
+       "the measurements are kept, and the same command adds more",
+       training, is_conv(op) ? "filters" : "sizes", held_out);
+}
+
+[[noreturn]] void end_interrupted(const fs::path& kept) {
+  fmt::print(stderr,
+             "\n"
+             "kscout tune: what was measured is kept in {}; the next kscout tune continues from it, with any "
+             "options but another --rules\n",
+             kept.string());
+  end_by_signal();
+  std::abort();  // the signal that ends this process has just been raised
+}
+
+/// The schema of --schema for the operation, or its default schema.
+Schema tune_schema(Op op, const TuneOptions& options) {
+  if (options.schema.empty())
+    return Schema::find(std::string(default_schema(op, "native", DeviceKind::cpu))).for_op(op);
+  const Schema schema = Schema::find(options.schema);
+  const SchemaData& data = schema.data();
+  if (is_conv(data.op) == is_conv(op) && (data.provider.empty() || data.provider == "native"))
+    return schema.for_op(op);
+  fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures {} of provider native",
+       options.schema, word(data.op),
+       data.provider.empty() ? "problems" : "kernels of provider " + data.provider, word(op));
+}
+
+/// With several operations, --out is the folder of their models, as a folder of KSCOUT_MODEL_PATH is.
+fs::path target_of(Op op, const TuneOptions& options, const Device& device) {
+  const std::string name = model_folder_name(op, DType::fp32, device);
+  if (options.out.empty()) return real_model_folder(user_model_folder() / name);
+  if (options.ops().size() == 1) return real_model_folder(options.out);
+  if (fs::exists(fs::path(options.out) / "model.ksf")) {
+    fail(Errc::invalid_argument,
+         "--out {}: is a model; with several operations --out is the folder of their models, so name another",
+         options.out);
+  }
+  return real_model_folder(fs::path(options.out) / name);
+}
+
+/// The folder to install to, after all checks that need no measurements.
+fs::path checked_target(Op op, const TuneOptions& options, const Device& device) {
+  check_rules("native", op, options.rules);
+  tune_schema(op, options);
+  fs::path target = target_of(op, options, device);
+  check_model_folder(target);
+  return target;
+}
+
+}  // namespace
+
+OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double share_s)
+    : op_(op),
+      options_(options),
+      device_(device),
+      target_(checked_target(op, options, device)),
+      folder_(target_) {
+  if (options_.restart && folder_.clear())
+    fmt::print(stderr, "kscout tune: removed the measurements in {}\n", folder_.path().string());
+  tables_ = read_tune_folder();
+  installed_ = find_installed();
+  if (!tables_.empty())
+    fmt::print(stderr, "kscout tune: continues from {} problems in {} (--restart removes them)\n",
+               problems_of_all(tables_).size(), folder_.path().string());
+  if (installed_.measurements) tables_.insert(tables_.begin(), *installed_.measurements);
+  std::set<Layout> layouts = options_.layouts_of(op_);
+  const std::unordered_set<Problem> known = problems_of_all(tables_);
+  for (const Problem& problem : known) layouts.insert(signature_of(problem).layout);
+  check_comparable(layouts);
+  plan_ = make_plan(problems_to_measure(op_, options_, share_s, known),
+                    {.rules = options_.rules, .seed = options_.seed}, device_, kThrifty);
+}
+
+TunedOp OpTune::run(double budget_s) {
+  const fs::path sweep_folder = folder_.new_sweep();
+  TunedOp done{.op = op_,
+               .target = target_,
+               .before = installed_.model,
+               .candidate = folder_.candidate(),
+               .report = sweep_for(budget_s, sweep_folder)};
+  if (done.report.ended == "interrupted") end_interrupted(folder_.path());
+  tables_.push_back(read_sweep(sweep_folder));
+  done.new_problems = problems_of_all({tables_.back()}).size();
+  // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
+  done.measured = merge(tables_, Keep::last);
+  done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, tune_split(op_));
+  check_enough(op_, done.parts);
+
+  const TrainingResult trained = train_on(done.parts.training);
+  write_model_folder(folder_.candidate(), trained,
+                     {.data_files = {std::string(kKeptMeasurements)},
+                      .metadata = done.measured.metadata,
+                      .data_rows = done.parts.training.rows.size()});
+  write_dataset(folder_.candidate() / kKeptMeasurements, done.measured);
+  done.verdict = compare_models(done.parts);
+  if (done.verdict.why_not.empty()) {
+    install_model_folder(folder_.candidate(), target_);
+    folder_.remove();
+    done.verdict.candidate.model = target_.string();
+  }
+  return done;
+}
+
+/// Why rows of a table cannot be trained on together with new ones; empty when they can.
+std::string OpTune::foreign(const MeasurementTable& table) const {
+  if (const std::string why = device_difference(table.device, device_); !why.empty())
+    return "was measured on another device: " + why;
+  if (const Op of = table.problems.empty() ? op_ : table.problems.front().op(); of != op_)
+    return fmt::format("is of {}, not {}", word(of), word(op_));
+  const auto rules = table.metadata.find("rules");
+  const std::string named = rules == table.metadata.end() ? "" : rules->second;
+  if (named != rules_name(options_.rules))
+    return fmt::format("is of rule set '{}', not '{}'", named, rules_name(options_.rules));
+  return {};
+}
+
+/// Measurements of earlier sweeps that no installed model contains.
+std::vector<MeasurementTable> OpTune::read_tune_folder() const {
+  std::vector<MeasurementTable> tables;
+  for (const fs::path& folder : folder_.sweeps()) {
+    const auto remedy = "give --restart to measure without it, or another --out";
+    try {
+      MeasurementTable table = read_sweep(folder);
+      if (table.rows.empty()) continue;
+      if (const std::string why = foreign(table); !why.empty())
+        fail(Errc::invalid_argument, "what an interrupted kscout tune left in {} {}; {}", folder.string(),
+             why, remedy);
+      tables.push_back(std::move(table));
+    } catch (const Error& error) {
+      if (error.code() == Errc::invalid_argument) throw;
+      fail(error.code(), "what an interrupted kscout tune left cannot be read: {}; {}", error.what(), remedy);
+    }
+  }
+  return tables;
+}
+
+InstalledModel OpTune::find_installed() const {
+  InstalledModel installed;
+  if (fs::exists(target_ / "model.ksf")) {
+    installed.model = target_;
+  } else if (options_.out.empty()) {
+    installed.model = find_model(op_, DType::fp32, device_).value_or(fs::path());
+  }
+  if (installed.model.empty()) return installed;
+  if (const fs::path kept = installed.model / kKeptMeasurements; fs::exists(kept)) {
+    MeasurementTable table = read_dataset(kept);
+    if (const std::string why = foreign(table); why.empty()) {
+      installed.measurements = std::move(table);
+    } else {
+      fmt::print(stderr, "kscout tune: {} is not used: it {}\n", kept.string(), why);
+    }
+  }
+  return installed;
+}
+
+/// Rejects options that make the new model incomparable with the installed one, before measuring.
+void OpTune::check_comparable(const std::set<Layout>& layouts) const {
+  if (installed_.model.empty()) return;
+  const Model model = Model::load(installed_.model);
+  if (const Op of = model.data().families.front().signature.op; of != op_) {
+    fail(Errc::invalid_argument, "{} is a model of {}, not of {}; give another --out",
+         installed_.model.string(), word(of), word(op_));
+  }
+  if (options_.replace) return;
+  const auto refuse = [&](const std::string& why) {
+    fail(Errc::invalid_argument,
+         "{} {}: whether a new model is better cannot be decided; give --replace to install the new one "
+         "anyway, or another --out",
+         installed_.model.string(), why);
+  };
+  if (model.device().name != device_.name)
+    refuse(fmt::format("is of device '{}', not '{}'", model.device().name, device_.name));
+  for (const Family& family : model.data().families) {
+    if (rules_name(family.rules) != rules_name(options_.rules))
+      refuse(fmt::format("chooses among rule set '{}', not '{}'", family.rules, rules_name(options_.rules)));
+    if (!layouts.contains(family.signature.layout))
+      refuse(fmt::format("knows layout {}, which --layout leaves out", word(family.signature.layout)));
+  }
+}
+
+SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
+  fmt::print(stderr, "kscout tune: {}: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
+             word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), budget_s);
+  return sweep_with_progress(plan_, {.folder = folder, .worker = default_worker(), .budget_s = budget_s},
+                             "tune");
+}
+
+TrainingResult OpTune::train_on(const MeasurementTable& training) const {
+  TrainOptions train_options;
+  train_options.fold_by = is_conv(op_) ? FoldBy::weights : FoldBy::sizes;
+  train_options.folds =
+      static_cast<std::uint32_t>(std::min<std::size_t>(options_.folds, groups_in(training, tune_split(op_))));
+  if (train_options.folds < options_.folds)
+    fmt::print(stderr, "kscout tune: {} folds, one for each {} that was measured\n", train_options.folds,
+               is_conv(op_) ? "filter" : "size");
+  train_options.targets.clear();
+  for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
+  ProgressLine line("tune");
+  const MeasurementTable tables[] = {training};
+  return train(tables, families_of(tables, options_.rules),
+               std::make_shared<Schema>(tune_schema(op_, options_)), train_options,
+               [&](const std::string& text) {
+                 if (signal_came()) end_interrupted(folder_.path());
+                 line(text);
+               });
+}
+
+Verdict OpTune::compare_models(const TableParts& parts) const {
+  ModelEvaluationOptions how;
+  how.training = parts.training;
+  const auto whole = [&] { return evaluate_model(folder_.candidate(), parts.held_out, how); };
+  if (installed_.model.empty()) return {whole(), std::nullopt, ""};
+  const auto trained = training_sizes(installed_.model);
+  const Model model = Model::load(installed_.model);
+  const MeasurementTable unseen = table_of_problems(parts.held_out, [&](const Problem& problem) {
+    return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
+  });
+  if (unseen.problems.size() < kMinCompared) {
+    const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
+                                                  unseen.problems.size(), kMinCompared)
+                                    : "it does not record which sizes it was trained on";
+    return {whole(), std::nullopt,
+            options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
+  }
+  Verdict verdict{evaluate_model(folder_.candidate(), unseen, how),
+                  evaluate_model(installed_.model, unseen, how), ""};
+  const double is = verdict.candidate.evaluation.overall.mean, was = verdict.before->evaluation.overall.mean;
+  if (is < was && !options_.replace)
+    verdict.why_not = fmt::format("it is better than the new one: {:.2f} % against {:.2f} % on {} problems",
+                                  100 * was, 100 * is, unseen.problems.size());
+  return verdict;
+}
+
+}  // namespace kscout::cli

@@ -1,0 +1,144 @@
+#include <algorithm>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include <kscout/error.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cudnn_graph.h"
+#include "backend/cuda/cudnn_plans.h"
+#include "core/fail.h"
+#include "family/family_file.h"
+#include "family/rules.h"
+#include "measure/timing.h"
+
+namespace kscout::cuda {
+
+namespace {
+
+/// Why the family's rules or the signature's numerics exclude a config that the library suggests.
+std::string cudnn_exclusion(const cudnn::EngineConfig& config, const ConvProblem& problem,
+                            const Device& device) {
+  std::string why = numerical_refusal(config, problem.dtype_in, cudnn::deterministic_asked());
+  if (!why.empty()) return why;
+  CudnnConfig named = config.named;
+  named.version = cudnn::version();
+  const auto rule =
+      refusing_rule(family_file("cudnn", problem.op).rules, problem, named.kernel_config(problem.op), device);
+  return rule ? fmt::format("rule {} refuses it: {}", rule->name, rule->because) : std::string();
+}
+
+cudnn::ConvPlan suggested_plan(const ConvProblem& problem, const CudnnConfig& asked, const Device& device,
+                               const cudnn::Target& target, const cudnn::ConvGraph& graph) {
+  std::vector<CudnnMode> modes{asked.mode};
+  if (asked.mode == CudnnMode::a) modes.push_back(CudnnMode::fallback);
+  std::int32_t number = 0;
+  std::optional<Error> failed;
+  for (const CudnnMode mode : modes) {
+    for (cudnn::EngineConfig& config : graph.suggestions(mode)) {
+      if (!cudnn_exclusion(config, problem, device).empty() || ++number < asked.suggestion) continue;
+      try {
+        return {target, std::move(config)};
+      } catch (const Error& error) {
+        if (error.code() != Errc::unsupported || asked.suggestion > 1) throw;
+        failed = error;
+      }
+    }
+  }
+  if (failed) throw Error(*failed);
+  // The message omits the number of suggestions, so that equal refusals have equal texts.
+  fail(Errc::unsupported, "cuDNN suggests fewer than {} configs", asked.suggestion);
+}
+
+cudnn::ConvPlan plan_of(const ConvProblem& problem, const CudnnConfig& asked, const Device& device) {
+  const cudnn::Target target = cudnn::Target::gpu();
+  const cudnn::ConvGraph graph(problem, target);
+  if (asked.suggestion > 0) return suggested_plan(problem, asked, device, target, graph);
+  cudnn::EngineConfig config = graph.configure(asked);
+  const std::string why = numerical_refusal(config, problem.dtype_in, cudnn::deterministic_asked());
+  if (!why.empty()) fail(Errc::unsupported, "cuDNN: {}", why);
+  return {target, std::move(config)};
+}
+
+cudnn::PlanKey key_of(const ConvProblem& problem, const CudnnConfig& config) {
+  return {used_cuda_device(), cudnn::deterministic_asked(), problem, config};
+}
+
+cudnn::PooledPlan pooled_plan(const cudnn::PlanKey& key, const Device& device) {
+  if (auto plan = cudnn::PlanPool::here().take(key)) return std::move(*plan);
+  const std::int64_t begin = now_ns();
+  cudnn::ConvPlan built = plan_of(key.problem, key.config, device);
+  return {std::move(built), static_cast<double>(now_ns() - begin) / 1e3};
+}
+
+class CudnnLaunch final : public Launch {
+ public:
+  CudnnLaunch(const ConvProblem& problem, const CudnnConfig& config, const Device& device)
+      : key_(key_of(problem, config)), pooled_(pooled_plan(key_, device)) {}
+  ~CudnnLaunch() override { cudnn::PlanPool::here().give_back(key_, std::move(pooled_)); }
+
+  std::size_t workspace_bytes() const noexcept override { return pooled_.plan.workspace_bytes(); }
+  double setup_us() const noexcept override { return pooled_.setup_us; }
+
+  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    check_reach("cuda", space_, buffers.space);
+    const auto [in, wei, out] = by_tensor<const void*>(key_.problem.op, buffers.a, buffers.b, buffers.c);
+    pooled_.plan.run(in, wei, out, workspace, stream.handle);
+  }
+
+ private:
+  MemorySpace space_ = gpu_memory().space();
+  cudnn::PlanKey key_;
+  cudnn::PooledPlan pooled_;
+};
+
+/// Whether preparing the config takes long: it compiles code, or asks the library's heuristic.
+bool prepares_slowly(const ConvProblem& problem, const CudnnConfig& config, const cudnn::Target& target) {
+  if (config.suggestion > 0) return true;
+  try {
+    return cudnn::ConvGraph(problem, target).configure(config).compiles_at_run_time();
+  } catch (const Error&) {
+    return false;  // prepare_cudnn() reports it
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Launch> prepare_cudnn(const ConvProblem& problem, const CudnnConfig& config,
+                                      const Device& device) {
+  open_module();
+  return std::make_unique<CudnnLaunch>(problem, config, device);
+}
+
+std::vector<std::string> prepare_cudnn_ahead(const ConvProblem& problem, std::span<const CudnnConfig> configs,
+                                             const Device& device, double seconds) {
+  open_module();
+  std::vector<std::string> left_out(configs.size());
+  const std::int64_t end = now_ns() + static_cast<std::int64_t>(seconds * 1e9);
+  std::atomic<std::size_t> next = 0;
+  const auto build = [&] {
+    open_module();
+    const cudnn::Target target = cudnn::Target::gpu();
+    for (std::size_t i = next++; i < configs.size(); i = next++) {
+      if (!prepares_slowly(problem, configs[i], target)) continue;
+      if (now_ns() > end) {
+        // The message omits the config, so that equal reasons have equal texts.
+        left_out[i] = fmt::format("building the kernels of one problem took longer than {} s", seconds);
+        continue;
+      }
+      try {
+        prepare_cudnn(problem, configs[i], device);
+      } catch (const Error&) {  // the same call reports it when the config is measured
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(allowed_cpus().size(), configs.size()); ++i)
+    threads.emplace_back(build);
+  build();
+  for (std::thread& thread : threads) thread.join();
+  return left_out;
+}
+
+}  // namespace kscout::cuda

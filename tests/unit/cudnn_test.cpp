@@ -1,0 +1,380 @@
+// Tests provider cudnn and its part of backend cuda, with a cuDNN and a GPU that are this machine's CPU
+// (tests/libraries/stand_in_cudnn.cpp, host_gpu.cpp).
+#include "provider/cudnn/cudnn.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <random>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include <kscout/backend.h>
+#include <kscout/dispatcher.h>
+#include <kscout/error.h>
+#include <kscout/family.h>
+#include <kscout/provider.h>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/cudnn_graph.h"
+#include "core/files.h"
+#include "family/family_file.h"
+#include "family/rules.h"
+#include "measure/problem_bench.h"
+#include "support/random_conv.h"
+#include "support/temporary_folder.h"
+
+namespace kscout {
+namespace {
+
+constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+
+class CudnnTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
+    setenv("KSCOUT_CUDNN", KSCOUT_STAND_IN_CUDNN, 1);
+  }
+
+  static Outcome measured(ProblemBench& bench, const KernelConfig& config) {
+    return bench.coarse({&backend("cuda"), config}, std::numeric_limits<double>::infinity());
+  }
+};
+
+KernelConfig listed(Op op, std::int32_t n, CudnnMode mode = CudnnMode::a) {
+  CudnnConfig config;
+  config.suggestion = n;
+  config.mode = mode;
+  return config.kernel_config(op);
+}
+
+CudnnConfig engine(std::int32_t number) {
+  CudnnConfig config;
+  config.version = 91900;
+  config.engine = number + 1;
+  return config;
+}
+
+ConvProblem conv(const char* text) { return parse_conv_problem(text); }
+
+TEST_F(CudnnTest, EveryProblemRunsAndIsVerified) {
+  test::Rng rng(5);
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(backend("cuda")));
+  for (const Op op : kDirections) {
+    for (int i = 0; i < 25; ++i) {
+      ConvProblem problem = test::random_conv(rng, op);
+      while (flop_count(problem) > 5e5) problem = test::random_conv(rng, op);  // the stand-in is slow
+      const DType dtype = test::one_of(rng, {DType::bf16, DType::fp16, DType::tf32, DType::fp32});
+      problem.dtype_in = problem.dtype_wei = problem.dtype_out = dtype;
+      const bool deep = spatial_rank(problem.layout) == 3;
+      if (i % 2 == 1) problem.layout = deep ? Layout::ngcdhw : Layout::ngchw;
+      bench.open(problem);
+      const Outcome outcome = measured(bench, listed(op, 1));
+      EXPECT_EQ(outcome.measured.status, Status::ok) << print(problem) << ": " << outcome.reason;
+      const Outcome fallback = measured(bench, engine(0).kernel_config(op));
+      EXPECT_EQ(fallback.measured.status, Status::ok) << print(problem) << ": " << fallback.reason;
+    }
+  }
+}
+
+TEST_F(CudnnTest, WrongResultsAreFoundAndRefusalsSayWhy) {
+  const ConvProblem problem = conv("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1");
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(backend("cuda")));
+  bench.open(problem);
+  EXPECT_EQ(measured(bench, engine(3).kernel_config(Op::conv_fwd)).measured.status, Status::wrong);
+  // Mode a lists 2 (narrow sums), 63 (rule of this release), 1, 1; the fallback list follows: 4, 0.
+  for (const std::int32_t n : {1, 2, 3, 4}) {
+    const Outcome outcome = measured(bench, listed(Op::conv_fwd, n));
+    EXPECT_EQ(outcome.measured.status, Status::ok) << n << ": " << outcome.reason;
+  }
+  const auto refused = [&](const KernelConfig& config) {
+    const Outcome outcome = measured(bench, config);
+    EXPECT_EQ(outcome.measured.status, Status::unsupported);
+    return outcome.reason;
+  };
+  EXPECT_NE(refused(listed(Op::conv_fwd, 5)).find("fewer than 5"), std::string::npos);
+  EXPECT_NE(refused(engine(2).kernel_config(Op::conv_fwd)).find("narrower"), std::string::npos);
+  CudnnConfig knob = engine(1);
+  knob.knob[cudnn_knob(2)] = 5;  // tile_size 4
+  EXPECT_NE(refused(knob.kernel_config(Op::conv_fwd)).find("no such knob"), std::string::npos);
+  CudnnConfig other = engine(1);
+  other.version = 90800;
+  EXPECT_NE(refused(other.kernel_config(Op::conv_fwd)).find("91900"), std::string::npos);
+  EXPECT_NE(backend("cuda")
+                .refusal(conv("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:split_k=2"), listed(Op::conv_fwd, 1))
+                .find("split-K"),
+            std::string::npos);
+  EXPECT_NE(backend("cuda").refusal(problem, listed(Op::conv_bwd_data, 1)).find("conv_bwd_data"),
+            std::string::npos);
+  EXPECT_NE(backend("cuda").refusal(make_gemm(8, 8, 8, DType::bf16), listed(Op::conv_fwd, 1)), "");
+}
+
+TEST_F(CudnnTest, TheFirstSuggestionFallsBackAndCanBeDeterministic) {
+  // Odd channels: mode a lists only engines that are excluded.
+  const ConvProblem problem = conv("conv_fwd:2x7x6x6:8x3x3:bf16:nhwgc:pad=1");
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(backend("cuda")));
+  bench.open(problem);
+  EXPECT_EQ(measured(bench, listed(Op::conv_fwd, 1)).measured.status, Status::ok);
+  EXPECT_EQ(measured(bench, engine(4).kernel_config(Op::conv_fwd)).measured.status, Status::ok);
+  setenv("KSCOUT_CUDNN_DETERMINISTIC", "1", 1);
+  const Outcome refused = measured(bench, engine(4).kernel_config(Op::conv_fwd));
+  const Outcome second = measured(bench, listed(Op::conv_fwd, 2));
+  const Outcome first = measured(bench, listed(Op::conv_fwd, 1));
+  unsetenv("KSCOUT_CUDNN_DETERMINISTIC");
+  EXPECT_NE(refused.reason.find("other bits"), std::string::npos) << refused.reason;
+  EXPECT_EQ(second.measured.status, Status::unsupported) << "engine 0 alone is left";
+  EXPECT_EQ(first.measured.status, Status::ok) << first.reason;
+}
+
+TEST_F(CudnnTest, PlansAreBuiltAheadWithinABudgetAndUsedAgain) {
+  const ConvProblem problem = conv("conv_fwd:3x8x6x6:8x3x3:bf16:nhwgc:pad=1");
+  CudnnConfig compiled = engine(5);  // compiles at run time
+  compiled.knob[kCudnnKernelCfg] = 3;
+  CudnnConfig refused = compiled;
+  refused.knob[kCudnnKernelCfg] = 2;
+  const std::vector<KernelConfig> configs{listed(Op::conv_fwd, 1), compiled.kernel_config(Op::conv_fwd),
+                                          refused.kernel_config(Op::conv_fwd),
+                                          engine(0).kernel_config(Op::conv_fwd)};
+  Backend& cuda = backend("cuda");
+  const auto none_left = cuda.prepare_ahead(problem, configs, -1);
+  EXPECT_NE(none_left[0].find("longer than"), std::string::npos) << none_left[0];
+  EXPECT_NE(none_left[1], "");
+  EXPECT_EQ(none_left[2], "") << "measuring reports that the library refuses it";
+  EXPECT_EQ(none_left[3], "") << "nothing is compiled";
+  EXPECT_EQ(cuda.prepare_ahead(problem, configs, 60), std::vector<std::string>(4));
+  double built_us = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto launch = cuda.prepare(problem, configs[1]);
+    EXPECT_GT(launch->setup_us(), 0);
+    if (i > 0) {
+      EXPECT_EQ(launch->setup_us(), built_us) << "the same plan";
+    }
+    built_us = launch->setup_us();
+  }
+  ProblemBench bench({.cache = CacheState::cold}, 1, instruments_of(cuda));
+  bench.open(problem);
+  EXPECT_EQ(measured(bench, configs[1]).measured.setup_us, built_us);
+}
+
+TEST_F(CudnnTest, TheDispatcherRunsConvolutionsInManyThreads) {
+  Registry registry;
+  registry.add(backend("cuda"));
+  Dispatcher dispatcher(std::move(registry));
+  const ConvProblem problem =
+      conv("conv_fwd:2x8x6x6:8x3x3:fp16:nhwgc:pad=1");  // no model is shipped for fp16
+  const auto choice = dispatcher.get_solution(problem).choice;
+  EXPECT_EQ(Selector::name(problem, choice), "cudnn_conv_fwd_fp16_nhwgc_v0__suggestion1");
+  std::vector<std::thread> threads;
+  std::vector<int> equal(4, 0);
+  const auto elements = operand_elements(problem);
+  for (std::size_t t = 0; t < equal.size(); ++t) {
+    threads.emplace_back([&, t] {
+      const auto zeros = [](std::int64_t count) {
+        return std::vector<std::uint16_t>(static_cast<std::size_t>(count) + 8, 0x3C00);  // ones
+      };
+      alignas(16) static thread_local std::uint16_t out[2 * 8 * 6 * 6];
+      auto* const memory = static_cast<std::uint16_t*>(backend("cuda").memory().allocate(1 << 16));
+      const auto ones = zeros(elements.in + elements.wei);
+      std::copy(ones.begin(), ones.end(), memory);
+      ConvTensors tensors{.in = memory, .wei = memory, .out = out, .space = backend("cuda").space()};
+      dispatcher.run(problem, tensors);
+      equal[t] = out[8 * 7] == 0x5480;  // 8 channels x 9 taps = 72
+      backend("cuda").memory().release(memory);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(equal, std::vector<int>(4, 1));
+}
+
+TEST_F(CudnnTest, HarvestIsWrittenAsRuleSetsThatReadBack) {
+  const test::TemporaryFolder folder;
+  for (const bool described : {false, true}) {
+    const auto found =
+        harvest_convs({conv("conv_fwd:3x8x6x6:8x3x3:bf16"), conv("conv_fwd:3x7x6x6:8x3x3:bf16"),
+                       conv("conv_fwd:3x8x6x6:8x3x3:fp16")},
+                      {.gpu = described ? "{}" : ""});
+    ASSERT_EQ(found.size(), 2u);
+    EXPECT_EQ(found[0].problems, 2u);
+    // Engine 1 three times, 3, 4, 0 and 63, whose number only a rule of the family excludes.
+    EXPECT_EQ(found[0].suggested.size(), 7u);
+    EXPECT_EQ(found[0].barred, 1u) << "engine 2";
+    EXPECT_EQ(found[0].unnamed, 2u) << "engine 6, for each problem";
+    EXPECT_EQ(found[0].widened.size(), 3u) << "kernel_cfg 0, 2, 4";
+    EXPECT_EQ(found[0].refused, 3u);
+    const std::string path = folder / "harvest.toml";
+    write_file_atomically(path, rule_set_text(found));
+    const Signature signature = signature_of(make_conv(Op::conv_fwd, DType::bf16));
+    const auto configs = [&](const std::string& rules, const std::string& filter = "") {
+      return enumerate({"cudnn", signature, device_preset("h200"), rules, filter}).configs.size();
+    };
+    EXPECT_EQ(configs("default"), 10u);
+    EXPECT_EQ(configs(path + ":harvested"), 10u + 6);
+    EXPECT_EQ(configs(path), 10u + 6 + 3);
+    EXPECT_EQ(configs(path, "c.suggestion == 0 and deterministic"), 9u);
+  }
+  EXPECT_EQ(harvest_convs({conv("conv_fwd:3x8x6x6:8x3x3:bf16")}, {.deterministic = true})[0].suggested.size(),
+            6u);
+  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3"), conv("conv_bwd_data:1x8x6x6:8x3x3")}, {}),
+               Error);
+  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3:fp8")}, {}), Error);
+  EXPECT_THROW(harvest_convs({conv("conv_fwd:1x8x6x6:8x3x3")}, {.gpu = "no description"}), Error);
+}
+
+TEST_F(CudnnTest, TheLibrarysReleaseIsProvenanceAndItsAbsenceHasOneReason) {
+  EXPECT_EQ(backend("cuda").versions().at("cudnn_version"), "91900");
+  const auto reason_with = [](const char* name, const char* value) {
+    // In a process of its own, because a library is loaded once.
+    const std::string command =
+        fmt::format("env {}={} KSCOUT_CUDA_MODULE={} {} run conv_fwd:1x8x6x6:8x3x3:bf16 --backend cuda 2>&1",
+                    name, value, KSCOUT_HOST_GPU, KSCOUT_PROGRAM);
+    FILE* const pipe = popen(command.c_str(), "r");
+    std::string text(4096, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), pipe));
+    pclose(pipe);
+    return text;
+  };
+  EXPECT_NE(reason_with("KSCOUT_CUDNN", "/no/libcudnn.so").find("cuDNN cannot be used: KSCOUT_CUDNN: "),
+            std::string::npos);
+  const std::string old = fmt::format("{} STAND_IN_CUDNN=old", KSCOUT_STAND_IN_CUDNN);
+  EXPECT_NE(reason_with("KSCOUT_CUDNN", old.c_str()).find("release 8907; 90000 or later"), std::string::npos);
+}
+
+/// With a real library, where there is one, and no GPU: the numbers of its API are right.
+TEST(CudnnLibrary, ListsConfigsForADescribedGpu) {
+  const char* const named = std::getenv("KSCOUT_CUDNN");
+  if (named && std::string_view(named) == KSCOUT_STAND_IN_CUDNN)
+    GTEST_SKIP() << "this process has loaded the stand-in";
+  if (cudnn::version() < 90800) GTEST_SKIP() << "NO CUDNN TESTED: " << cudnn::missing();
+  const char* const h200 =
+      R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+      R"("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+      R"("maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536,)"
+      R"("maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":9013,)"
+      R"("isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,)"
+      R"("l2CacheSize":62914560,"deviceName":"NVIDIA H200","deviceVer":900,"totalGlobalMem":150109880320,)"
+      R"("cudaDeviceId":0,"driverVersion":13000,"driverVer":13000})";
+  std::optional<cudnn::Target> target;
+  try {
+    target = cudnn::Target::described(h200);
+  } catch (const Error& error) {
+    GTEST_SKIP() << "NO CUDNN TESTED: this release describes GPUs in another way: " << error.what();
+  }
+  for (const char* const op : {"conv_fwd", "conv_bwd_data", "conv_bwd_weight"}) {
+    const ConvProblem problem = conv((std::string(op) + ":8x64x28x28:128x3x3:bf16:nhwgc:pad=1").c_str());
+    const cudnn::ConvGraph graph(problem, *target);
+    EXPECT_GT(graph.engines(), 20);
+    const auto found = graph.suggestions(CudnnMode::a);
+    ASSERT_GT(found.size(), 3u);
+    std::size_t knobs = 0;
+    for (const cudnn::EngineConfig& config : found) {
+      const cudnn::EngineConfig again = graph.configure(config.named);  // engine and knobs say everything
+      EXPECT_EQ(again.workspace_bytes, config.workspace_bytes);
+      EXPECT_EQ(again.notes, config.notes);
+      for (const std::int32_t value : config.named.knob) knobs += value > 0;
+    }
+    EXPECT_GT(knobs, found.size());
+    EXPECT_FALSE(graph.knobs(found[0].named.engine - 1).empty());
+  }
+}
+
+TEST(CudnnNames, SayEverythingAndReadBack) {
+  std::mt19937_64 random(3);
+  for (const Op op : kDirections) {
+    for (int i = 0; i < 300; ++i) {
+      const Signature signature = signature_of(
+          make_conv(op, i % 2 ? DType::bf16 : DType::tf32, static_cast<Layout>(kGemmLayouts + random() % 4)));
+      CudnnConfig config;
+      config.version = static_cast<std::int32_t>(random() % 2 * 91900);
+      if (i % 5 == 0) {
+        config.suggestion = static_cast<std::int32_t>(1 + random() % 20);
+        config.mode = static_cast<CudnnMode>(random() % 3);
+      } else {
+        config.engine = static_cast<std::int32_t>(1 + random() % 90);
+        for (auto& knob : config.knob) knob = static_cast<std::int32_t>(random() % 2 ? random() % 2049 : 0);
+      }
+      const KernelConfig kernel = config.kernel_config(op);
+      const std::string name = config_name(signature, kernel);
+      ASSERT_TRUE((parse_config_name(name) == NamedConfig{signature, kernel})) << name;
+      EXPECT_EQ(CudnnConfig::from(kernel), config);
+    }
+  }
+}
+
+/// Stored names stay readable.
+TEST(CudnnNames, StayTheSame) {
+  for (const std::string_view name :
+       {"cudnn_conv_fwd_bf16_nhwgc_v91900__e62_tile_size5_tilek1_idx_mode0_workspace0_cga_m4_cga_n1",
+        "cudnn_conv_bwd_data_fp16_ngchw_v91900__e25", "cudnn_conv_bwd_weight_tf32_ndhwgc_v0__suggestion3_b",
+        "cudnn_conv_bwd_weight_fp32_ngcdhw_v91900__e9_split_k4_split_k_slc2_kernel_cfg17",
+        "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1"}) {
+    const auto [signature, config] = parse_config_name(name);
+    EXPECT_EQ(config_name(signature, config), name);
+  }
+  for (const char* wrong :
+       {"cudnn_conv_fwd_bf16_nhwgc_v0__suggestion0", "cudnn_conv_fwd_bf16_nhwgc_v0__suggestion1_a",
+        "cudnn_conv_fwd_fp8_nhwgc_v0__suggestion1", "cudnn_conv_fwd_bf16_rcr_v0__suggestion1",
+        "cudnn_conv_fwd_bf16_nhwgc_v1__e1_tilek1_tilek1",
+        "cudnn_conv_fwd_bf16_nhwgc_v1__e1_tilek1_tile_size1", "cudnn_conv_fwd_bf16_nhwgc_v1__e01",
+        "cudnn_conv_fwd_bf16_nhwgc_v1__e1_swizzle1", "cudnn_gemm_bf16_rcr_v0__suggestion1"}) {
+    try {
+      parse_config_name(wrong);
+      ADD_FAILURE() << "accepted " << wrong;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::invalid_argument) << wrong;
+    }
+  }
+}
+
+TEST(CudnnFamily, RulesKnowTheNotesOfARelease) {
+  const Device h200 = device_preset("h200");
+  const auto refused = [&](Op op, DType dtype, std::int32_t number, std::int32_t version) {
+    CudnnConfig config = engine(number);
+    config.version = version;
+    const Signature signature = signature_of(make_conv(op, dtype));
+    const auto rules = why_not({"cudnn", signature, h200, "default", ""}, config.kernel_config(op));
+    return std::ranges::any_of(rules, [](const Rule& rule) { return rule.kind == RuleKind::legal; });
+  };
+  EXPECT_TRUE(refused(Op::conv_bwd_data, DType::bf16, 25, 91900)) << "sums in a narrow type";
+  EXPECT_FALSE(refused(Op::conv_bwd_data, DType::bf16, 25, 91400)) << "another release";
+  EXPECT_FALSE(refused(Op::conv_bwd_data, DType::bf16, 24, 91900));
+  EXPECT_TRUE(refused(Op::conv_bwd_weight, DType::fp16, 24, 91900));
+  EXPECT_FALSE(refused(Op::conv_bwd_weight, DType::bf16, 24, 91900));
+  EXPECT_TRUE(refused(Op::conv_fwd, DType::fp32, 62, 91900)) << "TF32";
+  EXPECT_FALSE(refused(Op::conv_fwd, DType::tf32, 62, 91900));
+  EXPECT_FALSE(refused(Op::conv_fwd, DType::fp32, 70, 91900));
+  EXPECT_TRUE(why_not({"cudnn", signature_of(make_conv(Op::conv_fwd, DType::bf16)), device_preset("gfx942"),
+                       "tiny", ""},
+                      listed(Op::conv_fwd, 1))
+                  .front()
+                  .name == "nvidia");
+}
+
+TEST(CudnnFamily, RulesKnowTheWrongResultsOfARelease) {
+  const Device h200 = device_preset("h200");
+  const auto refusal = [&](const char* text, std::int32_t number, std::int32_t version) {
+    const ConvProblem problem = conv(text);
+    CudnnConfig config = engine(number);
+    config.version = version;
+    const auto rule = refusing_rule(family_file("cudnn", problem.op).rules, problem,
+                                    config.kernel_config(problem.op), h200);
+    return rule ? rule->name : std::string();
+  };
+  const char* const wide_pads = "conv_bwd_data:1x302x7x49:40x8x8:bf16:nhwgc:dilation=4:pad=28";
+  EXPECT_EQ(refusal(wide_pads, 73, 91900), "pads-within-offsets");
+  EXPECT_EQ(refusal(wide_pads, 73, 91800), "");
+  EXPECT_EQ(refusal(wide_pads, 57, 91900), "");
+  EXPECT_EQ(refusal("conv_bwd_data:1x304x9x49:40x5x5:bf16:nhwgc:dilation=4:pad=16", 73, 91900), "");
+  const char* const uneven = "conv_bwd_weight:2x16x9x9:16x3x3:bf16:nhwgc:left_pad_h=1";
+  EXPECT_EQ(refusal(uneven, 1, 91900), "pads-alike");
+  EXPECT_EQ(refusal(uneven, 0, 91900), "");
+  EXPECT_EQ(refusal("conv_bwd_weight:2x16x9x9:16x3x3:bf16:nhwgc:pad=1", 1, 91900), "");
+  EXPECT_EQ(refusal("conv_bwd_weight:1x20x111x111:20x1x1:bf16:nhwgc:g=5:stride=2", 9, 91900),
+            "strided-grouped-pointwise");
+  EXPECT_EQ(refusal("conv_bwd_weight:1x20x111x111:20x1x1:bf16:nhwgc:g=5", 9, 91900), "");
+  EXPECT_EQ(refusal("conv_bwd_weight:2x16x9x9:16x3x3:bf16", 47, 91900), "split-sums-rounded");
+}
+
+}  // namespace
+}  // namespace kscout
