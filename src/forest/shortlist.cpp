@@ -109,8 +109,11 @@ Shortlist parse_shortlist(std::string_view bytes) {
     layer.weights.resize(weights);
     take(layer.weights.data(), weights);
   }
-  if (bytes.size() >= 8 || bytes.find_first_not_of('\0') != std::string_view::npos)
+  // What shortlist_bytes pads with, and nothing else: a shortlist has one form in bytes.
+  if (bytes.size() != (8 - (given - bytes.size()) % 8) % 8 ||
+      bytes.find_first_not_of('\0') != std::string_view::npos) {
     fail(Errc::corrupt_data, ".ksf: {} bytes after a shortlist", bytes.size());
+  }
   return shortlist;
 }
 

@@ -214,7 +214,9 @@ std::vector<Sizes> training_sizes() {
   }
   for (const auto& [name, node] : *file["experts"].as_table()) {
     const toml::table& model = *node.as_table();
-    const auto of = [&](std::string_view key) { return number(model, key, name.str(), kTrainingFile); };
+    const auto of = [&model, where = name.str()](std::string_view key) {
+      return number(model, key, where, kTrainingFile);
+    };
     const std::int64_t hidden = of("hidden"), inner = of("intermediate"), experts = of("experts");
     const auto calls = static_cast<double>(of("layers") * experts);
     for (const std::int64_t all : tokens) {
@@ -225,7 +227,9 @@ std::vector<Sizes> training_sizes() {
   }
   for (const auto& [name, node] : *file["vision"].as_table()) {
     const toml::table& model = *node.as_table();
-    const auto of = [&](std::string_view key) { return number(model, key, name.str(), kTrainingFile); };
+    const auto of = [&model, where = name.str()](std::string_view key) {
+      return number(model, key, where, kTrainingFile);
+    };
     const std::int64_t hidden = of("hidden"), inner = of("intermediate"), patches = of("patches");
     const auto calls = static_cast<double>(of("layers"));
     for (const std::int64_t n : images) {
