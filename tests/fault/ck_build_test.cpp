@@ -13,6 +13,7 @@
 #include "core/files.h"
 #include "core/process.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -35,7 +36,7 @@ class CkBuildTest : public testing::Test {
   std::string add(int tile_n, const std::string& mode = "") {
     const std::string name = kernel_name(tile_n);
     const fs::path program = folder_ / "bin" / ("benchmark_" + name);
-    fs::create_symlink(KSCOUT_CK_BENCHMARK, program);
+    fs::create_symlink(paths::ck_benchmark, program);
     if (!mode.empty()) std::ofstream(program.string() + ".mode") << mode;
     return name;
   }
@@ -67,7 +68,7 @@ std::size_t count(const CkSweepReport& report, Status status) {
 TEST_F(CkBuildTest, MeasuresWhatIsThereAndGoesOn) {
   add(64);
   add(128);
-  fs::create_symlink(KSCOUT_CK_BENCHMARK, folder_ / "bin/benchmark_of_something_else");
+  fs::create_symlink(paths::ck_benchmark, folder_ / "bin/benchmark_of_something_else");
   const CkSweepReport first = sweep();
   EXPECT_EQ(first.ran, 4u);  // two kernels, two problems of their type
   EXPECT_EQ(count(first, Status::ok), 4u);

@@ -11,6 +11,7 @@
 
 #include "fault/toy.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -40,7 +41,7 @@ TEST(IsolatedTimer, EveryMisbehaviourIsAnOutcomeAndTheNextConfigIsTimed) {
   std::vector<Behaviour> behaviours;
   for (const auto& [behaviour, status] : expected) behaviours.push_back(behaviour);
   const SweepPlan plan = plan_of(behaviours);
-  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+  IsolatedTimer timer(plan, {.worker = paths::toy_worker});
   for (std::uint32_t c = 0; c < behaviours.size(); ++c) {
     SCOPED_TRACE(c);
     const Outcome outcome = timer.coarse(c);
@@ -53,7 +54,7 @@ TEST(IsolatedTimer, EveryMisbehaviourIsAnOutcomeAndTheNextConfigIsTimed) {
 
 TEST(IsolatedTimer, AKernelThatHangsIsKilled) {
   const SweepPlan plan = plan_of({Behaviour::good, Behaviour::hang, Behaviour::good});
-  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER, .item_limit_s = 0.3, .open_limit_s = 2});
+  IsolatedTimer timer(plan, {.worker = paths::toy_worker, .item_limit_s = 0.3, .open_limit_s = 2});
   EXPECT_EQ(timer.coarse(0).measured.status, Status::ok);
   EXPECT_EQ(timer.coarse(1).measured.status, Status::timeout);
   EXPECT_EQ(timer.coarse(2).measured.status, Status::ok);
@@ -61,7 +62,7 @@ TEST(IsolatedTimer, AKernelThatHangsIsKilled) {
 
 TEST(IsolatedTimer, ContendersAreTimedOneByOneWhenTheirWorkerDies) {
   const SweepPlan plan = plan_of({Behaviour::good, Behaviour::crash_later, Behaviour::slow});
-  IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+  IsolatedTimer timer(plan, {.worker = paths::toy_worker});
   const auto good = timer.contenders({2, 0});
   ASSERT_EQ(good.size(), 2u);
   for (const Outcome& outcome : good) EXPECT_EQ(outcome.measured.pass, 2);
@@ -79,13 +80,13 @@ TEST(IsolatedTimer, LeavesNoFileAndRefusesOtherPlansAndWorkers) {
   const auto is_empty = [&] { return std::filesystem::is_empty(folder.path()); };
   const SweepPlan plan = plan_of({Behaviour::good});
   {
-    IsolatedTimer timer(plan, {.worker = KSCOUT_TOY_WORKER});
+    IsolatedTimer timer(plan, {.worker = paths::toy_worker});
     EXPECT_EQ(timer.coarse(0).measured.status, Status::ok);
     EXPECT_TRUE(is_empty());
   }
   const SweepPlan two = toy::plan({make_gemm(9, 5, 7), make_gemm(5, 5, 5)}, plan.configs);
   expect_error(Errc::invalid_argument, "a plan of 2 problems",
-               [&] { IsolatedTimer(two, {.worker = KSCOUT_TOY_WORKER}); });
+               [&] { IsolatedTimer(two, {.worker = paths::toy_worker}); });
   IsolatedTimer broken(plan, {.worker = "/bin/false"});
   expect_error(Errc::device_failure, "ended before it was ready", [&] { broken.coarse(0); });
   EXPECT_TRUE(is_empty());

@@ -18,6 +18,7 @@
 
 #include "fault/toy.h"
 #include "measure/timing.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
@@ -43,7 +44,7 @@ pid_t start_sweep(const fs::path& folder, F&& prepare, int problem_count = kProb
   const pid_t pid = fork();
   if (pid != 0) return pid;
   prepare();
-  execl(KSCOUT_TOY_SWEEP, "toy_sweep", folder_text.c_str(), KSCOUT_TOY_WORKER, problems.c_str(),
+  execl(paths::toy_sweep, "toy_sweep", folder_text.c_str(), paths::toy_worker, problems.c_str(),
         configs.c_str(), nullptr);
   _exit(127);
 }
@@ -216,7 +217,7 @@ TEST(ReadOnlyFolder, IsOneClearError) {
       if (geteuid() == 0 && seteuid(65534) != 0) _exit(1);
       try {
         run_sweep(toy::quick_plan(kProblems, kConfigs),
-                  {.folder = folder == parent.path() ? folder / "new" : folder, .worker = KSCOUT_TOY_WORKER});
+                  {.folder = folder == parent.path() ? folder / "new" : folder, .worker = paths::toy_worker});
         _exit(2);
       } catch (const Error& error) {
         const bool clear = error.code() == Errc::device_failure &&
@@ -235,13 +236,13 @@ TEST(TwoSweeps, MayNotWriteOneJournal) {
   bool refused = false;
   std::atomic<bool> stop = false;
   std::thread first([&] {
-    run_sweep(plan, {.folder = folder.path(), .worker = KSCOUT_TOY_WORKER, .budget_s = 20, .stop = &stop});
+    run_sweep(plan, {.folder = folder.path(), .worker = paths::toy_worker, .budget_s = 20, .stop = &stop});
   });
   while (!fs::exists(folder.path() / "journal.log") || fs::file_size(folder.path() / "journal.log") < 20) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   try {
-    run_sweep(plan, {.folder = folder.path(), .worker = KSCOUT_TOY_WORKER, .budget_s = 1});
+    run_sweep(plan, {.folder = folder.path(), .worker = paths::toy_worker, .budget_s = 1});
   } catch (const Error& error) {
     refused = std::string_view(error.what()).find("another sweep is writing") != std::string_view::npos;
   }

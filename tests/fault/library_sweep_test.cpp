@@ -9,6 +9,7 @@
 #include "backend/library/library_backend.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
@@ -38,7 +39,7 @@ class LibrarySweep : public ::testing::Test {
   }
   /// Rows of pass 1 of the first problem, by config.
   std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {
-    run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1, .batch = batch});
+    run_sweep(plan, {.folder = folder_ / "out", .worker = paths::worker, .item_limit_s = 1, .batch = batch});
     std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows) {
       EXPECT_EQ(row.problem, 0u);

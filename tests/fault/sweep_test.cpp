@@ -7,6 +7,7 @@
 #include <kscout/error.h>
 
 #include "fault/toy.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
@@ -20,7 +21,7 @@ class SweepFaults : public ::testing::Test {
  protected:
   SweepReport sweep(const SweepPlan& plan, SweepOptions options = {}) {
     options.folder = folder_.path();
-    options.worker = KSCOUT_TOY_WORKER;
+    options.worker = paths::toy_worker;
     return run_sweep(plan, options);
   }
   MeasurementTable table() const { return read_sweep(folder_.path(), toy::space); }

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
@@ -29,7 +30,7 @@ class SweepVerb : public ::testing::Test {
     const int null = open("/dev/null", O_WRONLY);
     dup2(null, STDOUT_FILENO);
     dup2(null, STDERR_FILENO);
-    execv(KSCOUT_PROGRAM, argv.data());
+    execv(paths::program, argv.data());
     _exit(127);
   }
   static int wait_for(pid_t pid) {
@@ -42,7 +43,7 @@ class SweepVerb : public ::testing::Test {
 };
 
 TEST_F(SweepVerb, WrongRowsEndWithOne) {
-  EXPECT_EQ(wait_for(start({"--problems", "smoke", "--max-problems", "4", "--worker", KSCOUT_FAULTY_WORKER})),
+  EXPECT_EQ(wait_for(start({"--problems", "smoke", "--max-problems", "4", "--worker", paths::faulty_worker})),
             1);
   const SweepStatus status = sweep_status(folder_ / "out");
   EXPECT_EQ(status.problems_done, 4u);

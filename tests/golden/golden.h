@@ -17,6 +17,7 @@
 
 #include "core/field_text.h"
 #include "features/schema.h"
+#include "support/paths.h"
 
 namespace kscout::golden {
 
@@ -42,7 +43,7 @@ struct Golden {
 };
 
 inline Golden read_golden(const std::string& name) {
-  std::ifstream in(KSCOUT_TEST_DATA "/golden/" + name + ".csv");
+  std::ifstream in(paths::in_repository("tests/golden/" + name + ".csv"));
   EXPECT_TRUE(in) << name;
   std::string line;
   std::getline(in, line);

@@ -16,6 +16,7 @@
 #include "gpu/on_gpu.h"
 #include "measure/operands.h"
 #include "measure/verify.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
@@ -65,7 +66,7 @@ TEST_F(TwoGpus, EachServesAProcessOfItsOwn) {
 TEST_F(TwoGpus, ASweepMeasuresOnBothAtOnce) {
   const test::TemporaryFolder temporary;
   const std::filesystem::path folder = temporary / "sweep", log = temporary / "sweep.log";
-  const std::string program = KSCOUT_PROGRAM;
+  const std::string program = paths::program;
   const ProgramResult ran =
       run_logged({program, "sweep", "--backend", "cuda", "--problems", "llm", "--dtype", "bf16",
                   "--max-problems", "12", "--rules", "default", "--cache", "cold", "--out", folder.string()},

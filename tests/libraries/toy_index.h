@@ -14,11 +14,12 @@
 
 #include "core/files.h"
 #include "core/hash.h"
+#include "support/paths.h"
 
 namespace kscout::toy {
 
 inline std::filesystem::path library_file(const std::string& name) {
-  return std::filesystem::path(KSCOUT_TOY_LIBRARIES) / (name + ".so");
+  return std::filesystem::path(paths::toy_libraries) / (name + ".so");
 }
 
 /// A CK Tile name: a tile of the given size under a layout, with beta or without.

@@ -16,6 +16,7 @@
 #include "dataset/dataset.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/nvidia/nvidia.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -99,8 +100,7 @@ Answers answers(const MeasurementTable& table) {
 
 TEST(CublasltRefusals, AreToldByTheRules) {
   int files = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(std::filesystem::path(KSCOUT_TEST_DATA).parent_path() / "data")) {
+  for (const auto& entry : std::filesystem::directory_iterator(paths::in_repository("data"))) {
     const std::string name = entry.path().filename().string();
     if (!name.starts_with("gemm_") || !name.ends_with("_h200.held_out.parquet")) continue;
     SCOPED_TRACE(name);

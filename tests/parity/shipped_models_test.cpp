@@ -13,6 +13,7 @@
 
 #include "export/header.h"
 #include "select/model.h"
+#include "support/paths.h"
 #include "train/lightgbm.h"
 
 namespace kscout {
@@ -56,7 +57,7 @@ void keep_rows(const std::string& name, std::span<const double> matrix, std::spa
 TEST(ShippedModels, LightgbmPredictsTheSameBitsFromTheirText) {
   constexpr std::size_t kRows = 200;
   std::size_t models = 0;
-  for (const auto& folder : fs::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
+  for (const auto& folder : fs::directory_iterator(paths::in_repository("models"))) {
     if (!folder.is_directory()) continue;
     SCOPED_TRACE(folder.path().filename());
     ++models;

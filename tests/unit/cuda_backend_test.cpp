@@ -21,6 +21,7 @@
 #include "measure/problem_bench.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/nvidia/nvidia.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -29,7 +30,7 @@ namespace {
 class CudaBackendTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
+    setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
     const auto index = folder_.emplace() / "gpu.kscout-library.json";
     write_library(index);
     setenv("KSCOUT_LIBRARY_PATH", index.c_str(), 1);

@@ -22,6 +22,7 @@
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/nvidia/nvidia.h"
 #include "select/model.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -95,7 +96,7 @@ Model joint_model(std::initializer_list<KernelConfig> configs, std::string_view 
 class CudaJointTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
+    setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
     const fs::path index = library_folder_.emplace() / "joint.kscout-library.json";
     write_library(index);
     setenv("KSCOUT_LIBRARY_PATH", index.c_str(), 1);

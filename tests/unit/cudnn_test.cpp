@@ -23,6 +23,7 @@
 #include "family/family_file.h"
 #include "family/rules.h"
 #include "measure/problem_bench.h"
+#include "support/paths.h"
 #include "support/random_conv.h"
 #include "support/temporary_folder.h"
 
@@ -34,8 +35,8 @@ constexpr Op kDirections[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weig
 class CudnnTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
-    setenv("KSCOUT_CUDNN", KSCOUT_STAND_IN_CUDNN, 1);
+    setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
+    setenv("KSCOUT_CUDNN", paths::stand_in_cudnn, 1);
   }
 
   static Outcome measured(ProblemBench& bench, const KernelConfig& config) {
@@ -228,7 +229,7 @@ TEST_F(CudnnTest, TheLibrarysReleaseIsProvenanceAndItsAbsenceHasOneReason) {
     // In a process of its own, because a library is loaded once.
     const std::string command =
         fmt::format("env {}={} KSCOUT_CUDA_MODULE={} {} run conv_fwd:1x8x6x6:8x3x3:bf16 --backend cuda 2>&1",
-                    name, value, KSCOUT_HOST_GPU, KSCOUT_PROGRAM);
+                    name, value, paths::host_gpu, paths::program);
     FILE* const pipe = popen(command.c_str(), "r");
     std::string text(4096, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), pipe));
@@ -237,14 +238,14 @@ TEST_F(CudnnTest, TheLibrarysReleaseIsProvenanceAndItsAbsenceHasOneReason) {
   };
   EXPECT_NE(reason_with("KSCOUT_CUDNN", "/no/libcudnn.so").find("cuDNN cannot be used: KSCOUT_CUDNN: "),
             std::string::npos);
-  const std::string old = fmt::format("{} STAND_IN_CUDNN=old", KSCOUT_STAND_IN_CUDNN);
+  const std::string old = fmt::format("{} STAND_IN_CUDNN=old", paths::stand_in_cudnn);
   EXPECT_NE(reason_with("KSCOUT_CUDNN", old.c_str()).find("release 8907; 90000 or later"), std::string::npos);
 }
 
 /// With a real library, where there is one, and no GPU: the numbers of its API are right.
 TEST(CudnnLibrary, ListsConfigsForADescribedGpu) {
   const char* const named = std::getenv("KSCOUT_CUDNN");
-  if (named && std::string_view(named) == KSCOUT_STAND_IN_CUDNN)
+  if (named && std::string_view(named) == paths::stand_in_cudnn)
     GTEST_SKIP() << "this process has loaded the stand-in";
   if (cudnn::version() < 90800) GTEST_SKIP() << "NO CUDNN TESTED: " << cudnn::missing();
   const char* const h200 =

@@ -10,6 +10,7 @@
 #include "family/family_file.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "select/model.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -103,7 +104,7 @@ TEST(CuratedConv, TheOtherSetsHaveTheirSizes) {
 /// The kernels of the public measurements, which a shipped model chooses from, under the first published
 /// names.
 TEST(CuratedConv, KernelsOfShippedDataAreInANamedSet) {
-  const Model model = Model::load(KSCOUT_TEST_DATA "/../models/conv_fwd_bf16_gfx950");
+  const Model model = Model::load(paths::in_repository("models/conv_fwd_bf16_gfx950"));
   const Family& measured = model.data().families.front();
   const Family first = enumerate({.provider = "ck_tile",
                                   .signature = measured.signature,

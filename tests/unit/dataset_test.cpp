@@ -15,6 +15,7 @@
 #include "dataset/parquet.h"
 #include "dataset_fixture.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -153,7 +154,7 @@ TEST_F(DatasetFile, Version1IsReadAndNewerOnesAreNot) {
 }
 
 TEST_F(DatasetFile, EarlierFilesLackLaterColumns) {
-  const fs::path earlier = fs::path(KSCOUT_TEST_DATA) / "../data/ck_tile_conv_fwd_bf16_gfx950.parquet";
+  const fs::path earlier = paths::in_repository("data/ck_tile_conv_fwd_bf16_gfx950.parquet");
   MeasurementTable table = read_dataset(earlier);
   ASSERT_FALSE(table.rows.empty());
   for (const Problem& problem : table.problems) EXPECT_FALSE(problem.conv().prepacked);

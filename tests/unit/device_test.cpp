@@ -12,13 +12,14 @@
 
 #include "core/device_facts.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
 
 /// Files of a recorded machine: lines "=== PATH", each followed by that file's text.
 ReadText recorded(const std::string& name) {
-  std::ifstream file(std::string(KSCOUT_TEST_DATA) + "/unit/cpus/" + name);
+  std::ifstream file(paths::in_repository("tests/unit/cpus/" + name));
   EXPECT_TRUE(file) << name;
   std::map<std::string, std::string> texts;
   std::string path;

@@ -20,6 +20,7 @@
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
 #include "problems/conv_sets.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -415,7 +416,7 @@ TEST(ShippedModels, WereNotTrainedOnValidationShapes) {
   }
   ASSERT_EQ(validation.size(), 10u);
   std::size_t models = 0;
-  for (const auto& folder : std::filesystem::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
+  for (const auto& folder : std::filesystem::directory_iterator(paths::in_repository("models"))) {
     if (!folder.path().filename().string().starts_with("conv_")) continue;
     ++models;
     const auto trained = training_sizes(folder.path());

@@ -27,6 +27,7 @@ namespace exported {
 // uses the walk of trees
 #include "export/runtime-inl.h"
 #include "expr/formula-inl.h"
+#include "support/paths.h"
 }  // namespace exported
 
 namespace kscout {
@@ -46,7 +47,7 @@ class ExportTest : public testing::Test {
     write_file_atomically(folder_ / "exported.h", header);
     write_file_atomically(folder_ / "main.cpp", main);
     write_file_atomically(folder_ / "input", input);
-    const std::string compile = KSCOUT_TEST_CXX
+    const std::string compile = std::string(paths::cxx) +
                                 " -std=c++17 -Wall -Wextra -Wpedantic -Werror -ffp-contract=off -O1 -o " +
                                 (folder_ / "main").string() + " " + (folder_ / "main.cpp").string() + " 2> " +
                                 (folder_ / "errors").string();
@@ -387,7 +388,7 @@ TEST_F(ExportTest, HeaderOfConvolutionsChoosesAsTheModelDoes) {
 
 TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
   std::size_t models = 0;
-  for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_MODELS)) {
+  for (const auto& entry : fs::directory_iterator(paths::in_repository("models"))) {
     if (!fs::exists(entry.path() / "model.ksf")) continue;
     const Model model = Model::load(entry.path());
     ++models;

@@ -19,6 +19,7 @@
 #include "provider/cutlass/cutlass.h"
 #include "provider/nvidia/nvidia.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -207,7 +208,7 @@ class GenerateCutlass : public testing::Test {
 TEST_F(GenerateCutlass, TextIsThatOfTheGoldenFiles) {
   generate_project(project("tiny"));
   for (const char* const kind : {"wgmma", "mma80"}) {
-    const fs::path golden = fs::path(KSCOUT_TEST_DATA) / fmt::format("golden/generate/cutlass_{}.txt", kind);
+    const fs::path golden = paths::in_repository(fmt::format("tests/golden/generate/cutlass_{}.txt", kind));
     const std::string text = read_file(out_ / fmt::format("kernels/cutlass_gemm_bf16_rcr_{}.cu", kind));
     if (std::getenv("KSCOUT_UPDATE_GOLDEN")) write_file_atomically(golden, text);
     EXPECT_EQ(text, read_file(golden));

@@ -14,6 +14,7 @@
 #include "core/files.h"
 #include "generate/build.h"
 #include "generate/project.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -55,7 +56,7 @@ TEST_F(Generate, TextIsThatOfTheGoldenFiles) {
       {"grouped_conv_fwd_depthwise_fp16_ngchw_2d_8x8_f3_s1x1_p1x1_nb8_sub2x2_vec2_2", "depthwise.txt"},
   };
   for (const auto& [name, file] : cases) {
-    const fs::path golden = fs::path(KSCOUT_TEST_DATA) / "golden/generate" / file;
+    const fs::path golden = paths::in_repository("tests/golden/generate") / file;
     const std::string text = ck_tile_emitter().kernel(parse_config_name(name));
     if (std::getenv("KSCOUT_UPDATE_GOLDEN")) write_file_atomically(golden, text);
     EXPECT_EQ(text, read_file(golden)) << name;

@@ -8,6 +8,7 @@
 
 #include "../../bench/conv_cuda_match.h"
 #include "provider/cudnn/cudnn.h"
+#include "support/paths.h"
 
 namespace kscout::bench {
 namespace {
@@ -15,8 +16,8 @@ namespace {
 class GpuMatchTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    setenv("KSCOUT_CUDA_MODULE", KSCOUT_HOST_GPU, 1);
-    setenv("KSCOUT_CUDNN", KSCOUT_STAND_IN_CUDNN, 1);
+    setenv("KSCOUT_CUDA_MODULE", paths::host_gpu, 1);
+    setenv("KSCOUT_CUDNN", paths::stand_in_cudnn, 1);
   }
 };
 

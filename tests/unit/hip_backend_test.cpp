@@ -17,6 +17,7 @@
 #include "libraries/toy_index.h"
 #include "measure/problem_bench.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
@@ -47,11 +48,11 @@ std::string describe() {
 }
 
 TEST(HipBackend, DescribesTheRecordedGpus) {
-  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}}, describe),
+  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}}, describe),
             "gfx942-304cu, AMD Instinct MI300X, 304 units, 64 lanes, LDS 65536, 2100 MHz");
-  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}, {"STAND_IN_GPU", "mi350x"}}, describe),
+  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}, {"STAND_IN_GPU", "mi350x"}}, describe),
             "gfx950-256cu, AMD Instinct MI350X, 256 units, 64 lanes, LDS 163840, 2200 MHz");
-  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}},
+  EXPECT_EQ(told_by({{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}},
                     [] { return std::to_string(hip_device_count()); }),
             "2");
 }
@@ -66,20 +67,20 @@ TEST(HipBackend, SaysWhatIsMissing) {
   expect("KSCOUT_HIP_LIBRARY=/absent/libamdhip64.so does not exist",
          {{"KSCOUT_HIP_LIBRARY", "/absent/libamdhip64.so"}});
   expect("has no hipGetDevicePropertiesR0600; ROCm 6.0 or later",
-         {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_OLD_HIP}});
-  expect("sees no AMD GPU", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}, {"STAND_IN_GPU", "none"}});
-  expect("GPU 7 was requested; the runtime sees 2", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}}, [] {
+         {{"KSCOUT_HIP_LIBRARY", paths::stand_in_old_hip}});
+  expect("sees no AMD GPU", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}, {"STAND_IN_GPU", "none"}});
+  expect("GPU 7 was requested; the runtime sees 2", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}}, [] {
     use_hip_device(7);
     return describe();
   });
-  expect("its kernels are those of libraries", {{"KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP}},
+  expect("its kernels are those of libraries", {{"KSCOUT_HIP_LIBRARY", paths::stand_in_hip}},
          [] { return backend("hip").family(signature_of(make_gemm(8, 8, 8)), "default").name(0); });
   if (!fs::exists("/dev/kfd")) expect("no driver of an AMD GPU", {});
 }
 
 class OnStandIn : public ::testing::Test {
  protected:
-  void SetUp() override { setenv("KSCOUT_HIP_LIBRARY", KSCOUT_STAND_IN_HIP, 1); }
+  void SetUp() override { setenv("KSCOUT_HIP_LIBRARY", paths::stand_in_hip, 1); }
   void TearDown() override { unsetenv("STAND_IN_FAULT"); }
   fs::path write(const nlohmann::ordered_json& index) const {
     const auto file = folder_ / "toy.kscout-library.json";
@@ -102,7 +103,7 @@ class OnStandIn : public ::testing::Test {
     setenv("STAND_IN_FAULT", fault, 1);
     LibraryBackend library(read_library_index(write(index)));
     const SweepPlan plan = make_plan({problem}, library_request(library), library.device(), {});
-    run_sweep(plan, {.folder = folder_ / "out", .worker = KSCOUT_WORKER, .item_limit_s = 1});
+    run_sweep(plan, {.folder = folder_ / "out", .worker = paths::worker, .item_limit_s = 1});
     std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows)
       if (row.measured.pass == 1) rows[row.config] = row.measured.status;

@@ -9,6 +9,7 @@
 #include "core/files.h"
 #include "support/heap.h"
 #include "support/large_model.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -22,7 +23,7 @@ class ModelMemory : public testing::Test {
   void SetUp() override {
     write_file_atomically(large_, toy::large_model().bytes());
     files_.push_back(large_);
-    for (const auto& entry : fs::directory_iterator(KSCOUT_TEST_DATA "/../models")) {
+    for (const auto& entry : fs::directory_iterator(paths::in_repository("models"))) {
       const bool gemm = entry.path().filename().string().starts_with("gemm_");
       if (gemm && fs::exists(entry.path() / "model.ksf")) files_.push_back(entry.path() / "model.ksf");
     }

@@ -10,6 +10,7 @@
 
 #include "features/schema_text.h"
 #include "support/expect_error.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -152,7 +153,7 @@ TEST(Schema, NamesWhatIsWrongInADefinition) {
 }
 
 TEST(Catalogue, PageIsUpToDate) {
-  std::ifstream in(KSCOUT_TEST_DATA "/../docs/features.md");
+  std::ifstream in(paths::in_repository("docs/features.md"));
   std::ostringstream page;
   page << in.rdbuf();
   EXPECT_TRUE(page.str() == catalogue_markdown())
