@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# ./dev bench build: how long a newcomer waits. A copy of what git tracks, an empty HOME, the standard PATH, no compiler cache:
-# ./dev demo, then ./dev test in the same folder, then `pip install .` in another copy from nothing.
+# ./dev bench build: how long a newcomer and CI wait. Copies of what git tracks, an empty HOME, the standard PATH, no compiler cache
+# but the one of the last line: ./dev demo, then ./dev test in the same folder, `pip install .` in a copy of its own, then .ci/run
+# in two more.
 #
-#   RESULT build.demo_s   ./dev demo: wheels, compiling, 45 s of tune
-#   RESULT build.test_s   ./dev test after it
-#   RESULT build.wheel_s  pip install .
+#   RESULT build.demo_s       ./dev demo: wheels, compiling, 45 s of tune
+#   RESULT build.test_s       ./dev test after it
+#   RESULT build.wheel_s      pip install .
+#   RESULT build.ci_s         .ci/run with an empty cache
+#   RESULT build.ci_cached_s  .ci/run with the cache of that run, after a change of one source in src/select
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=$(mktemp -d)
@@ -25,11 +28,16 @@ timed() {  # timed NAME COMMAND...
 
 mkdir "$work/home"
 copy "$work/kscout"
-cd "$work/kscout"
-timed demo bare ./dev demo
-timed test bare ./dev test
-copy_of_wheel=$work/wheel
-mkdir "$copy_of_wheel"
-git -C "$work/kscout" archive HEAD | tar --extract --directory "$copy_of_wheel"
+timed demo bare "$work/kscout/dev" demo
+timed test bare "$work/kscout/dev" test
+rm -rf "$work/kscout"
+copy "$work/wheel"
 bare python3 -m venv "$work/venv"
-timed wheel bare "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$copy_of_wheel"
+timed wheel bare "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check "$work/wheel"
+rm -rf "$work/wheel"
+copy "$work/ci"
+timed ci env KSCOUT_CI_CACHE="$work/cache" bash "$work/ci/.ci/run"
+rm -rf "$work/ci"
+copy "$work/ci_again"
+echo "[[maybe_unused]] static const int kChanged = 1;" >>"$work/ci_again/src/select/selector.cpp"
+timed ci_cached env KSCOUT_CI_CACHE="$work/cache" bash "$work/ci_again/.ci/run"
