@@ -16,6 +16,7 @@
 #include "lightgbm/lightgbm.h"
 #include "problems/conv_sets.h"
 #include "support/large_model.h"
+#include "support/paths.h"
 #include "support/random_forest.h"
 #include "support/random_shortlist.h"
 #include "support/share.h"
@@ -27,7 +28,6 @@ namespace exported {
 // uses the walk of trees
 #include "export/runtime-inl.h"
 #include "expr/formula-inl.h"
-#include "support/paths.h"
 }  // namespace exported
 
 namespace kscout {
