@@ -60,6 +60,21 @@ TEST_F(LibrarySweep, CrashHangAndWrongResultsCostTheirRowsOnly) {
   EXPECT_FALSE(toys.is_open());  // the workers opened it, this process did not
 }
 
+TEST_F(LibrarySweep, KernelsThatAreRightForOrdinaryCallsOnlyAreWrong) {
+  LibraryBackend toys = library(
+      "toy_good", {"toy_without_alpha", "toy_packed", "toy_aligned", "toy_refusing_alpha", "toy_rcr"});
+  EXPECT_EQ(sweep(plan(toys)),
+            (std::vector{Status::wrong, Status::wrong, Status::wrong, Status::ok, Status::ok}));
+  std::vector<std::string> reasons;
+  for (const auto& row : read_sweep(folder_ / "out").rows) {
+    if (row.measured.status == Status::wrong) reasons.push_back(row.reason.substr(0, row.reason.find(':')));
+  }
+  std::ranges::sort(reasons);
+  EXPECT_EQ(reasons, (std::vector<std::string>{"with alpha 0.75",
+                                               "with leading dimensions 16 elements larger than packed",
+                                               "with operands aligned to their elements only"}));
+}
+
 TEST_F(LibrarySweep, ABatchIsMeasuredByAProcessOfItsOwn) {
   LibraryBackend toys = library("toy_good", {"toy_rcr", "toy_rcr", "toy_rcr", "toy_crash", "toy_rcr"});
   setenv("TOY_LIBRARY_OPENED", (folder_ / "opened").c_str(), 1);

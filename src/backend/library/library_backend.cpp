@@ -256,6 +256,14 @@ bool LibraryBackend::holds(const Signature& signature, const KernelConfig& confi
   return position(signature, config) < index_.configs.size();
 }
 
+void LibraryBackend::check_apart(const LibraryBackend& other) const {
+  for (const auto& [signature, config] : index_.configs) {
+    if (!other.holds(signature, config)) continue;
+    fail(Errc::invalid_argument, "{} and {} both have kernel {}; leave one of the libraries out",
+         other.index_.file.string(), index_.file.string(), config_name(signature, config));
+  }
+}
+
 std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const noexcept {
   const auto [first, last] = positions_.equal_range(config);
   const auto found = std::find_if(
