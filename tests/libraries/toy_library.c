@@ -184,6 +184,11 @@ static int32_t open_device(kscout_kernel_message message) {
 #endif
 }
 
+#if defined(TOY_NAMED)
+#define TOY_RCR \
+  "gemm_universal_fp32_rcr_compv3_default_intrawave_False_False_False_False_64x64x16_2x2x1_16x16x16"
+static const kscout_kernel kernels[] = {{TOY_RCR, workspace_bytes, run, &rcr}};
+#else
 static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
                                         {"toy_rrr", workspace_bytes, run, &rrr},
                                         {"toy_crr", workspace_bytes, run, &crr},
@@ -197,6 +202,7 @@ static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
                                         {"toy_packed", workspace_bytes, run_packed, &rcr},
                                         {"toy_aligned", workspace_bytes, run_aligned, &rcr},
                                         {"toy_refusing_alpha", workspace_bytes, run_refusing_alpha, &rcr}};
+#endif
 
 #if defined(TOY_CRASHES)
 __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }

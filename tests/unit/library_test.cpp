@@ -9,6 +9,7 @@
 #include <kscout/error.h>
 
 #include "backend/library/library_backend.h"
+#include "backend/library/seal.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
 #include "support/heap.h"
@@ -217,6 +218,33 @@ void expect_failure(const std::filesystem::path& index, Errc code, const char* s
   Dispatcher dispatcher(registry);
   EXPECT_NE(dispatcher.get_solution(problem).backend, nullptr) << "selecting needs no library";
   expect_error(code, says, [&] { dispatcher.workspace_bytes(problem); });
+}
+
+TEST_F(Library, OfOnesOwnIsSealedAndSealedAgain) {
+  const auto own = folder / "mine.so";
+  std::filesystem::copy_file(toy::library_file("toy_named"), own);
+  const auto index = seal_library(own);
+  EXPECT_EQ(index, folder / "mine.kscout-library.json");
+  EXPECT_EQ(read_library_index(index).name, "mine");
+  EXPECT_EQ(read_library_index(index).configs.size(), 1U);
+  // Rules that were written by hand stay when the object is built again.
+  ordered_json edited = ordered_json::parse(read_file(index));
+  edited["serves"] = good_index()["serves"];
+  write_file_atomically(index, edited.dump());
+  std::ofstream(own, std::ios::app) << "another build";
+  expect_failure(index, Errc::corrupt_data, "seal it again: kscout generate --seal");
+  seal_library(own, "mine");
+  EXPECT_EQ(read_library_index(index).applicability.size(), 4U);
+  Registry registry;
+  registry.add_library(index);
+  Dispatcher dispatcher(registry);
+  expect_run(dispatcher, make_gemm(16, 32, 48));
+  expect_error(Errc::invalid_argument, "--name other", [&] { seal_library(own, "other"); });
+  expect_error(Errc::not_found, "absent.so", [&] { seal_library(folder / "absent.so"); });
+  expect_error(Errc::invalid_argument, "kernel 'toy_rcr' is not named like a config",
+               [&] { seal_library(toy::library_file("toy_good")); });
+  std::ofstream(folder / "text.so") << "no shared object";
+  expect_error(Errc::corrupt_data, "cannot be loaded", [&] { seal_library(folder / "text.so"); });
 }
 
 TEST_F(Library, OneThatHangsEndsAtTheLimit) {

@@ -40,8 +40,12 @@ void check_checksum(const LibraryIndex& index) {
   }
   const std::uint64_t found = text_hash(read_file(index.library));
   if (found == index.checksum) return;
-  fail(Errc::corrupt_data, "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}",
-       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum));
+  fail(Errc::corrupt_data,
+       "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}; if it was built again, seal it "
+       "again: "
+       "kscout generate --seal {}",
+       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum),
+       index.library.string());
 }
 
 kscout_kernel_library_get_function entry_of(void* handle) {
@@ -75,7 +79,7 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
     fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} requires ({} and {} bytes)", file,
          KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
   }
-  if (!library->backend || index.backend != library->backend) {
+  if (!library->backend || (!index.backend.empty() && index.backend != library->backend)) {
     fail(Errc::corrupt_data, "{}: made for backend '{}', the index says '{}'", file,
          library->backend ? library->backend : "", index.backend);
   }
@@ -83,7 +87,7 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
 
 }  // namespace
 
-const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
   check_checksum(index);
   try_loading(index);
   const std::string file = index.library.string();
@@ -93,14 +97,19 @@ const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
   if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
   const kscout_kernel_library* const library = get();
   check_library(index, library);
-  if (library->open) {
+  return *library;
+}
+
+const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+  const kscout_kernel_library& library = load_library_file(index);
+  if (library.open) {
     char text[512] = "";
-    if (library->open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
+    if (library.open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
       text[sizeof text - 1] = 0;
-      fail(Errc::device_failure, "{}: cannot open its device: {}", file, text);
+      fail(Errc::device_failure, "{}: cannot open its device: {}", index.library.string(), text);
     }
   }
-  return *library;
+  return library;
 }
 
 namespace {

@@ -29,6 +29,8 @@ namespace kscout {
 /// object, missing symbol, another ABI or backend than in the index), device_failure (crash or hang while
 /// loading, `open` failed).
 const kscout_kernel_library& open_library_file(const LibraryIndex& index);
+/// The same without the call of `open`, so that no device is needed. An index without a backend accepts any.
+const kscout_kernel_library& load_library_file(const LibraryIndex& index);
 
 // ---- Makes a backend from the kernels of a library. Listing and refusing read the index only; the first
 // prepare() opens the library.
