@@ -384,7 +384,7 @@ void copy_row_patches(const ConvPlan& plan, const ConvWalk& walk, const Pixel& a
                     std::clamp(all.end, std::clamp(all.begin, at.w, end), end)};
   // Taps that are neighbours in the image are copied at once.
   const bool adjacent = w.tap_step == 1 && size.group == size.channels;
-  const std::int64_t runs = adjacent ? 1 : w.taps, run = w.taps * size.group / runs;
+  const std::int64_t runs = adjacent ? 1 : w.taps, run = (adjacent ? w.taps : 1) * size.group;
   for (std::int64_t i = 0; i < walk.d.taps; ++i) {
     for (std::int64_t j = 0; j < walk.h.taps; ++j, to += w.taps * size.group) {
       float* own = to;
