@@ -212,8 +212,7 @@ void setup_generate(CLI::App& verb) {
       verb.add_option("--seal", options->seal,
                       "write the index of a kernel library: a shared object, or the folder of a generated "
                       "project with --library");
-  auto* library =
-      verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
+  verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
   seal->excludes(out)->excludes(regenerate)->excludes(all);
   for (const char* of_sources : {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout"})
     seal->excludes(verb.get_option(of_sources));
