@@ -433,8 +433,7 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
 
 void run_verb(const RunOptions& options) {
   const bool list = !options.file.empty();
-  if (list && options.problem.given())
-    fail(Errc::invalid_argument, "give one problem, or a list with --problems FILE, not both");
+  options.problem.refuse_beside_list(options.file);
   const auto problems = list ? any_problems_of(options.file) : std::vector{options.problem.any_problem()};
   const Registry registry = registry_of(options);
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;

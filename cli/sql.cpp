@@ -71,17 +71,17 @@ std::string view_of(const std::vector<std::string>& files) {
                      csv ? "read_csv_auto" : "read_parquet", list);
 }
 
-/// The command that runs the query; throws not_found when DuckDB is not installed.
+/// The command that runs the query; throws MissingPackage when DuckDB is not installed.
 std::string command_for(const std::string& view, const std::string& query) {
   if (is_program("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
   const std::string python = shell_word(active_python());
   const std::string has_duckdb = python + " -c 'import duckdb' >/dev/null 2>&1";
   if (std::system(has_duckdb.c_str()) == 0)
     return fmt::format("{} -c {} {} {}", python, shell_word(kPython), shell_word(view), shell_word(query));
-  fail(Errc::not_found,
-       "DuckDB answers queries, and neither its program nor its Python package is here: install the program "
-       "duckdb (duckdb.org), or: {} -m pip install duckdb (KSCOUT_PYTHON names another Python)",
-       active_python());
+  throw MissingPackage(fmt::format(
+      "DuckDB answers queries, and neither its program nor its Python package is here: install the program "
+      "duckdb (duckdb.org), or: {} -m pip install duckdb (KSCOUT_PYTHON names another Python)",
+      active_python()));
 }
 
 std::string output_of(const std::string& command) {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from . import _program
 from ._core import Conv, Gemm
-from .errors import CorruptData, NotFound, Unsupported
+from .errors import CorruptData, MissingPackage, NotFound
 
 if TYPE_CHECKING:
     import pandas
@@ -25,7 +25,7 @@ def _needs(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise Unsupported(f"this needs the package {module} ({error}); pip install 'kscout[{extra}]'") from error
+        raise MissingPackage(f"this needs the package {module} ({error}); pip install 'kscout[{extra}]'") from error
 
 
 class Dataset:

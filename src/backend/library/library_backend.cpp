@@ -10,6 +10,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/loader_name.h"
 #include "core/log.h"
 #include "core/names.h"
 #include "core/process.h"
@@ -57,7 +58,7 @@ kscout_kernel_library_get_function entry_of(void* handle) {
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
   const ChildResult loaded = in_child(limit_seconds(), [&] {
-    if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL)) {
       if (const auto get = entry_of(handle)) get();
     }
     return std::string("loaded");
@@ -91,7 +92,7 @@ const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
   check_checksum(index);
   try_loading(index);
   const std::string file = index.library.string();
-  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail(Errc::corrupt_data, "{}: cannot be loaded: {}", file, dlerror());
   const auto get = entry_of(handle);
   if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
