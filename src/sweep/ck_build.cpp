@@ -12,6 +12,7 @@
 #include "core/json_fields.h"
 #include "core/process.h"
 #include "family/family_file.h"
+#include "sweep/journal.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -189,6 +190,7 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
   fs::create_directories(options.out, error);
   if (error) fail(Errc::device_failure, "{}: cannot be made ({})", options.out.string(), error.message());
   const fs::path file = options.out / kRuns;
+  if (is_absent(file)) check_new_sweep_folder(options.out, [](const auto&) { return false; });
   const auto known = read_runs(file);
   std::ofstream log(file, std::ios::app);
 

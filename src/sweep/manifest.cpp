@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "core/json_fields.h"
 #include "measure/timing.h"
+#include "sweep/journal.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -123,6 +124,7 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   }
   Json there = parse_manifest(path);
   there.erase("provenance");
+    check_new_sweep_folder(folder, is_sweep_file);
   forgive_drift(there, mine);
   for (const auto& [key, value] : mine.items()) {
     const Json other = there.value(key, Json());

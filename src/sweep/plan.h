@@ -82,7 +82,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 
 /// Creates the folder and its manifest.json, or checks that an existing manifest describes the same sweep.
 /// Returns the manifest's hash, which binds journals to it. Throws invalid_argument naming the first
-/// difference, device_failure when the folder cannot be written.
+/// difference, or a file of somebody else in a folder without a sweep; device_failure when the folder cannot
+/// be written.
 std::string write_manifest(const std::filesystem::path& folder, const SweepPlan& plan);
 /// Throws not_found without a manifest, corrupt_data when it cannot be read.
 SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& spaces,

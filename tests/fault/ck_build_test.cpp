@@ -65,6 +65,18 @@ std::size_t count(const CkSweepReport& report, Status status) {
       report.table.rows, [&](const auto& row) { return row.measured.status == status; }));
 }
 
+TEST_F(CkBuildTest, AFolderWithOtherFilesIsRefused) {
+  add(64);
+  fs::create_directories(folder_ / "out");
+  std::ofstream(folder_ / "out/notes.txt") << "mine";
+  expect_error(Errc::invalid_argument, {"holds notes.txt and no sweep"}, [&] { sweep(); });
+  EXPECT_FALSE(fs::exists(folder_ / "out/runs.jsonl"));
+  fs::remove(folder_ / "out/notes.txt");
+  sweep();
+  std::ofstream(folder_ / "out/notes.txt") << "mine";
+  EXPECT_EQ(sweep().kept, 2u) << "a sweep's own folder may hold other files";
+}
+
 TEST_F(CkBuildTest, MeasuresWhatIsThereAndGoesOn) {
   add(64);
   add(128);

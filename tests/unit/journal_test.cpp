@@ -8,7 +8,10 @@
 
 #include <kscout/error.h>
 
+#include "core/files.h"
+#include "core/json_fields.h"
 #include "core/numbers.h"
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal_file.h"
 #include "sweep/plan.h"
@@ -24,6 +27,13 @@ std::string join(const std::vector<std::string>& payloads) {
   std::string text;
   for (const auto& payload : payloads) text += journal_line(payload);
   return text;
+}
+
+/// A plan of a small GEMM, and of one above 2 GFLOP.
+SweepPlan preset_plan(const PlanRequest& request, bool large = true) {
+  std::vector<Problem> problems = {make_gemm(16, 64, 32)};
+  if (large) problems.emplace_back(make_gemm(1100, 1100, 1100));
+  return make_plan(problems, request, device_preset("epyc-7763"), {});
 }
 
 const std::vector<std::string> kSession = {"K1 0123456789abcdef",
@@ -198,6 +208,20 @@ TEST(SweepStatus, ReasonsLeaveOutTheProblem) {
   EXPECT_EQ(general_reason(Status::unsupported, "conv_bwd_weight:1x2x3x4:5x1x1: rule 'x' refuses it: y"),
             reason);
   EXPECT_EQ(general_reason(Status::unsupported, "rule 'x' refuses it: y"), reason);
+}
+
+TEST(SweepFolder, OtherFilesAreRefusedBeforeTheFirstSweepOnly) {
+  const test::TemporaryFolder folder;
+  const SweepPlan plan = preset_plan({.rules = "tiny"}, /*large=*/false);
+  write_file_atomically(folder / "notes.txt", "mine");
+  test::expect_error(Errc::invalid_argument, {"holds notes.txt and no sweep"},
+                     [&] { write_manifest(folder.path(), plan); });
+  EXPECT_FALSE(std::filesystem::exists(folder / kManifestName));
+  std::filesystem::remove(folder / "notes.txt");
+  write_file_atomically(folder / "manifest.json.4711.part", "of a killed sweep");
+  const std::string hash = write_manifest(folder.path(), plan);
+  write_file_atomically(folder / "notes.txt", "mine");
+  EXPECT_EQ(write_manifest(folder.path(), plan), hash) << "a sweep's own folder may hold other files";
 }
 
 TEST(SweepStatus, NoisyRowsAreCountedByPass) {
