@@ -133,6 +133,7 @@ SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup&
   out.problems = state.plan.problems.size();
   out.problems_done =
       WorkQueue(state.plan, measuring_order(state.plan), state.rows, state.crashes).problems_done();
+  out.plan_left_out = state.plan.left_out;
   out.pairs = state.plan.pairs();
   out.last_end = state.last_end;
   out.clocks_mhz = state.clocks_mhz;

@@ -63,6 +63,7 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
 
 struct SweepStatus {
   std::size_t problems = 0, problems_done = 0;
+  LeftOut plan_left_out = {};        ///< what the plan does not contain
   std::size_t pairs = 0;             ///< (problem, config) pairs of the plan
   std::size_t rows = 0;              ///< pairs that were measured in pass 1
   std::size_t contender_rows = 0;    ///< rows of pass 2

@@ -28,6 +28,16 @@ using SpaceLookup = std::function<const ConfigSpace&(std::string_view provider, 
 /// The spaces of the registered providers.
 const ConfigSpace& provider_space(std::string_view provider, Op op);
 
+/// What a plan leaves out: "problems above --max-gflop 2" and how many.
+using LeftOut = std::map<std::string, std::size_t>;
+
+/// "problems above --max-gflop 2: 3; configs ...: 56"; empty when nothing is left out.
+std::string left_out_text(const LeftOut& left_out);
+
+/// Removes problems of more operations and counts them in `left_out` under `what`. 0: no limit.
+void leave_out_larger(std::vector<Problem>& problems, double max_gflop, const std::string& what,
+                      LeftOut& left_out);
+
 struct SweepPlan {
   std::string provider = "native", backend = "cpu", rules, filter;
   Op op = Op::gemm;
@@ -39,6 +49,7 @@ struct SweepPlan {
   std::vector<std::vector<std::uint32_t>> candidates;  ///< per problem: indices of configs, ascending
   /// Host, compiler, versions, time; not compared when a sweep continues.
   std::map<std::string, std::string> provenance;
+  LeftOut left_out;  ///< not compared either
 
   std::size_t pairs() const;  ///< number of (problem, config) to measure
 };
@@ -52,6 +63,7 @@ struct PlanRequest {
   std::size_t max_problems = 0;  ///< the first of the seeded order; 0 = all
   double max_gflop = 0;          ///< larger problems are left out; 0 = no limit
   std::uint64_t seed = 1;
+  LeftOut left_out = {};       ///< what the caller left out of the problems; part of the plan's
   Backend* library = nullptr;  ///< kernel library whose configs are measured instead of those of the rules
 };
 
@@ -60,8 +72,9 @@ struct PlanRequest {
 PlanRequest library_request(LibraryBackend& library);
 
 /// Enumerates the family of each signature among the problems. The candidates of a problem are the configs
-/// that pass the family's applicability rules. Throws what enumerate() throws; not_found when no problem is
-/// left; invalid_argument when the problems have several ops.
+/// that pass the family's applicability rules. SweepPlan::left_out counts problems above a limit, and
+/// problems without a candidate. Throws what enumerate() throws; not_found when no problem is left;
+/// invalid_argument when the problems have several ops.
 SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& request, const Device& device,
                     const Protocol& protocol);
 

@@ -83,6 +83,7 @@ TEST_F(CkBuildTest, MeasuresWhatIsThereAndGoesOn) {
   fs::create_symlink(paths::ck_benchmark, folder_ / "bin/benchmark_of_something_else");
   const CkSweepReport first = sweep();
   EXPECT_EQ(first.ran, 4u);  // two kernels, two problems of their type
+  EXPECT_EQ(first.problems_without_kernel, 1u);
   EXPECT_EQ(count(first, Status::ok), 4u);
   EXPECT_TRUE(first.failures.empty());
   for (const auto& row : first.table.rows) EXPECT_GT(row.measured.time_us, 0);
