@@ -259,7 +259,7 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
                          .count = request.count == 0 ? 300 : request.count,
                          .seed = options.seed});
     fmt::print(stderr, "{}: {} lines, {} problems; left out: {}\n", options.miopen, log.lines,
-               log.problems.size(), left_out_text(log.left_out));
+               log.problems.size(), skipped_lines_text(log.left_out));
     return std::move(log.problems);
   }
   if (!options.top_up.empty()) {

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/log.h"
 #include "core/names.h"
 #include "manual.h"
 #include "outputs.h"
@@ -251,7 +252,7 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
     report(word(error.code()), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   }
-  return code;
+  return code == 0 && Log::lost_lines() ? exit_code(Errc::device_failure) : code;  // its warning was printed
 }
 
 }  // namespace kscout::cli

@@ -20,6 +20,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "core/process.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
@@ -365,8 +366,10 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
         report.code = Errc::device_failure;
         store_text(error.what(), report.message);
       }
+      report.lost_log = Log::lost_lines();
       return std::string("done");
     });
+    if (report.lost_log) Log::set_lost_lines();
     if (report.failed) throw Error(report.code, report.message);
     if (child.failure.empty()) return;
     if (report.running < 0) fail(Errc::device_failure, "the process that runs kernels {}", child.failure);

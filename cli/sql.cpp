@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/log.h"
+#include "core/parquet_checksum.h"
 #include "options.h"
 #include "sibling.h"
 #include "verbs.h"
@@ -65,6 +66,7 @@ std::string view_of(const std::vector<std::string>& files) {
     if (!list.empty() && is_csv != csv)
       fail(Errc::invalid_argument, "{}: give datasets of one kind, all .parquet or all .csv", file);
     csv = is_csv;
+    if (!is_csv) check_parquet_checksum(file);
     list += (list.empty() ? "" : ", ") + sql_quoted(file);
   }
   return fmt::format("CREATE VIEW data AS SELECT * FROM {}([{}], union_by_name = true)",

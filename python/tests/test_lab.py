@@ -74,6 +74,19 @@ def test_what_a_program_refuses_is_of_its_class(data, tmp_path):
         kscout.train(broken, tmp_path / "m")
 
 
+def test_a_flipped_bit_is_an_error(data, tmp_path):
+    whole = open(data.files[0], "rb").read()
+    damaged = tmp_path / "damaged.parquet"
+    for at in (200, len(whole) // 2, len(whole) - 40):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for read in (Dataset(damaged).to_arrow, Dataset(damaged).metadata):
+            with pytest.raises(kscout.CorruptData, match="damaged.parquet: is damaged"):
+                read()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    damaged.write_bytes(whole[: footer - 20] + whole[footer:])
+    assert Dataset(damaged).to_arrow().equals(data.to_arrow()), "older files have no checksum"
+
+
 def test_other_threads_run_while_a_program_works(data, tmp_path):
     turns, stop = [], threading.Event()
 

@@ -216,7 +216,7 @@ struct MiopenRequest {
 };
 
 /// Lines or problems that were left out for one reason.
-struct LeftOut {
+struct SkippedLines {
   std::string reason;
   std::size_t count = 0;
   std::size_t line = 0;      ///< number of the first such line; 0: a problem, which no line shows
@@ -226,7 +226,7 @@ struct LeftOut {
 struct MiopenProblems {
   std::vector<ConvProblem> problems;
   std::size_t lines = 0;  ///< lines with content
-  std::vector<LeftOut> left_out;
+  std::vector<SkippedLines> left_out;
 };
 
 /// Reads the command lines of MIOpenDriver in a log (MIOPEN_ENABLE_LOGGING_CMD=1), with long or short flags:
@@ -241,7 +241,7 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
 MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request);
 
 /// "1 repeated, 2 without --fil_h (-y), the first in line 7".
-std::string left_out_text(std::span<const LeftOut> left_out);
+std::string skipped_lines_text(std::span<const SkippedLines> left_out);
 
 /// Draws `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes
 /// and channels have the same shares as in all problems. A kind's quota is its rounded share, at least 1

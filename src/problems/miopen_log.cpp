@@ -136,8 +136,8 @@ std::variant<ConvProblem, LineFault> convolution_of(const DriverCommand& command
   return problem;
 }
 
-void count_left_out(std::vector<LeftOut>& left_out, LineFault fault, std::size_t line) {
-  const auto known = std::ranges::find(left_out, fault.reason, &LeftOut::reason);
+void count_left_out(std::vector<SkippedLines>& left_out, LineFault fault, std::size_t line) {
+  const auto known = std::ranges::find(left_out, fault.reason, &SkippedLines::reason);
   if (known != left_out.end()) {
     ++known->count;
   } else {
@@ -147,9 +147,9 @@ void count_left_out(std::vector<LeftOut>& left_out, LineFault fault, std::size_t
 
 }  // namespace
 
-std::string left_out_text(std::span<const LeftOut> left_out) {
+std::string skipped_lines_text(std::span<const SkippedLines> left_out) {
   std::string text;
-  for (const LeftOut& one : left_out) {
+  for (const SkippedLines& one : left_out) {
     text += fmt::format("{}{} {}", text.empty() ? "" : "; ", one.count, one.reason);
     if (one.line != 0) text += fmt::format(" ({}line {})", one.count > 1 ? "first: " : "", one.line);
     if (!one.example.empty()) text += ": " + one.example;
@@ -180,7 +180,7 @@ MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& reque
     if (flag.needed && !flag.of_depth) needed.push_back(flag.text());
   }
   fail(Errc::corrupt_data, "no convolution in {} lines; a line of MIOpenDriver must have {}; left out: {}",
-       log.lines, fmt::join(needed, ", "), left_out_text(log.left_out));
+       log.lines, fmt::join(needed, ", "), skipped_lines_text(log.left_out));
 }
 
 }  // namespace kscout

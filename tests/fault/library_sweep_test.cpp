@@ -39,11 +39,10 @@ class LibrarySweep : public ::testing::Test {
   }
   /// Rows of pass 1 of the first problem, by config.
   std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {
-    reasons_ = run_sweep(plan, {.folder = folder_ / "out",
-                                .worker = paths::worker,
-                                .item_limit_s = 1,
-                                .batch = batch})
-                   .reasons;
+    reasons_ =
+        run_sweep(plan,
+                  {.folder = folder_ / "out", .worker = paths::worker, .item_limit_s = 1, .batch = batch})
+            .reasons;
     std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows) {
       EXPECT_EQ(row.problem, 0u);

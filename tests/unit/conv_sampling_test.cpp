@@ -21,7 +21,7 @@ std::string driver_line(int c, int k, int edge, int n = 4, int filter = 3, int g
 
 /// Problems that were left out for a reason.
 std::size_t left_out(const MiopenProblems& log, std::string_view reason) {
-  const auto found = std::ranges::find(log.left_out, reason, &LeftOut::reason);
+  const auto found = std::ranges::find(log.left_out, reason, &SkippedLines::reason);
   return found == log.left_out.end() ? 0 : found->count;
 }
 
@@ -48,10 +48,11 @@ TEST(ConvSampling, MiopenLinesAreDrawnByBucketAndTheRestIsCounted) {
   EXPECT_EQ(left_out(log, "of operation 'poolfp16'"), 1u);
   EXPECT_EQ(left_out(log, "repeated"), 1u);
   std::size_t accounted = log.problems.size();
-  for (const LeftOut& one : log.left_out) accounted += one.count;
-  EXPECT_EQ(accounted, log.lines) << "every line is a problem or counted: " << left_out_text(log.left_out);
-  EXPECT_NE(left_out_text(log.left_out).find("1 without --in_h (-H) (line 7)"), std::string::npos)
-      << left_out_text(log.left_out);
+  for (const SkippedLines& one : log.left_out) accounted += one.count;
+  EXPECT_EQ(accounted, log.lines) << "every line is a problem or counted: "
+                                  << skipped_lines_text(log.left_out);
+  EXPECT_NE(skipped_lines_text(log.left_out).find("1 without --in_h (-H) (line 7)"), std::string::npos)
+      << skipped_lines_text(log.left_out);
   EXPECT_EQ(miopen_problems(text, {}).problems, log.problems) << "the same seed";
   EXPECT_EQ(miopen_problems(text, {.count = 1}).problems.size(), 1u);
   EXPECT_EQ(left_out(miopen_problems(text, {.count = 1}), "above --count"), 2u);
@@ -61,7 +62,7 @@ TEST(ConvSampling, MiopenLinesAreDrawnByBucketAndTheRestIsCounted) {
 TEST(ConvSampling, MiopenLinesHaveShortFlagsAndAnySizes) {
   const auto only = [](const std::string& line, const MiopenRequest& request = {}) {
     const MiopenProblems log = read_miopen_log(line, request);
-    return log.problems.size() == 1 ? print(log.problems.front()) : left_out_text(log.left_out);
+    return log.problems.size() == 1 ? print(log.problems.front()) : skipped_lines_text(log.left_out);
   };
   const std::string first =
       "convfp16 -n 32 -c 3 -H 224 -W 224 -k 64 -y 7 -x 7 -p 3 -q 3 -u 2 -v 2 -l 1 -j 1 -m conv -g 1 -F 1 -t "
@@ -80,7 +81,7 @@ TEST(ConvSampling, MiopenLinesHaveShortFlagsAndAnySizes) {
             "conv_fwd:1x8x8x8:8x1x1:fp32:nhwgc");
   const std::string good = "MIOpenDriver conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1\n";
   const auto reasons = [&](const std::string& line) {
-    return left_out_text(read_miopen_log(good + line, {}).left_out);
+    return skipped_lines_text(read_miopen_log(good + line, {}).left_out);
   };
   EXPECT_EQ(reasons(good), "none");
   EXPECT_EQ(reasons("MIOpenDriver conv -n 1 -c 8 -H 8 -W 8 -k 8 -y 1 -x 1 -m trans"),
