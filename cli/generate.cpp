@@ -167,16 +167,19 @@ void check_of_compiler(const GenerateOptions& options) {
 }
 
 std::filesystem::path seal(const GenerateOptions& options) {
-  if (!std::filesystem::is_directory(options.seal)) {
-    if (!options.library.empty())
-      fail(Errc::invalid_argument,
-           "--library {}: only with the folder of a generated project, and --seal {} is a file",
-           options.library, options.seal);
+  const bool is_folder = std::filesystem::is_directory(options.seal);
+  if (options.library.empty()) {
+    if (is_folder) {
+      fail(Errc::invalid_argument, "--seal {}: a folder needs --library, the shared object built from it",
+           options.seal);
+    }
     return seal_library(options.seal, options.name, options.family.device);
   }
-  if (options.library.empty())
-    fail(Errc::invalid_argument, "--seal {}: a folder needs --library, the shared object built from it",
-         options.seal);
+  if (!is_folder && !is_absent(options.seal)) {
+    fail(Errc::invalid_argument,
+         "--library {}: only with the folder of a generated project, and --seal {} is a file",
+         options.library, options.seal);
+  }
   if (!options.name.empty() || options.family.device != "auto")
     fail(Errc::invalid_argument, "--name and --device: {} states both", options.seal);
   return write_library_index(options.seal, options.library, read_project(options.seal).kernels);

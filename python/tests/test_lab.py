@@ -75,7 +75,7 @@ def test_what_a_program_refuses_is_of_its_class(data, tmp_path):
 
 
 def test_a_flipped_bit_is_an_error(data, tmp_path):
-    whole = open(data.files[0], "rb").read()
+    whole = Path(data.files[0]).read_bytes()
     damaged = tmp_path / "damaged.parquet"
     for at in (200, len(whole) // 2, len(whole) - 40):
         damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
