@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 import threading
+from pathlib import Path
 
 import pytest
 
