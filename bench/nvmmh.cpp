@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "core/loader_name.h"
 #include "provider/cutlass/cutlass.h"
 
 namespace kscout::bench {
@@ -80,7 +81,7 @@ std::unique_ptr<MatmulHeuristics> MatmulHeuristics::open(const Device& device, s
   const char* const named = std::getenv("KSCOUT_NVMMH");
   const char* const file = named && *named ? named : "libnvMatmulHeuristics.so.0";
   auto library = std::make_unique<Library>();
-  library->file = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  library->file = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library->file) {
     why = fmt::format("{} (wheel nvidia-matmul-heuristics; KSCOUT_NVMMH names the library)", dlerror());
     return nullptr;

@@ -51,6 +51,9 @@ void sweep_build(CkBuildVerb options) {
   table.add_row({count(kernels.size()), count(problems.size()), count(report.ran), count(report.kept),
                  count(report.failures.size()), text(file.string())});
   table.print(options.format);
+  if (report.problems_without_kernel > 0)
+    fmt::print(stderr, "kscout sweep: left out: problems without a kernel in the build: {}\n",
+               report.problems_without_kernel);
   for (std::size_t i = 0; i < std::min(kShown, report.failures.size()); ++i)
     fmt::print(stderr, "{}\n", report.failures[i]);
   if (report.failures.size() > kShown)

@@ -8,6 +8,7 @@
 
 #include "core/fail.h"
 #include "core/json_fields.h"
+#include "core/parquet_checksum.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "dataset/reduce.h"
@@ -135,11 +136,20 @@ void describe_verb(const DatasetArguments& options) {
   }
 }
 
+/// Whether a file is Parquet without a checksum of its bytes, written by an older version or another program.
+bool has_no_checksums(const std::string& file) {
+  return !file.ends_with(".csv") && fs::is_regular_file(file) && !check_parquet_checksum(file);
+}
+
 void check_verb(const DatasetArguments& options) {
   bool failed = false;
   Table table({"file", "severity", "finding"});
   for (const auto& file : options.files) {
     try {
+      if (has_no_checksums(file))
+        table.add_row(
+            {text(file), text("note"),
+             text("has no checksums, so damage may go unnoticed; kscout dataset merge writes them")});
       for (const Finding& finding : find_anomalies(read_any(file, options))) {
         table.add_row({text(file), text(finding.error ? "error" : "note"), text(finding.what)});
         failed = failed || finding.error;
@@ -340,8 +350,9 @@ void setup_dataset(CLI::App& verb) {
   one_file(part);
   add_format_option(*part, options->format, /*csv=*/false);
 
-  part = add_part(verb, options, "check", "look for rows that cannot be trusted; exit 1 when there are any",
-                  check_verb);
+  part =
+      add_part(verb, options, "check",
+               "look for damage and for rows that cannot be trusted; exit 1 when there are any", check_verb);
   part->add_option("files", options->files, "datasets")->required();
   add_format_option(*part, options->format);
 

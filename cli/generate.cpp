@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include "backend/library/seal.h"
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
@@ -165,12 +166,29 @@ void check_of_compiler(const GenerateOptions& options) {
   }
 }
 
+std::filesystem::path seal(const GenerateOptions& options) {
+  const bool is_folder = std::filesystem::is_directory(options.seal);
+  if (options.library.empty()) {
+    if (is_folder) {
+      fail(Errc::invalid_argument, "--seal {}: a folder needs --library, the shared object built from it",
+           options.seal);
+    }
+    return seal_library(options.seal, options.name, options.family.device);
+  }
+  if (!is_folder && !is_absent(options.seal)) {
+    fail(Errc::invalid_argument,
+         "--library {}: only with the folder of a generated project, and --seal {} is a file",
+         options.library, options.seal);
+  }
+  if (!options.name.empty() || options.family.device != "auto")
+    fail(Errc::invalid_argument, "--name and --device: {} states both", options.seal);
+  return write_library_index(options.seal, options.library, read_project(options.seal).kernels);
+}
+
 void run(const GenerateOptions& options) {
   check_of_compiler(options);
   if (!options.seal.empty()) {
-    fmt::print(
-        "{}\n",
-        write_library_index(options.seal, options.library, read_project(options.seal).kernels).string());
+    fmt::print("{}\n", seal(options).string());
     return;
   }
   const GenerateRequest request = request_of(options);
@@ -193,11 +211,14 @@ void setup_generate(CLI::App& verb) {
   verb.add_option("--name", options->name, "of the library")->default_str("the provider's");
   auto* regenerate =
       verb.add_option("--regenerate", options->regenerate, "generate an existing folder again, with --rules");
-  auto* seal = verb.add_option("--seal", options->seal,
-                               "write the index of --library, which was built from this generated folder");
-  auto* library =
-      verb.add_option("--library", options->library, "with --seal: the shared object")->needs(seal);
-  seal->needs(library)->excludes(out)->excludes(regenerate);
+  auto* seal =
+      verb.add_option("--seal", options->seal,
+                      "write the index of a kernel library: a shared object, or the folder of a generated "
+                      "project with --library");
+  verb.add_option("--library", options->library, "with --seal FOLDER: the shared object")->needs(seal);
+  seal->excludes(out)->excludes(regenerate)->excludes(all);
+  for (const char* of_sources : {"--provider", "--rules", "--filter", "--op", "--dtype", "--layout"})
+    seal->excludes(verb.get_option(of_sources));
   regenerate->excludes(out)->excludes(all);
   for (const char* of_sources : {"--provider", "--filter", "--op", "--dtype", "--layout", "--name"})
     regenerate->excludes(verb.get_option(of_sources));

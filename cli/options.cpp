@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
@@ -15,6 +14,7 @@
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/given_fields.h"
 #include "core/log.h"
 #include "core/names.h"
 #include "core/problem_text.h"
@@ -66,20 +66,19 @@ CLI::Option* check_text(CLI::Option* option, std::function<void(const std::strin
   });
 }
 
-void ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std::string& help) {
+CLI::Option* ProblemOptions::add_flag(CLI::App& verb, const std::string& name, const std::string& help) {
   std::string flag = "--" + name;
   std::ranges::replace(flag, '_', '-');
-  add_text_option(verb, flag, help, "",
-                  [this, name](const std::string& text) { set_fields.emplace_back(name, text); });
+  return add_text_option(verb, flag, help, "",
+                         [this, name](const std::string& text) { set_fields.emplace_back(name, text); })
+      ->trigger_on_parse();  // so that a repeated flag arrives twice, and is refused with both values
 }
 
 void ProblemOptions::add_to(CLI::App& verb) {
   verb.add_option("problem", problem_text,
-                  "one-line form gemm:MxNxK[:dtype][:layout][:name=value...] or "
-                  "conv_fwd:NxCxHxW:KxYxX[:dtype][:layout][:name=value...]");
-  check_words<Op>(
-      verb.add_option("--op", op, "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)"));
-  check_words<DType>(verb.add_option("--dtype", dtype, "element type of all operands (fp32)"));
+                  fmt::format("one-line form {} or {}", syntax_of(Op::gemm), syntax_of(Op::conv_fwd)));
+  check_words<Op>(add_flag(verb, "op", "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)"));
+  check_words<DType>(add_flag(verb, "dtype", "element type of all operands (fp32)"));
   std::vector<std::pair<std::string, std::string>> flags;  // name, help; fields of both kinds share one flag
   for_each_field<GemmProblem>(
       [&](const auto& field) { flags.emplace_back(std::string(field.name), std::string(field.help)); });
@@ -95,122 +94,52 @@ void ProblemOptions::add_to(CLI::App& verb) {
   for (const auto& [name, help] : flags) {
     if (name != "op") add_flag(verb, name, help);
   }
-  for (const std::string name : {"stride", "dilation", "pad"}) {
-    add_flag(verb, name, "convolution: of all axes");
-  }
+  for (const GeneralName& one : kGeneralNames<ConvProblem>)
+    add_flag(verb, std::string(one.name), "convolution: " + std::string(one.help));
 }
-
-namespace {
-
-/// The fields in the shape part of a convolution's problem text.
-constexpr std::string_view kConvSizes[] = {"n", "c", "d", "h", "w", "k", "z", "y", "x"};
-
-}  // namespace
 
 bool ProblemOptions::given() const { return !problem_text.empty() || !set_fields.empty(); }
 
-void ProblemOptions::refuse_repeated() const {
-  if (problem_text.empty()) return;
-  const auto parts = split(problem_text, ':');
-  std::set<std::string_view> said;
-  if (is_conv_line(problem_text)) {
-    said.insert(std::begin(kConvSizes), std::end(kConvSizes));
-  } else {
-    said.insert({"m", "n", "k"});
-  }
-  for (const std::string_view part : std::span(parts).subspan(1)) {
-    if (const std::size_t equals = part.find('='); equals != std::string_view::npos) {
-      said.insert(part.substr(0, equals));
-    } else if (find_word(part, EnumWords<DType>::words)) {
-      said.insert("dtype");
-    } else if (find_word(part, EnumWords<Layout>::words)) {
-      said.insert("layout");
-    }
-  }
-  const auto refuse = [&](const std::string& name, const std::string& value) {
-    if (!said.contains(name)) return;
-    std::string flag = name;
-    std::ranges::replace(flag, '_', '-');
-    fail(Errc::invalid_argument, "--{} {}: '{}' says it already; give it once", flag, value, problem_text);
+void ProblemOptions::refuse_beside_list(const std::string& file) const {
+  if (file.empty() || !given()) return;
+  fail(Errc::invalid_argument, "{}: --problems {} states the problems and their fields; leave one out",
+       problem_text.empty() ? written({set_fields.front().first, set_fields.front().second, GivenAs::flag})
+                            : problem_text,
+       file);
+}
+
+void ProblemOptions::check_sizes_given() const {
+  const auto has = [&](std::string_view name) {
+    return std::ranges::find(set_fields, name, &std::pair<std::string, std::string>::first) !=
+           set_fields.end();
   };
-  for (const auto& [name, value] : set_fields) refuse(name, value);
-  if (!dtype.empty()) refuse("dtype", dtype);
-}
-
-GemmProblem ProblemOptions::problem() const {
-  refuse_repeated();
-  GemmProblem problem = problem_text.empty() ? make_gemm(-1, -1, -1) : parse_problem(problem_text);
-  if (!dtype.empty()) {
-    const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(dtype));
-    problem.dtype_a = typed.dtype_a;
-    problem.dtype_b = typed.dtype_b;
-    problem.dtype_c = typed.dtype_c;
-    problem.dtype_acc = typed.dtype_acc;
+  const auto op = std::ranges::find(set_fields, "op", &std::pair<std::string, std::string>::first);
+  if (op == set_fields.end() || op->second == word(Op::gemm)) {
+    if (has("m") && has("n") && has("k")) return;
+    fail(Errc::invalid_argument,
+         "which problem? give gemm:MxNxK or all of --m, --n, --k; of a convolution conv_fwd:NxCxHxW:KxYxX or "
+         "--op conv_fwd and its sizes");
   }
-  for (const auto& [name, text] : set_fields) set_field(problem, name, text);
-  if (problem_text.empty() && (problem.m == -1 || problem.n == -1 || problem.k == -1)) {
-    fail(Errc::invalid_argument, "which problem? give gemm:MxNxK or all of --m, --n, --k");
+  std::string missing;
+  for (const std::string_view name : {"c", "h", "w", "k"}) {
+    if (!has(name)) missing += fmt::format("{}--{}", missing.empty() ? "" : ", ", name);
   }
-  check(problem);
-  return problem;
-}
-
-ConvProblem ProblemOptions::conv_problem(Op direction) const {
-  refuse_repeated();
-  std::string text = problem_text;
-  if (text.empty()) {
-    const auto size = [&](std::string_view name) {
-      const auto found = std::ranges::find(set_fields, name, &std::pair<std::string, std::string>::first);
-      if (found != set_fields.end()) return found->second;
-      if (name == "c" || name == "h" || name == "w" || name == "k") {
-        fail(Errc::invalid_argument,
-             "which convolution? give {}:NxCxHxW:KxYxX or at least --c, --h, --w, --k (--{} is missing)",
-             word(direction), name);
-      }
-      return std::string("1");
-    };
-    const bool three = size("d") != "1" || size("z") != "1";
-    text = fmt::format("{}:{}x{}{}x{}x{}:{}{}x{}x{}:{}", word(direction), size("n"), size("c"),
-                       three ? "x" + size("d") : "", size("h"), size("w"), size("k"),
-                       three ? "x" + size("z") : "", size("y"), size("x"), dtype.empty() ? "fp32" : dtype);
+  if (!missing.empty()) {
+    fail(Errc::invalid_argument,
+         "which convolution? give {}:NxCxHxW:KxYxX or at least --c, --h, --w, --k (missing: {})", op->second,
+         missing);
   }
-  for (const auto& [name, value] : set_fields) {
-    const bool said = problem_text.empty() && std::ranges::find(kConvSizes, name) != std::end(kConvSizes);
-    if (name == "layout" && problem_text.empty()) {
-      text += ":" + value;
-    } else if (!said) {
-      text += fmt::format(":{}={}", name, value);
-    }
-  }
-  if (!problem_text.empty() && !dtype.empty()) {
-    const ConvProblem typed = make_conv(direction, parse<DType>(dtype));
-    text += fmt::format(":dtype_in={}:dtype_wei={}:dtype_out={}:dtype_acc={}", word(typed.dtype_in),
-                        word(typed.dtype_wei), word(typed.dtype_out), word(typed.dtype_acc));
-  }
-  return parse_conv_problem(text);
-}
-
-bool ProblemOptions::names_dtype() const {
-  const auto types = [](const std::string& name) { return name.starts_with("dtype_"); };
-  if (!dtype.empty() || std::ranges::any_of(set_fields, types, &std::pair<std::string, std::string>::first))
-    return true;
-  return kscout::names_dtype(problem_text);
 }
 
 Problem ProblemOptions::any_problem(DType usual) const {
-  if (!names_dtype() && usual != DType::fp32) {
-    ProblemOptions typed = *this;
-    typed.dtype = std::string(word(usual));
-    return typed.any_problem();
+  std::vector<GivenField> given;
+  if (problem_text.empty()) {
+    check_sizes_given();
+  } else {
+    given = fields_of_line(problem_text);
   }
-  const bool line = is_conv_line(problem_text);
-  const Op said = line ? parse<Op>(problem_text.substr(0, problem_text.find(':'))) : Op::gemm;
-  const Op asked = op.empty() ? said : parse<Op>(op);
-  if (!problem_text.empty() && asked != said) {
-    fail(Errc::invalid_argument, "--op {}: the problem '{}' is of {}", op, problem_text, word(said));
-  }
-  if (is_conv(asked)) return conv_problem(asked);
-  return problem();
+  for (const auto& [name, text] : set_fields) given.push_back({name, text, GivenAs::flag});
+  return problem_of(given, usual);
 }
 
 void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {

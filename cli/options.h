@@ -58,26 +58,24 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 }
 
 /// Adds a positional problem text (`gemm:MxNxK:...`, `conv_fwd:NxCxHxW:KxYxX:...`), --op, --dtype for all
-/// operands, one flag per field of GemmProblem and ConvProblem (--m, --stride-h, ...) and shorthands (--pad,
-/// --stride, --dilation). Flags set fields that the text leaves out.
+/// operands, one flag per field of GemmProblem and ConvProblem (--m, --stride-h, ...) and per general name
+/// (--pad, --stride, --dilation). Text and flags are fields of one problem (core/given_fields.h).
 struct ProblemOptions {
   void add_to(CLI::App& verb);
   /// The requested problem: a convolution when --op or the problem text says so. `usual`: the default element
-  /// type. Throws invalid_argument when sizes are missing or wrong.
+  /// type. Throws invalid_argument when sizes are missing or wrong, or a field is given twice.
   Problem any_problem(DType usual = DType::fp32) const;
   bool given() const;
-
-  std::string problem_text, op;
-  std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
-  std::string dtype;
+  /// Throws invalid_argument when a problem, or a field of one, is given beside a list of problems; `file`:
+  /// the value of --problems, may be empty.
+  void refuse_beside_list(const std::string& file) const;
 
  private:
-  bool names_dtype() const;
-  void add_flag(CLI::App& verb, const std::string& name, const std::string& help);
-  /// Throws invalid_argument for a flag whose field the problem text already sets.
-  void refuse_repeated() const;
-  GemmProblem problem() const;
-  ConvProblem conv_problem(Op op) const;
+  CLI::Option* add_flag(CLI::App& verb, const std::string& name, const std::string& help);
+  void check_sizes_given() const;
+
+  std::string problem_text;
+  std::vector<std::pair<std::string, std::string>> set_fields;  ///< field name, text
 };
 
 /// Adds --provider, --rules, --filter, --device, and the signature from --op, --dtype, --layout.

@@ -125,7 +125,8 @@ void predict(const PredictOptions& options) {
   if (!options.configs.empty() || !options.data.empty()) {
     fail(Errc::invalid_argument, "--config and --data belong to --explain");
   }
-  if (options.problem.given() == !options.file.empty()) {
+  options.problem.refuse_beside_list(options.file);
+  if (!options.problem.given() && options.file.empty()) {
     fail(Errc::invalid_argument,
          "give one problem (gemm:MxNxK or --m --n --k, conv_fwd:NxCxHxW:KxYxX or --op conv_fwd --c ...) or a "
          "list with --problems FILE");

@@ -26,6 +26,7 @@ struct ProblemsOptions {
   double held_out = 0.2;
   SplitBy by = SplitBy::sizes;
   bool describe = false, uncovered = false;
+  bool dtype_given = false;
   std::string op, packing;     ///< of convolutions; empty: the set's
   std::string miopen, top_up;  ///< files
   std::vector<std::string> merge, exclude;
@@ -251,10 +252,15 @@ Op direction_of(const ProblemsOptions& options) {
 std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEfficiencies read) {
   const ProblemSetRequest& request = options.request;
   if (!options.miopen.empty()) {
-    return miopen_problems(read_file(options.miopen), {.op = direction_of(options),
-                                                       .dtype = request.dtype,
-                                                       .count = request.count == 0 ? 300 : request.count,
-                                                       .seed = options.seed});
+    MiopenProblems log =
+        miopen_problems(read_file(options.miopen),
+                        {.op = direction_of(options),
+                         .dtype = options.dtype_given ? std::optional(request.dtype) : std::nullopt,
+                         .count = request.count == 0 ? 300 : request.count,
+                         .seed = options.seed});
+    fmt::print(stderr, "{}: {} lines, {} problems; left out: {}\n", options.miopen, log.lines,
+               log.problems.size(), skipped_lines_text(log.left_out));
+    return std::move(log.problems);
   }
   if (!options.top_up.empty()) {
     TopUpRequest wanted = options.wanted;
@@ -332,8 +338,10 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   auto* const file = verb.add_option(
       "--file", request.file,
       "problems from a file: one-line forms of GEMMs or convolutions, MxNxK or m,n,k lines, or CSV");
-  add_word_option(verb, "--dtype", request.dtype,
-                  "element type of a generated set, and of a file's problems without one");
+  const auto* const dtype = add_word_option(
+      verb, "--dtype", request.dtype,
+      "element type of a generated set, and of a file's problems without one; --from-miopen: of all problems "
+      "(without it, each line's)");
   add_layouts_option(verb, request.layouts);
   verb.add_option("--model-name", request.models,
                   "of sets llm and conv_networks: only this model's layers; may be repeated");
@@ -354,7 +362,8 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
   check_words<Packing>(packing);
   auto* const miopen = verb.add_option(
       "--from-miopen", options->miopen,
-      "convolutions of a log of MIOpen's driver: at most two of a kind, 300 or --count in all");
+      "convolutions of a log with MIOpenDriver's command lines, long or short flags, in direction --op "
+      "(conv_fwd): at most two of a kind, 300 or --count in all; what is left out is counted by reason");
   auto* const merge = verb.add_option("--merge", options->merge,
                                       "join sets or files of convolutions, equal problems once; with "
                                       "--count, that many, each kind in proportion");
@@ -406,8 +415,9 @@ void setup_problems(CLI::App& verb, ReadEfficiencies read) {
       "         kscout problems --top-up models/mine/oof_predictions.parquet --count 200\n"
       "         kscout problems --file mine.csv --uncovered --provider ck_tile --device gfx950\n"
       "--provider, --rules, --filter and --device are those of --uncovered.");
-  verb.callback([options, read, seed, least, largest] {
+  verb.callback([options, read, seed, dtype, least, largest] {
     if (seed->count() != 0) options->seed = options->request.seed;
+    options->dtype_given = dtype->count() != 0;
     for (const CLI::Option* size : {least, largest}) {
       if (size->count() != 0 && options->set != "random")
         fail(Errc::invalid_argument, "{}: sizes are drawn for set 'random' only; leave it out",

@@ -13,6 +13,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/log.h"
 #include "core/names.h"
 #include "manual.h"
 #include "outputs.h"
@@ -75,10 +76,10 @@ std::string printable(std::string_view message) {
 
 /// Prints on stderr why the verb failed: one line for people, or {"error": code, "message": ...} with
 /// --format json.
-void report(Errc code, std::string_view message, bool json) {
+void report(std::string_view code, std::string_view message, bool json) {
   std::string line = fmt::format("kscout: {}\n", printable(message));
   if (json) {
-    const Json object = {{"error", word(code)}, {"message", message}};
+    const Json object = {{"error", code}, {"message", message}};
     line = object.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
   }
   std::fputs(line.c_str(), stderr);  // fmt would throw if stderr is closed
@@ -155,7 +156,7 @@ bool asks_for_candidates(int argc, char** argv) {
 int print_candidates(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   const std::vector<std::string> words(argv + 3, argv + argc);
   const VerbInfo* const verb = words.size() > 1 ? find_verb(words.front()) : nullptr;
-  if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
+  if (program == Program::kscout && verb && verb->program == Program::lab) start_sibling(argv);
   CLI::App app{kSummary, "kscout"};
   add_verbs(app, verbs);
   for (const std::string& word : completions(app, words)) fmt::print("{}\n", word);
@@ -185,7 +186,7 @@ int parse_and_run(std::span<const VerbSetup> verbs, int argc, char** argv) {
         throw Error(Errc::invalid_argument, message);
     }
     if (error.get_exit_code() != 0 && wants_json(argc, argv)) {
-      report(Errc::invalid_argument, error.what(), true);
+      report(word(Errc::invalid_argument), error.what(), true);
       return 2;
     }
     return app.exit(error) == 0 ? 0 : 2;
@@ -202,30 +203,40 @@ void check_arguments(int argc, char** argv) {
   }
 }
 
+/// Runs the verb in this program, or replaces this process by kscout-lab.
+int run_here_or_in_lab(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
+  try {
+    if (asks_for_candidates(argc, argv)) return print_candidates(program, verbs, argc, argv);
+    if (refuse_unknown_verb(argc, argv)) return 2;
+    const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
+    if (program == Program::kscout && verb && verb->program == Program::lab) start_sibling(argv);
+    return parse_and_run(verbs, argc, argv);
+  } catch (const NeedsLab&) {
+    start_sibling(argv);
+  }
+}
+
 /// Runs the verb and returns the exit code; results may still be in the buffer of standard output.
 int run_verb(Program program, std::span<const VerbSetup> verbs, int argc, char** argv) {
   try {
     check_arguments(argc, argv);
-    if (asks_for_candidates(argc, argv)) return print_candidates(program, verbs, argc, argv);
-    if (refuse_unknown_verb(argc, argv)) return 2;
-    const VerbInfo* verb = argc > 1 ? find_verb(argv[1]) : nullptr;
-    if (program == Program::kscout && verb && verb->program == Program::lab) return start_sibling(argv);
-    return parse_and_run(verbs, argc, argv);
+    return run_here_or_in_lab(program, verbs, argc, argv);
   } catch (const CheckFailed&) {
     return 1;
-  } catch (const NeedsLab&) {
-    return start_sibling(argv);
+  } catch (const MissingPackage& error) {
+    report("missing_package", error.what(), wants_json(argc, argv));
+    return exit_code(error.code());
   } catch (const Error& error) {
-    report(error.code(), error.what(), wants_json(argc, argv));
+    report(word(error.code()), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   } catch (const std::filesystem::filesystem_error& error) {
     const std::string file = error.path1().string();
-    report(Errc::device_failure, file.empty() ? error.what() : file + ": " + error.code().message(),
+    report(word(Errc::device_failure), file.empty() ? error.what() : file + ": " + error.code().message(),
            wants_json(argc, argv));
     return 4;
   } catch (const std::exception& error) {
     if (std::ferror(stdout)) return 4;  // the error about standard output was printed already
-    report(Errc::device_failure, error.what(), wants_json(argc, argv));
+    report(word(Errc::device_failure), error.what(), wants_json(argc, argv));
     return 4;
   }
 }
@@ -238,10 +249,10 @@ int run_program(Program program, std::span<const VerbSetup> verbs, int argc, cha
   try {
     check_stdout();
   } catch (const Error& error) {
-    report(error.code(), error.what(), wants_json(argc, argv));
+    report(word(error.code()), error.what(), wants_json(argc, argv));
     return exit_code(error.code());
   }
-  return code;
+  return code == 0 && Log::lost_lines() ? exit_code(Errc::device_failure) : code;  // its warning was printed
 }
 
 }  // namespace kscout::cli

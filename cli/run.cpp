@@ -20,6 +20,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
+#include "core/log.h"
 #include "core/process.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
@@ -365,8 +366,10 @@ void run_isolated(const RunOptions& options, const Problem& problem, const Regis
         report.code = Errc::device_failure;
         store_text(error.what(), report.message);
       }
+      report.lost_log = Log::lost_lines();
       return std::string("done");
     });
+    if (report.lost_log) Log::set_lost_lines();
     if (report.failed) throw Error(report.code, report.message);
     if (child.failure.empty()) return;
     if (report.running < 0) fail(Errc::device_failure, "the process that runs kernels {}", child.failure);
@@ -433,8 +436,7 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
 
 void run_verb(const RunOptions& options) {
   const bool list = !options.file.empty();
-  if (list && options.problem.given())
-    fail(Errc::invalid_argument, "give one problem, or a list with --problems FILE, not both");
+  options.problem.refuse_beside_list(options.file);
   const auto problems = list ? any_problems_of(options.file) : std::vector{options.problem.any_problem()};
   const Registry registry = registry_of(options);
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;

@@ -74,6 +74,7 @@ inline void keep_choice(const Choice& choice, Backend& backend, RanConfig& ran) 
 struct RunReport {
   std::int32_t running = -1;  ///< position of the config whose code runs; -1: none
   bool warned = false;        ///< a warning about the model was printed already
+  bool lost_log = false;      ///< lines of KSCOUT_LOG could not be written
   bool failed = false;        ///< the process ended with this error
   Errc code = Errc::device_failure;
   char message[2048] = "";

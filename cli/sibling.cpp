@@ -14,6 +14,7 @@
 
 #include <kscout/error.h>
 
+#include "core/fail.h"
 #include "core/files.h"
 #include "core/process.h"
 #include "outputs.h"
@@ -84,30 +85,26 @@ std::string shell_word(std::string_view text) {
   return quoted + '\'';
 }
 
-int start_sibling(char** argv) {
+void start_sibling(char** argv) {
   release_stdout();
   const auto sibling = program_file().parent_path() / "kscout-lab";
   if (is_absent(sibling)) {
-    fmt::print(stderr, "kscout: verb '{}' needs {}, which is not there; build with -DKSCOUT_LAB=ON\n",
-               argv[1], sibling.string());
-    return 4;
+    fail(Errc::not_found, "verb '{}' needs {}, which is not there; build with -DKSCOUT_LAB=ON", argv[1],
+         sibling.string());
   }
   if (!missing_libraries(sibling).empty()) {
     const std::string python = active_python();
     if (const auto folders = folders_of_wheels(python); !folders.empty()) search_first(folders);
     if (const auto missing = missing_libraries(sibling); !missing.empty()) {
-      fmt::print(
-          stderr,
-          "kscout: verb '{}' needs {}, which neither this installation nor {} has; install the wheels it was "
+      throw MissingPackage(fmt::format(
+          "verb '{}' needs {}, which neither this installation nor {} has; install the wheels it was "
           "built for with {} -m pip install {} (libgomp.so.1: Debian's libgomp1), or name another Python "
-          "in KSCOUT_PYTHON\n",
-          argv[1], fmt::join(missing, ", "), python, python, KSCOUT_LAB_WHEELS);
-      return 4;
+          "in KSCOUT_PYTHON",
+          argv[1], fmt::join(missing, ", "), python, python, KSCOUT_LAB_WHEELS));
     }
   }
   execv(sibling.c_str(), argv);
-  fmt::print(stderr, "kscout: verb '{}' needs {}: {}\n", argv[1], sibling.string(), std::strerror(errno));
-  return 4;
+  fail(Errc::not_found, "verb '{}' needs {}: {}", argv[1], sibling.string(), std::strerror(errno));
 }
 
 }  // namespace kscout::cli

@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/json_fields.h"
 #include "core/log.h"
+#include "core/parquet_checksum.h"
 #include "options.h"
 #include "sibling.h"
 #include "verbs.h"
@@ -65,23 +66,24 @@ std::string view_of(const std::vector<std::string>& files) {
     if (!list.empty() && is_csv != csv)
       fail(Errc::invalid_argument, "{}: give datasets of one kind, all .parquet or all .csv", file);
     csv = is_csv;
+    if (!is_csv) check_parquet_checksum(file);
     list += (list.empty() ? "" : ", ") + sql_quoted(file);
   }
   return fmt::format("CREATE VIEW data AS SELECT * FROM {}([{}], union_by_name = true)",
                      csv ? "read_csv_auto" : "read_parquet", list);
 }
 
-/// The command that runs the query; throws not_found when DuckDB is not installed.
+/// The command that runs the query; throws MissingPackage when DuckDB is not installed.
 std::string command_for(const std::string& view, const std::string& query) {
   if (is_program("duckdb")) return fmt::format("duckdb -json -c {}", shell_word(view + "; " + query));
   const std::string python = shell_word(active_python());
   const std::string has_duckdb = python + " -c 'import duckdb' >/dev/null 2>&1";
   if (std::system(has_duckdb.c_str()) == 0)
     return fmt::format("{} -c {} {} {}", python, shell_word(kPython), shell_word(view), shell_word(query));
-  fail(Errc::not_found,
-       "DuckDB answers queries, and neither its program nor its Python package is here: install the program "
-       "duckdb (duckdb.org), or: {} -m pip install duckdb (KSCOUT_PYTHON names another Python)",
-       active_python());
+  throw MissingPackage(fmt::format(
+      "DuckDB answers queries, and neither its program nor its Python package is here: install the program "
+      "duckdb (duckdb.org), or: {} -m pip install duckdb (KSCOUT_PYTHON names another Python)",
+      active_python()));
 }
 
 std::string output_of(const std::string& command) {

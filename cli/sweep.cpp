@@ -1,8 +1,10 @@
 // `kscout sweep`: measures configs on problems.
 #include "sweep/sweep.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <optional>
+#include <unordered_set>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -10,8 +12,10 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/hip/hip_backend.h"
 #include "backend/library/library_backend.h"
+#include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/json_fields.h"
+#include "measure/timing.h"
 #include "options.h"
 #include "problems/problem_sets.h"
 #include "sweep/journal.h"
@@ -46,6 +50,41 @@ struct SweepVerb {
 
 // ----------------------------------------------------------------------------------- what to measure
 
+/// At most one worker per CPU: two on one would disturb each other's times.
+void check_cpu_workers(int workers) {
+  const auto cpus = static_cast<int>(allowed_cpus().size());
+  if (workers > cpus)
+    fail(Errc::invalid_argument, "--workers {}: this process may use {} CPU{}, and each worker needs one",
+         workers, cpus, cpus == 1 ? "" : "s");
+}
+
+/// The device that each worker measures on: its share of the CPUs, where `whole` is this machine's CPU.
+Device device_of_worker(const Device& whole, int workers) {
+  if (workers <= 1 || whole.kind != DeviceKind::cpu || whole.name != detect_cpu().name) return whole;
+  check_cpu_workers(workers);
+  return detect_cpu_part(share_cpus(allowed_cpus(), workers).front());
+}
+
+/// Plans the sweep for the device of a worker. Counts the configs that only all CPUs together could run.
+SweepPlan plan_for_workers(const std::vector<Problem>& problems, const PlanRequest& request,
+                           const Device& whole, const SweepVerb& options) {
+  const int workers = options.sweep.workers;
+  const Device device = device_of_worker(whole, workers);
+  SweepPlan plan = make_plan(problems, request, device, options.protocol);
+  if (device.name == whole.name) return plan;
+  const std::unordered_set<KernelConfig> planned(plan.configs.begin(), plan.configs.end());
+  const SweepPlan all = make_plan(problems, request, whole, options.protocol);
+  const auto missing = static_cast<std::size_t>(std::ranges::count_if(
+      all.configs, [&](const KernelConfig& config) { return !planned.contains(config); }));
+  fmt::print(stderr, "kscout sweep: {} workers: each is device {}, not {}\n", workers, device.name,
+             whole.name);
+  if (missing > 0)
+    plan.left_out[fmt::format(
+        "configs of {} that {} cannot run (--workers 1 into another folder measures them)", whole.name,
+        device.name)] = missing;
+  return plan;
+}
+
 /// Plans all kernels of a library; rules and filters do not apply.
 SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& problems) {
   if (!options.plan.filter.empty())
@@ -56,7 +95,7 @@ SweepPlan plan_of_library(const SweepVerb& options, const std::vector<Problem>& 
   request.max_problems = options.plan.max_problems;
   request.max_gflop = std::max(options.plan.max_gflop, 0.0);
   request.seed = options.plan.seed;
-  return make_plan(merge_equal(problems), request, library.device(), options.protocol);
+  return plan_for_workers(merge_equal(problems), request, library.device(), options);
 }
 
 /// Plans the contenders of an earlier sweep, with its protocol and its backend or library.
@@ -69,30 +108,50 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
          before.plan.rules, options.library, library_request(*library).rules);
   }
   Backend& backend = library ? *library : kscout::backend(options.plan.backend);
-  SweepPlan plan = remeasure_contenders(before, backend.device());
+  SweepPlan plan = remeasure_contenders(before, device_of_worker(backend.device(), options.sweep.workers));
   if (options.seed_given) plan.seed = options.plan.seed;
   if (options.rounds_given) plan.protocol.rounds = options.protocol.rounds;
   if (!library) plan.provenance.merge(backend.versions());
   return plan;
 }
 
+/// The problems of --problems. Without --max-gflop, sets have a default limit on a CPU. The problems of a
+/// file are the user's own and have none.
+std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& device,
+                                       LeftOutCounts& left_out) {
+  const bool limited = options.plan.max_gflop < 0 && device.kind == DeviceKind::cpu;
+  std::vector<Problem> problems;
+  for (const std::string& source : options.problems) {
+    auto some = any_problems_of({source}, options.dtype, options.layouts);
+    if (limited && problem_file(source).empty())
+      leave_out_larger(
+          some, kCpuMaxGflop,
+          fmt::format("problems of sets above {} GFLOP, the default on a CPU (--max-gflop 0: no limit)",
+                      kCpuMaxGflop),
+          left_out);
+    problems.insert(problems.end(), some.begin(), some.end());
+  }
+  return problems;
+}
+
 SweepPlan plan_of(const SweepVerb& options) {
   if (options.problems.empty())
     fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
-  const auto problems = any_problems_of(options.problems, options.dtype, options.layouts);
+  if (!options.library.empty())
+    return plan_of_library(options, any_problems_of(options.problems, options.dtype, options.layouts));
   Backend& backend = kscout::backend(options.plan.backend);
-  if (!options.library.empty()) return plan_of_library(options, problems);
   PlanRequest request = options.plan;
+  const auto problems = problems_to_sweep(options, backend.device(), request.left_out);
   if (request.provider.empty())
     request.provider = backend.provider_for(problems.empty() ? Op::gemm : problems.front().op());
-  if (request.max_gflop < 0) request.max_gflop = backend.device().kind == DeviceKind::cpu ? kCpuMaxGflop : 0;
+  request.max_gflop = std::max(request.max_gflop, 0.0);
   if (!problems.empty()) check_formula(request.provider, problems.front().op(), "--filter", request.filter);
-  SweepPlan plan = make_plan(merge_equal(problems), request, backend.device(), options.protocol);
+  SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
   return plan;
 }
 
-/// One worker per GPU: two workers on one would disturb each other's times.
+/// One worker per GPU: two on one would disturb each other's times, too.
 int workers_of(const SweepVerb& options) {
   const std::string where =
       options.library.empty() ? options.plan.backend : read_library_index(options.library).backend;
@@ -120,11 +179,19 @@ void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
     work_s += estimate_seconds(plan, problem);
     pairs += plan.candidates[problem].size();
   }
-  Table table({"problems", "configs", "measurements", "estimate_s"});
-  table.add_row({number(static_cast<std::int64_t>(order.size())),
-                 number(static_cast<std::int64_t>(plan.configs.size())),
-                 number(static_cast<std::int64_t>(pairs)), number(work_s / options.sweep.workers, 3)});
+  std::vector<std::string> columns = {"problems", "configs", "measurements", "estimate_s"};
+  std::vector<Cell> cells = {
+      number(static_cast<std::int64_t>(order.size())), number(static_cast<std::int64_t>(plan.configs.size())),
+      number(static_cast<std::int64_t>(pairs)), number(work_s / options.sweep.workers, 3)};
+  const std::string left_out = left_out_text(plan.left_out);
+  if (options.format != Format::text) {
+    columns.emplace_back("plan_left_out");
+    cells.push_back(text(left_out));
+  }
+  Table table(std::move(columns));
+  table.add_row(std::move(cells));
   table.print(options.format);
+  if (options.format == Format::text && !left_out.empty()) fmt::print("left out: {}\n", left_out);
 }
 
 // ----------------------------------------------------------------------------------- results
@@ -140,11 +207,33 @@ std::string spent_text(const TimeSpent& spent) {
                      percent(spent.operands));
 }
 
+/// What a status of a row means, in few words (docs/measuring.md).
+std::string_view status_meaning(Status status) {
+  switch (status) {
+    case Status::ok:
+      return "correct and timed";
+    case Status::pruned_early:
+      return "pruned early: correct, but too slow to win";
+    case Status::wrong:
+      return "wrong result";
+    case Status::crashed:
+      return "crashed, or failed";
+    case Status::timeout:
+      return "no answer in time";
+    case Status::unsupported:
+      return "refused by a rule or the backend";
+    case Status::left_out:
+      return "not built within --compile-budget";
+  }
+  return "";
+}
+
 void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
   const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   if (format == Format::json) {
     Json out{{"problems", status.problems},
              {"problems_done", status.problems_done},
+             {"plan_left_out", status.plan_left_out},
              {"pairs", status.pairs},
              {"rows", status.rows},
              {"contender_rows", status.contender_rows},
@@ -167,31 +256,38 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
     fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
     return;
   }
-  Table facts({"fact", "value"});
-  facts.add_row({text("problems"), as_number(status.problems)});
-  facts.add_row({text("problems_done"), as_number(status.problems_done)});
-  facts.add_row({text("pairs"), as_number(status.pairs)});
-  facts.add_row({text("rows"), as_number(status.rows)});
+  Table facts({"fact", "value", "meaning"});
+  const auto add = [&](std::string_view fact, Cell value, std::string_view meaning) {
+    facts.add_row({text(fact), std::move(value), text(meaning)});
+  };
+  add("problems", as_number(status.problems), "in the plan");
+  add("problems_done", as_number(status.problems_done), "measured completely");
+  for (const auto& [what, count] : status.plan_left_out) add("plan_left_out", as_number(count), what);
+  add("pairs", as_number(status.pairs), "of a problem and a config, in the plan");
+  add("rows", as_number(status.rows), "pairs measured in the first pass, by status:");
   for (std::size_t s = 0; s < status.by_status.size(); ++s) {
+    const auto word = EnumWords<Status>::words[s];
     if (status.by_status[s])
-      facts.add_row({text(EnumWords<Status>::words[s]), as_number(status.by_status[s])});
+      add(word, as_number(status.by_status[s]), status_meaning(static_cast<Status>(s)));
   }
-  facts.add_row({text("noisy"), as_number(status.noisy)});
-  facts.add_row({text("contender_rows"), as_number(status.contender_rows)});
-  facts.add_row({text("noisy_contenders"), as_number(status.noisy_contenders)});
+  add("noisy", as_number(status.noisy), "of the rows with status ok: their interval stayed wide");
+  add("contender_rows", as_number(status.contender_rows), "of the fastest configs, in the second pass");
+  add("noisy_contenders", as_number(status.noisy_contenders), "of the contender rows");
   if (const auto& clocks = status.clocks_mhz; !clocks.empty()) {
-    facts.add_row({text("clock_mhz"), text(fmt::format("{:.0f} to {:.0f}, median {:.0f}", clocks.front(),
-                                                       clocks.back(), clocks[clocks.size() / 2]))});
+    add("clock_mhz",
+        text(fmt::format("{:.0f} to {:.0f}, median {:.0f}", clocks.front(), clocks.back(),
+                         clocks[clocks.size() / 2])),
+        "of the device");
   }
   if (report) {
-    facts.add_row({text("session_rows"), as_number(report->progress.rows)});
-    facts.add_row({text("session_s"), number(report->progress.elapsed_s, 4)});
-    facts.add_row({text("rows_per_s"), number(report->rows_per_s, 4)});
-    facts.add_row({text("overhead"), number(report->overhead, 3)});
-    facts.add_row({text("spent"), text(spent_text(report->spent))});
+    add("session_rows", as_number(report->progress.rows), "measured by this command, in both passes");
+    add("session_s", number(report->progress.elapsed_s, 4), "seconds of this command");
+    add("rows_per_s", number(report->rows_per_s, 4), "of this command");
+    add("overhead", number(report->overhead, 3), "share of the time outside kernels, flushes, verification");
+    add("spent", text(spent_text(report->spent)), "by the workers of this command");
   }
   const std::string ended = report ? report->ended : status.last_end;
-  facts.add_row({text("ended"), text(ended.empty() ? "not in order (running, or killed)" : ended)});
+  add("ended", text(ended.empty() ? "not in order (running, or killed)" : ended), "the newest session");
   facts.print(format);
   if (status.reasons.empty() || format == Format::csv) return;
   Table reasons({"count", "why"});
@@ -218,6 +314,7 @@ void run(SweepVerb& options) {
     if (options.plan.backend.starts_with(kLibraryPrefix))
       options.library = options.plan.backend.substr(kLibraryPrefix.size());
   }
+  options.sweep.workers = std::max(options.workers, 1);
   const SweepPlan plan = before ? plan_of_contenders(options, *before) : plan_of(options);
   if (options.compile_budget_s) {
     if (plan.provider != "cudnn")
@@ -272,7 +369,7 @@ void setup_sweep(CLI::App& verb) {
       ->capture_default_str();
   verb.add_option("--max-gflop", options->plan.max_gflop,
                   "leave problems of more operations out, in 10^9; 0 = none")
-      ->default_str("2 on a CPU, 0 on a GPU")
+      ->default_str("2 for sets on a CPU, else 0")
       ->check(not_negative(), "NONNEGATIVE");
   verb.add_option("--seed", options->plan.seed, "seed of operands and of the order of problems and configs")
       ->capture_default_str();
@@ -306,8 +403,10 @@ void setup_sweep(CLI::App& verb) {
                   "time; what is not built by then is left out")
       ->default_str(std::to_string(sweep.compile_budget_s))
       ->check(CLI::Range(0, 3600));
-  verb.add_option("--workers", options->workers,
-                  "processes that measure, each on its share of the CPUs or on a GPU of its own")
+  verb.add_option(
+          "--workers", options->workers,
+          "processes that measure, each on a GPU of its own, or on its share of the CPUs: that share is "
+          "then the device (4 CPUs and 2 workers: a device of 2 cores)")
       ->default_str("1, or one per GPU")
       ->check(CLI::Range(1, 26));
   verb.add_option("--batch", options->batch,

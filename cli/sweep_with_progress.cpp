@@ -49,8 +49,14 @@ void watch_signals() {
 
 bool signal_came() { return stop_asked; }
 
+void report_left_out(const SweepPlan& plan, std::string_view verb) {
+  if (!plan.left_out.empty())
+    fmt::print(stderr, "kscout {}: left out: {}\n", verb, left_out_text(plan.left_out));
+}
+
 SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb) {
   watch_signals();
+  report_left_out(plan, verb);
   // Exceeding a file size limit then fails write() instead of raising a signal.
   std::signal(SIGXFSZ, SIG_IGN);
   ProgressLine line(verb);

@@ -11,9 +11,12 @@
 
 namespace kscout::cli {
 
-/// Calls run_sweep with a progress bar on a terminal and a plain line every ten seconds elsewhere. SIGINT and
-/// SIGTERM end the sweep cleanly (see SweepReport::ended); exceeding a file size limit becomes an error of
-/// write() instead of a signal. `verb` names the caller in messages.
+/// Prints on stderr what the plan leaves out; nothing when it leaves nothing out.
+void report_left_out(const SweepPlan& plan, std::string_view verb);
+
+/// Reports what is left out, then calls run_sweep with a progress bar on a terminal and a plain line every
+/// ten seconds elsewhere. SIGINT and SIGTERM end the sweep cleanly (see SweepReport::ended); exceeding a file
+/// size limit becomes an error of write() instead of a signal. `verb` names the caller in messages.
 SweepReport sweep_with_progress(const SweepPlan& plan, SweepOptions options, std::string_view verb);
 
 /// From now on SIGINT and SIGTERM are recorded for signal_came(); a second signal ends the program at once.

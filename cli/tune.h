@@ -55,7 +55,11 @@ struct Verdict {
   ModelEvaluation candidate;
   /// Nothing without an installed model, or when it cannot be evaluated.
   std::optional<ModelEvaluation> before;
-  std::string why_not;  ///< why the candidate is not installed; empty when it is installed
+  std::string why_not;                     ///< why the candidate is not installed; empty when it is installed
+  std::set<Layout> compared_layouts = {};  ///< of the problems of both evaluations
+  std::set<Layout> new_layouts = {};       ///< measured layouts that the installed model does not know
+  /// The candidate on the held-out problems of the new layouts; nothing when there are none.
+  std::optional<ModelEvaluation> on_new_layouts = {};
 };
 
 /// The results of one operation.
@@ -88,12 +92,14 @@ class OpTune {
   SweepReport sweep_for(double budget_s, const std::filesystem::path& folder) const;
   TrainingResult train_on(const MeasurementTable& training) const;
   Verdict compare_models(const TableParts& parts) const;
+  void add_new_layouts(Verdict& verdict, const Model& installed, const TableParts& parts) const;
 
   Op op_;
   const TuneOptions& options_;
   Device device_;
   std::filesystem::path target_;
   TuneFolder folder_;
+  double max_gflop_;  ///< of the problems to draw from
   InstalledModel installed_;
   std::vector<MeasurementTable> tables_;  ///< measured before
   SweepPlan plan_;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/fail.h"
+#include "core/files.h"
 #include "core/part_name.h"
 #include "sweep/journal.h"
 #include "sweep/sweep.h"
@@ -23,14 +24,10 @@ namespace {
 
 constexpr const char* kLock = "lock";
 
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> found;
-  for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path());
+std::vector<fs::directory_entry> entries_of(const fs::path& folder) {
+  std::vector<fs::directory_entry> found;
+  for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry);
   return found;
-}
-
-bool is_sweep_part(const fs::path& entry) {
-  return fs::is_regular_file(entry) && is_sweep_file(entry.filename().string());
 }
 
 bool is_number(const fs::path& entry) {
@@ -47,24 +44,22 @@ bool is_new_model(const fs::path& entry) {
 
 bool remove_sweep(const fs::path& folder) {
   bool any = false;
-  for (const fs::path& file : entries_of(folder)) any |= is_sweep_part(file) && fs::remove(file);
+  for (const fs::directory_entry& file : entries_of(folder)) any |= is_sweep_file(file) && fs::remove(file);
   return any;
 }
 
 /// An entry that tune did not create; empty when there is none.
-fs::path foreign_entry(const fs::path& folder) {
-  for (const fs::path& entry : entries_of(folder)) {
+fs::path foreign_to_tune(const fs::path& folder) {
+  fs::path in_a_sweep;
+  const fs::path other = foreign_entry(folder, [&](const fs::directory_entry& entry) {
     if (is_number(entry)) {
-      for (const fs::path& file : entries_of(entry)) {
-        if (!is_sweep_part(file)) return file;
-      }
-    } else if (entry.filename() == kLock) {
-      if (!fs::is_regular_file(entry) || !fs::is_empty(entry)) return entry;
-    } else if (!is_sweep_part(entry) && !is_new_model(entry)) {
-      return entry;
+      if (in_a_sweep.empty()) in_a_sweep = foreign_entry(entry, is_sweep_file);
+      return true;
     }
-  }
-  return {};
+    if (entry.path().filename() == kLock) return fs::is_regular_file(entry) && fs::is_empty(entry);
+    return is_sweep_file(entry) || is_new_model(entry);
+  });
+  return other.empty() ? in_a_sweep : other;
 }
 
 }  // namespace
@@ -82,7 +77,7 @@ TuneFolder::TuneFolder(const fs::path& model) : path_(fs::path(model).concat(".s
            model.string());
     }
   } while (!lock_is_there());
-  if (const fs::path other = foreign_entry(path_); !other.empty()) {
+  if (const fs::path other = foreign_to_tune(path_); !other.empty()) {
     if (!had_lock) fs::remove(path_ / kLock);
     close(lock_);
     fail(Errc::invalid_argument,

@@ -175,7 +175,8 @@ OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double s
       options_(options),
       device_(device),
       target_(checked_target(op, options, device)),
-      folder_(target_) {
+      folder_(target_),
+      max_gflop_(sweep_size(op, options, share_s).gflop) {
   if (options_.restart && folder_.clear())
     fmt::print(stderr, "kscout tune: removed the measurements in {}\n", folder_.path().string());
   tables_ = read_tune_folder();
@@ -300,8 +301,10 @@ void OpTune::check_comparable(const std::set<Layout>& layouts) const {
 }
 
 SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
-  fmt::print(stderr, "kscout tune: {}: {} configs of rule set '{}', {} problems to draw from, {:.0f} s\n",
-             word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), budget_s);
+  fmt::print(stderr,
+             "kscout tune: {}: {} configs of rule set '{}', {} problems of up to {:.3g} GFLOP to draw from, "
+             "{:.0f} s\n",
+             word(op_), plan_.configs.size(), options_.rules, plan_.problems.size(), max_gflop_, budget_s);
   return sweep_with_progress(plan_, {.folder = folder, .worker = default_worker(), .budget_s = budget_s},
                              "tune");
 }
@@ -326,6 +329,22 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
                });
 }
 
+/// Evaluates the candidate on the layouts that the installed model does not know.
+void OpTune::add_new_layouts(Verdict& verdict, const Model& installed, const TableParts& parts) const {
+  const auto is_new = [&](const Problem& problem) { return !installed.family(signature_of(problem)); };
+  for (const MeasurementTable* part : {&parts.training, &parts.held_out}) {
+    for (const Problem& problem : part->problems) {
+      if (is_new(problem)) verdict.new_layouts.insert(signature_of(problem).layout);
+    }
+  }
+  ModelEvaluationOptions how;
+  how.training = parts.training;
+  const MeasurementTable held_out = table_of_problems(parts.held_out, is_new);
+  const auto has_oracle = [](const auto& rows) { return oracle_of(rows).has_value(); };
+  if (std::ranges::any_of(final_rows(held_out), has_oracle))
+    verdict.on_new_layouts = evaluate_model(folder_.candidate(), held_out, how);
+}
+
 Verdict OpTune::compare_models(const TableParts& parts) const {
   ModelEvaluationOptions how;
   how.training = parts.training;
@@ -340,8 +359,10 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
     const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
                                                   unseen.problems.size(), kMinCompared)
                                     : "it does not record which sizes it was trained on";
-    return {whole(), std::nullopt,
-            options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
+    Verdict verdict{whole(), std::nullopt,
+                    options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
+    add_new_layouts(verdict, model, parts);
+    return verdict;
   }
   Verdict verdict{evaluate_model(folder_.candidate(), unseen, how),
                   evaluate_model(installed_.model, unseen, how), ""};
@@ -349,6 +370,9 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
   if (is < was && !options_.replace)
     verdict.why_not = fmt::format("it is better than the new one: {:.2f} % against {:.2f} % on {} problems",
                                   100 * was, 100 * is, unseen.problems.size());
+  for (const Problem& problem : unseen.problems)
+    verdict.compared_layouts.insert(signature_of(problem).layout);
+  add_new_layouts(verdict, model, parts);
   return verdict;
 }
 

@@ -1,3 +1,7 @@
+#include <set>
+#include <string>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "core/json_fields.h"
@@ -28,6 +32,32 @@ Table results_table(const Verdict& verdict) {
   return table;
 }
 
+std::vector<std::string_view> words_of(const std::set<Layout>& layouts) {
+  std::vector<std::string_view> words;
+  for (const Layout layout : layouts) words.push_back(word(layout));
+  return words;
+}
+
+std::string plural(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+/// What both models were compared on, and the layouts that only the new one knows.
+void print_compared(const TunedOp& done) {
+  const Verdict& verdict = done.verdict;
+  if (verdict.before)
+    fmt::print("compared   with {} on {} that neither was trained on (layouts {})\n", done.before.string(),
+               plural(verdict.before->evaluation.results.size(), "problem"),
+               fmt::join(words_of(verdict.compared_layouts), ", "));
+  if (verdict.new_layouts.empty()) return;
+  std::string result = "none is held out, so they are not evaluated";
+  if (const auto& on_new = verdict.on_new_layouts)
+    result = fmt::format("the new model reaches {:.1f} % on {}", 100 * on_new->evaluation.overall.mean,
+                         plural(on_new->evaluation.results.size(), "held-out problem"));
+  fmt::print("layouts    {}: {} has no model of them; {}\n", fmt::join(words_of(verdict.new_layouts), ", "),
+             done.before.string(), result);
+}
+
 }  // namespace
 
 void print_tuned(const TunedOp& done, const TuneOptions& options) {
@@ -43,9 +73,11 @@ void print_tuned(const TunedOp& done, const TuneOptions& options) {
                  : "",
              done.measured.device.name);
   const std::size_t evaluated = evaluation.evaluation.results.size();
-  fmt::print("trained    on {} problems (target {}), evaluated on {} held-out problem{}\n\n", training,
-             evaluation.target, evaluated, evaluated == 1 ? "" : "s");
+  fmt::print("trained    on {} problems (target {}), evaluated on {}\n\n", training, evaluation.target,
+             plural(evaluated, "held-out problem"));
   results_table(done.verdict).print(Format::text);
+  if (done.verdict.before || !done.verdict.new_layouts.empty()) fmt::print("\n");
+  print_compared(done);
   fs::path shown = done.target;
   if (done.verdict.why_not.empty()) {
     fmt::print("\ninstalled  {}{}\n", done.target.string(),
@@ -68,6 +100,16 @@ std::string tuned_json(const TunedOp& done) {
   json["model"] = (installed ? done.target : done.candidate).string();
   json["installed"] = installed;
   json["why_not_installed"] = installed ? Json(nullptr) : Json(done.verdict.why_not);
+  const Verdict& verdict = done.verdict;
+  json["compared"] = nullptr;
+  if (verdict.before)
+    json["compared"] = {{"problems", verdict.before->evaluation.results.size()},
+                        {"layouts", words_of(verdict.compared_layouts)}};
+  const auto& on_new = verdict.on_new_layouts;
+  json["new_layouts"] = {
+      {"layouts", words_of(verdict.new_layouts)},
+      {"problems", on_new ? on_new->evaluation.results.size() : 0},
+      {"efficiency_mean", on_new ? Json(100 * on_new->evaluation.overall.mean) : Json(nullptr)}};
   json["model_before"] = nullptr;
   if (!done.before.empty()) {
     const bool moved = installed && done.before == done.target;

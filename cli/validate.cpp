@@ -185,12 +185,9 @@ class Executor {
 /// Throws invalid_argument for a folder that holds anything but a sweep.
 void check_work_folder(const fs::path& folder) {
   if (!fs::is_directory(folder)) return;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const std::string name = entry.path().filename().string();
-    if (entry.is_regular_file() && is_sweep_file(name)) continue;
+  if (const fs::path other = foreign_entry(folder, is_sweep_file); !other.empty())
     fail(Errc::invalid_argument, "--work {}: it holds {}, which no sweep wrote; name another folder",
-         folder.string(), name);
-  }
+         folder.string(), other.filename().string());
 }
 
 MeasurementTable measure(const SweepPlan& plan, const ValidateOptions& options) {

@@ -127,6 +127,9 @@ class KSCOUT_API Backend {
   /// The provider whose configs family() lists; provider_for() says which one where operations differ.
   virtual std::string_view provider() const noexcept = 0;
   virtual std::string_view provider_for(Op /*op*/) const noexcept { return provider(); }
+  /// Whether its kernels come from a kernel library: measuring then verifies more of each kernel, because
+  /// others built it.
+  virtual bool is_library() const noexcept { return false; }
   /// Whether this backend executes configs of `provider`: its own provider, and joint providers that include
   /// it.
   virtual bool executes(std::string_view provider) const noexcept { return provider == this->provider(); }

@@ -98,6 +98,13 @@ struct Fields<ConvProblem> {
 
 inline bool ConvProblem::operator==(const ConvProblem& other) const { return fields_equal(*this, other); }
 
+/// Sets the given fields, in any order, as set_fields of a GEMM does. General fields, from the widest:
+///
+///     dtype                    every element type, as make_conv sets them
+///     stride, dilation, pad    every axis, `pad` both sides: one number, or one per axis, as in pad=0x3
+///     pad_d, pad_h, pad_w      both sides of an axis
+KSCOUT_API void set_fields(ConvProblem& problem, std::span<const GivenField> given);
+
 /// True for the three directions of a convolution.
 constexpr bool is_conv(Op op) noexcept { return op != Op::gemm; }
 
@@ -172,7 +179,7 @@ KSCOUT_API bool is_valid(const ConvProblem& problem) noexcept;
 KSCOUT_API std::string print(const ConvProblem& problem);
 
 /// Reads the one-line form. `dtype` and `layout` are optional (default fp32; nhwgc or ndhwgc by the number of
-/// sizes). Throws invalid_argument with the offending part.
+/// sizes); fields as for set_fields. Throws invalid_argument with the offending part.
 KSCOUT_API ConvProblem parse_conv_problem(std::string_view text);
 
 /// Whether a line begins like the one-line form of a convolution.

@@ -66,8 +66,9 @@ typedef struct kscout_kernel_shape {
   const kscout_conv_shape* conv;
 } kscout_kernel_shape;
 
-/** One run. Pointers are in the memory of the library's backend. `stream` is a cudaStream_t or hipStream_t,
- * or 0 for the device's default stream; a "cpu" kernel ignores it. */
+/** One run. Pointers are in the memory of the library's backend, aligned to their elements; a kernel that
+ * needs more, or cannot apply alpha or beta, returns KSCOUT_KERNEL_UNSUPPORTED. `stream` is a cudaStream_t or
+ * hipStream_t, or 0 for the device's default stream; a "cpu" kernel ignores it. */
 typedef struct kscout_kernel_call {
   uint32_t struct_size;
   uint32_t reserved;

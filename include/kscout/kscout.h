@@ -140,7 +140,8 @@ typedef struct kscout_conv {
 
 /// Describes a convolution of one element type with all sizes 1, layout nhwgc.
 KSCOUT_API void kscout_conv_init(kscout_conv* problem, int32_t op, int32_t dtype);
-/// Reads the one-line form, "conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1".
+/// Reads the one-line form, "conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1". A specific field wins over a
+/// general one in any order ("pad=1:left_pad_h=3"); a field that is given twice is an error.
 KSCOUT_API kscout_status kscout_conv_parse(const char* text, kscout_conv* problem);
 /// Prints the one-line form; `size` and `needed` as for kscout_gemm_print.
 KSCOUT_API kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size,

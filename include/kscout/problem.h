@@ -7,6 +7,7 @@
 ///     kscout::check(p);                       // throws when the sizes make no sense
 ///     double flops = kscout::flop_count(p);   // 2 m n k batch
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -89,6 +90,22 @@ struct Fields<GemmProblem> {
 
 inline bool GemmProblem::operator==(const GemmProblem& other) const { return fields_equal(*this, other); }
 
+/// How a caller gave a field: its position in a problem text, name=value, a command line's flag, or nothing
+/// but what other fields imply (a stated value replaces it).
+enum class GivenAs : std::uint8_t { position, assignment, flag, implied };
+
+/// A field by name, with its value as text. The views must outlive it.
+struct GivenField {
+  std::string_view name;
+  std::string_view value;
+  GivenAs as = GivenAs::assignment;
+};
+
+/// Sets the given fields, in any order. `dtype` stands for all element types, as make_gemm sets them; a
+/// specific field wins over it. Throws invalid_argument, with the values and the remedy, for an unknown
+/// field, a field that is given twice, and a general field without effect. Does not check() the problem.
+KSCOUT_API void set_fields(GemmProblem& problem, std::span<const GivenField> given);
+
 /// A GEMM of one element type for A, B and C, with the usual accumulator and output types of that type (fp32
 /// accumulator; int8 accumulates and stores int32; fp8 and bf8 store fp16).
 KSCOUT_API GemmProblem make_gemm(std::int64_t m, std::int64_t n, std::int64_t k, DType dtype = DType::fp32,
@@ -125,8 +142,8 @@ KSCOUT_API bool is_valid(const GemmProblem& problem) noexcept;
 /// its default (weight included). Mixed types print as `dtype_b=...`. parse_problem(print(p)) == p.
 KSCOUT_API std::string print(const GemmProblem& problem);
 
-/// Reads the one-line form; `dtype` and `layout` are optional (default fp32, rcr). Throws invalid_argument
-/// with the offending part.
+/// Reads the one-line form; `dtype` and `layout` are optional (default fp32, rcr); fields as for set_fields.
+/// Throws invalid_argument with the offending part.
 KSCOUT_API GemmProblem parse_problem(std::string_view text);
 
 }  // namespace kscout

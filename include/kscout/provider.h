@@ -34,6 +34,9 @@ class KSCOUT_API Provider {
   virtual std::span<const Op> ops() const noexcept = 0;
   /// Whether kernels of this provider can run on a device of this kind and vendor.
   virtual bool runs_on(const Device& device) const noexcept = 0;
+  /// Whether a backend of this program has the provider's kernels. A kernel library must not bring kernels of
+  /// such a provider, because one name would then mean two kernels.
+  virtual bool built_in() const noexcept { return false; }
   /// Whether the library that runs the kernels decides which sizes a config takes, and no rule of the family
   /// says so. A model then learns what the library refuses.
   virtual bool library_decides() const noexcept { return false; }

@@ -34,7 +34,9 @@ class KSCOUT_API Registry {
   /// Adds a backend that outlives the registry.
   void add(Backend& backend);
   /// Adds the kernels of a library, by its index file (docs/formats/kernel-library.md). Throws not_found,
-  /// corrupt_data (the index contains an error), unsupported (a newer format).
+  /// corrupt_data (the index contains an error, or a kernel of a provider that the program has itself),
+  /// unsupported (a newer format), invalid_argument (the name is taken, or another library has a kernel of
+  /// the same name).
   Backend& add_library(const std::filesystem::path& index);
 
   std::span<const std::shared_ptr<Backend>> backends() const noexcept { return backends_; }

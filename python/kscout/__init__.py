@@ -30,7 +30,7 @@ from ._core import (
     kernels,
     problem_of,
 )
-from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, NotFound, Unsupported
+from .errors import CorruptData, DeviceFailure, Error, InvalidArgument, MissingPackage, NotFound, Unsupported
 
 TYPE_CHECKING = False  # stands for typing.TYPE_CHECKING: importing typing would take longer than everything else here
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ __all__ = [
     "Family",
     "Gemm",
     "InvalidArgument",
+    "MissingPackage",
     "NotFound",
     "PackedConvolution",
     "Predictor",

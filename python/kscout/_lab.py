@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Union
 
 from . import _program
 from ._core import Conv, Gemm
-from .errors import CorruptData, NotFound, Unsupported
+from .errors import CorruptData, MissingPackage, NotFound
 
 if TYPE_CHECKING:
     import pandas
@@ -25,7 +26,21 @@ def _needs(module: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise Unsupported(f"this needs the package {module} ({error}); pip install 'kscout[{extra}]'") from error
+        raise MissingPackage(f"this needs the package {module} ({error}); pip install 'kscout[{extra}]'") from error
+
+
+def _verified(file: str) -> str:
+    """Returns the file's name. Raises CorruptData where its bytes do not match its checksum (docs/formats/dataset.md)."""
+    mark = b"kscout checksum\n"
+    with open(file, "rb") as stream:
+        parquet = stream.read()
+    footer = len(parquet) - 8 - int.from_bytes(parquet[-8:-4], "little")
+    begin = footer - len(mark) - 4
+    if begin < 0 or parquet[begin : footer - 4] != mark:
+        return file  # written by an older version, or by another program
+    if zlib.crc32(parquet[footer:], zlib.crc32(parquet[:begin])) != int.from_bytes(parquet[footer - 4 : footer], "little"):
+        raise CorruptData(f"{file}: is damaged: its bytes do not match its checksum; restore it or measure again")
+    return file
 
 
 class Dataset:
@@ -47,9 +62,10 @@ class Dataset:
     def to_arrow(self) -> pyarrow.Table:
         """All rows; each column's metadata holds its unit and meaning."""
         arrow, parquet = _needs("pyarrow", "lab"), _needs("pyarrow.parquet", "lab")
+        files = [_verified(file) for file in self.files]
         try:
-            return arrow.concat_tables([parquet.read_table(file) for file in self.files])
-        except arrow.ArrowInvalid as error:
+            return arrow.concat_tables([parquet.read_table(file, page_checksum_verification=True) for file in files])
+        except (arrow.ArrowInvalid, OSError) as error:
             raise CorruptData(f"{', '.join(self.files)}: {error}") from error
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -59,7 +75,7 @@ class Dataset:
 
     def metadata(self) -> dict[str, Any]:
         """The first file's metadata: op, provider, device (its facts), provenance, ..."""
-        raw = _needs("pyarrow.parquet", "lab").read_schema(self.files[0]).metadata or {}
+        raw = _needs("pyarrow.parquet", "lab").read_schema(_verified(self.files[0])).metadata or {}
         texts = {key.decode().removeprefix("kscout."): value.decode() for key, value in raw.items() if key.startswith(b"kscout.")}
         return {key: json.loads(text) if text[:1] in ("{", "[") else text for key, text in texts.items()}
 

@@ -10,9 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .errors import DeviceFailure, Error, InvalidArgument, Unsupported, by_code
+from .errors import DeviceFailure, Error, InvalidArgument, MissingPackage, Unsupported, by_code
 
 PROGRAM = Path(__file__).parent / "kscout"
+_BY_CODE = {**by_code, MissingPackage.code: MissingPackage}
 _CODES = {2: InvalidArgument, 3: Unsupported, 4: DeviceFailure}  # for a program that ended without a JSON error
 
 
@@ -31,7 +32,7 @@ def _error(status, messages):
     last = messages.strip().splitlines()[-1] if messages.strip() else f"{PROGRAM} ended with status {status}"
     try:
         report = json.loads(last)
-        return by_code[report["error"]](report["message"])
+        return _BY_CODE[report["error"]](report["message"])
     except (ValueError, KeyError, TypeError):
         return _CODES.get(status, Error)(last)
 

@@ -33,6 +33,12 @@ class Unsupported(Error):
     code = "unsupported"
 
 
+class MissingPackage(Unsupported, ImportError):
+    """A package is needed that is not installed; the message names it."""
+
+    code = "missing_package"
+
+
 class CorruptData(Error):
     """Bytes do not match their format or checksum."""
 

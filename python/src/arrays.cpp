@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <kscout/error.h>
 
@@ -49,6 +50,17 @@ constexpr DeviceType kDeviceTypes[] = {
 [[noreturn]] void refuse(const Operand& operand, const std::string& why) { refuse(operand.name, why); }
 
 std::string text(std::int64_t value) { return std::to_string(value); }
+
+/// "int64"; for a kind that has no name here, its DLPack code and its bits.
+std::string type_text(const nb::dlpack::dtype& dtype) {
+  using Code = nb::dlpack::dtype_code;
+  for (const auto& [code, name] : {std::pair{Code::Int, "int"}, std::pair{Code::UInt, "uint"},
+                                   std::pair{Code::Float, "float"}, std::pair{Code::Complex, "complex"}}) {
+    if (dtype.code == static_cast<std::uint8_t>(code)) return name + text(dtype.bits);
+  }
+  if (dtype.code == static_cast<std::uint8_t>(Code::Bool)) return "bool";
+  return "elements of DLPack code " + text(dtype.code) + " and " + text(dtype.bits) + " bits";
+}
 
 std::string shape_text(std::int64_t batch, std::int64_t rows, std::int64_t columns, bool batched) {
   return "(" + (batched ? text(batch) + ", " : "") + text(rows) + ", " + text(columns) + ")";
@@ -122,7 +134,8 @@ void check_operand(const GemmProblem& problem, const Operand& o, const Stated& s
   const DType stored = stated.dtype == DType::tf32 ? DType::fp32 : stated.dtype;
   const std::string of = "; " + print(problem) + " ";
   if (o.dtype != stored) {
-    refuse(o, "holds " + std::string(word(o.dtype)) + of + "takes " + std::string(word(stored)));
+    refuse(o, "holds " + std::string(word(o.dtype)) + of + "takes " + std::string(word(stored)) +
+                  convert_to(stored));
   }
   if (o.rows != stated.rows || o.columns != stated.columns || o.batch != problem.batch) {
     refuse(o, "has shape " + shape_text(o) + of + "takes " +
@@ -165,8 +178,14 @@ DType element_type(std::string_view name, const InputArray& array) {
     if (dtype.code == static_cast<std::uint8_t>(known.code) && dtype.bits == known.bits && dtype.lanes == 1)
       return known.dtype;
   }
-  refuse(name, "has elements of DLPack code " + text(dtype.code) + " and " + text(dtype.bits) +
-                   " bits, which no problem computes with; convert it to float32, for example");
+  refuse(name,
+         "holds " + type_text(dtype) +
+             ", which no kernel computes with: convert to float32, with x.astype('float32') in NumPy or "
+             "x.float() in PyTorch");
+}
+
+std::string convert_to(DType dtype) {
+  return dtype == DType::fp32 ? ": convert to float32" : ": convert it to " + std::string(word(dtype));
 }
 
 Operand operand_of(std::string_view name, const InputArray& array) {
@@ -188,9 +207,25 @@ Operand operand_of(std::string_view name, const InputArray& array) {
   return o;
 }
 
+std::array<std::int64_t, 2> joined_row_strides(std::string_view name, const InputArray& array) {
+  const Operand o = operand_of(name, array);
+  if (is_empty(o)) return {o.columns, 1};
+  if (o.batch == 1) return {o.row_stride, o.column_stride};
+  if (o.rows == 1) return {o.batch_stride, o.column_stride};
+  if (o.batch_stride == o.rows * o.row_stride) return {o.row_stride, o.column_stride};
+  refuse(o, "has shape " + shape_text(o) + " and " + strides_text(o) +
+                "; a batch of matrices times one matrix is computed as one product, so all rows must be "
+                "equally far apart: copy it first, with x.contiguous() in PyTorch or "
+                "numpy.ascontiguousarray(x)");
+}
+
 GemmProblem problem_of_operands(const Operand& a, const Operand& b, const Operand* c) {
   if (a.columns != b.rows || a.batch != b.batch) {
-    refuse(b, "has shape " + shape_text(b) + ", which does not fit a's " + shape_text(a));
+    const bool one_times_batch = a.batch == 1 && b.batch > 1 && a.columns == b.rows;
+    refuse(b, "has shape " + shape_text(b) + ", which does not fit a's " + shape_text(a) +
+                  (one_times_batch ? "; repeat a for each matrix of b, with numpy.repeat(a[None], " +
+                                         text(b.batch) + ", axis=0)"
+                                   : std::string()));
   }
   const Order order_a = order_of(a), order_b = order_of(b);
   GemmProblem problem =

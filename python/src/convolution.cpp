@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include <nanobind/stl/vector.h>
@@ -126,7 +127,8 @@ void check_filter_order(const Arrays& arrays) {
   if (!filter.array || is_packed(*filter.array, memory_order(arrays.axes, true))) return;
   refuse_array(filter, "has shape " + sizes_text(shape_of(*filter.array)) + " and strides of " +
                            sizes_text(strides_of(*filter.array)) +
-                           " elements; kernels take filters with channels last in memory: copy it first, " +
+                           " elements; kernels take filters with channels last in memory: pass "
+                           "copy_filter=True to copy it in each call, or copy it once, " +
                            kChannelsLast);
 }
 
@@ -148,7 +150,22 @@ std::array<Axis, 3> axes_of(ConvProblem& p) {
            {&p.w, &p.x, &p.stride_w, &p.dilation_w, &p.left_pad_w, &p.right_pad_w}}};
 }
 
+/// The zeros before and after one axis.
+std::pair<std::int64_t, std::int64_t> uneven_padding(const std::vector<Shape>& pairs, int axes,
+                                                     std::size_t position) {
+  if (pairs.size() == static_cast<std::size_t>(axes) && pairs[position].size() == 2)
+    return {pairs[position][0], pairs[position][1]};
+  std::string given;
+  for (const Shape& one : pairs) given += (given.empty() ? "" : ", ") + sizes_text(one);
+  refuse_argument("padding: (" + given + "); give one pair (before, after) per axis (" +
+                  std::to_string(axes) + ")");
+}
+
 void set_padding(const Arrays& arrays, const FilterSteps& steps, const Axis& axis, std::size_t position) {
+  if (const auto* const pairs = std::get_if<std::vector<Shape>>(&steps.padding)) {
+    std::tie(*axis.left, *axis.right) = uneven_padding(*pairs, arrays.axes, position);
+    return;
+  }
   const auto* const word = std::get_if<std::string>(&steps.padding);
   if (!word) {
     const PerAxis pads = std::holds_alternative<Shape>(steps.padding)
@@ -157,8 +174,11 @@ void set_padding(const Arrays& arrays, const FilterSteps& steps, const Axis& axi
     *axis.left = *axis.right = per_axis("padding", pads, arrays.axes)[position];
     return;
   }
-  if (*word != "same" && *word != "valid")
-    refuse_argument("padding='" + *word + "'; give 'same', 'valid', a number or a number per axis");
+  if (*word != "same" && *word != "valid") {
+    refuse_argument(
+        "padding='" + *word +
+        "'; give 'same', 'valid', a number, a number per axis, or a pair (before, after) per axis");
+  }
   if (*word == "valid") return;
   if (*axis.stride != 1) refuse_argument("padding='same' needs a stride of 1; give numbers");
   const std::int64_t zeros = *axis.dilation * (*axis.filter - 1);
@@ -186,8 +206,9 @@ DType checked_type(const Arrays& arrays) {
   const DType dtype = element_type(first.name, *first.array);
   for (const NamedArray& one : {arrays.given.wei, arrays.given.out}) {
     if (!one.array || element_type(one.name, *one.array) == dtype) continue;
-    refuse_array(one, "holds " + std::string(word(element_type(one.name, *one.array))) + ", array " +
-                          first.name + " " + std::string(word(dtype)) + "; convert one of them");
+    const DType other = element_type(one.name, *one.array);
+    refuse_array(one, "holds " + std::string(word(other)) + ", array " + first.name + " " +
+                          std::string(word(dtype)) + convert_to(dtype == DType::fp64 ? other : dtype));
   }
   return dtype;
 }
@@ -244,6 +265,38 @@ nb::object new_array(const Shape& shape, const std::vector<std::size_t>& order, 
 
 }  // namespace
 
+FilterCopy::FilterCopy(void* array, Shape shape, Shape strides, std::size_t bytes)
+    : array_(static_cast<std::byte*>(array)),
+      shape_(std::move(shape)),
+      strides_(std::move(strides)),
+      bytes_(bytes) {
+  std::size_t elements = 1;
+  for (const std::int64_t size : shape_) elements *= static_cast<std::size_t>(size);
+  copy_.resize(elements * bytes_);
+}
+
+template <class Use>
+void FilterCopy::for_each_element(Use&& use) const {
+  const auto order = memory_order(static_cast<int>(shape_.size()) - 2, true);
+  Shape index(shape_.size(), 0);
+  for (std::size_t at = 0; at < copy_.size(); at += bytes_) {
+    std::int64_t element = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) element += index[i] * strides_[i];
+    use(array_ + element * static_cast<std::int64_t>(bytes_), at);
+    for (std::size_t i = order.size(); i-- > 0 && ++index[order[i]] == shape_[order[i]];) index[order[i]] = 0;
+  }
+}
+
+void FilterCopy::read() {
+  for_each_element(
+      [&](const std::byte* element, std::size_t at) { std::copy_n(element, bytes_, copy_.data() + at); });
+}
+
+void FilterCopy::write() const {
+  for_each_element(
+      [&](std::byte* element, std::size_t at) { std::copy_n(copy_.data() + at, bytes_, element); });
+}
+
 ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArray>& given,
                                 Shape result_shape, const FilterSteps& steps, const nb::object& out,
                                 bool computes) {
@@ -257,7 +310,7 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
   }
   check_dimensions(arrays);
   const ConvProblem p = problem_of(arrays, result_shape, steps);
-  check_filter_order(arrays);
+  if (!steps.copy_filter) check_filter_order(arrays);
 
   const ConvOutput sizes = output_sizes(p);
   const OfTensors<Shape> shapes{logical_shape(p.n, p.c, {p.d, p.h, p.w}, axes),
@@ -279,14 +332,28 @@ ArrayConvolution convolution_of(Op direction, int axes, const OfTensors<NamedArr
   if (out.is_none() && computes) {
     if (space.kind != MemoryKind::host)
       refuse_array(arrays.first_image(), "is in a GPU's memory: give the array for the result as out");
-    const bool last = !arrays.writes_image() || p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc;
+    const bool last =
+        arrays.writes_image() ? p.layout == Layout::nhwgc || p.layout == Layout::ndhwgc : !steps.copy_filter;
     made = new_array(result, memory_order(axes, last), numpy_type(p));
     written = writable("out", made);
+    readable.emplace(*written);
+    arrays.out = {"out", &*readable};
   }
   const auto pointer = [&](const NamedArray& one) {
     return one.array ? const_cast<void*>(one.array->data()) : written ? written->data() : nullptr;
   };
-  return {p, {pointer(given.in), pointer(given.wei), pointer(given.out), space}, made};
+  ArrayConvolution of{p, {pointer(given.in), pointer(given.wei), pointer(given.out), space}, made};
+  const NamedArray filter = arrays.writes_image() ? given.wei : arrays.out;
+  if (!steps.copy_filter || !filter.array || is_packed(*filter.array, memory_order(axes, true))) return of;
+  if (space.kind != MemoryKind::host)
+    refuse_array(filter, std::string("is in a GPU's memory, and copy_filter copies in the host's: copy it "
+                                     "first, ") +
+                             kChannelsLast);
+  of.filter = std::make_shared<FilterCopy>(of.tensors.wei, shapes.wei, strides_of(*filter.array),
+                                           static_cast<std::size_t>(filter.array->itemsize()));
+  if (arrays.writes_image()) of.filter->read();
+  of.tensors.wei = of.filter->data();
+  return of;
 }
 
 ArrayConvolution packed_convolution_of(const ConvProblem& p, int axes, const MemorySpace& space,
@@ -305,7 +372,7 @@ ArrayConvolution packed_convolution_of(const ConvProblem& p, int axes, const Mem
     }
     if (element_type(one.name, *one.array) != dtype)
       refuse_array(one, "holds " + std::string(word(element_type(one.name, *one.array))) + "; " + print(p) +
-                            " takes " + std::string(word(dtype)));
+                            " takes " + std::string(word(dtype)) + convert_to(dtype));
     if (space_of(one.name, *one.array) != space)
       refuse_array(one, "is in another memory than the packed filter");
   };

@@ -43,10 +43,8 @@ std::vector<std::int64_t> result_shape(const ConvProblem& problem) {
   return tensor_shape(problem, tensor_order(problem.op).c);
 }
 
-template <class P>
-nb::object new_result(const P& problem) {
-  return nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(result_shape(problem))),
-                                                     numpy_type(problem));
+nb::object new_result(ProblemRef problem, const std::vector<std::int64_t>& shape) {
+  return nb::module_::import_("numpy").attr("empty")(nb::tuple(nb::cast(shape)), numpy_type(problem));
 }
 
 void check_bias(const GemmProblem& problem, const MemorySpace& where, const InputArray& bias) {
@@ -94,22 +92,24 @@ void check_stream(std::uintptr_t stream, const MemorySpace& space) {
                   ": arrays in the host's memory are computed in the calling thread; leave it out");
 }
 
-/// Runs without Python's global lock. Returns C.
-template <class P>
-nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
-               const std::optional<NamedConfig>& config) {
-  check(problem);
+/// Throws for arguments that go only with others.
+void check_call(const Call& call) {
   if (call.beta != 0 && call.c.is_none()) {
     throw Error(Errc::invalid_argument, "beta=" + std::to_string(call.beta) + " reads C; give it as c");
   }
-  if (call.c.is_none() && space_of("a", call.a).kind != MemoryKind::host) {
+  const MemorySpace space = space_of("a", call.a);
+  if (call.c.is_none() && space.kind != MemoryKind::host) {
     throw Error(
         Errc::invalid_argument,
         "array a is in a GPU's memory: give the array for the result as c, of the package that a is of");
   }
-  check_stream(call.stream, space_of("a", call.a));
-  const nb::object result = call.c.is_none() ? new_result(problem) : call.c;
-  const OutputArray c = writable("c", result);
+  check_stream(call.stream, space);
+}
+
+/// Runs without Python's global lock.
+template <class P>
+void run_into(Dispatcher& dispatcher, const P& problem, const Call& call, const OutputArray& c,
+              const std::optional<NamedConfig>& config) {
   const auto operands = operands_of(problem, call, c);
   const RunOn on{.stream = {reinterpret_cast<void*>(call.stream)}};
   const nb::gil_scoped_release unlocked;
@@ -118,17 +118,54 @@ nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
   } else {
     dispatcher.run(problem, operands, on);
   }
+}
+
+/// Returns C.
+template <class P>
+nb::object run(Dispatcher& dispatcher, const P& problem, const Call& call,
+               const std::optional<NamedConfig>& config) {
+  check(problem);
+  check_call(call);
+  const nb::object result = call.c.is_none() ? new_result(problem, result_shape(problem)) : call.c;
+  run_into(dispatcher, problem, call, writable("c", result), config);
   return result;
 }
 
-/// Derives the problem from the arrays.
+/// Whether a batch of matrices is multiplied with one matrix, which is one product of all their rows.
+bool joins_rows(const InputArray& a, const InputArray& b) { return a.ndim() == 3 && b.ndim() == 2; }
+
+/// The problem of a @ b, from the arrays.
 GemmProblem problem_of_arrays(const InputArray& a, const InputArray& b, const nb::object& c, double beta) {
-  const Operand first = operand_of("a", a), second = operand_of("b", b);
+  const bool joined = joins_rows(a, b);
+  const auto operand = [&](const char* name, const InputArray& array) {
+    return operand_of(name, joined && array.ndim() == 3 ? with_joined_rows(name, array) : array);
+  };
+  const Operand first = operand("a", a), second = operand_of("b", b);
   std::optional<Operand> third;
-  if (!c.is_none()) third = operand_of("c", InputArray(writable("c", c)));
+  if (!c.is_none()) third = operand("c", InputArray(writable("c", c)));
   GemmProblem problem = problem_of_operands(first, second, third ? &*third : nullptr);
   problem.accumulate = beta != 0;
   return problem;
+}
+
+/// a @ b of two matrices, two batches of matrices, or a batch and one matrix.
+nb::object multiply(Dispatcher& dispatcher, const Call& call) {
+  const GemmProblem problem = problem_of_arrays(call.a, call.b, call.c, call.beta);
+  if (!joins_rows(call.a, call.b)) return run(dispatcher, problem, call, std::nullopt);
+  check_call(call);
+  const nb::object result = call.c.is_none()
+                                ? new_result(problem, {static_cast<std::int64_t>(call.a.shape(0)),
+                                                       static_cast<std::int64_t>(call.a.shape(1)), problem.n})
+                                : call.c;
+  const OutputArray c = writable("c", result);
+  if (c.ndim() != 3) {
+    throw Error(Errc::invalid_argument, "array c has " + std::to_string(c.ndim()) +
+                                            " dimensions; a batch of matrices times one matrix has 3");
+  }
+  Call rows = call;
+  rows.a = with_joined_rows("a", call.a);
+  run_into(dispatcher, problem, rows, with_joined_rows("c", c), std::nullopt);
+  return result;
 }
 
 /// A registry, and a dispatcher over all its backends for run(), created on first use.
@@ -184,7 +221,8 @@ constexpr const char* kRunHelp =
     "run is enqueued in `stream` (a cudaStream_t or hipStream_t as a number; 0: the GPU's default queue) "
     "without waiting for it.";
 constexpr const char* kMatmulHelp =
-    "run() of the problem derived from the arrays: layout and leading dimensions come from their strides.";
+    "run() of the problem derived from the arrays: layout and leading dimensions come from their strides. "
+    "Two matrices, two batches of matrices, or a batch times one matrix, which is one product of all rows.";
 
 constexpr const char* kConvHelp =
     "Computes {0} with the selected config; returns it.\n"
@@ -193,9 +231,11 @@ constexpr const char* kConvHelp =
     "of "
     "NumPy or of anything with __dlpack__; nothing is copied in Python. The order in memory is read from the "
     "strides: images packed with channels first (contiguous) or last (torch.channels_last), filters with "
-    "channels last. {3}stride, padding and dilation are one number or one per axis; padding may also be "
-    "'valid' or 'same'. Without `out` the result is a new NumPy array in the memory order of the images (a "
-    "filter's gradient: channels last); on a GPU out must be given, and `stream` is as in run().";
+    "channels last. With copy_filter, filters of another order, such as PyTorch's channels first, are copied "
+    "in each call, and a new gradient of a filter has channels first. {3}stride, padding and dilation are "
+    "one number or one per axis; padding may also be a pair (before, after) per axis, 'valid' or 'same'. "
+    "Without `out` the result is a new NumPy array in the memory order of the images (a filter's gradient: "
+    "channels last); on a GPU out must be given, and `stream` is as in run().";
 
 /// Documentation of a method for `axes` spatial axes.
 std::string conv_help(Op direction, int axes) {
@@ -219,6 +259,7 @@ nb::object run_convolution(Dispatcher& dispatcher, const ArrayConvolution& of, s
   const RunOn on{.stream = {reinterpret_cast<void*>(stream)}};
   const nb::gil_scoped_release unlocked;
   dispatcher.run(of.problem, of.tensors, on);
+  of.finish();
   return of.result;
 }
 
@@ -294,29 +335,30 @@ void bind_packing(nb::class_<T>& type) {
       std::string text = kHelp;
       return text.replace(text.find("{}"), 2, of);
     };
-    type.def(
-        ("pack_" + name).c_str(),
-        [axes](T& self, InputArray x, InputArray w, PerAxis stride, decltype(FilterSteps::padding) padding,
-               PerAxis dilation, std::int64_t groups, std::uintptr_t on) {
-          const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
-                                         {stride, dilation, padding, groups}, nb::none(), false);
-          return pack_convolution(dispatcher_of(self), axes, of, on);
-        },
-        nb::keep_alive<0, 1>(), nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1,
-        nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(),
-        nb::arg("stream") = 0, help(name).c_str());
+    type.def(("pack_" + name).c_str(),
+             [axes](T& self, InputArray x, InputArray w, PerAxis stride, Padding padding, PerAxis dilation,
+                    std::int64_t groups, bool copy_filter, std::uintptr_t on) {
+               const auto of =
+                   convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
+                                  {stride, dilation, padding, groups, copy_filter}, nb::none(), false);
+               return pack_convolution(dispatcher_of(self), axes, of, on);
+             },
+             nb::keep_alive<0, 1>(), nb::arg("x").noconvert(), nb::arg("w").noconvert(),
+             nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
+             nb::kw_only(), nb::arg("copy_filter") = false, nb::arg("stream") = 0, help(name).c_str());
     type.def(("pack_" + name + "_input").c_str(),
              [axes](T& self, InputArray grad_output, InputArray w, std::vector<std::int64_t> input_size,
-                    PerAxis stride, decltype(FilterSteps::padding) padding, PerAxis dilation,
-                    std::int64_t groups, std::uintptr_t on) {
-               const auto of =
-                   convolution_of(Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}},
-                                  input_size, {stride, dilation, padding, groups}, nb::none(), false);
+                    PerAxis stride, Padding padding, PerAxis dilation, std::int64_t groups, bool copy_filter,
+                    std::uintptr_t on) {
+               const auto of = convolution_of(
+                   Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}}, input_size,
+                   {stride, dilation, padding, groups, copy_filter}, nb::none(), false);
                return pack_convolution(dispatcher_of(self), axes, of, on);
              },
              nb::keep_alive<0, 1>(), nb::arg("grad_output").noconvert(), nb::arg("w").noconvert(),
              nb::arg("input_size"), nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1,
-             nb::arg("groups") = 1, nb::kw_only(), nb::arg("stream") = 0, help(name + "_input").c_str());
+             nb::arg("groups") = 1, nb::kw_only(), nb::arg("copy_filter") = false, nb::arg("stream") = 0,
+             help(name + "_input").c_str());
   }
 }
 
@@ -328,41 +370,41 @@ void bind_convolutions(nb::class_<T>& type) {
     const std::string name = "conv" + std::to_string(axes) + "d";
     type.def(
         name.c_str(),
-        [axes](T& self, InputArray x, InputArray w, PerAxis stride, decltype(FilterSteps::padding) padding,
-               PerAxis dilation, std::int64_t groups, nb::object out, std::uintptr_t on) {
+        [axes](T& self, InputArray x, InputArray w, PerAxis stride, Padding padding, PerAxis dilation,
+               std::int64_t groups, bool copy_filter, nb::object out, std::uintptr_t on) {
           const auto of = convolution_of(Op::conv_fwd, axes, {{"x", &x}, {"w", &w}, {}}, {},
-                                         {stride, dilation, padding, groups}, out);
+                                         {stride, dilation, padding, groups, copy_filter}, out);
           return run_convolution(dispatcher_of(self), of, on);
         },
         nb::arg("x").noconvert(), nb::arg("w").noconvert(), nb::arg("stride") = 1, nb::arg("padding") = 0,
-        nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(), nb::arg("out") = nb::none(),
-        nb::arg("stream") = 0, conv_help(Op::conv_fwd, axes).c_str());
+        nb::arg("dilation") = 1, nb::arg("groups") = 1, nb::kw_only(), nb::arg("copy_filter") = false,
+        nb::arg("out") = nb::none(), nb::arg("stream") = 0, conv_help(Op::conv_fwd, axes).c_str());
     type.def((name + "_input").c_str(),
              [axes](T& self, InputArray grad_output, InputArray w, Sizes input_size, PerAxis stride,
-                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
-                    nb::object out, std::uintptr_t on) {
+                    Padding padding, PerAxis dilation, std::int64_t groups, bool copy_filter, nb::object out,
+                    std::uintptr_t on) {
                const auto of =
                    convolution_of(Op::conv_bwd_data, axes, {{}, {"w", &w}, {"grad_output", &grad_output}},
-                                  input_size, {stride, dilation, padding, groups}, out);
+                                  input_size, {stride, dilation, padding, groups, copy_filter}, out);
                return run_convolution(dispatcher_of(self), of, on);
              },
              nb::arg("grad_output").noconvert(), nb::arg("w").noconvert(), nb::arg("input_size"),
              nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
-             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
-             conv_help(Op::conv_bwd_data, axes).c_str());
+             nb::kw_only(), nb::arg("copy_filter") = false, nb::arg("out") = nb::none(),
+             nb::arg("stream") = 0, conv_help(Op::conv_bwd_data, axes).c_str());
     type.def((name + "_weight").c_str(),
              [axes](T& self, InputArray x, InputArray grad_output, Sizes weight_size, PerAxis stride,
-                    decltype(FilterSteps::padding) padding, PerAxis dilation, std::int64_t groups,
-                    nb::object out, std::uintptr_t on) {
+                    Padding padding, PerAxis dilation, std::int64_t groups, bool copy_filter, nb::object out,
+                    std::uintptr_t on) {
                const auto of =
                    convolution_of(Op::conv_bwd_weight, axes, {{"x", &x}, {}, {"grad_output", &grad_output}},
-                                  weight_size, {stride, dilation, padding, groups}, out);
+                                  weight_size, {stride, dilation, padding, groups, copy_filter}, out);
                return run_convolution(dispatcher_of(self), of, on);
              },
              nb::arg("x").noconvert(), nb::arg("grad_output").noconvert(), nb::arg("weight_size"),
              nb::arg("stride") = 1, nb::arg("padding") = 0, nb::arg("dilation") = 1, nb::arg("groups") = 1,
-             nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("stream") = 0,
-             conv_help(Op::conv_bwd_weight, axes).c_str());
+             nb::kw_only(), nb::arg("copy_filter") = false, nb::arg("out") = nb::none(),
+             nb::arg("stream") = 0, conv_help(Op::conv_bwd_weight, axes).c_str());
   }
 }
 
@@ -395,9 +437,7 @@ void bind_running(nb::class_<T>& type) {
       "matmul",
       [](T& self, InputArray a, InputArray b, nb::object c, double alpha, double beta,
          std::uintptr_t stream) {
-        const GemmProblem problem = problem_of_arrays(a, b, c, beta);
-        const Call call{a, b, c, alpha, beta, std::nullopt, stream};
-        return run(dispatcher_of(self), problem, call, std::nullopt);
+        return multiply(dispatcher_of(self), {a, b, c, alpha, beta, std::nullopt, stream});
       },
       nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(), nb::kw_only(),
       nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("stream") = 0, kMatmulHelp);

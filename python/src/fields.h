@@ -5,14 +5,17 @@
 ///     nb::class_<Device> type(module, "Device");
 ///     bind_fields(type);                       // one read-only property per field, with unit and meaning
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 
+#include <kscout/conv_problem.h>
 #include <kscout/error.h>
 #include <kscout/fields.h>
 
@@ -68,20 +71,47 @@ std::string python_type() {
   }
 }
 
-/// Sets the fields that `given` names. Throws invalid_argument naming the nearest field for an unknown one.
+/// A field's value as text, as set_fields of a problem reads it.
+template <class V>
+std::string field_text_of(const V& value) {
+  if constexpr (WordEnum<V>) {
+    return std::string(word(value));
+  } else if constexpr (std::is_same_v<V, bool>) {
+    return value ? "1" : "0";
+  } else if constexpr (std::is_floating_point_v<V>) {
+    return nb::repr(nb::float_(value)).c_str();  // reads back as the same number
+  } else {
+    return std::to_string(value);
+  }
+}
+
+/// The value of a name that is no field, such as `pad`: text, a whole number, or one for each axis.
+inline std::string general_text_of(std::string_view name, nb::handle value) {
+  if (nb::isinstance<nb::str>(value)) return nb::cast<std::string>(value);
+  if (!nb::isinstance<nb::sequence>(value)) return std::to_string(from_python<std::int64_t>(name, value));
+  std::string text;
+  for (const nb::handle one : value)
+    text += (text.empty() ? "" : "x") + std::to_string(from_python<std::int64_t>(name, one));
+  return text;
+}
+
+/// Sets the fields of a problem that keyword arguments name, general names included. Throws as set_fields of
+/// the library, TypeError for a value of another type.
 template <Record T>
-void set_fields(T& record, const nb::kwargs& given) {
-  std::vector<std::string_view> names;
-  for_each_field<T>([&](const auto& field) { names.push_back(field.name); });
+void set_keywords(T& record, const nb::kwargs& given) {
+  std::vector<std::pair<std::string, std::string>> texts;
   for (const auto& [key, value] : given) {
-    const auto wanted = nb::cast<std::string_view>(key);
-    const std::size_t index = parse_word("field", wanted, names);
-    std::size_t i = 0;
+    const auto name = nb::cast<std::string>(key);
+    std::optional<std::string> text;
     for_each_field<T>([&](const auto& field) {
       using V = std::remove_cvref_t<decltype(record.*field.member)>;
-      if (i++ == index) record.*field.member = from_python<V>(field.name, value);
+      if (field.name == name) text = field_text_of(from_python<V>(name, value));
     });
+    texts.emplace_back(name, text ? *text : general_text_of(name, value));
   }
+  std::vector<GivenField> fields;
+  for (const auto& [name, text] : texts) fields.push_back({name, text});
+  set_fields(record, fields);
 }
 
 template <Record T>

@@ -29,9 +29,20 @@ std::string word_arguments(const char* layout) {
          "', *";
 }
 
+/// The general names of a convolution, in a stub.
+std::string general_arguments(const char* value) {
+  std::string text;
+  for (const char* const name : {"stride", "dilation", "pad"})
+    text += ", " + std::string(name) + ": int | typing.Sequence[int]" + value;
+  for (const char* const name : {"pad_d", "pad_h", "pad_w"})
+    text += ", " + std::string(name) + ": int" + value;
+  return text;
+}
+
 template <class P>
 std::string fields_signature(const char* name, const char* result) {
-  std::string text = "def " + std::string(name) + "(self, *";
+  std::string text = "def " + std::string(name) + "(self, *, dtype: " + python_type<DType>() + " = ...";
+  if constexpr (std::is_same_v<P, ConvProblem>) text += general_arguments(" = ...");
   for_each_field<P>([&](const auto& field) {
     using V = typename std::remove_cvref_t<decltype(field)>::value;
     text += ", " + std::string(field.name) + ": " + python_type<V>() + " = ...";
@@ -41,7 +52,7 @@ std::string fields_signature(const char* name, const char* result) {
 
 template <class P>
 P checked(P problem, const nb::kwargs& fields) {
-  set_fields(problem, fields);
+  set_keywords(problem, fields);
   check(problem);
   return problem;
 }
@@ -60,7 +71,9 @@ void bind_problem_class(nb::class_<P>& type, const char* name) {
   const std::string replace = fields_signature<P>("replace", name);
   type.def(
       "replace", [](const P& problem, const nb::kwargs& fields) { return checked(problem, fields); },
-      nb::arg("fields"), nb::sig(replace.c_str()), "The same problem with other values in some fields.");
+      nb::arg("fields"), nb::sig(replace.c_str()),
+      "The same problem with other values in some fields; general names, such as dtype, as in the "
+      "constructor.");
   type.def("as_dict", &fields_dict<P>, nb::sig("def as_dict(self) -> dict[str, typing.Any]"),
            "Every field by name.");
   type.def(
@@ -101,40 +114,6 @@ void bind_gemm(nb::module_& module) {
       "Bytes moved at least: A and B read once, C written once.");
 }
 
-/// Expands shorthands to both sides of an axis, and to the axes of the layout: `pad=1` to `left_pad_h=1,
-/// right_pad_h=1, ...`.
-nb::kwargs without_shorthands(ConvProblem& problem, const nb::kwargs& fields) {
-  using P = ConvProblem;
-  const bool three = spatial_rank(problem.layout) == 3;
-  struct Shorthand {
-    std::string_view name;
-    std::vector<std::int64_t P::*> of;
-  };
-  std::vector<Shorthand> shorthands = {
-      {"stride", {&P::stride_h, &P::stride_w}},
-      {"dilation", {&P::dilation_h, &P::dilation_w}},
-      {"pad", {&P::left_pad_h, &P::right_pad_h, &P::left_pad_w, &P::right_pad_w}},
-      {"pad_d", {&P::left_pad_d, &P::right_pad_d}},
-      {"pad_h", {&P::left_pad_h, &P::right_pad_h}},
-      {"pad_w", {&P::left_pad_w, &P::right_pad_w}}};
-  if (three) {
-    shorthands[0].of.push_back(&P::stride_d);
-    shorthands[1].of.push_back(&P::dilation_d);
-    shorthands[2].of.insert(shorthands[2].of.end(), {&P::left_pad_d, &P::right_pad_d});
-  }
-  nb::kwargs rest;
-  for (const auto& [key, value] : fields) {
-    const auto name = nb::cast<std::string_view>(key);
-    const auto found = std::ranges::find(shorthands, name, &Shorthand::name);
-    if (found == shorthands.end()) {
-      rest[key] = value;
-      continue;
-    }
-    for (const auto field : found->of) problem.*field = from_python<std::int64_t>(name, value);
-  }
-  return rest;
-}
-
 void bind_conv(nb::module_& module) {
   nb::class_<ConvProblem> conv(
       module, "Conv",
@@ -143,12 +122,11 @@ void bind_conv(nb::module_& module) {
       "    Conv(8, 64, 128, 28, 28, 3, 3, 'bf16', pad=1)          # conv_fwd, nhwgc\n"
       "    Conv(8, 64, 128, 28, 28, 3, 3, 'bf16', op='conv_bwd_data', stride=2, pad=1)\n"
       "    Conv('conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1')  # its one-line form: str(problem)\n\n"
-      "`pad`, `stride` and `dilation` stand for all axes, `pad_h`, `pad_w`, `pad_d` for both sides.");
+      "`pad`, `stride` and `dilation` stand for all axes: a number, or one per axis (pad=(0, 3) is height "
+      "and width); `pad_h`, `pad_w`, `pad_d` for both sides. A specific field wins: pad=1, left_pad_h=3.");
   const std::string constructor =
       "def __init__(self, n: int, c: int, k: int, h: int, w: int, y: int = 1, x: int = 1, " +
-      word_arguments("nhwgc") +
-      ", stride: int = 1, dilation: int = 1, pad: int = 0, pad_d: int = 0, pad_h: int = 0, "
-      "pad_w: int = 0" +
+      word_arguments("nhwgc") + general_arguments(" = ...") +
       keyword_fields(ConvProblem{}, {"n", "c", "k", "h", "w", "y", "x", "layout"}) + ") -> None";
   conv.def(
       "__init__",
@@ -158,8 +136,7 @@ void bind_conv(nb::module_& module) {
         ConvProblem problem = make_conv(Op::conv_fwd, parse<DType>(dtype), parse<Layout>(layout));
         problem.n = n, problem.c = c, problem.k = k, problem.h = h, problem.w = w, problem.y = y,
         problem.x = x;
-        const nb::kwargs rest = without_shorthands(problem, fields);
-        new (self) ConvProblem(checked(problem, rest));
+        new (self) ConvProblem(checked(problem, fields));
       },
       nb::arg("n"), nb::arg("c"), nb::arg("k"), nb::arg("h"), nb::arg("w"), nb::arg("y") = 1,
       nb::arg("x") = 1, nb::arg("dtype") = "fp32", nb::arg("layout") = "nhwgc", nb::arg("fields"),

@@ -93,7 +93,7 @@ void check_tensor(const ConvProblem& problem, std::string_view name, Tensor tens
   const DType type = element_type(name, array), stated = stated_type(problem, tensor);
   if (type != stated) {
     refuse("holds " + std::string(word(type)) + "; " + print(problem) + " takes " +
-           std::string(word(stated)));
+           std::string(word(stated)) + convert_to(stated));
   }
   Sizes sizes, strides;
   for (std::size_t i = 0; i < array.ndim(); ++i) {

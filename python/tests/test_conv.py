@@ -19,6 +19,38 @@ def test_two_ways_to_write_a_convolution_are_one():
     assert (deep.left_pad_d, deep.right_pad_d) == (1, 1)
 
 
+def test_the_specific_field_wins_in_any_order():
+    sizes = (1, 64, 64, 56, 56, 3, 3)
+    assert Conv(*sizes, stride=2, stride_h=1) == Conv(*sizes, stride_h=1, stride=2) == Conv(*sizes, stride=(1, 2))
+    mine = Conv(*sizes, right_pad_w=3, pad_w=2, pad=1)
+    assert (mine.left_pad_h, mine.right_pad_h, mine.left_pad_w, mine.right_pad_w) == (1, 1, 2, 3)
+    assert Conv(*sizes, pad=[0, 3]) == Conv(*sizes, pad="0x3") == Conv("conv_fwd:1x64x56x56:64x3x3:pad=0x3")
+    changed = mine.replace(left_pad_h=0, pad=5, dtype="bf16", dtype_acc="fp32")
+    assert (changed.left_pad_h, changed.right_pad_h, changed.left_pad_w, changed.dtype_wei) == (0, 5, 5, "bf16")
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (lambda: Conv("conv_fwd:1x8x8x8:8x3x3:pad=1:pad=2"), "pad is given twice: pad=1 and pad=2; leave one out"),
+        (lambda: Conv(1, 8, 8, 8, 8, 3, 3, pad=1, pad_h=2, pad_w=3), "pad=1 has no effect: pad_h=2, pad_w=3"),
+        (lambda: Conv(1, 8, 8, 8, 8, 3, 3, pad=(1, 2, 3)), "has 3 numbers; give one, or 2: height x width"),
+        (lambda: Conv(1, 8, 8, 8, 8, 3, 3, lda=3), "lda=3: convolutions have no such field, GEMMs have"),
+        (lambda: kscout.Gemm("gemm:16x16x16:m=5"), "m is given twice: m=16 and m=5"),
+        (lambda: kscout.Gemm("conv_fwd:1x8x8x8:8x3x3"), "is a convolution, and a GEMM is needed here"),
+        (lambda: PROBLEM.replace(stride=1, stride_h=2, stride_w=2), "stride=1 has no effect"),
+    ],
+)
+def test_a_field_is_given_once_and_has_an_effect(make, words):
+    with pytest.raises(kscout.InvalidArgument, match=words):
+        make()
+
+
+def test_a_general_field_of_the_wrong_type_is_named():
+    with pytest.raises(TypeError, match="pad=1.5"):
+        Conv(1, 8, 8, 8, 8, 3, 3, pad=1.5)
+
+
 @pytest.mark.parametrize(
     "make, words", [(lambda: PROBLEM.replace(g=3), "g=3"), (lambda: Conv(1, 2, 3, 4, 5, stride_q=2), "did you mean 'stride_"), (lambda: Conv("conv_fwd:1x2"), "NxCxHxW")]
 )

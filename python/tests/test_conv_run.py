@@ -186,7 +186,7 @@ def test_arrays_that_do_not_fit_are_refused_by_name(registry):
     image, filters, result = tensors(p)
     strided = np.zeros((2, 6, 5, 32), np.float32)[..., ::2]
     refused = [
-        (lambda: registry.run(p, image.astype(np.float64), filters), "array a, the input, holds fp64"),
+        (lambda: registry.run(p, image.astype(np.float64), filters), "array a, the input, holds fp64.*takes fp32: convert to float32"),
         (lambda: registry.run(p, image, filters[1:]), r"array b, the filter, has shape \(31, 3, 3, 16\).*takes \(32, 3, 3, 16\)"),
         (lambda: registry.run(p, np.moveaxis(image, 3, 1), filters), r"array a, .*in the order of memory"),
         (lambda: registry.run(p, strided, filters), "array a, the input, has strides.*copy it first"),
@@ -307,6 +307,55 @@ def test_padding_has_words(registry):
             registry.conv2d(x, w, **wrong)
 
 
+def test_padding_may_differ_before_and_after(registry):
+    p = Conv(1, 8, 8, 6, 7, 4, 3, left_pad_h=1, right_pad_h=2, left_pad_w=0, right_pad_w=3)
+    stored = tensors(p)
+    x, w, y = (channels_second(t, False) for t in stored)
+    uneven = registry.conv2d(x, w, padding=((1, 2), (0, 3)))
+    assert uneven.shape == y.shape
+    assert_convolution(np.ascontiguousarray(np.moveaxis(uneven, 1, -1)), p, stored)
+    gradient = registry.conv2d_weight(x, y, w.shape, padding=[[1, 2], [0, 3]])
+    assert_convolution(np.ascontiguousarray(np.moveaxis(gradient, 1, -1)), p.replace(op="conv_bwd_weight"), stored)
+    assert registry.pack_conv2d(x, w, padding=((1, 2), (0, 3))).problem == p.replace(prepacked=True)
+    for wrong in (((1, 2),), ((1, 2), (3,)), ((1, 2), (3, 4), (5, 6))):
+        with pytest.raises(kscout.InvalidArgument, match=r"give one pair \(before, after\) per axis \(2\)"):
+            registry.conv2d(x, w, padding=wrong)
+
+
+@pytest.mark.parametrize("op", DIRECTIONS)
+@pytest.mark.parametrize("axes, sizes", METHOD_PROBLEMS)
+def test_filters_in_the_memory_order_of_pytorch_are_copied_on_request(registry, op, axes, sizes):
+    p = Conv(**sizes, op=op)
+    stored = tensors(p)
+    flat = [t.reshape(t.shape[0], *t.shape[2:]) if axes == 1 else t for t in stored]
+    image, result = (channels_second(flat[i], False) for i in (0, 2))
+    filters = channels_second(flat[1], contiguous=True)
+    c = run_method(registry, p, axes, image, filters, result, copy_filter=True)
+    assert_convolution(np.ascontiguousarray(np.moveaxis(c, 1, -1)), p, stored)
+    assert np.array_equal(c, run_method(registry, p, axes, image, channels_second(flat[1], False), result))
+    if op == "conv_bwd_weight":
+        assert c.flags.c_contiguous, "a new gradient has PyTorch's order, too"
+        out = np.zeros_like(filters)
+        assert run_method(registry, p, axes, image, filters, result, copy_filter=True, out=out) is out
+        assert np.array_equal(out, c)
+    else:
+        foreign = OnlyDLPackWithShape(filters)
+        assert np.array_equal(c, run_method(registry, p, axes, image, foreign, result, copy_filter=True))
+
+
+def test_a_filter_in_the_memory_order_of_pytorch_is_packed_on_request():
+    p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
+    stored = tensors(p)
+    x, w, y = (channels_second(t, False) for t in stored)
+    runs = Registry()
+    contiguous = np.ascontiguousarray(w)
+    packed = runs.pack_conv2d(x, contiguous, padding=1, copy_filter=True)
+    contiguous[...] = np.nan
+    assert_convolution(np.ascontiguousarray(np.moveaxis(packed(x), 1, -1)), p, stored)
+    with pytest.raises(kscout.InvalidArgument, match="copy_filter=True"):
+        runs.conv2d(x, np.ascontiguousarray(w), padding=1)
+
+
 def test_methods_refuse_arrays_with_a_remedy(registry):
     p = Conv(2, 16, 32, 6, 5, 3, 3, pad=1)
     x, w, y = (channels_second(t, False) for t in tensors(p))
@@ -319,7 +368,7 @@ def test_methods_refuse_arrays_with_a_remedy(registry):
         (lambda: registry.conv3d(x, w), "conv3d takes 5 dimensions"),
         (lambda: registry.conv2d(x, w, groups=2), r"\(32, 16, 3, 3\) and groups=2 do not fit an image"),
         (lambda: registry.conv2d(x, w, groups=0), "groups=0"),
-        (lambda: registry.conv2d(x, w.astype(np.float64)), "array w holds fp64, array x fp32"),
+        (lambda: registry.conv2d(x, w.astype(np.float64)), "array w holds fp64, array x fp32: convert to float32"),
         (lambda: registry.conv2d(x, w, 1, 1, out=channels_second(np.zeros((2, 6, 5, 32)), False)), "array out takes fp32 results"),
         (lambda: registry.conv2d(x, w, out=y), r"array out has shape \(2, 32, 6, 5\).*takes \(2, 32, 4, 3\)"),
         (lambda: registry.conv2d_input(y, w, (2, 16, 6), padding=1), r"input_size \(2, 16, 6\): conv2d_input takes 4"),
@@ -359,6 +408,9 @@ def test_without_kernels_for_a_type_somebody_says_so():
     image, filters, _ = (t.astype(np.float16) for t in tensors(p))
     with pytest.raises(kscout.Unsupported, match="fp16"):
         Registry().run(p, image, filters)
+    double = [channels_second(t.astype(np.float64), False) for t in tensors(p)]
+    with pytest.raises(kscout.Unsupported, match=r"not fp64 \(float64\): convert to float32"):
+        Registry().conv2d(double[0], double[1], padding=1)
 
 
 @pytest.mark.parametrize("op", DIRECTIONS)

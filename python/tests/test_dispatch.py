@@ -70,6 +70,43 @@ def test_batches_and_leading_dimensions(registry):
     assert not c[:, 15:].any()  # what lies between the rows of C is not touched
 
 
+def test_a_batch_times_one_matrix_is_one_product(registry):
+    a, b = matrix(9, 12, batch=3), matrix(12, 10, "c", seed=1)
+    assert problem_of(a, b) == Gemm(27, 10, 12, layout="rcr")
+    c = registry.matmul(a, b)
+    assert c.shape == (3, 9, 10)
+    assert_product(c, a, b)
+    out = np.full((3, 9, 10), 2, np.float32)
+    assert registry.matmul(OnlyDLPack(a), b, out, alpha=0.5, beta=-1.0) is out
+    assert_product(out, a, b, 0.5, -1.0, 2.0)
+    wide = matrix(9, 40, batch=3)
+    assert_product(registry.matmul(wide[..., 4:16], b), wide[..., 4:16], b)  # rows apart, equally far
+    assert_product(registry.matmul(wide[:, :1, :12], b), wide[:, :1, :12], b)
+    assert registry.matmul(np.zeros((0, 9, 12), np.float32), b).shape == (0, 9, 10)
+    for call, words in [
+        (lambda: registry.matmul(matrix(9, 12, "c", batch=3), b), "array a .*rows must be equally far apart: copy it first"),
+        (lambda: registry.matmul(a[:, :5], b), "array a .*copy it first"),
+        (lambda: registry.matmul(a, b[:5]), "array b has shape"),
+        (lambda: registry.matmul(a, b, np.zeros((27, 10), np.float32)), "array c has 2 dimensions"),
+        (lambda: registry.matmul(a, b, np.zeros((3, 10, 9), np.float32)), "array c has shape"),
+        (lambda: registry.matmul(a[0], matrix(12, 10, batch=3)), r"numpy.repeat\(a\[None\], 3, axis=0\)"),
+        (lambda: registry.matmul(a, b, beta=1.0), "beta"),
+    ]:
+        with pytest.raises(kscout.InvalidArgument, match=words):
+            call()
+
+
+def test_other_types_get_the_remedy(registry):
+    a, b = matrix(8, 16), matrix(16, 24, seed=1)
+    with pytest.raises(kscout.Unsupported, match=r"not fp64 \(float64\): convert to float32"):
+        registry.matmul(a.astype(np.float64), b.astype(np.float64))
+    with pytest.raises(kscout.Unsupported, match=r"not fp16 \(float16\): convert to float32"):
+        registry.matmul(a.astype(np.float16), b.astype(np.float16))
+    for dtype in ("int64", "uint8", "complex64", "bool"):
+        with pytest.raises(kscout.InvalidArgument, match=f"array a holds {dtype}, .*: convert to float32"):
+            registry.matmul(a.astype(dtype), b)
+
+
 def test_nothing_is_copied_and_c_is_the_array_given(registry):
     a, b, c = matrix(8, 16), matrix(16, 24, seed=1), np.full((8, 24), 2, np.float32)
     assert registry.run("gemm:8x24x16:fp32:rrr", a, b, c) is c
@@ -98,7 +135,7 @@ def test_a_read_only_operand_is_fine_and_a_read_only_result_is_not(registry):
 def test_arrays_that_do_not_fit_are_refused_by_name(registry):
     a, b, problem = matrix(8, 16), matrix(16, 24), Gemm(8, 24, 16, layout="rrr")
     refused = [
-        (lambda: registry.run(problem, a.astype(np.float64), b), "array a holds fp64"),
+        (lambda: registry.run(problem, a.astype(np.float64), b), "array a holds fp64.*takes fp32: convert to float32"),
         (lambda: registry.run(problem, a, b[:, :23]), r"array b has shape \(16, 23\).*takes \(16, 24\)"),
         (lambda: registry.run(problem.replace(layout="rcr"), a, b), "array b has strides.*column-major"),
         (lambda: registry.run(problem, a, b, np.zeros((24, 8), np.float32).T), "array c has strides"),
@@ -106,7 +143,7 @@ def test_arrays_that_do_not_fit_are_refused_by_name(registry):
         (lambda: registry.matmul(a, a), "array b has shape.*does not fit a's"),
         (lambda: registry.matmul(a[::2, ::2], b[::2]), "copy it first"),
         (lambda: registry.matmul(a[::-1], b), "copy it first"),
-        (lambda: registry.matmul(a.astype(bool), b), "array a has elements of DLPack code"),
+        (lambda: registry.matmul(a.astype(bool), b), "array a holds bool"),
         (lambda: registry.matmul(a[0], b), "array a has 1 dimensions"),
     ]
     for call, words in refused:

@@ -1,9 +1,12 @@
 """Measurements, training and evaluation on a sweep of a few problems, made here."""
 
+import os
+import shutil
 import subprocess
 import sys
 import time
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +75,19 @@ def test_what_a_program_refuses_is_of_its_class(data, tmp_path):
         kscout.train(broken, tmp_path / "m")
 
 
+def test_a_flipped_bit_is_an_error(data, tmp_path):
+    whole = Path(data.files[0]).read_bytes()
+    damaged = tmp_path / "damaged.parquet"
+    for at in (200, len(whole) // 2, len(whole) - 40):
+        damaged.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        for read in (Dataset(damaged).to_arrow, Dataset(damaged).metadata):
+            with pytest.raises(kscout.CorruptData, match="damaged.parquet: is damaged"):
+                read()
+    footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
+    damaged.write_bytes(whole[: footer - 20] + whole[footer:])
+    assert Dataset(damaged).to_arrow().equals(data.to_arrow()), "older files have no checksum"
+
+
 def test_other_threads_run_while_a_program_works(data, tmp_path):
     turns, stop = [], threading.Event()
 
@@ -102,10 +118,27 @@ def test_without_a_package_the_message_says_what_to_install(data):
         "import sys; sys.modules['pyarrow'] = None\n"
         "import kscout\n"
         f"try: kscout.Dataset({data.files[0]!r}).to_arrow()\n"
-        "except kscout.Unsupported as error: print(error)"
+        "except ImportError as error: print(type(error).__name__, error)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "pip install 'kscout[lab]'" in done.stdout
+    assert done.stdout.startswith("MissingPackage ") and "pip install 'kscout[lab]'" in done.stdout
+
+
+def test_without_the_libraries_of_the_programs_the_error_names_the_packages(tmp_path, monkeypatch):
+    """kscout-lab is here a program whose library is gone, as Arrow's is where pyarrow is not installed."""
+    compiler = os.environ.get("CC", "cc")
+    (tmp_path / "lab.c").write_text("int gone(void); int main(void) { return gone(); }\n")
+    (tmp_path / "gone.c").write_text("int gone(void) { return 0; }\n")
+    library = tmp_path / "libarrow_gone.so"
+    subprocess.run([compiler, "-shared", "-fPIC", tmp_path / "gone.c", "-o", library], check=True)
+    subprocess.run([compiler, tmp_path / "lab.c", library, "-o", tmp_path / "kscout-lab"], check=True)
+    library.unlink()
+    shutil.copy2(_program.PROGRAM, tmp_path / "kscout")
+    monkeypatch.setattr(_program, "PROGRAM", tmp_path / "kscout")
+    for call in (lambda: kscout.train("data.parquet", tmp_path / "model"), lambda: kscout.tune(1)):
+        with pytest.raises(kscout.MissingPackage, match=r"needs .*libarrow_gone.so.*pip install .*pyarrow.*lightgbm") as caught:
+            call()
+        assert isinstance(caught.value, ImportError) and not isinstance(caught.value, kscout.DeviceFailure)
 
 
 def test_several_operations_are_tuned_in_one_budget(tmp_path):

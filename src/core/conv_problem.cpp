@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/given_fields.h"
 #include "core/problem_text.h"
 
 namespace kscout {
@@ -122,33 +123,70 @@ void check_elements(const P& p, std::string_view tensor, std::initializer_list<s
 /// One word for several fields that hold the same value.
 struct Shorthand {
   std::string name;
-  std::vector<std::int64_t P::*> fields;
+  std::vector<std::int64_t P::*> fields;  ///< axis by axis
+  std::size_t axes;
   std::int64_t usual;  ///< the fields' default value
 };
 
 /// In printing order: a word for more fields comes before words for fewer.
 std::vector<Shorthand> shorthands(Layout layout) {
-  Shorthand stride{"stride", {}, 1}, dilation{"dilation", {}, 1}, pad{"pad", {}, 0};
-  std::vector<Shorthand> sides;
-  for (const AxisFields& axis : axes_of(layout)) {
+  const auto axes = axes_of(layout);
+  Shorthand stride{"stride", {}, axes.size(), 1}, dilation{"dilation", {}, axes.size(), 1},
+      pad{"pad", {}, axes.size(), 0};
+  for (const AxisFields& axis : axes) {
     stride.fields.push_back(axis.stride);
     dilation.fields.push_back(axis.dilation);
     pad.fields.insert(pad.fields.end(), {axis.left_pad, axis.right_pad});
-    sides.push_back({"pad_" + std::string(axis.name), {axis.left_pad, axis.right_pad}, 0});
   }
   std::vector<Shorthand> all{std::move(stride), std::move(dilation), std::move(pad)};
-  std::ranges::move(sides, std::back_inserter(all));
+  // pad_d of a 2-D problem is a field, too; check() says that the layout has no axis d.
+  for (const AxisFields& axis : kAxes)
+    all.push_back({"pad_" + std::string(axis.name), {axis.left_pad, axis.right_pad}, 1, 0});
   return all;
 }
 
-bool set_shorthand(P& p, std::string_view name, std::string_view value) {
-  for (const Shorthand& one : shorthands(p.layout)) {
-    if (one.name != name) continue;
-    const auto number = parse_field<std::int64_t>(name, value);
-    for (const auto field : one.fields) p.*field = number;
-    return true;
+/// Sets one number for all axes, or one per axis: "2", "2x1".
+void set_shorthand(P& p, const Shorthand& one, std::string_view value) {
+  const auto numbers = split(value, 'x');
+  if (numbers.size() != 1 && numbers.size() != one.axes) {
+    fail(Errc::invalid_argument, "{}={}: has {} numbers; give {}", one.name, value, numbers.size(),
+         one.axes == 1   ? "one"
+         : one.axes == 2 ? "one, or 2: height x width"
+                         : "one, or 3: depth x height x width");
   }
-  return false;
+  const std::size_t per_axis = one.fields.size() / one.axes;
+  for (std::size_t i = 0; i < one.fields.size(); ++i)
+    p.*one.fields[i] = parse_field<std::int64_t>(one.name, numbers[numbers.size() == 1 ? 0 : i / per_axis]);
+}
+
+/// The name of a field of sizes.
+std::string_view size_field_name(std::int64_t P::*member) {
+  std::string_view name;
+  for_each_field<P>([&](const auto& field) {
+    if constexpr (std::is_same_v<std::remove_cvref_t<decltype(field.member)>, std::int64_t P::*>) {
+      if (field.member == member) name = field.name;
+    }
+  });
+  return name;
+}
+
+std::vector<GeneralField<P>> general_fields(const std::vector<Shorthand>& words) {
+  std::vector<GeneralField<P>> all;
+  for (const Shorthand& one : words) {
+    GeneralField<P> general{
+        one.name, {}, [&one](P& p, std::string_view value) { set_shorthand(p, one, value); }};
+    for (const auto field : one.fields) general.of.push_back(size_field_name(field));
+    all.push_back(std::move(general));
+  }
+  all.push_back(
+      {"dtype", {"dtype_in", "dtype_wei", "dtype_out", "dtype_acc"}, [](P& p, std::string_view value) {
+         const P typed = make_conv(p.op, parse<DType>(value));
+         p.dtype_in = typed.dtype_in;
+         p.dtype_wei = typed.dtype_wei;
+         p.dtype_out = typed.dtype_out;
+         p.dtype_acc = typed.dtype_acc;
+       }});
+  return all;
 }
 
 /// `text`, then one size per axis.
@@ -292,35 +330,23 @@ std::string print(const ConvProblem& p) {
   return text + assignments(p, plain);
 }
 
+void set_fields(ConvProblem& p, std::span<const GivenField> given) {
+  for (const GivenField& field : given) {
+    refuse_unknown_name<P>(field, given_names<GemmProblem>(),
+                           "convolutions have no such field, GEMMs have; write gemm:MxNxK...");
+  }
+  // The layout says which axes stride, dilation and pad stand for.
+  if (const GivenField* const layout = find_given(given, "layout"))
+    p.layout = parse_field<Layout>("layout", layout->value);
+  const std::vector<Shorthand> words = shorthands(p.layout);
+  set_given_fields<P>(p, given, general_fields(words));
+}
+
 ConvProblem parse_conv_problem(std::string_view text) {
-  const auto parts = split(text, ':');
-  const auto malformed = [&] {
-    fail(Errc::invalid_argument,
-         "'{}' is not a convolution; write {}:NxCxHxW:KxYxX[:dtype][:layout][:name=value...], or "
-         "NxCxDxHxW:KxZxYxX",
-         text, word(Op::conv_fwd));
-  };
-  if (parts.size() < 3 || !is_conv_line(text)) malformed();
-  const auto input = read_sizes(parts[1], text), filter = read_sizes(parts[2], text);
-  if ((input.size() != 4 && input.size() != 5) || filter.size() + 1 != input.size()) malformed();
-  const int rank = static_cast<int>(filter.size()) - 1;
-  const TypeWords types = read_type_words(parts, 3);
-  ConvProblem p = make_conv(parse<Op>(parts[0]), types.dtype,
-                            types.layout.value_or(rank == 2 ? Layout::nhwgc : Layout::ndhwgc));
-  if (spatial_rank(p.layout) != rank) {
-    fail(Errc::invalid_argument, "'{}': layout '{}' does not fit {} spatial sizes", text, word(p.layout),
-         rank);
+  if (!is_conv_line(text)) {
+    fail(Errc::invalid_argument, "'{}' is not a convolution; write {}", text, syntax_of(Op::conv_fwd));
   }
-  p.n = input[0], p.c = input[1], p.k = filter[0];
-  for (std::size_t i = 0; const AxisFields& axis : axes_of(p.layout)) {
-    p.*axis.in = input[2 + i];
-    p.*axis.filter = filter[1 + i++];
-  }
-  for_each_assignment(text, std::span(parts).subspan(types.next), [&](auto name, auto value) {
-    if (!set_shorthand(p, name, value)) set_field(p, name, value);
-  });
-  check(p);
-  return p;
+  return problem_of(fields_of_line(text)).conv();
 }
 
 bool is_conv_line(std::string_view line) noexcept {

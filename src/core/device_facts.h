@@ -29,6 +29,9 @@ std::vector<int> usable_cpus();
 /// measured rate may exceed peak_fp32_gflops there.
 Device describe_cpu(const ReadText& read, std::span<const int> allowed_cpus);
 
+/// detect_cpu() for a process that may use only these logical CPUs.
+Device detect_cpu_part(std::span<const int> cpus);
+
 /// A microarchitecture, from the numbers of cpuid.
 struct CpuArch {
   std::string name;  ///< "zen3", or "amd-26-144" for a model that families/cpu_archs.toml does not contain

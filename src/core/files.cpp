@@ -115,6 +115,19 @@ bool is_absent(const std::filesystem::path& file) noexcept {
   return std::filesystem::status(file, ignored).type() == std::filesystem::file_type::not_found;
 }
 
+std::filesystem::path foreign_entry(const std::filesystem::path& folder,
+                                    const std::function<bool(const std::filesystem::directory_entry&)>& own) {
+  std::filesystem::path first;
+  if (is_absent(folder)) return first;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if ((first.empty() || entry->path() < first) && !own(*entry)) first = entry->path();
+  }
+  if (error) fail(Errc::device_failure, "{}: cannot be listed: {}", folder.string(), error.message());
+  return first;
+}
+
 std::filesystem::path temporary_folder() {
   std::error_code error;
   const auto folder = std::filesystem::temp_directory_path(error);

@@ -3,6 +3,7 @@
 /// Reads whole files, writes files atomically, and finds the files of this installation.
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,12 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{1} << 30;
 
 /// Whether no file of that name exists (a file that exists but may not be read is not absent).
 bool is_absent(const std::filesystem::path& file) noexcept;
+
+/// The first entry of a folder, by name, that `own` rejects: a file of somebody else, which a program should
+/// neither overwrite nor remove. Empty when there is none, or no folder. Throws device_failure when the
+/// folder cannot be listed.
+std::filesystem::path foreign_entry(const std::filesystem::path& folder,
+                                    const std::function<bool(const std::filesystem::directory_entry&)>& own);
 
 /// The bytes of a file or a pipe. Throws not_found when it is absent, device_failure when it cannot be read
 /// or is a device that may never end, corrupt_data above kMaxFileBytes.

@@ -23,10 +23,16 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// Writes "kscout: TEXT\n" at once. A line that cannot be written is lost.
+  /// Writes "kscout: TEXT\n" at once. The first line of the process that cannot be written is reported on
+  /// stderr.
   void line(std::string_view text) noexcept;
+  /// Whether any log of this process lost a line.
+  static bool lost_lines() noexcept;
+  /// Records that a child process lost lines; it has reported them.
+  static void set_lost_lines() noexcept;
 
  private:
+  std::string target_;
   int file_;
   bool owned_;
 };

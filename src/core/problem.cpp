@@ -12,6 +12,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/given_fields.h"
 #include "core/names.h"
 #include "core/problem_text.h"
 
@@ -216,20 +217,29 @@ std::string print(const GemmProblem& p) {
          assignments(p, plain);
 }
 
-GemmProblem parse_problem(std::string_view text) {
-  const auto parts = split(text, ':');
-  if (parts.size() < 2 || parts[0] != "gemm") {
-    fail(Errc::invalid_argument, "'{}' is not a problem; write gemm:MxNxK[:dtype][:layout][:name=value...]",
-         text);
+void set_fields(GemmProblem& p, std::span<const GivenField> given) {
+  for (const GivenField& field : given) {
+    refuse_unknown_name<GemmProblem>(field, given_names<ConvProblem>(),
+                                     "GEMMs have no such field, convolutions have; write conv_fwd:... or "
+                                     "give --op conv_fwd");
   }
-  const auto size = read_sizes(parts[1], text);
-  if (size.size() != 3) fail(Errc::invalid_argument, "'{}' in '{}': sizes are MxNxK", parts[1], text);
-  const TypeWords types = read_type_words(parts, 2);
-  GemmProblem p = make_gemm(size[0], size[1], size[2], types.dtype, types.layout.value_or(Layout::rcr));
-  for_each_assignment(text, std::span(parts).subspan(types.next),
-                      [&](auto name, auto value) { set_field(p, name, value); });
-  check(p);
-  return p;
+  const auto set_types = [](GemmProblem& problem, std::string_view value) {
+    const GemmProblem typed = make_gemm(0, 0, 0, parse<DType>(value));
+    problem.dtype_a = typed.dtype_a;
+    problem.dtype_b = typed.dtype_b;
+    problem.dtype_c = typed.dtype_c;
+    problem.dtype_acc = typed.dtype_acc;
+  };
+  set_given_fields<GemmProblem>(p, given,
+                                {{"dtype", {"dtype_a", "dtype_b", "dtype_c", "dtype_acc"}, set_types}});
+}
+
+GemmProblem parse_problem(std::string_view text) {
+  if (is_conv_line(text)) {
+    fail(Errc::invalid_argument, "'{}' is a convolution, and a GEMM is needed here; write {}", text,
+         syntax_of(Op::gemm));
+  }
+  return problem_of(fields_of_line(text)).gemm();
 }
 
 const GemmProblem& Problem::gemm() const {
@@ -263,10 +273,7 @@ std::string print(ProblemRef problem) {
   return problem.visit([](const auto& of) { return print(of); });
 }
 
-Problem parse_any_problem(std::string_view text) {
-  if (is_conv_line(text)) return parse_conv_problem(text);
-  return parse_problem(text);
-}
+Problem parse_any_problem(std::string_view text) { return problem_of(fields_of_line(text)); }
 
 ImplicitGemm product_of(ProblemRef problem) noexcept {
   if (const ConvProblem* conv = problem.conv()) return implicit_gemm(*conv);

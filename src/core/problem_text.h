@@ -5,7 +5,6 @@
 ///
 ///     const auto parts = split("gemm:4x5x6:fp16:batch=2", ':');
 ///     const auto sizes = read_sizes(parts[1], text);     // 4, 5, 6
-///     const TypeWords types = read_type_words(parts, 2); // fp16, next = 3
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -44,33 +43,6 @@ inline std::vector<std::int64_t> read_sizes(std::string_view text, std::string_v
          error == std::errc::result_out_of_range ? "does not fit 64 bits" : "is not a whole number");
   }
   return sizes;
-}
-
-/// The element type and the layout, both optional.
-struct TypeWords {
-  DType dtype = DType::fp32;
-  std::optional<Layout> layout = {};
-  std::size_t next = 0;  ///< index of the part after both
-};
-inline TypeWords read_type_words(std::span<const std::string_view> parts, std::size_t next) {
-  TypeWords types{.next = next};
-  const auto is_word = [&] {
-    return types.next < parts.size() && parts[types.next].find('=') == std::string_view::npos;
-  };
-  if (is_word()) types.dtype = parse<DType>(parts[types.next++]);
-  if (is_word()) types.layout = parse<Layout>(parts[types.next++]);
-  return types;
-}
-
-/// Calls set(name, value) for each `name=value`. Throws invalid_argument for a part of another form.
-template <class F>
-void for_each_assignment(std::string_view text, std::span<const std::string_view> parts, F&& set) {
-  for (const std::string_view part : parts) {
-    const std::size_t equals = part.find('=');
-    if (equals == std::string_view::npos)
-      fail(Errc::invalid_argument, "'{}' in '{}': expected name=value", part, text);
-    set(part.substr(0, equals), part.substr(equals + 1));
-  }
 }
 
 /// ":name=value" for each field that differs from `plain`.

@@ -20,6 +20,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "core/parquet_checksum.h"
 #include "dataset/columns.h"
 #include "problems/problem_sets.h"
 
@@ -276,13 +277,23 @@ Block read_group(parquet::arrow::FileReader& reader, int group, const std::vecto
   return block;
 }
 
-/// Opens a file and calls `use(reader, header)`; errors name `source`.
+/// Opens a file; pages with a checksum are verified when they are read.
+std::unique_ptr<parquet::arrow::FileReader> open_reader(const std::string& path, const std::string& source) {
+  parquet::ReaderProperties properties;
+  properties.set_page_checksum_verification(true);
+  auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
+  parquet::arrow::FileReaderBuilder builder;
+  if (const auto status = builder.Open(std::move(file), properties); !status.ok())
+    value_or_corrupt(arrow::Result<bool>(status), source);
+  return value_or_corrupt(builder.Build(), source);
+}
+
+/// Verifies the checksum of a file, opens it and calls `use(reader, header)`; errors name `source`.
 template <class Use>
 void with_reader(const std::string& path, const std::string& source, Use&& use) {
   try {
-    auto file = value_or_corrupt(arrow::io::ReadableFile::Open(path), source);
-    auto reader =
-        value_or_corrupt(parquet::arrow::OpenFile(std::move(file), arrow::default_memory_pool()), source);
+    check_parquet_checksum(path);
+    const auto reader = open_reader(path, source);
     std::shared_ptr<arrow::Schema> schema;
     if (const auto status = reader->GetSchema(&schema); !status.ok()) {
       fail(Errc::corrupt_data, "{}: {}", source, status.message());
@@ -333,7 +344,8 @@ std::shared_ptr<parquet::WriterProperties> small_file(const std::vector<ColumnSp
       ->compression_level(kBestLevel)
       ->max_row_group_length(rows)
       ->max_rows_per_page(rows)
-      ->data_pagesize(kPageBytes);
+      ->data_pagesize(kPageBytes)
+      ->enable_page_checksum();
   for (std::size_t c = 0; c < specs.size(); ++c) {
     if (mostly_distinct(block.columns[c].number)) builder.disable_dictionary(specs[c].name);
   }
@@ -365,7 +377,7 @@ std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& blo
           "Parquet writer");
   auto bytes = (*sink)->Finish();
   require(bytes.status(), "Parquet writer");
-  return (*bytes)->ToString();
+  return with_parquet_checksum((*bytes)->ToString());
 }
 
 void read_parquet(const std::string& path, const std::string& source,

@@ -1,7 +1,6 @@
 #pragma once
 /// \file
-/// Reads and writes blocks of columns in Parquet: the only code that uses Arrow's reader and writer for
-/// datasets.
+/// Reads and writes blocks of columns in Parquet: the only code that uses Arrow's reader and writer.
 #include <functional>
 #include <map>
 #include <string>
@@ -32,19 +31,21 @@ struct ParquetHeader {
   std::vector<std::string> names;               ///< of the columns
 };
 
-/// Encodes a Parquet file, as small as zstd makes it; units and meanings go into the columns' metadata. Texts
-/// of `metadata` above 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
+/// Encodes a Parquet file, as small as zstd makes it, with checksums of pages and of all bytes
+/// (core/parquet_checksum.h); units and meanings go into the columns' metadata. Texts of `metadata` above
+/// 2,000 bytes are stored as base64 of gzip, under their key with ".gz".
 std::string parquet_bytes(const std::vector<ColumnSpec>& specs, const Block& block,
                           const std::map<std::string, std::string>& metadata);
 
-/// Reads a file. `open` receives the header and returns the required type of each column (or throws); then
-/// `block` receives the rows, one row group after another. Throws corrupt_data naming `source`.
+/// Reads a file and verifies the checksums that it has. `open` receives the header and returns the required
+/// type of each column (or throws); then `block` receives the rows, one row group after another. Throws
+/// corrupt_data naming `source`.
 void read_parquet(const std::string& path, const std::string& source,
                   const std::function<std::vector<ColumnSpec>(const ParquetHeader&)>& open,
                   const std::function<void(const Block&)>& block);
 
-/// Reads files of other tools, whose columns may have any type. `open` selects the wanted columns; `row`
-/// receives the cells of all columns as text, empty where a cell is null or not wanted.
+/// Reads files of other tools, whose columns may have any type, in the same way. `open` selects the wanted
+/// columns; `row` receives the cells of all columns as text, empty where a cell is null or not wanted.
 void read_parquet_as_text(const std::string& path, const std::string& source,
                           const std::function<std::vector<bool>(const ParquetHeader&)>& open,
                           const std::function<void(const std::vector<std::string_view>&)>& row);

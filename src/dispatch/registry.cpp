@@ -61,7 +61,13 @@ void Registry::add(std::shared_ptr<Backend> backend) {
 void Registry::add(Backend& backend) { add({std::shared_ptr<Backend>(), &backend}); }
 
 Backend& Registry::add_library(const std::filesystem::path& index) {
-  add(std::make_shared<LibraryBackend>(read_library_index(index)));
+  auto library = std::make_shared<LibraryBackend>(read_library_index(index));
+  for (const auto& one : backends_) {
+    if (one->name() == library->name()) continue;  // add() refuses the name
+    if (const auto* const other = dynamic_cast<const LibraryBackend*>(one.get()))
+      library->check_apart(*other);
+  }
+  add(std::move(library));
   return *backends_.back();
 }
 

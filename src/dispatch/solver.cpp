@@ -33,6 +33,13 @@ bool is_better(const Choice& a, const Choice& b) {
   return key(a) < key(b);
 }
 
+/// "fp64 (float64)": the name that arrays of other packages use, too.
+std::string type_with_float_name(DType dtype) {
+  const std::string_view name = word(dtype);
+  if (name.starts_with("bf16")) return "bf16 (bfloat16)";
+  return name.starts_with("fp") ? fmt::format("{} (float{})", name, name.substr(2)) : std::string(name);
+}
+
 /// Configs of other providers are checked when one of them is chosen.
 std::string absence_of_own(Backend& backend, const Signature& signature, const KernelConfig& config) {
   if (!backend.executes(config.space->provider)) return {};
@@ -196,6 +203,29 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
   return std::ranges::any_of(answers, [](std::uint8_t applicable) { return applicable != 0; });
 }
 
+std::string Solver::type_remedy(ProblemRef problem, const MemorySpace& space) {
+  Problem single = problem.value();
+  single = single.visit([](auto of) -> Problem {
+    constexpr GivenField kSingle[] = {{"dtype", word(DType::fp32)}};
+    set_fields(of, kSingle);
+    return of;
+  });
+  const Signature signature = signature_of(problem);
+  if (signature_of(single) == signature) return {};
+  const auto is_taken = [&](ProblemRef form) {
+    return std::ranges::any_of(registry_.backends(), [&](const auto& backend) {
+      return backend->space() == space && has_applicable(*backend, form);
+    });
+  };
+  const auto forms = padded_forms(single, space.kind);
+  if (!is_taken(single) && !std::ranges::any_of(forms, is_taken, &ExecutionForm::problem)) return {};
+  DType other = signature.dtype_c;
+  for (const DType dtype : {signature.dtype_b, signature.dtype_a}) {
+    if (dtype != DType::fp32) other = dtype;
+  }
+  return fmt::format("; kernels here take fp32, not {}: convert to float32", type_with_float_name(other));
+}
+
 std::optional<Solution> Solver::measured(const ExecutionForm& form, const MemorySpace& space) {
   const PlacedProblem placed{form.problem, space};
   if (const auto known = measured_.find(placed); known != measured_.end()) return known->second;
@@ -237,7 +267,9 @@ Solution Solver::solve(ProblemRef problem, const MemorySpace& space, std::span<c
       if ((best = best_backend_choice(form.problem, space, form.problem != direct, refused, why))) break;
     }
   }
-  if (!best) fail(Errc::unsupported, "{}: no kernel here takes it, padded or not: {}", print(problem), why);
+  if (!best)
+    fail(Errc::unsupported, "{}: no kernel here takes it, padded or not{}: {}", print(problem),
+         type_remedy(problem, space), why);
   if (policy_.fallback == Fallback::exhaustive && uncertainty(best->choice) > 0 && refused.empty()) {
     if (auto answer = measured(form, space)) {
       answer->form = form;

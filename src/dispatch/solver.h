@@ -99,6 +99,9 @@ class Solver {
   Selectors& selectors(Backend& backend, const Signature& signature);
   /// Whether any config of a backend's family applies to the problem: much cheaper than selecting.
   bool has_applicable(Backend& backend, ProblemRef problem);
+  /// What to do about the type of a problem that nothing takes: "; ... convert to float32" where kernels take
+  /// the same problem in fp32, else empty.
+  std::string type_remedy(ProblemRef problem, const MemorySpace& space);
   /// The result of an exhaustive search over one form, cached and stored; nothing when the search finds no
   /// config.
   std::optional<Solution> measured(const ExecutionForm& form, const MemorySpace& space);

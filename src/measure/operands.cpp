@@ -27,8 +27,8 @@ void GuardedBuffer::release() noexcept {
   mapped_ = 0;
 }
 
-void GuardedBuffer::resize(std::size_t bytes) {
-  const std::size_t front = kGuardBytes + stagger_;
+void GuardedBuffer::resize(std::size_t bytes, std::size_t offset) {
+  const std::size_t front = kGuardBytes + stagger_ + offset;
   const std::size_t needed = (front + bytes + kGuardBytes + kPage - 1) / kPage * kPage;
   if (needed > mapped_) {
     // Grows at least twofold, because a new mapping costs a page fault per page.
@@ -42,6 +42,7 @@ void GuardedBuffer::resize(std::size_t bytes) {
   read_only_ = false;
   payload_ = mapping_ + front;
   size_ = bytes;
+  offset_ = offset;
   device_.memory().set(payload_ - kGuardBytes, kPaint, kGuardBytes, {});
   device_.memory().set(payload_ + size_, kPaint, kGuardBytes, {});
 }
@@ -148,7 +149,7 @@ double bytes_of(const MatrixView& view, std::int64_t items) {
 
 }  // namespace
 
-void GemmOperands::make(ProblemRef problem, std::uint64_t seed) {
+void GemmOperands::make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant) {
   check(problem);
   const OperandViews views = problem.visit([](const auto& of) { return views_of(of); });
   const Signature signature = signature_of(problem);
@@ -162,9 +163,11 @@ void GemmOperands::make(ProblemRef problem, std::uint64_t seed) {
     fail(Errc::unsupported, "operands of {:.1f} GB: {:.1f} GB of memory may be used for them here",
          (a + b + copies_of_c * c) / 1e9, room / 1e9);
   }
-  a_.resize(static_cast<std::size_t>(a));
-  b_.resize(static_cast<std::size_t>(b));
-  c_.resize(static_cast<std::size_t>(c));
+  alpha_ = variant.alpha;
+  const auto offset = [&](DType dtype) { return variant.unaligned ? element_bytes(dtype) : 0; };
+  a_.resize(static_cast<std::size_t>(a), offset(views.a.dtype));
+  b_.resize(static_cast<std::size_t>(b), offset(views.b.dtype));
+  c_.resize(static_cast<std::size_t>(c), offset(views.c.dtype));
   fill_matrix(device_, a_, views.a, items_, Operand::a, seed);
   fill_matrix(device_, b_, views.b, items_, Operand::b, seed);
   a_.make_read_only();
@@ -174,7 +177,8 @@ void GemmOperands::make(ProblemRef problem, std::uint64_t seed) {
     fill_matrix(device_, initial_c_, view_c_, items_, Operand::c, seed);
   }
   if (has_bias_) {
-    bias_.resize(static_cast<std::size_t>(view_c_.columns) * element_bytes(view_c_.dtype));
+    bias_.resize(static_cast<std::size_t>(view_c_.columns) * element_bytes(view_c_.dtype),
+                 offset(view_c_.dtype));
     device_.fill(view_c_.dtype, bias_.data(), view_c_.columns, Operand::bias, seed);
   }
   reset_c();
@@ -192,7 +196,7 @@ void GemmOperands::reset_c() {
                         {});
 }
 
-void GemmOperands::repair() { c_.resize(c_.size()); }
+void GemmOperands::repair() { c_.repair(); }
 
 GemmBuffers GemmOperands::buffers() noexcept {
   return {.a = a_.data(),

@@ -40,9 +40,12 @@ class GuardedBuffer {
   GuardedBuffer(const GuardedBuffer&) = delete;
   GuardedBuffer& operator=(const GuardedBuffer&) = delete;
 
-  /// Sets the payload to `bytes` and writes the guard pattern; contents are unspecified afterwards. Throws
-  /// device_failure when the system lacks memory.
-  void resize(std::size_t bytes);
+  /// Sets the payload to `bytes` and writes the guard pattern; contents are unspecified afterwards. The
+  /// payload begins `offset` bytes after an aligned address. Throws device_failure when the system lacks
+  /// memory.
+  void resize(std::size_t bytes, std::size_t offset = 0);
+  /// Writes the guard pattern again.
+  void repair() { resize(size_, offset_); }
   /// Fills the payload with 0xFF: a NaN in every floating type.
   void poison();
   /// Makes any write to the buffer end the process until resize, where the device can do that.
@@ -62,8 +65,14 @@ class GuardedBuffer {
   std::byte* mapping_ = nullptr;
   std::size_t mapped_ = 0;
   std::byte* payload_ = nullptr;
-  std::size_t size_ = 0;
+  std::size_t size_ = 0, offset_ = 0;
   bool read_only_ = false;
+};
+
+/// How operands differ from those of an ordinary call.
+struct OperandVariant {
+  double alpha = 1;
+  bool unaligned = false;  ///< A, B, C and bias begin one element after an aligned address
 };
 
 class GemmOperands {
@@ -80,7 +89,7 @@ class GemmOperands {
   /// the seed only, and makes them read-only. Gaps between lines (leading dimension > packed) become NaN.
   /// Fills a bias and the initial C likewise when the problem has them. Throws unsupported for element types
   /// that cannot be generated, and when the operands would take more than Instruments::memory_bytes().
-  void make(ProblemRef problem, std::uint64_t seed);
+  void make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant = {});
   /// Call it before a verified run: sets every element of C to NaN, or to its initial value when the problem
   /// accumulates.
   void reset_c();
@@ -99,7 +108,7 @@ class GemmOperands {
   const void* initial_c() const noexcept { return accumulate_ ? initial_c_.data() : nullptr; }
   /// n elements of C's type; null when the epilogue adds no bias.
   const void* bias() const noexcept { return has_bias_ ? bias_.data() : nullptr; }
-  double alpha() const noexcept { return 1; }
+  double alpha() const noexcept { return alpha_; }
   double beta() const noexcept { return accumulate_ ? 0.5 : 0.0; }
 
   /// Describes writes outside the elements of C: into its guard zones and the gaps between its lines.
@@ -111,6 +120,7 @@ class GemmOperands {
   Instruments& device_;
   MatrixView view_c_ = {};
   std::int64_t items_ = 0;  ///< batch
+  double alpha_ = 1;
   bool accumulate_ = false, has_bias_ = false;
   GuardedBuffer a_, b_, c_, initial_c_, bias_;
 };

@@ -113,7 +113,7 @@ void ProblemBench::repair() {
   packed_for_ = nullptr;
 }
 
-bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
+bool ProblemBench::verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us) {
   {
     const StopWatch watch(spent_.verify);
     workspace_.resize(launch.workspace_bytes());
@@ -132,6 +132,8 @@ bool ProblemBench::verify(Launch& launch, Outcome& outcome, double& first_us) {
     repair();
   } else if (!(verification.error <= 1)) {
     outcome.reason = verification.where;
+  } else if (probe_ && candidate.backend->is_library()) {
+    outcome.reason = probe_->fault(*candidate.backend, candidate.config, problem_, seed_);
   }
   if (outcome.reason.empty()) return true;
   outcome.measured.status = Status::wrong;
@@ -176,7 +178,7 @@ Outcome ProblemBench::coarse(const Candidate& candidate, double best_us) {
     const auto launch = candidate.backend->prepare(problem_, candidate.config);
     packed_for_ = nullptr;
     double first_us = 0;
-    if (verify(*launch, outcome, first_us)) time_coarsely(*launch, first_us, best_us, outcome);
+    if (verify(candidate, *launch, outcome, first_us)) time_coarsely(*launch, first_us, best_us, outcome);
     return outcome;
   } catch (const std::exception& error) {
     return failed(error, 1, protocol_.cache);

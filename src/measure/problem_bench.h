@@ -16,6 +16,7 @@
 #include <kscout/backend.h>
 #include <kscout/measurement.h>
 
+#include "measure/kernel_probe.h"
 #include "measure/operands.h"
 #include "measure/protocol.h"
 #include "measure/samples.h"
@@ -44,14 +45,18 @@ struct TimeSpent {
 
 class ProblemBench {
  public:
-  /// `device`: the instruments that the candidates' backends share.
-  ProblemBench(const Protocol& protocol, std::uint64_t seed, Instruments& device = host_instruments())
+  /// `device`: the instruments that the candidates' backends share. `probes`: each kernel of a library is
+  /// probed (measure/kernel_probe.h) in its first coarse(); only in a process that a kernel may crash.
+  ProblemBench(const Protocol& protocol, std::uint64_t seed, Instruments& device = host_instruments(),
+               bool probes = false)
       : device_(device),
         protocol_(protocol),
         seed_(seed),
         operands_(device),
         workspace_(3, device),
-        packed_(4, device) {}
+        packed_(4, device) {
+    if (probes) probe_.emplace(device);
+  }
 
   /// Throws the errors of GemmOperands::make.
   void open(const Problem& problem);
@@ -84,7 +89,7 @@ class ProblemBench {
   std::string damage() const;
   void repair();
   /// False when the outcome is already decided: wrong or crashed.
-  bool verify(Launch& launch, Outcome& outcome, double& first_us);
+  bool verify(const Candidate& candidate, Launch& launch, Outcome& outcome, double& first_us);
   void time_coarsely(Launch& launch, double first_us, double best_us, Outcome& outcome);
   std::vector<Contender> prepare_contenders(std::span<const Candidate> candidates);
   /// Takes one more sample, in microseconds. A failure becomes the contender's outcome.
@@ -105,6 +110,7 @@ class ProblemBench {
   GemmOperands operands_;
   std::unique_ptr<Reference> reference_;
   GuardedBuffer workspace_;
+  std::optional<KernelProbe> probe_;
   GuardedBuffer packed_;                ///< the packed filter, of a problem whose filter is packed once
   const Launch* packed_for_ = nullptr;  ///< the launch that packed_ is for
   std::uint32_t seed_of_orders_ = 1;

@@ -45,7 +45,8 @@ std::vector<std::vector<int>> share_cpus(const std::vector<int>& cpus, int worke
       shares.push_back({cpus[static_cast<std::size_t>(w % count)]});
       continue;
     }
-    shares.emplace_back(cpus.begin() + w * count / workers, cpus.begin() + (w + 1) * count / workers);
+    const int size = count / workers;
+    shares.emplace_back(cpus.begin() + w * size, cpus.begin() + (w + 1) * size);
   }
   return shares;
 }

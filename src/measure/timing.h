@@ -69,7 +69,8 @@ double batch_us(const Call& call, double expected_us) {
 std::vector<int> allowed_cpus();
 /// Restricts the calling thread, and threads that it creates later. Throws device_failure.
 void use_only(const std::vector<int>& cpus);
-/// Contiguous parts of nearly equal size. With more workers than CPUs, CPUs are shared.
+/// Contiguous parts of equal size, so that every worker is the same device; CPUs that remain stay idle. With
+/// more workers than CPUs, CPUs are shared.
 std::vector<std::vector<int>> share_cpus(const std::vector<int>& cpus, int workers);
 
 /// Maximum number of CPUs in a list: Linux supports at most 8,192 (CONFIG_NR_CPUS on x86).

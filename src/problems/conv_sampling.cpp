@@ -17,53 +17,6 @@ namespace {
 using P = ConvProblem;
 using Key = std::vector<std::int64_t>;
 
-struct Flag {
-  std::string_view name;
-  std::vector<std::int64_t P::*> fields;
-  bool needed = true;
-};
-const Flag kFlags[] = {{"--batchsize", {&P::n}},
-                       {"--in_channels", {&P::c}},
-                       {"--out_channels", {&P::k}},
-                       {"--in_h", {&P::h}},
-                       {"--in_w", {&P::w}},
-                       {"--fil_h", {&P::y}},
-                       {"--fil_w", {&P::x}},
-                       {"--group_count", {&P::g}},
-                       {"--conv_stride_h", {&P::stride_h}},
-                       {"--conv_stride_w", {&P::stride_w}},
-                       {"--pad_h", {&P::left_pad_h, &P::right_pad_h}},
-                       {"--pad_w", {&P::left_pad_w, &P::right_pad_w}},
-                       {"--dilation_h", {&P::dilation_h}, false},
-                       {"--dilation_w", {&P::dilation_w}, false}};
-
-/// The number after a flag and a blank or '='; nothing when the line lacks the flag.
-std::optional<std::int64_t> number_behind(std::string_view line, std::string_view flag) {
-  for (std::size_t at = 0; (at = line.find(flag, at)) != std::string_view::npos; at += flag.size()) {
-    std::string_view rest = line.substr(at + flag.size());
-    // The text is part of a longer flag.
-    if (rest.empty() || (rest.front() != ' ' && rest.front() != '=')) continue;
-    rest.remove_prefix(std::min(rest.find_first_not_of(" ="), rest.size()));
-    std::int64_t value = 0;
-    const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), value);
-    if (error == std::errc() && end != rest.data()) return value;
-  }
-  return std::nullopt;
-}
-
-std::optional<P> driver_line(std::string_view line, const MiopenRequest& request) {
-  P problem = make_conv(request.op, request.dtype);
-  for (const Flag& flag : kFlags) {
-    const auto value = number_behind(line, flag.name);
-    if (!value && flag.needed) return std::nullopt;
-    for (const auto field : flag.fields) problem.*field = value.value_or(1);
-  }
-  const auto channels = [](std::int64_t count) { return count >= 64 && count % 16 == 0; };
-  const bool kept = channels(problem.c) && channels(problem.k) && problem.n <= 16 && problem.y <= 11 &&
-                    problem.x <= 11 && is_valid(problem);
-  return kept ? std::optional(problem) : std::nullopt;
-}
-
 /// Groups in key order, so that random choices do not depend on a hash table's order.
 template <class KeyOf>
 std::map<Key, std::vector<P>> buckets_of(std::span<const P> problems, const KeyOf& key_of) {
@@ -159,34 +112,36 @@ bool is_large_enough(const P& p) {
 
 }  // namespace
 
-std::vector<P> miopen_problems(std::string_view text, const MiopenRequest& request) {
-  std::vector<P> problems;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    if (auto problem = driver_line(text.substr(begin, end - begin), request)) problems.push_back(*problem);
-    begin = end + 1;
-  }
-  problems = merge_equal(problems);
-  for (P& problem : problems) problem.weight = 1;
-  if (problems.empty()) {
-    fail(Errc::corrupt_data,
-         "no usable line of MIOpen's driver: a line must have all of {} to {}, with channels from "
-         "64 on",
-         kFlags[0].name, kFlags[11].name);
-  }
+MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request) {
+  // Channels below one step of 64 are a kind each: 3 of a first layer are not 48.
+  const auto channels = [](std::int64_t count) { return count < 64 ? -count : count / 64; };
+  const auto key = [&](const P& p) {
+    return Key{channels(p.c), channels(p.k), p.d,        p.h,        p.w,        p.z,
+               p.y,           p.x,           p.stride_d, p.stride_h, p.stride_w, p.g};
+  };
+  MiopenProblems log = read_miopen_log(text, request);
+  const auto keep = [&](std::vector<P> kept, std::string_view reason) {
+    if (kept.size() < log.problems.size())
+      log.left_out.push_back({std::string(reason), log.problems.size() - kept.size()});
+    log.problems = std::move(kept);
+  };
+  keep(merge_equal(log.problems), "repeated");
+  for (P& problem : log.problems) problem.weight = 1;
   Generator random(request.seed);
   std::vector<P> drawn;
-  const auto key = [](const P& p) {
-    return Key{p.c / 64, p.k / 64, p.h, p.w, p.y, p.x, p.stride_h, p.stride_w, p.g};
-  };
-  for (auto& [of, bucket] : buckets_of(problems, key)) {
+  for (auto& [of, bucket] : buckets_of(log.problems, key)) {
     random.shuffle(bucket);
     drawn.insert(drawn.end(), bucket.begin(),
                  bucket.begin() + std::min<std::ptrdiff_t>(2, std::ssize(bucket)));
   }
   random.shuffle(drawn);
-  drawn.resize(std::min(drawn.size(), request.count), make_conv(request.op));
-  return drawn;
+  keep(std::move(drawn),
+       "more than two of a kind (channels in steps of 64; image, filter, stride and groups)");
+  if (log.problems.size() > request.count) {
+    keep({log.problems.begin(), log.problems.begin() + static_cast<std::ptrdiff_t>(request.count)},
+         "above --count");
+  }
+  return log;
 }
 
 std::vector<P> stratified(std::span<const P> problems, std::size_t count, std::uint64_t seed) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -203,24 +204,44 @@ std::vector<ConvProblem> conv_holdout(DType dtype);
 
 // ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
 //
-//     const auto shapes = miopen_problems(text_of_driver_lines, {.dtype = DType::bf16});
-//     const auto fewer = stratified(shapes, 100, /*seed=*/42);
+//     const auto log = miopen_problems(text_of_driver_lines, {.dtype = DType::bf16});
+//     const auto fewer = stratified(log.problems, 100, /*seed=*/42);
 //     const auto more = top_up(efficiencies_of_shapes, {.count = 200});
 
 struct MiopenRequest {
-  Op op = Op::conv_fwd;
-  DType dtype = DType::bf16;
+  Op op = Op::conv_fwd;             ///< direction of all problems, whatever --forw of a line is
+  std::optional<DType> dtype = {};  ///< nothing: the type in a line's operation (convbfp16)
   std::size_t count = 300;
   std::uint64_t seed = 42;
 };
 
-/// Extracts the shapes from a log of MIOpen's driver. A line must have `--batchsize --in_channels
-/// --out_channels --in_h --in_w --fil_h --fil_w --group_count --conv_stride_h --conv_stride_w --pad_h
-/// --pad_w`; `--dilation_h` and `--dilation_w` are optional; other lines are skipped. Keeps shapes with
-/// channels of at least 64 in multiples of 16, at most 16 images, filters up to 11, and groups that divide
-/// the channels. Draws at most two shapes per bucket of channels (steps of 64), image, filter, strides and
-/// groups, then `count` of all of them. Throws corrupt_data when no line is usable.
-std::vector<ConvProblem> miopen_problems(std::string_view text, const MiopenRequest& request);
+/// Lines or problems that were left out for one reason.
+struct SkippedLines {
+  std::string reason;
+  std::size_t count = 0;
+  std::size_t line = 0;      ///< number of the first such line; 0: a problem, which no line shows
+  std::string example = {};  ///< what is wrong with that line, if `reason` does not say it
+};
+
+struct MiopenProblems {
+  std::vector<ConvProblem> problems;
+  std::size_t lines = 0;  ///< lines with content
+  std::vector<SkippedLines> left_out;
+};
+
+/// Reads the command lines of MIOpenDriver in a log (MIOPEN_ENABLE_LOGGING_CMD=1), with long or short flags:
+/// --batchsize (-n), --in_channels (-c), --in_h (-H), --in_w (-W), --out_channels (-k), --fil_h (-y), --fil_w
+/// (-x), in 3-D also --in_d and --fil_d; pads, strides, dilations and groups as the driver's defaults where
+/// they are not given. Lines without a convolution are left out and counted by reason. Throws corrupt_data,
+/// with the reasons, when no line has one.
+MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request);
+
+/// Draws from the problems of read_miopen_log: at most two per kind (channels in steps of 64, image, filter,
+/// strides, groups), then `count` of all of them.
+MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request);
+
+/// "1 repeated, 2 without --fil_h (-y), the first in line 7".
+std::string skipped_lines_text(std::span<const SkippedLines> left_out);
 
 /// Draws `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes
 /// and channels have the same shares as in all problems. A kind's quota is its rounded share, at least 1

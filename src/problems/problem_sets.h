@@ -60,22 +60,19 @@ std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
 void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed);
 
 /// Reads problems: one per line as print() writes them (or `m,n,k`), or a CSV table with a header of
-/// GemmProblem's field names (m, n, k required; `dtype` sets all element types). Skips empty lines and lines
-/// that start with '#'. `usual`: the element type of problems that state none. Throws not_found, or
-/// corrupt_data with the file and the line.
+/// GemmProblem's field names (m, n, k required) or general names, such as `dtype`; fields as for set_fields.
+/// Skips empty lines and lines that start with '#'. `usual`: the element type of problems that state none.
+/// Throws not_found, or corrupt_data with the file and the line.
 std::vector<GemmProblem> read_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 /// The same from text; `source` names it in errors.
 std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view source,
                                         DType usual = DType::fp32);
 
 /// Reads convolutions: one-line forms, or a table with ConvProblem's field names (op, n, c, k, h, w, y, x
-/// required).
+/// required) or general names, such as `pad`.
 std::vector<ConvProblem> read_conv_problems(const std::filesystem::path& file, DType usual = DType::fp32);
 std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source,
                                              DType usual = DType::fp32);
-
-/// Whether a problem's one-line form states an element type.
-bool names_dtype(std::string_view problem_text);
 
 /// Whether the first line with content describes a convolution: a one-line form, or a table header with
 /// column `y` (a filter's height). Throws not_found.

@@ -4,8 +4,8 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "core/given_fields.h"
 #include "core/names.h"
-#include "core/problem_text.h"
 #include "problems/problem_sets.h"
 
 namespace kscout {
@@ -52,18 +52,15 @@ std::string in_lower_case(std::string_view text) {
   return lower;
 }
 
-/// The differences between the two kinds of problems: one-line form, plain sizes, required columns and
-/// defaults of the other columns.
+/// The differences between the two kinds of problems: plain sizes and required columns.
 template <class P>
 struct Kind;
 
 template <>
 struct Kind<GemmProblem> {
   static constexpr std::string_view required[] = {"m", "n", "k"};
-  static constexpr std::size_t size_parts = 1;  // gemm:MxNxK
-  static bool is_line(std::string_view line) { return line.starts_with("gemm"); }
-  static GemmProblem parse_line(std::string_view line) { return parse_problem(line); }
-  static GemmProblem start(Op /*op*/, DType dtype, Layout /*layout*/) { return make_gemm(-1, -1, -1, dtype); }
+  static constexpr std::string_view what = "a GEMM", others = "convolutions";
+  static constexpr bool conv = false;
   static GemmProblem plain_sizes(std::string_view line, DType dtype) {
     const auto cells = line.find_first_of("xX") == std::string_view::npos ? cells_of(line) : crossed(line);
     if (cells.size() != 3) {
@@ -77,10 +74,8 @@ struct Kind<GemmProblem> {
 template <>
 struct Kind<ConvProblem> {
   static constexpr std::string_view required[] = {"op", "n", "c", "k", "h", "w", "y", "x"};
-  static constexpr std::size_t size_parts = 2;  // conv_fwd:NxCxHxW:KxYxX
-  static bool is_line(std::string_view line) { return is_conv_line(line); }
-  static ConvProblem parse_line(std::string_view line) { return parse_conv_problem(line); }
-  static ConvProblem start(Op op, DType dtype, Layout layout) { return make_conv(op, dtype, layout); }
+  static constexpr std::string_view what = "a convolution", others = "GEMMs";
+  static constexpr bool conv = true;
   static ConvProblem plain_sizes(std::string_view line, DType /*dtype*/) {
     fail(Errc::corrupt_data, "'{}': write conv_fwd:NxCxHxW:KxYxX..., or a CSV table with a header", line);
   }
@@ -100,14 +95,14 @@ class ProblemReader {
       }
       return from_cells(cells);
     }
-    if (Kind<P>::is_line(line)) {
-      if (names_dtype(line) || usual_ == DType::fp32) return Kind<P>::parse_line(line);
-      std::size_t sizes_end = line.find(':');
-      for (std::size_t part = 0; part < Kind<P>::size_parts && sizes_end < line.size(); ++part)
-        sizes_end = std::min(line.find(':', sizes_end + 1), line.size());
-      if (sizes_end > line.size()) return Kind<P>::parse_line(line);  // it reports the error
-      return Kind<P>::parse_line(
-          fmt::format("{}:{}{}", line.substr(0, sizes_end), word(usual_), line.substr(sizes_end)));
+    if (line.find(':') != std::string_view::npos) {
+      if (is_conv(op_of_line(line)) != Kind<P>::conv) {
+        fail(Errc::corrupt_data,
+             "'{}' is among {}: the first problem of the file is {}; put {} into a file "
+             "of their own",
+             line, Kind<P>::conv ? "convolutions" : "GEMMs", Kind<P>::what, Kind<P>::others);
+      }
+      return problem_of(fields_of_line(line), usual_).template as<P>();
     }
     const P problem = Kind<P>::plain_sizes(line, usual_);
     check(problem);
@@ -117,8 +112,7 @@ class ProblemReader {
   bool take_header(std::string_view line) {
     const auto first = cells_of(line);
     if (line.find(':') != std::string_view::npos || starts_a_number(first[0])) return false;
-    std::vector<std::string_view> known = field_names<P>();
-    known.push_back("dtype");
+    const std::vector<std::string_view> known = given_names<P>();
     for (const auto cell : first) {
       std::string column = in_lower_case(cell);  // M,N,K as well as m,n,k
       index_of_word("column", column, known);
@@ -138,27 +132,14 @@ class ProblemReader {
   static bool starts_a_number(std::string_view cell) {
     return cell.empty() || (cell.front() >= '0' && cell.front() <= '9') || cell.front() == '-';
   }
-  std::string_view cell_of(const std::vector<std::string_view>& cells, std::string_view column) const {
-    const auto found = std::ranges::find(columns_, column);
-    return found == columns_.end() ? "" : cells[static_cast<std::size_t>(found - columns_.begin())];
-  }
-  /// Empty cells keep defaults. `dtype`, `op` and `layout` are read first because the other defaults depend
-  /// on them; columns for single element types may then override.
+  /// Empty cells keep defaults. The columns are fields by name, as in a one-line form.
   P from_cells(const std::vector<std::string_view>& cells) const {
-    const auto word_of = [&]<WordEnum E>(std::string_view column, E otherwise) {
-      const auto cell = cell_of(cells, column);
-      return cell.empty() ? otherwise : parse<E>(cell);
-    };
-    bool typed = false;  // a column of a single operand sets a type: the others keep their defaults
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      typed = typed || (columns_[i].starts_with("dtype_") && !cells[i].empty());
-    P problem = Kind<P>::start(word_of("op", Op::conv_fwd), word_of("dtype", typed ? DType::fp32 : usual_),
-                               word_of("layout", Layout::nhwgc));
+    std::vector<GivenField> given;
+    if constexpr (Kind<P>::conv) given.push_back({"op", word(Op::conv_fwd), GivenAs::implied});
     for (std::size_t i = 0; i < cells.size(); ++i) {
-      if (columns_[i] != "dtype" && !cells[i].empty()) set_field(problem, columns_[i], cells[i]);
+      if (!cells[i].empty()) given.push_back({columns_[i], cells[i]});
     }
-    check(problem);
-    return problem;
+    return problem_of(given, usual_).template as<P>();
   }
 
   std::vector<std::string> columns_;
@@ -211,12 +192,6 @@ std::vector<GemmProblem> parse_problems(std::string_view text, std::string_view 
 }
 std::vector<ConvProblem> parse_conv_problems(std::string_view text, std::string_view source, DType usual) {
   return parse_kind<ConvProblem>(text, source, usual);
-}
-
-bool names_dtype(std::string_view problem_text) {
-  return std::ranges::any_of(split(problem_text, ':'), [](std::string_view part) {
-    return part.starts_with("dtype_") || find_word(part, EnumWords<DType>::words);
-  });
 }
 
 bool holds_conv_problems(const std::filesystem::path& file) {

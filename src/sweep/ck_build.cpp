@@ -12,6 +12,7 @@
 #include "core/json_fields.h"
 #include "core/process.h"
 #include "family/family_file.h"
+#include "sweep/journal.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -189,6 +190,7 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
   fs::create_directories(options.out, error);
   if (error) fail(Errc::device_failure, "{}: cannot be made ({})", options.out.string(), error.message());
   const fs::path file = options.out / kRuns;
+  if (is_absent(file)) check_new_sweep_folder(options.out, [](const auto&) { return false; });
   const auto known = read_runs(file);
   std::ofstream log(file, std::ios::app);
 
@@ -205,9 +207,12 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
     if (index.emplace(kernel.named.config, next).second) report.table.configs.push_back(kernel.named.config);
   }
   std::size_t done = 0, all = 0;
-  for (const GemmProblem& problem : problems)
-    all += static_cast<std::size_t>(
+  for (const GemmProblem& problem : problems) {
+    const auto count = static_cast<std::size_t>(
         std::ranges::count_if(kernels, [&](const CkKernel& k) { return fits(k, problem); }));
+    all += count;
+    report.problems_without_kernel += count == 0;
+  }
   for (const GemmProblem& problem : problems) {
     const auto p = static_cast<std::uint32_t>(report.table.problems.size());
     report.table.problems.push_back(problem);

@@ -51,8 +51,9 @@ struct CkSweepOptions {
 
 struct CkSweepReport {
   MeasurementTable table;
-  std::size_t ran = 0, kept = 0;      ///< measured now; found in runs.jsonl
-  std::vector<std::string> failures;  ///< "kernel on problem: reason", in order
+  std::size_t ran = 0, kept = 0;            ///< measured now; found in runs.jsonl
+  std::size_t problems_without_kernel = 0;  ///< of their type and layout in the build
+  std::vector<std::string> failures;        ///< "kernel on problem: reason", in order
 };
 
 /// Measures every kernel on every problem of its types and layout, one problem after another. The end of a

@@ -7,6 +7,7 @@
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/files.h"
 #include "core/names.h"
 #include "core/part_name.h"
 #include "family/family_file.h"
@@ -24,9 +25,19 @@ bool is_journal_name(std::string_view name) { return name.starts_with("journal")
 
 }  // namespace
 
-bool is_sweep_file(std::string_view name) {
+bool is_sweep_file(const std::filesystem::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
   const std::string_view finished = finished_name(name);
-  return finished == kManifestName || finished == "worker.log" || is_journal_name(finished);
+  return entry.is_regular_file() &&
+         (finished == kManifestName || finished == "worker.log" || is_journal_name(finished));
+}
+
+void check_new_sweep_folder(const std::filesystem::path& folder,
+                            const std::function<bool(const std::filesystem::directory_entry&)>& own) {
+  if (const auto other = foreign_entry(folder, own); !other.empty())
+    fail(Errc::invalid_argument,
+         "{} holds {} and no sweep: give a new folder, or that of a sweep to continue", folder.string(),
+         other.filename().string());
 }
 
 std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder) {
@@ -122,6 +133,7 @@ SweepStatus sweep_status(const std::filesystem::path& folder, const SpaceLookup&
   out.problems = state.plan.problems.size();
   out.problems_done =
       WorkQueue(state.plan, measuring_order(state.plan), state.rows, state.crashes).problems_done();
+  out.plan_left_out = state.plan.left_out;
   out.pairs = state.plan.pairs();
   out.last_end = state.last_end;
   out.clocks_mhz = state.clocks_mhz;

@@ -7,6 +7,7 @@
 /// Also reads the folder of a running sweep, as far as its lines are complete.
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -41,9 +42,14 @@ std::string journal_name(int shard, int shards);
 /// Journals in a folder, by name.
 std::vector<std::filesystem::path> journal_files(const std::filesystem::path& folder);
 
-/// Whether a sweep writes a file of this name into its folder: the manifest, a journal, the workers' log, or
+/// Whether an entry of a folder is a file that a sweep writes: the manifest, a journal, the workers' log, or
 /// an unfinished version of one of them.
-bool is_sweep_file(std::string_view name);
+bool is_sweep_file(const std::filesystem::directory_entry& entry);
+
+/// Throws invalid_argument, naming the entry, when the folder of a new sweep holds an entry that `own`
+/// rejects.
+void check_new_sweep_folder(const std::filesystem::path& folder,
+                            const std::function<bool(const std::filesystem::directory_entry&)>& own);
 
 /// Joins all journals of a folder. Each key has at most one row: where files hold several, the row of the
 /// first file. Session fields come from the journal with the newest session. Throws the errors of
@@ -57,6 +63,7 @@ JournalContents merge_journals(const std::filesystem::path& folder, const std::s
 
 struct SweepStatus {
   std::size_t problems = 0, problems_done = 0;
+  LeftOutCounts plan_left_out = {};  ///< what the plan does not contain
   std::size_t pairs = 0;             ///< (problem, config) pairs of the plan
   std::size_t rows = 0;              ///< pairs that were measured in pass 1
   std::size_t contender_rows = 0;    ///< rows of pass 2

@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "core/json_fields.h"
 #include "measure/timing.h"
+#include "sweep/journal.h"
 #include "sweep/plan.h"
 
 namespace kscout {
@@ -52,6 +53,12 @@ Json identity_json(const SweepPlan& plan) {
   Json& candidates = out["candidates"] = Json::array();
   for (const auto& list : plan.candidates) candidates.push_back(range_text(list));
   return out;
+}
+
+/// Removes what does not identify the sweep.
+void erase_notes(Json& manifest) {
+  manifest.erase("provenance");
+  manifest.erase("left_out");
 }
 
 /// The hash that binds a journal to its manifest.
@@ -117,12 +124,14 @@ std::string write_manifest(const std::filesystem::path& folder, const SweepPlan&
   const auto path = folder / kManifestName;
   Json mine = identity_json(plan);
   if (!std::filesystem::exists(path)) {
+    check_new_sweep_folder(folder, is_sweep_file);
     Json manifest = mine;
     manifest["provenance"] = plan.provenance;
+    manifest["left_out"] = plan.left_out;
     create_file_atomically(path, readable_json(manifest));
   }
   Json there = parse_manifest(path);
-  there.erase("provenance");
+  erase_notes(there);
   forgive_drift(there, mine);
   for (const auto& [key, value] : mine.items()) {
     const Json other = there.value(key, Json());
@@ -147,6 +156,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
     plan.protocol = record_from_json<Protocol>(manifest.at("protocol"), "protocol");
     plan.seed = manifest.at("seed");
     plan.provenance = manifest.at("provenance").get<std::map<std::string, std::string>>();
+    plan.left_out = manifest.value("left_out", LeftOutCounts());  // older manifests have none
     for (const auto& text : manifest.at("problems"))
       plan.problems.push_back(parse_any_problem(text.get<std::string>()));
     const ConfigSpace& space = spaces(plan.provider, plan.op);
@@ -166,7 +176,7 @@ SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& 
            plan.candidates.size());
     }
     if (hash) {
-      manifest.erase("provenance");
+      erase_notes(manifest);
       *hash = hash_of(manifest);
     }
     return plan;

@@ -23,6 +23,32 @@
 
 namespace kscout {
 
+namespace {
+
+constexpr const char* kNoConfigApplies = "problems to which no config applies";
+
+/// Adds to a count; zeros make no entry.
+void count_left_out(LeftOutCounts& left_out, const std::string& what, std::size_t count) {
+  if (count > 0) left_out[what] += count;
+}
+
+}  // namespace
+
+std::string left_out_text(const LeftOutCounts& left_out) {
+  std::string text;
+  for (const auto& [what, count] : left_out)
+    text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", what, count);
+  return text;
+}
+
+void leave_out_larger(std::vector<Problem>& problems, double max_gflop, const std::string& what,
+                      LeftOutCounts& left_out) {
+  if (!(max_gflop > 0)) return;
+  count_left_out(left_out, what, std::erase_if(problems, [&](const Problem& problem) {
+                   return flop_count(problem) > 1e9 * max_gflop;
+                 }));
+}
+
 std::size_t SweepPlan::pairs() const {
   std::size_t count = 0;
   for (const auto& list : candidates) count += list.size();
@@ -108,19 +134,23 @@ void keep_evenly_spaced(std::vector<std::uint32_t>& list, std::size_t most) {
   list = std::move(kept);
 }
 
-std::vector<Problem> choose_problems(const std::vector<Problem>& problems, const PlanRequest& request) {
+std::vector<Problem> choose_problems(const std::vector<Problem>& problems, const PlanRequest& request,
+                                     LeftOutCounts& left_out) {
   std::vector<Problem> kept;
   std::unordered_set<Problem> seen;
   for (const auto& problem : problems) {
-    if (request.max_gflop > 0 && flop_count(problem) > 1e9 * request.max_gflop) continue;
     if (seen.insert(problem).second) kept.push_back(problem);
   }
+  leave_out_larger(kept, request.max_gflop, fmt::format("problems above --max-gflop {}", request.max_gflop),
+                   left_out);
   if (kept.empty()) {
-    fail(Errc::not_found, "none of {} problems is left to measure (--max-gflop {})", problems.size(),
-         request.max_gflop);
+    fail(Errc::not_found, "no problem is left to measure{}{}",
+         left_out.empty() ? "" : "; left out: ", left_out_text(left_out));
   }
   if (request.max_problems > 0 && kept.size() > request.max_problems) {
     auto order = seeded_order(kept.size(), request.seed);
+    count_left_out(left_out, fmt::format("problems beyond --max-problems {}", request.max_problems),
+                   order.size() - request.max_problems);
     order.resize(request.max_problems);
     std::ranges::sort(order);
     std::vector<Problem> fewer;
@@ -151,7 +181,8 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
   plan.protocol = protocol;
   if (device.kind == DeviceKind::gpu) plan.protocol.slack_us = 0;
   plan.seed = request.seed;
-  plan.problems = choose_problems(problems, request);
+  plan.left_out = request.left_out;
+  plan.problems = choose_problems(problems, request, plan.left_out);
   plan.op = plan.problems.front().op();
   for (const Problem& problem : plan.problems) {
     if (problem.op() == plan.op) continue;
@@ -188,6 +219,9 @@ SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& req
       keep_evenly_spaced(plan.candidates[p], request.max_configs);
     }
   }
+  count_left_out(plan.left_out, kNoConfigApplies,
+                 static_cast<std::size_t>(
+                     std::ranges::count_if(plan.candidates, [](const auto& list) { return list.empty(); })));
   return plan;
 }
 
@@ -205,8 +239,12 @@ SweepPlan remeasure_contenders(const SweepState& before, const Device& device) {
     if (row.key.pass == 2 && row.measured.status == Status::ok)
       contenders[row.key.problem].push_back(row.key.config);
   }
+  plan.left_out.clear();
   for (std::size_t p = 0; p < contenders.size(); ++p) {
-    if (contenders[p].empty()) continue;
+    if (contenders[p].empty()) {
+      ++plan.left_out["problems without contenders in the earlier sweep"];
+      continue;
+    }
     std::ranges::sort(contenders[p]);
     plan.problems.push_back(whole.problems[p]);
     plan.candidates.push_back(std::move(contenders[p]));

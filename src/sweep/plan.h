@@ -28,6 +28,16 @@ using SpaceLookup = std::function<const ConfigSpace&(std::string_view provider, 
 /// The spaces of the registered providers.
 const ConfigSpace& provider_space(std::string_view provider, Op op);
 
+/// What a plan leaves out: "problems above --max-gflop 2" and how many.
+using LeftOutCounts = std::map<std::string, std::size_t>;
+
+/// "problems above --max-gflop 2: 3; configs ...: 56"; empty when nothing is left out.
+std::string left_out_text(const LeftOutCounts& left_out);
+
+/// Removes problems of more operations and counts them in `left_out` under `what`. 0: no limit.
+void leave_out_larger(std::vector<Problem>& problems, double max_gflop, const std::string& what,
+                      LeftOutCounts& left_out);
+
 struct SweepPlan {
   std::string provider = "native", backend = "cpu", rules, filter;
   Op op = Op::gemm;
@@ -39,6 +49,7 @@ struct SweepPlan {
   std::vector<std::vector<std::uint32_t>> candidates;  ///< per problem: indices of configs, ascending
   /// Host, compiler, versions, time; not compared when a sweep continues.
   std::map<std::string, std::string> provenance;
+  LeftOutCounts left_out;  ///< not compared either
 
   std::size_t pairs() const;  ///< number of (problem, config) to measure
 };
@@ -52,7 +63,8 @@ struct PlanRequest {
   std::size_t max_problems = 0;  ///< the first of the seeded order; 0 = all
   double max_gflop = 0;          ///< larger problems are left out; 0 = no limit
   std::uint64_t seed = 1;
-  Backend* library = nullptr;  ///< kernel library whose configs are measured instead of those of the rules
+  LeftOutCounts left_out = {};  ///< what the caller left out of the problems; part of the plan's
+  Backend* library = nullptr;   ///< kernel library whose configs are measured instead of those of the rules
 };
 
 /// The request for a sweep of a kernel library: the backend's name and, as rules, the library's name and
@@ -60,8 +72,9 @@ struct PlanRequest {
 PlanRequest library_request(LibraryBackend& library);
 
 /// Enumerates the family of each signature among the problems. The candidates of a problem are the configs
-/// that pass the family's applicability rules. Throws what enumerate() throws; not_found when no problem is
-/// left; invalid_argument when the problems have several ops.
+/// that pass the family's applicability rules. SweepPlan::left_out counts problems above a limit, and
+/// problems without a candidate. Throws what enumerate() throws; not_found when no problem is left;
+/// invalid_argument when the problems have several ops.
 SweepPlan make_plan(const std::vector<Problem>& problems, const PlanRequest& request, const Device& device,
                     const Protocol& protocol);
 
@@ -82,7 +95,8 @@ inline constexpr const char* kManifestName = "manifest.json";
 
 /// Creates the folder and its manifest.json, or checks that an existing manifest describes the same sweep.
 /// Returns the manifest's hash, which binds journals to it. Throws invalid_argument naming the first
-/// difference, device_failure when the folder cannot be written.
+/// difference, or a file of somebody else in a folder without a sweep; device_failure when the folder cannot
+/// be written.
 std::string write_manifest(const std::filesystem::path& folder, const SweepPlan& plan);
 /// Throws not_found without a manifest, corrupt_data when it cannot be read.
 SweepPlan read_manifest(const std::filesystem::path& folder, const SpaceLookup& spaces,

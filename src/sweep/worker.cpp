@@ -113,7 +113,7 @@ class Worker {
       : plan_(plan),
         backend_(backend),
         compile_seconds_(compile_seconds),
-        bench_(plan.protocol, plan.seed, instruments_of(backend)),
+        bench_(plan.protocol, plan.seed, instruments_of(backend), true),
         talk_(talk) {}
 
   void work(const Assignment& assignment) {

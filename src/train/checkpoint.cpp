@@ -99,18 +99,11 @@ void Checkpoint::save(const TrainedTarget& target) const {
 }
 
 void check_checkpoint_folder(const std::filesystem::path& folder) {
-  if (is_absent(folder)) return;
-  try {
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-      if (is_kept_target(entry)) continue;
-      fail(Errc::invalid_argument,
-           "{} is where the training keeps finished targets, but it holds {}: move that, or give another "
-           "--out",
-           folder.string(), entry.path().filename().string());
-    }
-  } catch (const std::filesystem::filesystem_error& error) {
-    fail(Errc::device_failure, "finished targets cannot be kept there: {}", error.what());
-  }
+  const std::filesystem::path other = foreign_entry(folder, is_kept_target);
+  if (other.empty()) return;
+  fail(Errc::invalid_argument,
+       "{} is where the training keeps finished targets, but it holds {}: move that, or give another --out",
+       folder.string(), other.filename().string());
 }
 
 void remove_checkpoint(const std::filesystem::path& folder) {

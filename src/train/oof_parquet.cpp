@@ -1,15 +1,14 @@
 #include <algorithm>
 #include <optional>
+#include <string>
 #include <unordered_map>
-
-#include <arrow/api.h>
-#include <arrow/io/file.h>
-#include <parquet/arrow/writer.h>
+#include <vector>
 
 #include <kscout/provider.h>
 
 #include "core/fail.h"
 #include "core/field_text.h"
+#include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
 #include "train/train.h"
@@ -18,46 +17,46 @@ namespace kscout {
 
 namespace {
 
-void require(const arrow::Status& status, const std::filesystem::path& file) {
-  if (!status.ok()) fail(Errc::device_failure, "{}: {}", file.string(), status.ToString());
-}
-
-/// Columns of a table during writing.
+/// Columns of the file during writing.
 class OofColumns {
  public:
-  explicit OofColumns(const std::filesystem::path& file) : file_(file) {}
+  explicit OofColumns(std::size_t rows) { block_.rows = rows; }
 
   /// Adds one value per row: `value(row)` returns a double, an integer, a bool or a text.
   template <class F>
-  void add(std::string name, std::size_t rows, F&& value) {
+  void add(std::string name, std::string_view unit, std::string_view help, F&& value) {
     using V = std::remove_cvref_t<decltype(value(std::size_t{0}))>;
-    if constexpr (std::is_same_v<V, bool>) {
-      fill<arrow::BooleanBuilder>(std::move(name), rows, value);
+    ColumnSpec spec{std::move(name), std::string(unit), std::string(help)};
+    ColumnValues values;
+    if constexpr (std::is_same_v<V, std::string>) {
+      append_words(values, value);
     } else if constexpr (std::is_floating_point_v<V>) {
-      fill<arrow::DoubleBuilder>(std::move(name), rows, value);
-    } else if constexpr (std::is_integral_v<V>) {
-      fill<arrow::Int64Builder>(std::move(name), rows, value);
+      spec.type = ColumnType::float64;
+      spec.nullable = true;
+      for (std::size_t r = 0; r < block_.rows; ++r) values.number.push_back(value(r));
     } else {
-      fill<arrow::StringBuilder>(std::move(name), rows, value);
+      spec.type = std::is_same_v<V, bool> ? ColumnType::boolean : ColumnType::int64;
+      for (std::size_t r = 0; r < block_.rows; ++r) values.whole.push_back(std::int64_t{value(r)});
+    }
+    specs_.push_back(std::move(spec));
+    block_.columns.push_back(std::move(values));
+  }
+
+  std::string parquet() const { return parquet_bytes(specs_, block_, {}); }
+
+ private:
+  template <class F>
+  void append_words(ColumnValues& values, F& value) {
+    std::unordered_map<std::string, std::int32_t> known;
+    for (std::size_t r = 0; r < block_.rows; ++r) {
+      const auto [at, is_new] = known.try_emplace(value(r), static_cast<std::int32_t>(known.size()));
+      if (is_new) values.words.push_back(at->first);
+      values.index.push_back(at->second);
     }
   }
 
-  std::shared_ptr<arrow::Table> table() { return arrow::Table::Make(arrow::schema(fields_), arrays_); }
-
- private:
-  template <class Builder, class F>
-  void fill(std::string name, std::size_t rows, F& value) {
-    Builder builder;
-    for (std::size_t r = 0; r < rows; ++r) require(builder.Append(value(r)), file_);
-    std::shared_ptr<arrow::Array> array;
-    require(builder.Finish(&array), file_);
-    fields_.push_back(arrow::field(std::move(name), array->type()));
-    arrays_.push_back(std::move(array));
-  }
-
-  const std::filesystem::path& file_;
-  arrow::FieldVector fields_;
-  std::vector<std::shared_ptr<arrow::Array>> arrays_;
+  std::vector<ColumnSpec> specs_;
+  Block block_;
 };
 
 }  // namespace
@@ -70,10 +69,10 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
   const auto problem = [&](std::size_t r) -> const Problem& { return set.problems[problem_of[r]]; };
   const Provider& names = provider(result.model.provider());
 
-  OofColumns columns(file);
+  OofColumns columns(set.row_count());
   set.problems.front().visit([&]<class P>(const P&) {
     for_each_field<P>([&](const auto& field) {
-      columns.add(std::string(field.name), set.row_count(), [&](std::size_t r) {
+      columns.add(std::string(field.name), field.unit, field.help, [&](std::size_t r) {
         const auto& value = problem(r).template as<P>().*field.member;
         using V = std::remove_cvref_t<decltype(value)>;
         if constexpr (WordEnum<V>) {
@@ -84,27 +83,21 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
       });
     });
   });
-  columns.add("config", set.row_count(), [&](std::size_t r) {
+  columns.add("config", "1", "the kernel's name", [&](std::size_t r) {
     return names.print(signature_of(problem(r)), set.configs[set.rows[r].config]);
   });
-  columns.add("fold", set.row_count(),
+  columns.add("fold", "1", "fold of cross-validation that held the problem out",
               [&](std::size_t r) { return std::int64_t{result.fold_of[problem_of[r]]}; });
-  columns.add("time_us", set.row_count(), [&](std::size_t r) { return set.rows[r].time_us; });
-  columns.add("tflops", set.row_count(), [&](std::size_t r) { return set.rows[r].tflops; });
-  columns.add("raced", set.row_count(), [&](std::size_t r) { return set.rows[r].pruned_early; });
+  columns.add("time_us", "us", "measured time", [&](std::size_t r) { return set.rows[r].time_us; });
+  columns.add("tflops", "TFLOPS", "measured speed", [&](std::size_t r) { return set.rows[r].tflops; });
+  columns.add("raced", "1", "pruned early: the time is coarse",
+              [&](std::size_t r) { return set.rows[r].pruned_early; });
   for (const TrainedTarget& target : result.targets) {
-    columns.add(fmt::format("oof_pred_{}", word(target.target)), set.row_count(),
+    columns.add(fmt::format("oof_pred_{}", word(target.target)), "1",
+                "prediction by a model that did not see the problem",
                 [&](std::size_t r) { return target.validation.out_of_fold[r]; });
   }
-
-  auto stream = arrow::io::FileOutputStream::Open(file.string());
-  require(stream.status(), file);
-  const auto properties =
-      parquet::WriterProperties::Builder().compression(parquet::Compression::ZSTD)->build();
-  require(parquet::arrow::WriteTable(*columns.table(), arrow::default_memory_pool(), *stream, 1 << 20,
-                                     properties),
-          file);
-  require((*stream)->Close(), file);
+  write_file_atomically(file, columns.parquet());
 }
 
 namespace {

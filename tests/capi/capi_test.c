@@ -51,6 +51,8 @@ static void test_problems(void) {
   CHECK_FAILS(kscout_gemm_print(&problem, NULL, 0, &needed), KSCOUT_INVALID_ARGUMENT, "size 0");
   CHECK(needed == strlen(text) + 1);
   CHECK_FAILS(kscout_gemm_parse("gemm:1x2", &again), KSCOUT_INVALID_ARGUMENT, "MxNxK");
+  CHECK_FAILS(kscout_gemm_parse("gemm:16x16x16:m=5", &again), KSCOUT_INVALID_ARGUMENT,
+              "m is given twice: m=16 and m=5");
   CHECK_FAILS(kscout_gemm_parse(NULL, &again), KSCOUT_INVALID_ARGUMENT, "'text' is NULL");
   CHECK(memcmp(&problem, &again, sizeof problem) == 0); /* a failing call writes nothing */
   problem.reserved[0] = 1;
@@ -79,6 +81,10 @@ static void test_convolutions(void) {
   CHECK(kscout_conv_print(&problem, text, sizeof text, &needed) == KSCOUT_OK);
   CHECK(strcmp(text, "conv_fwd:8x64x28x28:128x3x3:bf16:nhwgc:pad=1") == 0 && needed == strlen(text) + 1);
   CHECK(kscout_conv_parse(text, &again) == KSCOUT_OK && memcmp(&problem, &again, sizeof problem) == 0);
+  CHECK_FAILS(kscout_conv_parse("conv_fwd:1x8x8x8:8x3x3:pad=1:pad=2", &again), KSCOUT_INVALID_ARGUMENT,
+              "pad is given twice: pad=1 and pad=2");
+  CHECK(kscout_conv_parse("conv_fwd:1x8x8x8:8x3x3:left_pad_h=2:pad=1", &again) == KSCOUT_OK);
+  CHECK(again.left_pad_h == 2 && again.right_pad_h == 1 && again.left_pad_w == 1);
   CHECK_FAILS(kscout_conv_parse("conv_fwd:1x2", &again), KSCOUT_INVALID_ARGUMENT, "NxCxHxW");
 
   CHECK(kscout_device_find("gfx950", &device) == KSCOUT_OK);

@@ -214,6 +214,21 @@ class Tuning(unittest.TestCase):
         done = self.tune("--budget", "50", "--layout", "rrr", code=2)
         self.assertIn("knows layout rcr, which --layout leaves out", done.stderr)
 
+    def test_new_layouts_are_named_with_what_was_compared(self):
+        share = ["--held-out", "0.6"]
+        first = self.tune("--budget", "4", *share).stdout
+        self.assertNotIn("compared ", first)
+        self.assertNotIn("layouts ", first)
+        words = ["--budget", "2", "--layout", "crr,ccr", "--replace", *share]
+        out = self.tune(*words).stdout
+        self.assertRegex(out, r"(?m)^compared +with m on \d+ problems that neither was trained on \(layouts rcr, rrr\)$")
+        self.assertRegex(out, r"(?m)^layouts +crr, ccr: m has no model of them; "
+                              r"the new model reaches [\d.]+ % on \d+ held-out problems?$")
+        done = json.loads(self.tune(*words, "--format", "json").stdout)
+        self.assertEqual(done["new_layouts"]["layouts"], [])
+        self.assertEqual(done["compared"]["layouts"], ["rcr", "rrr", "crr", "ccr"])
+        self.assertGreaterEqual(done["compared"]["problems"], 10)
+
     # ---- convolutions, and several operations
 
     def installed_ops(self, folder):

@@ -1,4 +1,5 @@
-"""Fails on pages that are longer than CONTRIBUTING.md allows, and on lines of text that are too wide; names each.
+"""Fails on pages that are longer than CONTRIBUTING.md allows, on lines of text that are too wide, and on datasets of the
+repository that are not there; names each.
 
     python3 tests/docs/pages.py FOLDER        (ctest: docs.pages)
 
@@ -57,6 +58,8 @@ def complaints(folder: pathlib.Path) -> list[str]:
         if limit[2] and words > limit[2]:
             found.append(f"{name}: {words} words, at most {limit[2]}")
         found += [f"{name}:{number}: {width} characters, at most {WIDTH}" for number, width in wide_lines(text)]
+        named = set(re.findall(r"(?<![\w/.])data/[\w.-]+\.parquet", text))
+        found += [f"{name}: {file} is not in the repository" for file in sorted(named) if not (folder / file).exists()]
     return found
 
 

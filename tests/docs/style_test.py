@@ -48,6 +48,11 @@ class Style(unittest.TestCase):
                          ["README.md: 151 lines, at most 150", "docs/bench/b.md: 121 lines, at most 120",
                           "docs/design/d.md: 121 lines, at most 120", "docs/guide.md: 1261 words, at most 1200"])
 
+    def test_datasets_that_pages_name_are_there(self):
+        text = "data/there.parquet, `data/gone.parquet`, my/data/gone.parquet, data/{a,b}.parquet\n"
+        found = self.found(pages.complaints, docs__a_md=text, **{"data__there.parquet": ""})
+        self.assertEqual(found, ["docs/a.md: data/gone.parquet is not in the repository"])
+
     def test_wide_lines_of_text_only(self):
         wide = "x" * 121
         right = f"| {wide} |\n\n```\n{wide}\n```\n\n    {wide}\n\n[a]({wide})\nhttps://{wide}\n{'y' * 120}\n"

@@ -65,12 +65,25 @@ std::size_t count(const CkSweepReport& report, Status status) {
       report.table.rows, [&](const auto& row) { return row.measured.status == status; }));
 }
 
+TEST_F(CkBuildTest, AFolderWithOtherFilesIsRefused) {
+  add(64);
+  fs::create_directories(folder_ / "out");
+  std::ofstream(folder_ / "out/notes.txt") << "mine";
+  expect_error(Errc::invalid_argument, {"holds notes.txt and no sweep"}, [&] { sweep(); });
+  EXPECT_FALSE(fs::exists(folder_ / "out/runs.jsonl"));
+  fs::remove(folder_ / "out/notes.txt");
+  sweep();
+  std::ofstream(folder_ / "out/notes.txt") << "mine";
+  EXPECT_EQ(sweep().kept, 2u) << "a sweep's own folder may hold other files";
+}
+
 TEST_F(CkBuildTest, MeasuresWhatIsThereAndGoesOn) {
   add(64);
   add(128);
   fs::create_symlink(paths::ck_benchmark, folder_ / "bin/benchmark_of_something_else");
   const CkSweepReport first = sweep();
   EXPECT_EQ(first.ran, 4u);  // two kernels, two problems of their type
+  EXPECT_EQ(first.problems_without_kernel, 1u);
   EXPECT_EQ(count(first, Status::ok), 4u);
   EXPECT_TRUE(first.failures.empty());
   for (const auto& row : first.table.rows) EXPECT_GT(row.measured.time_us, 0);

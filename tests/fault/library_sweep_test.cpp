@@ -39,7 +39,10 @@ class LibrarySweep : public ::testing::Test {
   }
   /// Rows of pass 1 of the first problem, by config.
   std::vector<Status> sweep(const SweepPlan& plan, std::size_t batch = 0) {
-    run_sweep(plan, {.folder = folder_ / "out", .worker = paths::worker, .item_limit_s = 1, .batch = batch});
+    reasons_ =
+        run_sweep(plan,
+                  {.folder = folder_ / "out", .worker = paths::worker, .item_limit_s = 1, .batch = batch})
+            .reasons;
     std::vector<Status> rows(plan.configs.size(), Status::pruned_early);
     for (const auto& row : read_sweep(folder_ / "out").rows) {
       EXPECT_EQ(row.problem, 0u);
@@ -48,6 +51,7 @@ class LibrarySweep : public ::testing::Test {
     return rows;
   }
   const test::TemporaryFolder folder_;
+  std::map<std::string, std::size_t> reasons_;  ///< why rows of the last sweep are not ok
 };
 
 TEST_F(LibrarySweep, CrashHangAndWrongResultsCostTheirRowsOnly) {
@@ -58,6 +62,19 @@ TEST_F(LibrarySweep, CrashHangAndWrongResultsCostTheirRowsOnly) {
   EXPECT_EQ(sweep(all),
             (std::vector{Status::crashed, Status::ok, Status::timeout, Status::wrong, Status::unsupported}));
   EXPECT_FALSE(toys.is_open());  // the workers opened it, this process did not
+}
+
+TEST_F(LibrarySweep, KernelsThatAreRightForOrdinaryCallsOnlyAreWrong) {
+  LibraryBackend toys = library(
+      "toy_good", {"toy_without_alpha", "toy_packed", "toy_aligned", "toy_refusing_alpha", "toy_rcr"});
+  EXPECT_EQ(sweep(plan(toys)),
+            (std::vector{Status::wrong, Status::wrong, Status::wrong, Status::ok, Status::ok}));
+  for (const char* variant : {"with alpha 0.75", "with leading dimensions 16 elements larger than packed",
+                              "with operands aligned to their elements only"}) {
+    EXPECT_TRUE(std::ranges::any_of(reasons_, [&](const auto& reason) {
+      return reason.first.starts_with(fmt::format("wrong: {}: ", variant));
+    })) << variant;
+  }
 }
 
 TEST_F(LibrarySweep, ABatchIsMeasuredByAProcessOfItsOwn) {

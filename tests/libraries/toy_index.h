@@ -34,7 +34,8 @@ inline nlohmann::ordered_json rule(const char* name, const char* admits, const c
 }
 
 /// All layouts, with and without beta, for sizes that are multiples of 8, 16 and 16.
-inline nlohmann::ordered_json index(const std::filesystem::path& library, const std::string& name = "toy") {
+inline nlohmann::ordered_json index(const std::filesystem::path& library, const std::string& name = "toy",
+                                    int tile = 64) {
   nlohmann::ordered_json out{{"format", "kscout-kernel-library"},
                              {"version", 1},
                              {"abi", 1},
@@ -50,8 +51,8 @@ inline nlohmann::ordered_json index(const std::filesystem::path& library, const 
                              {"kernels", nlohmann::ordered_json::array()}};
   for (const Layout layout : {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr}) {
     for (const bool accumulate : {false, true}) {
-      out["kernels"].push_back(
-          {{"config", config_name(layout, accumulate)}, {"kernel", fmt::format("toy_{}", word(layout))}});
+      out["kernels"].push_back({{"config", config_name(layout, accumulate, tile)},
+                                {"kernel", fmt::format("toy_{}", word(layout))}});
     }
   }
   return out;

@@ -137,6 +137,37 @@ static int32_t run_lie(const kscout_kernel* self, const kscout_kernel_shape* s,
   return status;
 }
 
+/* Right for an ordinary call only. */
+static int32_t run_without_alpha(const kscout_kernel* self, const kscout_kernel_shape* s,
+                                 const kscout_kernel_call* call, kscout_kernel_message message) {
+  kscout_kernel_call changed = *call;
+  changed.alpha = 1;
+  return run(self, s, &changed, message);
+}
+
+static int32_t run_packed(const kscout_kernel* self, const kscout_kernel_shape* s,
+                          const kscout_kernel_call* call, kscout_kernel_message message) {
+  kscout_kernel_shape changed = *s;
+  changed.lda = changed.ldb = s->k;
+  changed.ldc = s->n;
+  return run(self, &changed, call, message);
+}
+
+static int32_t run_aligned(const kscout_kernel* self, const kscout_kernel_shape* s,
+                           const kscout_kernel_call* call, kscout_kernel_message message) {
+  kscout_kernel_call changed = *call;
+  changed.a = (const void*)((uintptr_t)call->a & ~(uintptr_t)15);
+  return run(self, s, &changed, message);
+}
+
+/* Says what it cannot do. */
+static int32_t run_refusing_alpha(const kscout_kernel* self, const kscout_kernel_shape* s,
+                                  const kscout_kernel_call* call, kscout_kernel_message message) {
+  if (call->alpha == 1) return run(self, s, call, message);
+  say(message, "alpha is 1");
+  return KSCOUT_KERNEL_UNSUPPORTED;
+}
+
 static int32_t open_device(kscout_kernel_message message) {
 #if defined(TOY_CANNOT_OPEN)
   say(message, "there is no such device");
@@ -153,6 +184,11 @@ static int32_t open_device(kscout_kernel_message message) {
 #endif
 }
 
+#if defined(TOY_NAMED)
+#define TOY_RCR \
+  "gemm_universal_fp32_rcr_compv3_default_intrawave_False_False_False_False_64x64x16_2x2x1_16x16x16"
+static const kscout_kernel kernels[] = {{TOY_RCR, workspace_bytes, run, &rcr}};
+#else
 static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
                                         {"toy_rrr", workspace_bytes, run, &rrr},
                                         {"toy_crr", workspace_bytes, run, &crr},
@@ -161,7 +197,12 @@ static const kscout_kernel kernels[] = {{"toy_rcr", workspace_bytes, run, &rcr},
                                         {"toy_bf16", any_size, run_bf16, &rcr},
                                         {"toy_crash", workspace_bytes, run_crash, &rcr},
                                         {"toy_hang", workspace_bytes, run_hang, &rcr},
-                                        {"toy_lie", workspace_bytes, run_lie, &rcr}};
+                                        {"toy_lie", workspace_bytes, run_lie, &rcr},
+                                        {"toy_without_alpha", workspace_bytes, run_without_alpha, &rcr},
+                                        {"toy_packed", workspace_bytes, run_packed, &rcr},
+                                        {"toy_aligned", workspace_bytes, run_aligned, &rcr},
+                                        {"toy_refusing_alpha", workspace_bytes, run_refusing_alpha, &rcr}};
+#endif
 
 #if defined(TOY_CRASHES)
 __attribute__((constructor)) static void crash(void) { raise(SIGSEGV); }

@@ -111,6 +111,32 @@ def check_rewritten(kscout, table, folder):
         check(message in done.stderr and "wrong.parquet" in done.stderr, f"'{message}' not in: {done.stderr}")
 
 
+def flipped(data, at):
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+def check_page_checksums(kscout, path, folder):
+    """Every column has checksums of its pages, which other programs verify; ours does without the file's own checksum, too."""
+    with open(path, "rb") as file:
+        data = file.read()
+    footer = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    without_own = data[: footer - 20] + data[footer:]
+    group = pq.ParquetFile(path).metadata.row_group(0)
+    damaged = os.path.join(folder, "damaged.parquet")
+    for i in range(group.num_columns):
+        column = group.column(i)
+        begin = column.data_page_offset if column.dictionary_page_offset is None else column.dictionary_page_offset
+        with open(damaged, "wb") as file:
+            file.write(flipped(without_own, begin + column.total_compressed_size - 1))
+        try:
+            pq.read_table(damaged, columns=[column.path_in_schema], page_checksum_verification=True)
+            check(False, f"pyarrow reads damaged column {column.path_in_schema}")
+        except OSError as error:
+            check("CRC" in str(error), str(error))
+        done = subprocess.run([kscout, "dataset", "describe", damaged], capture_output=True, text=True)
+        check(done.returncode == 4 and "CRC" in done.stderr, f"{column.path_in_schema}: {done.returncode}: {done.stderr}")
+
+
 def main():
     kscout = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
@@ -124,6 +150,7 @@ def main():
         check(codec == "ZSTD", f"compressed with {codec}")
         check_other_readers(path)
         check_rewritten(kscout, table, folder)
+        check_page_checksums(kscout, path, folder)
     print("read by pyarrow", pa.__version__)
 
 

@@ -1,3 +1,6 @@
+#include <array>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include <kscout/any_problem.h>
@@ -85,9 +88,65 @@ void expect_conv_refused(std::string_view text, std::string_view part_of_message
   }
 }
 
+/// The pads of a 2-D problem: left_pad_h, left_pad_w, right_pad_h, right_pad_w.
+std::array<std::int64_t, 4> pads(std::string_view fields) {
+  const ConvProblem p = parse_conv_problem("conv_fwd:1x8x20x20:8x3x3:" + std::string(fields));
+  return {p.left_pad_h, p.left_pad_w, p.right_pad_h, p.right_pad_w};
+}
+
+TEST(ConvProblem, TheSpecificFieldWinsInAnyOrder) {
+  using Pads = std::array<std::int64_t, 4>;
+  for (const char* text : {"pad=1:left_pad_h=3", "left_pad_h=3:pad=1"})
+    EXPECT_EQ(pads(text), (Pads{3, 1, 1, 1}));
+  for (const char* text : {"pad=1:pad_h=2:right_pad_h=3", "right_pad_h=3:pad_h=2:pad=1"})
+    EXPECT_EQ(pads(text), (Pads{2, 1, 3, 1}));
+  for (const char* text : {"stride=2:stride_h=1", "stride_h=1:stride=2"}) {
+    const ConvProblem p = parse_conv_problem("conv_fwd:1x8x20x20:8x3x3:" + std::string(text));
+    EXPECT_EQ(p.stride_h, 1);
+    EXPECT_EQ(p.stride_w, 2);
+  }
+  const ConvProblem types = parse_conv_problem("conv_fwd:1x8x20x20:8x3x3:dtype_wei=fp32:dtype=bf16");
+  EXPECT_EQ(types.dtype_in, DType::bf16);
+  EXPECT_EQ(types.dtype_wei, DType::fp32);
+}
+
+TEST(ConvProblem, AGeneralFieldHasOneNumberOrOnePerAxis) {
+  using Pads = std::array<std::int64_t, 4>;
+  EXPECT_EQ(pads("pad=0x3"), (Pads{0, 3, 0, 3}));
+  EXPECT_EQ(pads("pad=0x3:left_pad_w=1"), (Pads{0, 1, 0, 3}));
+  const ConvProblem flat = parse_conv_problem("conv_fwd:1x8x20x20:8x3x3:stride=2x1:dilation=1x2");
+  EXPECT_EQ(print(flat), "conv_fwd:1x8x20x20:8x3x3:fp32:nhwgc:stride_h=2:dilation_w=2");
+  const ConvProblem deep = parse_conv_problem("conv_fwd:1x8x9x20x20:8x3x3x3:stride=1x2x3:pad=0x1x2");
+  EXPECT_EQ(deep.stride_d, 1);
+  EXPECT_EQ(deep.stride_w, 3);
+  EXPECT_EQ(deep.left_pad_h, 1);
+  EXPECT_EQ(deep.right_pad_w, 2);
+  expect_conv_refused("conv_fwd:1x8x20x20:8x3x3:pad=0x3x1", "has 3 numbers; give one, or 2: height x width");
+  expect_conv_refused("conv_fwd:1x8x9x20x20:8x3x3x3:stride=2x1", "one, or 3: depth x height x width");
+  expect_conv_refused("conv_fwd:1x8x20x20:8x3x3:pad_h=1x2", "has 2 numbers; give one");
+  expect_conv_refused("conv_fwd:1x8x20x20:8x3x3:pad=1x", "pad='': not a whole number");
+}
+
+TEST(ConvProblem, AFieldIsGivenOnceAndHasAnEffect) {
+  const auto refused = [](const char* fields, const char* message) {
+    expect_conv_refused("conv_fwd:1x8x20x20:8x3x3:fp32:nhwgc" + std::string(fields), message);
+  };
+  refused(":pad=1:pad=2", "pad is given twice: pad=1 and pad=2; leave one out");
+  refused(":left_pad_h=2:g=1:left_pad_h=2", "left_pad_h is given twice: left_pad_h=2 and left_pad_h=2");
+  refused(":n=2", "n is given twice: n=1 and n=2");
+  refused(":layout=ngchw", "layout is given twice: layout=nhwgc and layout=ngchw");
+  refused(":dtype=bf16", "dtype is given twice: dtype=fp32 and dtype=bf16");
+  refused(":op=conv_bwd_data", "op is given twice: op=conv_fwd and op=conv_bwd_data");
+  refused(":pad=1:pad_h=2:pad_w=3",
+          "pad=1 has no effect: pad_h=2, pad_w=3 set all that it stands for; leave it out");
+  refused(":stride=2:stride_h=1:stride_w=1", "stride=2 has no effect: stride_h=1, stride_w=1");
+  refused(":m=5", "m=5: convolutions have no such field, GEMMs have");
+}
+
 TEST(ConvProblem, MessagesNameTheValueAndTheRemedy) {
   expect_conv_refused("gemm:4x4x4", "is not a convolution; write conv_fwd:");
   expect_conv_refused("conv_fwd:4x4x4:8x3x3", "is not a convolution");
+  expect_conv_refused("conv_bwd_data:4x4x4:8x3x3", "write conv_bwd_data:NxCxHxW:KxYxX");
   expect_conv_refused("conv_fwd:1x6x8x8:8x3x3:g=4", "g=4: must divide the channels c=6 and k=8");
   expect_conv_refused("conv_fwd:1x8x8x2:8x3x3", "axis w: a filter of 3 elements");
   expect_conv_refused("conv_fwd:1x8x8x8:8x3x3:stride_h=0", "stride_h=0: must be 1 to");

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "core/files.h"
 #include "core/json_fields.h"
+#include "core/parquet_checksum.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
 #include "dataset/parquet.h"
@@ -22,6 +24,7 @@ namespace kscout {
 namespace {
 
 namespace fs = std::filesystem;
+using test::expect_error;
 using test::toy_options;
 using test::toy_table;
 
@@ -57,6 +60,87 @@ TEST_F(DatasetFile, WhatFollowsFromTheRestMayBeLeftOut) {
   write_dataset(file("b.parquet"), toy_table(), options);
   EXPECT_LT(fs::file_size(file("b.parquet")), fs::file_size(file()));
   expect_same(read_dataset(file("b.parquet"), options), toy_table());
+}
+
+/// Reads a damaged form of a file. Returns whether the damage was noticed; without that, every value must be
+/// that of `whole`.
+bool notices_damage(const fs::path& file, const std::string& damaged, const MeasurementTable& whole,
+                    const DatasetOptions& options) {
+  write_file_atomically(file, damaged);
+  try {
+    expect_same(read_dataset(file, options), whole);
+    return false;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::corrupt_data);
+    return true;
+  }
+}
+
+std::string with_flipped_bit(std::string bytes, std::size_t bit) {
+  bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ 1 << bit % 8);
+  return bytes;
+}
+
+/// The bits of the mark of the checksum: without the mark, a file counts as one without a checksum.
+constexpr std::size_t kMarkBits = 8 * 16;
+
+TEST_F(DatasetFile, FlippedBitsAreNoticed) {
+  write_dataset(file("toy.parquet"), toy_table(), toy_options());
+  struct Case {
+    fs::path source;
+    DatasetOptions options;
+  };
+  for (const Case& one : {Case{file("toy.parquet"), toy_options()},
+                          Case{paths::in_repository("data/gemm_fp32_zen4-2c.held_out.parquet"), {}}}) {
+    SCOPED_TRACE(one.source.string());
+    const std::string bytes = read_file(one.source);
+    const MeasurementTable whole = read_dataset(one.source, one.options);
+    std::mt19937_64 random(20260101);
+    for (int i = 0; i < 200; ++i) {
+      const std::size_t bit = random() % (8 * bytes.size());
+      SCOPED_TRACE(bit);
+      const std::size_t mark = 8 * bytes.find("kscout checksum\n");
+      EXPECT_EQ(notices_damage(file("damaged.parquet"), with_flipped_bit(bytes, bit), whole, one.options),
+                bit < mark || bit >= mark + kMarkBits);
+    }
+  }
+}
+
+TEST_F(DatasetFile, EveryFlippedBitOfChecksumAndEndIsNoticed) {
+  write_dataset(file(), toy_table(), toy_options());
+  const std::string bytes = read_file(file());
+  const std::size_t mark = 8 * bytes.find("kscout checksum\n"), checksum = mark + kMarkBits;
+  const auto notices = [&](std::size_t bit) {
+    return notices_damage(file("damaged.parquet"), with_flipped_bit(bytes, bit), toy_table(), toy_options());
+  };
+  for (std::size_t bit = mark; bit < checksum; ++bit) EXPECT_FALSE(notices(bit)) << bit;
+  for (std::size_t bit = checksum; bit < checksum + 32; ++bit) EXPECT_TRUE(notices(bit)) << bit;
+  for (std::size_t bit = 8 * bytes.size() - 64; bit < 8 * bytes.size(); ++bit)
+    EXPECT_TRUE(notices(bit)) << bit;
+}
+
+TEST_F(DatasetFile, FilesWithoutAChecksumAreRead) {
+  write_dataset(file(), toy_table(), toy_options());
+  EXPECT_TRUE(check_parquet_checksum(file()));
+  std::string bytes = read_file(file());
+  bytes.erase(bytes.find("kscout checksum\n"), 20);
+  write_file_atomically(file(), bytes);
+  EXPECT_FALSE(check_parquet_checksum(file()));
+  expect_same(read_dataset(file(), toy_options()), toy_table());
+  expect_error(Errc::not_found, {"none.parquet"}, [&] { check_parquet_checksum(file("none.parquet")); });
+  expect_error(Errc::invalid_argument, {"whole Parquet file"}, [&] { with_parquet_checksum("PAR1"); });
+}
+
+TEST_F(DatasetFile, EveryCommittedFileHasAChecksum) {
+  std::size_t files = 0;
+  for (const char* const folder : {"data", "models"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(paths::in_repository(folder))) {
+      if (entry.path().extension() != ".parquet") continue;
+      ++files;
+      EXPECT_TRUE(check_parquet_checksum(entry.path())) << entry.path();
+    }
+  }
+  EXPECT_GT(files, 60u);
 }
 
 TEST_F(DatasetFile, CsvReadsBackEveryValueButProvenance) {

@@ -33,6 +33,17 @@ TEST_F(Files, ReadBackAndReplaced) {
   EXPECT_EQ(count(), 1u) << "a part is left behind";
 }
 
+TEST_F(Files, TheFirstForeignEntryIsNamed) {
+  const auto own = [](const std::filesystem::directory_entry& entry) {
+    return entry.path().extension() == ".log";
+  };
+  EXPECT_EQ(foreign_entry(folder_ / "none", own), "");
+  EXPECT_EQ(foreign_entry(folder_.path(), own), "");
+  for (const char* const name : {"z.log", "c.txt", "b.txt"}) write_file_atomically(folder_ / name, "");
+  EXPECT_EQ(foreign_entry(folder_.path(), own), folder_ / "b.txt");
+  test::expect_error(Errc::device_failure, {"z.log"}, [&] { foreign_entry(folder_ / "z.log", own); });
+}
+
 TEST_F(Files, LinksStayAndTheirFileIsReplaced) {
   const std::filesystem::path link = folder_ / "link", chain = folder_ / "chain";
   std::filesystem::create_symlink("a", link);

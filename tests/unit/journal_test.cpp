@@ -8,7 +8,10 @@
 
 #include <kscout/error.h>
 
+#include "core/files.h"
+#include "core/json_fields.h"
 #include "core/numbers.h"
+#include "support/expect_error.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal_file.h"
 #include "sweep/plan.h"
@@ -24,6 +27,13 @@ std::string join(const std::vector<std::string>& payloads) {
   std::string text;
   for (const auto& payload : payloads) text += journal_line(payload);
   return text;
+}
+
+/// A plan of a small GEMM, and of one above 2 GFLOP.
+SweepPlan preset_plan(const PlanRequest& request, bool large = true) {
+  std::vector<Problem> problems = {make_gemm(16, 64, 32)};
+  if (large) problems.emplace_back(make_gemm(1100, 1100, 1100));
+  return make_plan(problems, request, device_preset("epyc-7763"), {});
 }
 
 const std::vector<std::string> kSession = {"K1 0123456789abcdef",
@@ -198,6 +208,64 @@ TEST(SweepStatus, ReasonsLeaveOutTheProblem) {
   EXPECT_EQ(general_reason(Status::unsupported, "conv_bwd_weight:1x2x3x4:5x1x1: rule 'x' refuses it: y"),
             reason);
   EXPECT_EQ(general_reason(Status::unsupported, "rule 'x' refuses it: y"), reason);
+}
+
+TEST(SweepPlan, WhatIsLeftOutIsCounted) {
+  const std::vector<Problem> problems = {make_gemm(16, 64, 32), make_gemm(1100, 1100, 1100),
+                                         make_gemm(64, 64, 64), make_gemm(1200, 1200, 1200),
+                                         make_gemm(8, 8, 8)};
+  const Device device = device_preset("epyc-7763");
+  EXPECT_TRUE(make_plan(problems, {.rules = "tiny"}, device, {}).left_out.empty());
+  const SweepPlan plan = make_plan(
+      problems,
+      {.rules = "tiny", .max_problems = 2, .max_gflop = 2, .left_out = {{"problems above --max-gflop 2", 4}}},
+      device, {});
+  EXPECT_EQ(plan.problems.size(), 2u);
+  EXPECT_EQ(plan.left_out,
+            (LeftOutCounts{{"problems above --max-gflop 2", 6}, {"problems beyond --max-problems 2", 1}}));
+  EXPECT_EQ(left_out_text(plan.left_out),
+            "problems above --max-gflop 2: 6; problems beyond --max-problems 2: 1");
+  test::expect_error(Errc::not_found, {"no problem is left", "problems above --max-gflop 1e-09: 5"},
+                     [&] { make_plan(problems, {.rules = "tiny", .max_gflop = 1e-9}, device, {}); });
+}
+
+TEST(SweepPlan, ProblemsToWhichNoConfigAppliesAreCounted) {
+  const SweepPlan plan =
+      make_plan({parse_conv_problem("conv_fwd:1x16x14x14:24x5x5:pad=2"),
+                 parse_conv_problem("conv_fwd:1x16x14x14:24x3x3:pad=1")},
+                {.rules = "default", .filter = "c.kind == 'wino'"}, device_preset("epyc-7763"), {});
+  EXPECT_EQ(plan.candidates.at(0).size(), 0u);
+  EXPECT_GT(plan.candidates.at(1).size(), 0u);
+  EXPECT_EQ(plan.left_out, (LeftOutCounts{{"problems to which no config applies", 1}}));
+}
+
+TEST(SweepStatus, ManifestKeepsWhatIsLeftOut) {
+  const test::TemporaryFolder folder;
+  SweepPlan plan = preset_plan({.rules = "tiny", .max_gflop = 2});
+  const std::string hash = write_manifest(folder.path(), plan);
+  const LeftOutCounts expected = {{"problems above --max-gflop 2", 1}};
+  EXPECT_EQ(sweep_status(folder.path()).plan_left_out, expected);
+  // A list without the problem is the same sweep. Older manifests lack the count.
+  EXPECT_EQ(write_manifest(folder.path(), preset_plan({.rules = "tiny"}, /*large=*/false)), hash);
+  Json manifest = Json::parse(read_file(folder / kManifestName));
+  manifest.erase("left_out");
+  write_file_atomically(folder / kManifestName, manifest.dump());
+  EXPECT_TRUE(sweep_status(folder.path()).plan_left_out.empty());
+  EXPECT_EQ(write_manifest(folder.path(), plan), hash);
+}
+
+TEST(SweepFolder, OtherFilesAreRefusedBeforeTheFirstSweepOnly) {
+  const test::TemporaryFolder folder;
+  const SweepPlan plan = preset_plan({.rules = "tiny"}, /*large=*/false);
+  write_file_atomically(folder / "notes.txt", "mine");
+  test::expect_error(Errc::invalid_argument, {"holds notes.txt and no sweep"},
+                     [&] { write_manifest(folder.path(), plan); });
+  EXPECT_FALSE(std::filesystem::exists(folder / kManifestName));
+  std::filesystem::remove(folder / "notes.txt");
+  write_file_atomically(folder / "manifest.json.4711.part", "of a killed sweep");
+  const std::string hash = write_manifest(folder.path(), plan);
+  write_file_atomically(folder / "notes.txt", "mine");
+  EXPECT_EQ(write_manifest(folder.path(), plan), hash) << "a sweep's own folder may hold other files";
 }
 
 TEST(SweepStatus, NoisyRowsAreCountedByPass) {

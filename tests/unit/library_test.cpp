@@ -9,6 +9,7 @@
 #include <kscout/error.h>
 
 #include "backend/library/library_backend.h"
+#include "backend/library/seal.h"
 #include "libraries/toy_index.h"
 #include "support/expect_error.h"
 #include "support/heap.h"
@@ -66,7 +67,7 @@ TEST_F(Library, IsOpenedByTheFirstRunOnly) {
 
 TEST_F(Library, StandsBesideTheMachinesOwnKernels) {
   setenv("KSCOUT_LIBRARY_PATH", folder.path().c_str(), 1);
-  write(toy::index(toy::library_file("toy_good"), "second"), "b");
+  write(toy::index(toy::library_file("toy_good"), "second", 32), "b");
   write(toy::index(toy::library_file("toy_good"), "first"), "a");
   const Registry registry = Registry::here();
   std::vector<std::string_view> names;
@@ -80,6 +81,22 @@ TEST_F(Library, StandsBesideTheMachinesOwnKernels) {
                [&] { Registry(registry).add_library(folder / "a.kscout-library.json"); });
   setenv("KSCOUT_LIBRARY_PATH", (folder / "absent.kscout-library.json").c_str(), 1);
   expect_error(Errc::not_found, "absent", [] { Registry::here(); });
+}
+
+TEST_F(Library, OfOneKernelThereIsOne) {
+  Registry registry;
+  registry.add_library(write(toy::index(toy::library_file("toy_good"), "first"), "a"));
+  const auto same = write(toy::index(toy::library_file("toy_good"), "second"), "b");
+  expect_error(Errc::invalid_argument,
+               "a.kscout-library.json and " + same.string() + " both have kernel " +
+                   toy::config_name(Layout::rcr, false),
+               [&] { registry.add_library(same); });
+  EXPECT_EQ(registry.backends().size(), 1U);
+  ordered_json native = good_index();
+  native["kernels"] = {{{"config", "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x1"},
+                        {"kernel", "toy_rcr"}}};
+  expect_error(Errc::corrupt_data, "kernel of provider native, whose kernels this program has itself",
+               [&] { registry.add_library(write(native)); });
 }
 
 TEST_F(Library, RefusesByItsRules) {
@@ -167,9 +184,11 @@ TEST_F(Library, IndexesAreCheckedWhole) {
       {"twice", Errc::corrupt_data, "a second time", [](auto& i) { i["kernels"][1] = i["kernels"][0]; }},
       {"rule", Errc::corrupt_data, "serves[0] does not compile",
        [](auto& i) { i["serves"][0]["admits"] = "p.q % 8"; }},
-      {"providers", Errc::corrupt_data, "of provider native",
+      {"providers", Errc::corrupt_data, "of provider cutlass",
        [](auto& i) {
-         i["kernels"][2]["config"] = "native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x1";
+         i["kernels"][2]["config"] =
+             "cutlass_gemm_bf16_rcr__mma80_64x64x32_w32x32_c1x1_stream_k_smem_s2_a2__along_m_z1_data_"
+             "parallel_k1";
        }},
   };
   for (const BadIndex& one : cases) {
@@ -199,6 +218,33 @@ void expect_failure(const std::filesystem::path& index, Errc code, const char* s
   Dispatcher dispatcher(registry);
   EXPECT_NE(dispatcher.get_solution(problem).backend, nullptr) << "selecting needs no library";
   expect_error(code, says, [&] { dispatcher.workspace_bytes(problem); });
+}
+
+TEST_F(Library, OfOnesOwnIsSealedAndSealedAgain) {
+  const auto own = folder / "mine.so";
+  std::filesystem::copy_file(toy::library_file("toy_named"), own);
+  const auto index = seal_library(own);
+  EXPECT_EQ(index, folder / "mine.kscout-library.json");
+  EXPECT_EQ(read_library_index(index).name, "mine");
+  EXPECT_EQ(read_library_index(index).configs.size(), 1U);
+  // Rules that were written by hand stay when the object is built again.
+  ordered_json edited = ordered_json::parse(read_file(index));
+  edited["serves"] = good_index()["serves"];
+  write_file_atomically(index, edited.dump());
+  std::ofstream(own, std::ios::app) << "another build";
+  expect_failure(index, Errc::corrupt_data, "seal it again: kscout generate --seal");
+  seal_library(own, "mine");
+  EXPECT_EQ(read_library_index(index).applicability.size(), 4U);
+  Registry registry;
+  registry.add_library(index);
+  Dispatcher dispatcher(registry);
+  expect_run(dispatcher, make_gemm(16, 32, 48));
+  expect_error(Errc::invalid_argument, "--name other", [&] { seal_library(own, "other"); });
+  expect_error(Errc::not_found, "absent.so", [&] { seal_library(folder / "absent.so"); });
+  expect_error(Errc::invalid_argument, "kernel 'toy_rcr' is not named like a config",
+               [&] { seal_library(toy::library_file("toy_good")); });
+  std::ofstream(folder / "text.so") << "no shared object";
+  expect_error(Errc::corrupt_data, "cannot be loaded", [&] { seal_library(folder / "text.so"); });
 }
 
 TEST_F(Library, OneThatHangsEndsAtTheLimit) {

@@ -164,7 +164,7 @@ TEST(Affinity, RangesReadBack) {
 }
 
 TEST(Affinity, WorkersShareCpus) {
-  EXPECT_EQ(share_cpus({0, 1, 2, 3, 4}, 2), (std::vector<std::vector<int>>{{0, 1}, {2, 3, 4}}));
+  EXPECT_EQ(share_cpus({0, 1, 2, 3, 4}, 2), (std::vector<std::vector<int>>{{0, 1}, {2, 3}}));
   EXPECT_EQ(share_cpus({3}, 2), (std::vector<std::vector<int>>{{3}, {3}}));
 }
 

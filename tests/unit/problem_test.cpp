@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <kscout/any_problem.h>
 #include <kscout/error.h>
 #include <kscout/problem.h>
 
@@ -42,6 +43,32 @@ TEST(Problem, MessagesNameTheValueAndTheRemedy) {
   expect_refused("gemm:4x4x4:leda=3", "did you mean 'lda'");
   expect_refused("gemm:4611686018427387904x4x4", "2^62");
   expect_refused("conv:4x4x4", "write gemm:");
+  expect_refused("conv_fwd:1x8x8x8:8x3x3", "is a convolution, and a GEMM is needed here; write gemm:MxNxK");
+  expect_refused("gem:4x4x4", "unknown op 'gem', did you mean 'gemm'? write gemm:MxNxK");
+  expect_refused("gemm:16x16x16:m=5", "m is given twice: m=16 and m=5; leave one out");
+  expect_refused("gemm:4x4x4:lda=8:batch=2:lda=9", "lda is given twice: lda=8 and lda=9");
+  expect_refused("gemm:4x4x4:dtype=fp16:dtype_a=fp32:dtype_b=fp32:dtype_c=fp32:dtype_acc=fp32",
+                 "dtype=fp16 has no effect");
+  expect_refused("gemm:4x4x4:pad=1", "pad=1: GEMMs have no such field, convolutions have; write conv_fwd:");
+}
+
+TEST(Problem, AnUnknownOpGetsTheSyntaxOfTheNearest) {
+  try {
+    parse_any_problem("conv_fw:1x8x8x8:8x3x3");
+    ADD_FAILURE() << "was accepted";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string_view(error.what())
+                  .find("unknown op 'conv_fw', did you mean 'conv_fwd'? write conv_fwd:NxCxHxW:KxYxX"),
+              std::string_view::npos)
+        << error.what();
+  }
+}
+
+TEST(Problem, TypeAndLayoutAreEachOptional) {
+  EXPECT_EQ(parse_problem("gemm:4x5x6:rrr"), make_gemm(4, 5, 6, DType::fp32, Layout::rrr));
+  GemmProblem mixed = make_gemm(4, 5, 6, DType::bf16);
+  mixed.dtype_c = DType::fp32;
+  EXPECT_EQ(parse_problem("gemm:4x5x6:dtype_c=fp32:dtype=bf16"), mixed);
 }
 
 TEST(Problem, LeadingDimensionsFollowTheLayout) {

@@ -5,6 +5,8 @@
 #include <kscout/provider.h>
 #include <kscout/selector.h>
 
+#include "core/files.h"
+#include "core/log.h"
 #include "support/expect_error.h"
 #include "support/models_folder.h"
 
@@ -127,6 +129,18 @@ TEST_F(SwitchesTest, LogTellsModelAndDecisions) {
   EXPECT_EQ(log.find("->"), log.rfind("->")) << "answers of the cache are not told";
   setenv("KSCOUT_LOG", (folder_ / "no" / "folder").c_str(), 1);
   expect_error(Errc::device_failure, {"KSCOUT_LOG"}, [&] { Selector::load(folder_ / "model"); });
+}
+
+TEST_F(SwitchesTest, ALostLogIsReportedOnce) {
+  setenv("KSCOUT_LOG", "/dev/full", 1);
+  testing::internal::CaptureStderr();
+  const Selector selector = Selector::load(folder_ / "model");
+  for (int size : {32, 64, 96})
+    EXPECT_FALSE(
+        Selector::name(make_gemm(size, size, size), selector.select(make_gemm(size, size, size))).empty());
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "kscout: warning: KSCOUT_LOG=/dev/full: No space left on device; lines of the log are lost\n");
+  EXPECT_TRUE(Log::lost_lines());
 }
 
 Device changed(std::string name, const std::function<void(Device&)>& change) {

@@ -13,6 +13,7 @@
 #include <kscout/error.h>
 
 #include "core/files.h"
+#include "core/parquet_checksum.h"
 #include "dataset/operations.h"
 #include "evaluate/evaluate_model.h"
 #include "lightgbm/lightgbm.h"
@@ -478,6 +479,8 @@ TEST(Train, FolderHoldsWhatItShould) {
                                           "training_sizes.parquet", "cv_metrics_tflops.json",
                                           "cv_metrics_relative.json", "feature_importances_tflops.json",
                                           "feature_importances_relative.json", "oof_predictions.parquet"}));
+  for (const char* const name : {"training_sizes.parquet", "oof_predictions.parquet"})
+    EXPECT_TRUE(check_parquet_checksum(folder / name)) << name;
   keep_for_stock_lightgbm(folder);
   const Model model = Model::load(folder);
   EXPECT_EQ(model.bytes(), trained().model.bytes());

@@ -330,7 +330,10 @@ CudaLibraries& CudaLibraries::here() {
 CudaLibraries::CudaLibraries() {
   for (const auto& file : library_search_path()) {
     LibraryIndex index = read_library_index(file);
-    if (index.backend == "cuda") libraries_.push_back(std::make_unique<LibraryBackend>(std::move(index)));
+    if (index.backend != "cuda") continue;
+    auto library = std::make_unique<LibraryBackend>(std::move(index));
+    for (const auto& earlier : libraries_) library->check_apart(*earlier);
+    libraries_.push_back(std::move(library));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "core/field_text.h"
 #include "core/files.h"
 #include "core/hash.h"
+#include "core/loader_name.h"
 #include "core/log.h"
 #include "core/names.h"
 #include "core/process.h"
@@ -40,8 +41,12 @@ void check_checksum(const LibraryIndex& index) {
   }
   const std::uint64_t found = text_hash(read_file(index.library));
   if (found == index.checksum) return;
-  fail(Errc::corrupt_data, "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}",
-       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum));
+  fail(Errc::corrupt_data,
+       "{}: checksum fnv1a64:{}, but the index {} was written for fnv1a64:{}; if it was built again, seal it "
+       "again: "
+       "kscout generate --seal {}",
+       index.library.string(), hash_digits(found), index.file.string(), hash_digits(index.checksum),
+       index.library.string());
 }
 
 kscout_kernel_library_get_function entry_of(void* handle) {
@@ -53,7 +58,7 @@ kscout_kernel_library_get_function entry_of(void* handle) {
 void try_loading(const LibraryIndex& index) {
   const std::string file = index.library.string();
   const ChildResult loaded = in_child(limit_seconds(), [&] {
-    if (void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL)) {
       if (const auto get = entry_of(handle)) get();
     }
     return std::string("loaded");
@@ -75,7 +80,7 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
     fail(Errc::corrupt_data, "{}: its structs are smaller than ABI {} requires ({} and {} bytes)", file,
          KSCOUT_KERNEL_ABI, library->struct_size, library->kernel_size);
   }
-  if (!library->backend || index.backend != library->backend) {
+  if (!library->backend || (!index.backend.empty() && index.backend != library->backend)) {
     fail(Errc::corrupt_data, "{}: made for backend '{}', the index says '{}'", file,
          library->backend ? library->backend : "", index.backend);
   }
@@ -83,24 +88,29 @@ void check_library(const LibraryIndex& index, const kscout_kernel_library* libra
 
 }  // namespace
 
-const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+const kscout_kernel_library& load_library_file(const LibraryIndex& index) {
   check_checksum(index);
   try_loading(index);
   const std::string file = index.library.string();
-  void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const handle = dlopen(loader_name(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail(Errc::corrupt_data, "{}: cannot be loaded: {}", file, dlerror());
   const auto get = entry_of(handle);
   if (!get) fail(Errc::corrupt_data, "{}: exports no {}", file, KSCOUT_KERNEL_LIBRARY_SYMBOL);
   const kscout_kernel_library* const library = get();
   check_library(index, library);
-  if (library->open) {
+  return *library;
+}
+
+const kscout_kernel_library& open_library_file(const LibraryIndex& index) {
+  const kscout_kernel_library& library = load_library_file(index);
+  if (library.open) {
     char text[512] = "";
-    if (library->open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
+    if (library.open({text, sizeof text}) != KSCOUT_KERNEL_OK) {
       text[sizeof text - 1] = 0;
-      fail(Errc::device_failure, "{}: cannot open its device: {}", file, text);
+      fail(Errc::device_failure, "{}: cannot open its device: {}", index.library.string(), text);
     }
   }
-  return *library;
+  return library;
 }
 
 namespace {
@@ -254,6 +264,14 @@ Family LibraryBackend::family(const Signature& signature, std::string_view) {
 
 bool LibraryBackend::holds(const Signature& signature, const KernelConfig& config) const noexcept {
   return position(signature, config) < index_.configs.size();
+}
+
+void LibraryBackend::check_apart(const LibraryBackend& other) const {
+  for (const auto& [signature, config] : index_.configs) {
+    if (!other.holds(signature, config)) continue;
+    fail(Errc::invalid_argument, "{} and {} both have kernel {}; leave one of the libraries out",
+         other.index_.file.string(), index_.file.string(), config_name(signature, config));
+  }
 }
 
 std::size_t LibraryBackend::position(const Signature& signature, const KernelConfig& config) const noexcept {

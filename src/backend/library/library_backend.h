@@ -29,6 +29,8 @@ namespace kscout {
 /// object, missing symbol, another ABI or backend than in the index), device_failure (crash or hang while
 /// loading, `open` failed).
 const kscout_kernel_library& open_library_file(const LibraryIndex& index);
+/// The same without the call of `open`, so that no device is needed. An index without a backend accepts any.
+const kscout_kernel_library& load_library_file(const LibraryIndex& index);
 
 // ---- Makes a backend from the kernels of a library. Listing and refusing read the index only; the first
 // prepare() opens the library.
@@ -40,6 +42,7 @@ class LibraryBackend final : public MeasuredBackend {
 
   std::string_view name() const noexcept override { return index_.name; }
   std::string_view provider() const noexcept override { return index_.provider->name(); }
+  bool is_library() const noexcept override { return true; }
   const Device& device() override { return device_; }
   /// Ignores `rules`: a library's configs are fixed.
   Family family(const Signature& signature, std::string_view rules) override;
@@ -53,6 +56,8 @@ class LibraryBackend final : public MeasuredBackend {
 
   bool holds(const Signature& signature, const KernelConfig& config) const noexcept;
   const LibraryIndex& index() const noexcept { return index_; }
+  /// Throws invalid_argument when another library has a kernel of the same name: a choice could mean either.
+  void check_apart(const LibraryBackend& other) const;
   bool is_open() const noexcept { return !kernels_.empty(); }
 
  private:

@@ -111,6 +111,12 @@ void read_configs(Members& members, LibraryIndex& index) {
     index.kernels.push_back(entry.text_or("kernel", name));
     entry.end();
     const Provider& by = provider(config.config.space->provider);
+    if (by.built_in()) {
+      entry.bad(
+          "names '{}', a kernel of provider {}, whose kernels this program has itself; give the library's "
+          "kernel a name of ck_tile or cutlass",
+          name, by.name());
+    }
     if (index.provider && index.provider != &by) {
       entry.bad("is of provider {}, those before it are of {}; write one index for each", by.name(),
                 index.provider->name());

@@ -29,7 +29,7 @@ struct LibraryIndex {
 
 /// Reads and checks everything except the shared object. Throws not_found, unsupported (newer format or
 /// another ABI), corrupt_data naming the file and the member: invalid JSON, an unknown member or backend, a
-/// name that no provider can read, a repeated config, a rule that does not compile.
+/// name that no provider can read or of a built-in provider, a repeated config, a rule that does not compile.
 LibraryIndex read_library_index(const std::filesystem::path& file);
 
 /// The same from text; `file` locates the library and is named in errors.

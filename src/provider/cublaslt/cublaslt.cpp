@@ -50,6 +50,7 @@ class CublasLtProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "algorithms of NVIDIA's cuBLASLt, run by backend cuda";
   }
+  bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override {
     return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
   }

@@ -83,6 +83,7 @@ class CudnnProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "convolutions: engine configs of NVIDIA's cuDNN, run by backend cuda";
   }
+  bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override {
     return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
   }

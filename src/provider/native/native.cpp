@@ -79,6 +79,7 @@ class NativeProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "f32 GEMM and grouped convolution on CPUs: AVX2, AVX-512 and portable code, compiled in";
   }
+  bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override { return device.kind == DeviceKind::cpu; }
   int host_threads(const KernelConfig& config) const noexcept override {
     return is_conv(config.space->op) ? NativeConvConfig::from(config).threads()

@@ -41,6 +41,7 @@ class NvidiaProvider final : public Provider {
   std::string_view help() const noexcept override {
     return "cublaslt and cutlass as one family, run by backend cuda";
   }
+  bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override {
     return device.kind == DeviceKind::gpu && device.vendor == "NVIDIA";
   }

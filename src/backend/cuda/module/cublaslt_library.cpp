@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "backend/cuda/module/cublaslt.h"
+#include "core/loader_name.h"
 
 namespace kscout::cuda {
 
@@ -15,7 +16,7 @@ namespace {
 void* open_library(std::string& tried) {
   const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
   const char* const named = std::getenv("KSCOUT_CUBLASLT");
-  for (const std::string& file : {named ? std::string(named) : name, "/usr/local/cuda/lib64/" + name,
+  for (const std::string& file : {named ? loader_name(named) : name, "/usr/local/cuda/lib64/" + name,
                                   "/usr/local/cuda/targets/x86_64-linux/lib/" + name}) {
     if (void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     tried = dlerror();
