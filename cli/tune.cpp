@@ -162,7 +162,7 @@ void setup_tune(CLI::App& verb) {
       verb.add_option("--targets", options->targets,
                       "what to learn: tflops|latency|bandwidth|relative|rank, comma-separated")
           ->delimiter(',')
-          ->default_str("relative,tflops"));
+          ->default_str("rank, added to the model for any CPU; without one relative,tflops"));
   verb.add_option("--folds", options->folds,
                   "cross-validation folds over problem sizes; over filters for convolutions")
       ->capture_default_str()

@@ -27,7 +27,7 @@ struct TuneOptions {
   double budget_s = 120, held_out = 0.3, max_gflop = 0;
   std::string rules = "default", out, schema;  ///< schema: empty for the op's default
   std::vector<std::string> op_names = {"gemm"}, layouts = {};
-  std::vector<std::string> targets = {"relative", "tflops"};
+  std::vector<std::string> targets = {};  ///< empty: rank after a shared model, else relative and tflops
   std::uint32_t folds = 4;
   std::uint64_t seed = 1;
   bool replace = false, restart = false;
@@ -85,6 +85,9 @@ class OpTune {
   TunedOp run(double budget_s);
 
  private:
+  /// The model for any CPU that the training starts from; empty when there is none, or its rule set, features or
+  /// targets are others.
+  std::filesystem::path find_shared() const;
   InstalledModel find_installed() const;
   std::vector<MeasurementTable> read_tune_folder() const;
   void check_comparable(const std::set<Layout>& layouts) const;
@@ -100,6 +103,7 @@ class OpTune {
   std::filesystem::path target_;
   TuneFolder folder_;
   double max_gflop_;  ///< of the problems to draw from
+  std::filesystem::path shared_;
   InstalledModel installed_;
   std::vector<MeasurementTable> tables_;  ///< measured before
   SweepPlan plan_;

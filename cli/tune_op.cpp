@@ -31,6 +31,8 @@ constexpr Protocol kThrifty{.contenders = 24, .rounds = 10, .rounds_budget_us = 
 constexpr std::uint64_t kHeldOutSeed = 1751477348;
 /// Min common problems of two models; fewer do not show which model is better.
 constexpr std::size_t kMinCompared = 10;
+/// The same against the model for any CPU: a short tune holds few problems out.
+constexpr std::size_t kMinComparedWithShared = 5;
 
 /// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
 /// config on the largest problem takes about 1/2000 of a short budget. Convolutions get a quarter of that,
@@ -133,10 +135,14 @@ void check_enough(Op op, const TableParts& parts) {
   std::abort();  // the signal that ends this process has just been raised
 }
 
-/// The schema of --schema for the operation, or its default schema.
-Schema tune_schema(Op op, const TuneOptions& options) {
-  if (options.schema.empty())
-    return Schema::find(std::string(default_schema(op, "native", DeviceKind::cpu))).for_op(op);
+/// The schema of --schema for the operation, or its default schema: that of the model for any CPU when the
+/// training starts from it.
+Schema tune_schema(Op op, const TuneOptions& options, bool after_shared = false) {
+  if (options.schema.empty()) {
+    const std::string_view usual =
+        after_shared ? any_cpu_schema(op) : default_schema(op, "native", DeviceKind::cpu);
+    return Schema::find(std::string(usual)).for_op(op);
+  }
   const Schema schema = Schema::find(options.schema);
   const SchemaData& data = schema.data();
   if (is_conv(data.op) == is_conv(op) && (data.provider.empty() || data.provider == "native"))
@@ -180,6 +186,7 @@ OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double s
   if (options_.restart && folder_.clear())
     fmt::print(stderr, "kscout tune: removed the measurements in {}\n", folder_.path().string());
   tables_ = read_tune_folder();
+  shared_ = find_shared();
   installed_ = find_installed();
   if (!tables_.empty())
     fmt::print(stderr, "kscout tune: continues from {} problems in {} (--restart removes them)\n",
@@ -256,12 +263,22 @@ std::vector<MeasurementTable> OpTune::read_tune_folder() const {
   return tables;
 }
 
+fs::path OpTune::find_shared() const {
+  const auto found = find_model(op_, DType::fp32, any_cpu());
+  if (!found) return {};
+  const Model model = Model::load(*found, &device_);
+  const bool fits = (options_.schema.empty() || options_.schema == any_cpu_schema(op_)) &&
+                    rules_name(model.data().families.front().rules) == rules_name(options_.rules);
+  const auto known = [&](const std::string& name) { return model.has(parse<Target>(name)); };
+  return fits && std::ranges::all_of(options_.targets, known) ? *found : fs::path();
+}
+
 InstalledModel OpTune::find_installed() const {
   InstalledModel installed;
   if (fs::exists(target_ / "model.ksf")) {
     installed.model = target_;
   } else if (options_.out.empty()) {
-    installed.model = find_model(op_, DType::fp32, device_).value_or(fs::path());
+    installed.model = find_model(op_, DType::fp32, device_).value_or(shared_);
   }
   if (installed.model.empty()) return installed;
   if (const fs::path kept = installed.model / kKeptMeasurements; fs::exists(kept)) {
@@ -277,7 +294,7 @@ InstalledModel OpTune::find_installed() const {
 
 /// Rejects options that make the new model incomparable with the installed one, before measuring.
 void OpTune::check_comparable(const std::set<Layout>& layouts) const {
-  if (installed_.model.empty()) return;
+  if (installed_.model.empty() || installed_.model == shared_) return;
   const Model model = Model::load(installed_.model);
   if (const Op of = model.data().families.front().signature.op; of != op_) {
     fail(Errc::invalid_argument, "{} is a model of {}, not of {}; give another --out",
@@ -319,10 +336,14 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
                is_conv(op_) ? "filter" : "size");
   train_options.targets.clear();
   for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
+  train_options.warm_start = shared_;
+  if (train_options.targets.empty())
+    train_options.targets = shared_.empty() ? std::vector{Target::relative, Target::tflops}
+                                            : std::vector{Target::rank};
   ProgressLine line("tune");
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
-               std::make_shared<Schema>(tune_schema(op_, options_)), train_options,
+               std::make_shared<Schema>(tune_schema(op_, options_, !shared_.empty())), train_options,
                [&](const std::string& text) {
                  if (signal_came()) end_interrupted(folder_.path());
                  line(text);
@@ -350,14 +371,19 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
   how.training = parts.training;
   const auto whole = [&] { return evaluate_model(folder_.candidate(), parts.held_out, how); };
   if (installed_.model.empty()) return {whole(), std::nullopt, ""};
+  const bool shared = installed_.model == shared_;
   const auto trained = training_sizes(installed_.model);
-  const Model model = Model::load(installed_.model);
+  const Model model = Model::load(installed_.model, &device_);
+  // The shared model saw sizes on other CPUs, which is no advantage to forbid here.
+  how.in_sample = shared;
   const MeasurementTable unseen = table_of_problems(parts.held_out, [&](const Problem& problem) {
-    return trained && !trained->contains(sizes_of(problem)) && model.family(signature_of(problem));
+    return (shared || (trained && !trained->contains(sizes_of(problem)))) &&
+           model.family(signature_of(problem));
   });
-  if (unseen.problems.size() < kMinCompared) {
+  if (unseen.problems.size() < (shared ? kMinComparedWithShared : kMinCompared)) {
     const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
-                                                  unseen.problems.size(), kMinCompared)
+                                                  unseen.problems.size(),
+                                                  shared ? kMinComparedWithShared : kMinCompared)
                                     : "it does not record which sizes it was trained on";
     Verdict verdict{whole(), std::nullopt,
                     options_.replace ? "" : "whether the new one is better cannot be decided: " + why};

@@ -139,8 +139,8 @@ TrainedTarget train_target(const TrainingSet& set, lightgbm::Dataset& whole, con
   whole.set_labels(labels_of(set, target));
   const LightgbmTarget* const earlier = warm ? warm->find(target) : nullptr;
   TrainParameters growing = options.parameters;
-  // Adds exactly as many trees as requested.
-  if (earlier) growing.patience = growing.min_rounds = growing.rounds;
+  // Adds exactly as many trees as requested (TrainOptions::warm_start).
+  if (earlier && !warm->any_cpu) growing.patience = growing.min_rounds = growing.rounds;
   const std::vector<double> start = start_scores(set, earlier);
   if (warm) whole.set_start(start);
   if (warm && !earlier && progress) progress(fmt::format("{}: no earlier model, from nothing", word(target)));

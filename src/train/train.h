@@ -40,8 +40,8 @@ struct TrainOptions {
   std::vector<Target> targets = {Target::relative, Target::rank, Target::tflops};
   TrainParameters parameters;
   /// A model folder whose trees are kept. Training adds exactly parameters.rounds trees: cross-validation
-  /// cannot choose their number, because the earlier trees may have been trained on the held-out rows. Empty:
-  /// trains from nothing.
+  /// cannot choose their number, because the earlier trees may have been trained on the held-out rows. Of a
+  /// model for any CPU it adds as many as choose best. Empty: trains from nothing.
   std::filesystem::path warm_start;
   Handicap handicap;  ///< of the targets that compare configs (relative, rank)
   /// Maximum number of retrainings with higher weights (1 to 5) for problems whose out-of-fold choice was

@@ -95,10 +95,13 @@ LightgbmFolder folder_of(const Model& model) {
   return folder;
 }
 
-/// Reads our format where there is a model.ksf, or `path` is one; else a folder of CK Tile's trainer.
-LightgbmFolder read_earlier(const std::filesystem::path& path) {
+/// Reads our format where there is a model.ksf, or `path` is one; else a folder of CK Tile's trainer. A model for
+/// any CPU is made for `device`.
+WarmStart read_earlier(const std::filesystem::path& path, const Device& device) {
   const bool ours = !std::filesystem::is_directory(path) || !is_absent(path / "model.ksf");
-  return ours && !is_absent(path) ? folder_of(Model::load(path)) : read_lightgbm_folder(path);
+  if (!ours || is_absent(path)) return {path, read_lightgbm_folder(path)};
+  const Model model = Model::load(path, &device);
+  return {path, folder_of(model), model.data().any_cpu};
 }
 
 }  // namespace
@@ -115,7 +118,7 @@ int WarmStart::trees(Target target) const noexcept {
 
 WarmStart read_warm_start(const std::filesystem::path& folder, const Schema& schema,
                           const Signature& signature, const Device& device, std::span<const Target> targets) {
-  WarmStart warm{folder, read_earlier(folder)};
+  WarmStart warm = read_earlier(folder, device);
   const LightgbmFolder& models = warm.models;
   const std::string name = folder.string();
   check_features(name, models.feature_names, ids_of(schema));
