@@ -10,6 +10,7 @@
 #include "evaluate/compare_picks.h"
 #include "evaluate/evaluate_model.h"
 #include "options.h"
+#include "select/model.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -18,7 +19,7 @@ namespace {
 
 struct CompareOptions {
   std::string before, after, data;
-  bool in_sample = false;
+  bool in_sample = false, store = false;
   AcceptanceLimits limits;
   Format format = Format::text;
 };
@@ -36,7 +37,19 @@ std::vector<EvaluatedPick> picks_of(const std::string& path, const CompareOption
   return evaluated_picks(evaluate_model(path, read_dataset(options.data), how).evaluation);
 }
 
+/// Throws unless `before` is a model for any CPU and `after` one of a CPU, in a folder.
+void check_store(const CompareOptions& options) {
+  if (!is_model(options.before) || !is_model(options.after))
+    fail(Errc::invalid_argument, "--store is for two models, not for tables of picks");
+  if (!Model::load(options.before).data().any_cpu || Model::load(options.after).data().any_cpu) {
+    fail(Errc::invalid_argument,
+         "--store records how a model of one CPU compares with the model for any CPU: give first the model for "
+         "any CPU, then the other");
+  }
+}
+
 void compare(const CompareOptions& options) {
+  if (options.store) check_store(options);
   const PickComparison c =
       compare_picks(picks_of(options.before, options), picks_of(options.after, options), options.limits);
   const auto percent_of = [&](std::size_t count) {
@@ -68,6 +81,11 @@ void compare(const CompareOptions& options) {
   if (c.only_old + c.only_new > 0)
     fmt::print(stderr, "left out: {} problems only in the old list, {} only in the new one\n", c.only_old,
                c.only_new);
+  if (options.store) {
+    store_against_any_cpu(options.after, {.mean = c.mean.after,
+                                          .any_cpu_mean = c.mean.before,
+                                          .problems = static_cast<std::uint32_t>(c.problems)});
+  }
   const bool accepted = all_met(c.criteria);
   fmt::print(stderr, "{}\n",
              accepted ? "PASS: the new one is accepted" : "FAIL: the new one is not accepted");
@@ -86,6 +104,9 @@ void setup_compare(CLI::App& verb) {
   verb.add_option("--data", options->data, "for models: the dataset that both are evaluated on");
   verb.add_flag("--in-sample", options->in_sample,
                 "for models: evaluate also sizes that they were trained on");
+  verb.add_flag("--store", options->store,
+                "old is the model for any CPU: store both means in the file of `new`; selectors take the better "
+                "model");
   AcceptanceLimits& limits = options->limits;
   const auto limit = [&](const char* name, double& value, const char* help) {
     verb.add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 100.0));
@@ -102,7 +123,8 @@ void setup_compare(CLI::App& verb) {
       "Efficiencies are percent of the oracle; points are their differences.\n\n"
       "examples\n"
       "  kscout compare old.csv new.csv\n"
-      "  kscout compare models/old models/new --data held_out.parquet\n\n"
+      "  kscout compare models/old models/new --data held_out.parquet\n"
+      "  kscout compare models/gemm_fp32_any_cpu models/gemm_fp32_zen3-2c --data held_out.parquet --store\n\n"
       "exit status: 0 accepted, 1 not accepted, 2 wrong arguments or nothing in common, 4 file failure");
   verb.callback([options] { compare(*options); });
 }

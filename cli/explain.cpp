@@ -7,6 +7,7 @@
 #include <span>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <kscout/provider.h>
 
@@ -36,6 +37,8 @@ struct Line {
 struct Report {
   const ExplainRequest* request = nullptr;
   std::string model;  ///< empty: no model was found
+  std::vector<std::string> known_devices = {};  ///< of a model for any CPU
+  std::optional<AgainstAnyCpu> against_any_cpu = {};
   std::string target;
   ChoiceSource source = ChoiceSource::fallback;
   double confidence = Choice::unknown;  ///< confidence of the first config
@@ -83,6 +86,8 @@ void explain_by_model(Report& report, const Model& model, const std::vector<Choi
   const bool by_default = request.by == By::best || model.data().any_cpu;
   const Target target = by_default ? model.default_target() : parse<Target>(word(request.by));
   report.target = std::string(word(target));
+  for (const Device& known : model.data().known_devices) report.known_devices.push_back(known.name);
+  report.against_any_cpu = model.data().against_any_cpu;
   report.family = model.family(signature_of(request.problem));
   report.schema = model.data().schema.get();
   // The configs that rank first here. With a thread limit these are not those of the highest scores.
@@ -235,6 +240,12 @@ void print_text(const Report& report) {
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
+  if (!report.known_devices.empty())
+    fmt::print("trained on: {}\n", fmt::join(report.known_devices, ", "));
+  if (const auto& against = report.against_any_cpu) {
+    fmt::print("mean efficiency on {} held-out problems: {:.2f} %; the model for any CPU: {:.2f} %\n",
+               against->problems, 100 * against->mean, 100 * against->any_cpu_mean);
+  }
   if (std::isfinite(report.confidence)) {
     fmt::print("confidence: {:.0f} % that the first is within 3 % of the best\n", 100 * report.confidence);
   }
@@ -304,6 +315,13 @@ void print_json(const Report& report) {
   json["problem"] = print(report.request->problem);
   json["source"] = std::string(word(report.source));
   json["model"] = report.model.empty() ? Json(nullptr) : Json(report.model);
+  json["known_devices"] = report.known_devices;
+  json["against_any_cpu"] = nullptr;
+  if (const auto& against = report.against_any_cpu) {
+    json["against_any_cpu"] = {{"problems", against->problems},
+                               {"mean_percent", 100 * against->mean},
+                               {"any_cpu_mean_percent", 100 * against->any_cpu_mean}};
+  }
   json["target"] = report.target.empty() ? Json(nullptr) : Json(report.target);
   json["expected_score"] = report.why.family ? Json(report.why.expected) : Json(nullptr);
   json["confidence_percent"] = number_json(100 * report.confidence);
@@ -362,7 +380,7 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   const auto ranked = selector.rank(request.problem, std::numeric_limits<std::uint32_t>::max(), request.by);
   std::optional<Model> model;
   std::optional<Family> enumerated;
-  Report report{.request = &request, .model = {}, .target = {}, .source = ranked.front().decided_by};
+  Report report{.request = &request, .model = {}, .known_devices = {}, .against_any_cpu = {}, .target = {}, .source = ranked.front().decided_by};
   report.confidence = ranked.front().confidence;
   report.limit = thread_limit(request.threads, selector.device());
   if (report.source == ChoiceSource::model || report.source == ChoiceSource::any_cpu) {

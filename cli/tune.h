@@ -90,6 +90,8 @@ class OpTune {
   std::filesystem::path find_shared() const;
   InstalledModel find_installed() const;
   std::vector<MeasurementTable> read_tune_folder() const;
+  /// Stores the means of the candidate and of shared_ on the held-out problems in the candidate.
+  void store_against_shared(const MeasurementTable& held_out) const;
   void check_comparable(const std::set<Layout>& layouts) const;
   std::string foreign(const MeasurementTable& table) const;
   SweepReport sweep_for(double budget_s, const std::filesystem::path& folder) const;

@@ -222,6 +222,8 @@ TunedOp OpTune::run(double budget_s) {
                       .data_rows = done.parts.training.rows.size()});
   write_dataset(folder_.candidate() / kKeptMeasurements, done.measured);
   done.verdict = compare_models(done.parts);
+  // With --replace the new model answers whatever the comparison says.
+  if (!shared_.empty() && !options_.replace) store_against_shared(done.parts.held_out);
   if (done.verdict.why_not.empty()) {
     install_model_folder(folder_.candidate(), target_);
     folder_.remove();
@@ -364,6 +366,17 @@ void OpTune::add_new_layouts(Verdict& verdict, const Model& installed, const Tab
   const auto has_oracle = [](const auto& rows) { return oracle_of(rows).has_value(); };
   if (std::ranges::any_of(final_rows(held_out), has_oracle))
     verdict.on_new_layouts = evaluate_model(folder_.candidate(), held_out, how);
+}
+
+void OpTune::store_against_shared(const MeasurementTable& held_out) const {
+  ModelEvaluationOptions how;
+  how.in_sample = true;
+  const auto mean = [&](const fs::path& model) {
+    return evaluate_model(model, held_out, how).evaluation.overall.mean;
+  };
+  store_against_any_cpu(folder_.candidate(), {.mean = mean(folder_.candidate()),
+                                              .any_cpu_mean = mean(shared_),
+                                              .problems = static_cast<std::uint32_t>(held_out.problems.size())});
 }
 
 Verdict OpTune::compare_models(const TableParts& parts) const {

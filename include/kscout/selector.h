@@ -207,13 +207,15 @@ KSCOUT_API std::filesystem::path user_model_folder();
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device);
 
 /// The first model for the device or, if there is none and the device is a CPU, the first model for any CPU
-/// (Device any_cpu()).
+/// (Device any_cpu()); also where that one is better on the held-out problems of both (kscout tune and kscout
+/// compare --store record it).
 KSCOUT_API std::optional<std::filesystem::path> find_model_or_any_cpu(Op op, DType dtype,
                                                                       const Device& device);
 
 /// The first model for the device or, if there is none, a model that the policy allows: the one of the same
-/// architecture, instruction set and number of cores whose clock and memory bandwidth are closest, then the
-/// model for any CPU, then (DevicePolicy::any) the one of the closest device. Damaged models are skipped.
+/// architecture, instruction set and number of cores whose clock, caches and memory bandwidth are closest, then
+/// the model for any CPU (before the device's own where it is better, as above), then (DevicePolicy::any) the
+/// one of the closest device. Damaged models are skipped.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
                                                            DevicePolicy policy);
 

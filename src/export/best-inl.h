@@ -1,14 +1,15 @@
 // Keeps the highest scores, best first; of equal scores the earlier one comes first.
-struct Best {
-  double score[max_ranked];
-  int config[max_ranked];
+template <int most>
+struct BestOf {
+  double score[most];
+  int config[most];
   int count = 0;
 
   void add(int of, double value) {
     int at = count;
     while (at > 0 && value > score[at - 1]) --at;
-    if (at == max_ranked) return;
-    if (count < max_ranked) ++count;
+    if (at == most) return;
+    if (count < most) ++count;
     for (int i = count - 1; i > at; --i) {
       score[i] = score[i - 1];
       config[i] = config[i - 1];
@@ -17,3 +18,4 @@ struct Best {
     config[at] = of;
   }
 };
+using Best = BestOf<max_ranked>;

@@ -131,6 +131,7 @@ std::string model_json(const Model& model) {
                                              {"factor", layer.factor}});
     }
   }
+  json["first_trees"] = data.first_trees;
   json["confidence"] = confidence_json(data.confidence);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -17,6 +17,23 @@ inline const Family* family_of(const Problem& p) {
   return nullptr;
 }
 
+// The score of a config by the first `trees` trees. q: of features_of_problem().
+inline double score_by(std::size_t trees, const Family& f, const double* q, int config) {
+  double row[feature_count];
+  features(q, f.feature_values + static_cast<std::ptrdiff_t>(config) * features_config_values, row);
+  return score_sign * forest_score(score_forest, trees, [&row](std::uint32_t feature) { return row[feature]; });
+}
+
+// Keeps of the configs marked in `kept` those that the first trees score best.
+inline void keep_by_first_trees(const Family& f, const double* q, std::uint8_t* kept) {
+  BestOf<static_cast<int>(shortlisted)> best;
+  for (int i = 0; i < f.size; ++i) {
+    if (kept[i] != 0) best.add(i, score_by(first_trees, f, q, i));
+    kept[i] = 0;
+  }
+  for (int i = 0; i < best.count; ++i) kept[best.config[i]] = 1;
+}
+
 // Calls use(config, score) for the applicable configs, in family order; higher is better. With `shortlist`,
 // scores only the configs on the shortlist; writes the arrays `kept` and `applicable` (one byte per config).
 template <class Use>
@@ -24,7 +41,7 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
                        std::uint8_t* kept, Use&& use) {
   for (int i = 0; i < f.size; ++i) applicable[i] = kept[i] = 0;
   if (!is_described(p)) return;
-  double q[features_problem_values], rule_q[max_rule_problem_values], row[feature_count];
+  double q[features_problem_values], rule_q[max_rule_problem_values];
   features_of_problem(p, q);
   f.rules_of_problem(p, rule_q);
   for (int i = 0; i < f.size; ++i) {
@@ -32,11 +49,10 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
     applicable[i] = f.applies(rule_q, values) ? 1 : 0;
   }
   keep_shortlist(p, f, applicable, kept);
+  if (first_trees > 0 && f.size > all_scored_family) keep_by_first_trees(f, q, kept);
   const std::uint8_t* const scored = shortlist ? kept : applicable;
   for (int i = 0; i < f.size; ++i) {
-    if (scored[i] == 0) continue;
-    features(q, f.feature_values + static_cast<std::ptrdiff_t>(i) * features_config_values, row);
-    use(i, score_sign * score_forest.predict(row));
+    if (scored[i] != 0) use(i, score_by(score_forest.trees, f, q, i));
   }
 }
 

@@ -34,7 +34,8 @@ std::vector<ExactForest::Feature> feature_sources(const expr::FewRowsProgram& fe
 }  // namespace
 
 FamilyForest::FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
-                           const Device& device, const ConfigTable& configs, std::span<const Traits> traits)
+                           const Device& device, const ConfigTable& configs, std::span<const Traits> traits,
+                           std::size_t first_trees)
     : size_(configs.size()),
       of_problem_features_(of_problem.features.begin(), of_problem.features.end()),
       features_(schema, device, configs, traits, features_read(forest, of_problem, schema)),
@@ -42,11 +43,24 @@ FamilyForest::FamilyForest(const Forest& forest, const ProblemForest& of_problem
       forest_(forest, feature_sources(features_.features(), wanted_)),
       of_problem_(of_problem.forest,
                   std::vector<ExactForest::Feature>(of_problem.features.size(), {Varies::by_call})) {
+  if (first_trees > 0)
+    first_.emplace(kscout::first_trees(forest, first_trees), feature_sources(features_.features(), wanted_));
   features_.forget_fixed();
 }
 
 bool FamilyForest::scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
                           Scratch& scratch) const {
+  return scores_by(forest_, problem, configs, out, scratch);
+}
+
+bool FamilyForest::first_scores(ProblemRef problem, std::span<const std::uint32_t> configs,
+                                std::span<double> out, Scratch& scratch) const {
+  return scores_by(*first_, problem, configs, out, scratch);
+}
+
+bool FamilyForest::scores_by(const ExactForest& forest, ProblemRef problem,
+                             std::span<const std::uint32_t> configs, std::span<double> out,
+                             Scratch& scratch) const {
   if (!features_.set_problem(problem, scratch.features)) return false;
   scratch.values.resize(wanted_.size());
   for (std::size_t f = 0; f < wanted_.size(); ++f)
@@ -54,7 +68,7 @@ bool FamilyForest::scores(ProblemRef problem, std::span<const std::uint32_t> con
   while (!configs.empty()) {
     const std::size_t count = std::min(configs.size(), ExactForest::block);
     features_.features().set_rows(configs.first(count), scratch.features);
-    forest_.scores(scratch.values, configs.first(count), out.first(count), scratch.ranks);
+    forest.scores(scratch.values, configs.first(count), out.first(count), scratch.ranks);
     configs = configs.subspan(count);
     out = out.subspan(count);
   }

@@ -12,6 +12,7 @@
 /// problem once, and the features of both in blocks of 32 configs (features/few_rows.h, forest/exact.h).
 /// Scores equal Schema::evaluate and Forest::predict bit for bit. Cost: docs/bench/select.md.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -33,10 +34,12 @@ class FamilyForest {
     std::span<const std::uint32_t> features;
   };
 
+  /// `first_trees`: number of trees that first_scores() sums, at most those of `forest`; 0: it is not called.
   /// Throws the errors of Schema::evaluate, and invalid_argument when the forest does not read the schema's
   /// features. Keeps no reference to the arguments.
   FamilyForest(const Forest& forest, const ProblemForest& of_problem, const Schema& schema,
-               const Device& device, const ConfigTable& configs, std::span<const Traits> traits);
+               const Device& device, const ConfigTable& configs, std::span<const Traits> traits,
+               std::size_t first_trees = 0);
 
   /// Memory of a call, which grows when a forest needs more.
   struct Scratch {
@@ -53,15 +56,22 @@ class FamilyForest {
   /// each with its own scratch.
   bool scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
               Scratch& scratch) const;
+  /// Like scores(), by the first trees of the forest only.
+  bool first_scores(ProblemRef problem, std::span<const std::uint32_t> configs, std::span<double> out,
+                    Scratch& scratch) const;
   /// The second forest's score for the problem of the last successful scores() with this scratch.
   double score_of_problem(Scratch& scratch) const;
 
  private:
+  bool scores_by(const ExactForest& forest, ProblemRef problem, std::span<const std::uint32_t> configs,
+                 std::span<double> out, Scratch& scratch) const;
+
   std::size_t size_;
   std::vector<std::uint32_t> of_problem_features_;
   Schema::FewRows features_;
   std::vector<std::uint8_t> wanted_;  ///< features that the forests read
   ExactForest forest_, of_problem_;
+  std::optional<ExactForest> first_;
 };
 
 }  // namespace kscout

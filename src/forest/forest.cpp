@@ -81,6 +81,20 @@ void check_shape(const Forest& forest, std::size_t tree, std::vector<std::uint8_
 
 }  // namespace
 
+Forest first_trees(const Forest& forest, std::size_t trees) {
+  Forest first = forest;
+  const std::size_t nodes = forest.tree_nodes[trees];
+  first.tree_nodes.resize(trees + 1);
+  first.tree_leaves.resize(trees + 1);
+  first.threshold.resize(nodes);
+  first.feature.resize(nodes);
+  first.left.resize(nodes);
+  first.right.resize(nodes);
+  first.decision.resize(nodes);
+  first.leaf_value.resize(forest.tree_leaves[trees]);
+  return first;
+}
+
 void check(const Forest& forest) {
   const std::size_t nodes = forest.threshold.size();
   if (forest.feature.size() != nodes || forest.left.size() != nodes || forest.right.size() != nodes ||

@@ -50,6 +50,9 @@ struct Forest {
                std::span<double> scores) const noexcept;
 };
 
+/// The first trees of a forest whose result is a sum; of a mean, their mean. trees <= forest.tree_count().
+Forest first_trees(const Forest& forest, std::size_t trees);
+
 /// Throws corrupt_data unless every index is in range, every node except the root and every leaf has exactly
 /// one parent, no threshold is NaN and every leaf is finite.
 void check(const Forest& forest);

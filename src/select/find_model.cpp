@@ -97,13 +97,6 @@ std::string device_refusal(const Device& trained, const Device& device, DevicePo
 
 std::string foreign_device_warning(const Device& trained, const Device& device) {
   if (trained.name == device.name) return {};
-  if (trained.name == any_cpu().name) {
-    return fmt::format(
-        "any_cpu: nobody measured '{}', so a model trained on other CPUs answers; kscout tune measures this "
-        "CPU "
-        "and makes a model that chooses better",
-        device.name);
-  }
   return fmt::format(
       "foreign_device: the model was trained on '{}' and answers for '{}'; tune on this device for a model "
       "of "
@@ -113,14 +106,29 @@ std::string foreign_device_warning(const Device& trained, const Device& device) 
 
 namespace {
 
-/// Distance of a model's device from ours: a constant for another architecture, plus ratios of the facts that
-/// determine speed.
+/// Facts that determine which config is fastest.
+constexpr std::pair<std::string_view, double Device::*> kFacts[] = {
+    {"cores", &Device::cores},
+    {"vector bytes", &Device::vector_bytes},
+    {"FMAs per cycle", &Device::fma_per_cycle},
+    {"level-1 cache", &Device::l1_bytes},
+    {"level-2 cache", &Device::l2_bytes},
+    {"level-3 cache", &Device::l3_bytes},
+    {"MHz", &Device::max_clock_mhz},
+    {"GB/s", &Device::memory_gb_s},
+};
+
+/// |ln| of the ratio of a fact, 0 when neither device has it, 1 (a factor of e) when one lacks it.
+double fact_distance(double trained, double ours) {
+  if (std::isnan(trained) && std::isnan(ours)) return 0;
+  const double ratio = std::fabs(std::log(trained / ours));
+  return std::isfinite(ratio) ? ratio : 1;
+}
+
+/// Distance of a model's device from ours: a constant for another architecture, plus ratios of facts.
 double distance(const Device& trained, const Device& device) {
   double sum = trained.arch == device.arch && trained.isa == device.isa ? 0 : 100;
-  for (const auto fact : {&Device::cores, &Device::max_clock_mhz, &Device::memory_gb_s}) {
-    const double ratio = std::fabs(std::log(trained.*fact / device.*fact));
-    sum += std::isfinite(ratio) ? ratio : 1;  // unknown facts count as a factor of e
-  }
+  for (const auto& [name, fact] : kFacts) sum += fact_distance(trained.*fact, device.*fact);
   return sum;
 }
 
@@ -142,15 +150,54 @@ std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
   return found;
 }
 
+/// The model for any CPU where it chooses better than `exact`, else `exact`. A damaged `exact` stays: loading it
+/// reports the error.
+fs::path better_of(const fs::path& exact, Op op, DType dtype, const Device& device) {
+  if (device.kind != DeviceKind::cpu) return exact;
+  try {
+    const auto against = model_against_any_cpu(exact);
+    if (!against || against->mean >= against->any_cpu_mean) return exact;
+  } catch (const Error&) {
+    return exact;
+  }
+  return find_model(op, dtype, any_cpu()).value_or(exact);
+}
+
 }  // namespace
 
+std::string any_cpu_note(std::span<const Device> known, const Device& device) {
+  constexpr std::string_view kTune = "kscout tune measures this CPU and makes a model that chooses better";
+  if (known.empty()) {
+    return fmt::format("any_cpu: a model trained on other CPUs answers for '{}'; {}", device.name, kTune);
+  }
+  const Device& nearest = *std::ranges::min_element(
+      known, {}, [&](const Device& one) { return distance(one, device); });
+  if (nearest.name == device.name) {
+    return fmt::format("any_cpu: a model of {} kinds of CPUs answers, one of them '{}'; {}", known.size(),
+                       device.name, kTune);
+  }
+  constexpr double kAlike = 0.05;  // ratios of facts that count as equal
+  std::string differs;
+  if (nearest.arch != device.arch) differs = fmt::format("{} instead of {}", nearest.arch, device.arch);
+  for (const auto& [name, fact] : kFacts) {
+    if (fact_distance(nearest.*fact, device.*fact) > kAlike) {
+      differs += fmt::format("{}{} {:g} instead of {:g}", differs.empty() ? "" : ", ", name, nearest.*fact,
+                             device.*fact);
+    }
+  }
+  return fmt::format(
+      "any_cpu: nobody measured '{}', so a model of {} kinds of CPUs answers; the nearest is '{}' ({}); {}",
+      device.name, known.size(), nearest.name, differs, kTune);
+}
+
 std::optional<fs::path> find_model_or_any_cpu(Op op, DType dtype, const Device& device) {
-  if (auto exact = find_model(op, dtype, device)) return exact;
+  if (auto exact = find_model(op, dtype, device)) return better_of(*exact, op, dtype, device);
   return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
 }
 
 std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, DevicePolicy policy) {
-  if (auto exact = find_model(op, dtype, device)) return exact;
+  if (auto exact = find_model(op, dtype, device))
+    return policy == DevicePolicy::exact ? *exact : better_of(*exact, op, dtype, device);
   if (policy == DevicePolicy::exact) return std::nullopt;
   if (policy == DevicePolicy::any) {
     if (auto near = find_model(op, dtype, device, DevicePolicy::same_arch)) return near;

@@ -108,7 +108,13 @@ void check_schema(const ModelData& data) {
 
 /// A model for any CPU predicts nothing that holds for the configs or the speed of one device alone.
 void check_any_cpu(const ModelData& data) {
-  if (!data.any_cpu) return;
+  if (!data.any_cpu) {
+    if (!data.known_devices.empty())
+      fail(Errc::invalid_argument, "only a model for any CPU has several known devices");
+    return;
+  }
+  if (data.against_any_cpu)
+    fail(Errc::invalid_argument, "a model for any CPU is not compared with itself");
   if (data.shortlist || data.confidence || data.families.front().device.kind != DeviceKind::cpu)
     fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence and no GPU");
   for (const TargetForest& target : data.targets) {
@@ -122,6 +128,14 @@ void check_confidence(const ModelData& data) {
 }
 
 void check_shortlist(const ModelData& data) {
+  for (const TargetForest& target : data.targets) {
+    if (data.first_trees > target.forest.tree_count()) {
+      fail(Errc::invalid_argument, "the first {} trees of target {} choose the shortlist, but it has {} trees",
+           data.first_trees, word(target.target), target.forest.tree_count());
+    }
+  }
+  if (data.first_trees > 0 && data.shortlist)
+    fail(Errc::invalid_argument, "a model has a network or first trees for its shortlist, not both");
   if (!data.shortlist) return;
   check(*data.shortlist);
   std::unordered_set<KernelConfig> known;
@@ -180,7 +194,8 @@ struct Model::Compiled {
     if (const FamilyForest* const made = place.load(std::memory_order_acquire)) return *made;
     auto made = std::make_unique<FamilyForest>(
         target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
-        family.device, family.configs, family.traits);
+        family.device, family.configs, family.traits,
+        family.configs.size() > kNoShortlistFamily ? data.first_trees : 0);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }
@@ -310,13 +325,32 @@ double Model::base_log_tflops(ProblemRef problem, Target target) const {
   return of.best_tflops.predict(row);
 }
 
-std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,
-                                    std::span<const std::uint8_t> allowed, SelectScratch& scratch) const {
-  if (!data().shortlist || family.size() <= kNoShortlistFamily) {
-    family.applicable(problem, allowed, scratch);
-    scratch.kept = scratch.applicable;
-    return static_cast<std::size_t>(std::ranges::count(scratch.kept, 1));
+std::size_t Model::shortlist_by_first_trees(const CompiledFamily& family, ProblemRef problem,
+                                            const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                            SelectScratch& scratch) const {
+  family.applicable(problem, allowed, scratch);
+  scratch.kept = scratch.applicable;
+  const auto able = marked(scratch.applicable, scratch.able);
+  if (data().first_trees == 0 || family.size() <= kNoShortlistFamily || able.size() <= kShortlisted)
+    return able.size();
+  scratch.scores.resize(able.size());
+  const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
+  if (!fast.first_scores(problem, able, scratch.scores, scratch.forest)) return able.size();
+  if (forest.target == Target::latency) {
+    for (double& score : scratch.scores) score = -score;
   }
+  scratch.charged.resize(kShortlisted);
+  keep_best(able, scratch.scores, scratch.charged);
+  std::ranges::fill(scratch.kept, std::uint8_t{0});
+  for (const Ranked& ranked : scratch.charged) scratch.kept[ranked.config] = 1;
+  return kShortlisted;
+}
+
+std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,
+                                    const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                    SelectScratch& scratch) const {
+  if (!data().shortlist || family.size() <= kNoShortlistFamily)
+    return shortlist_by_first_trees(family, problem, forest, allowed, scratch);
   const std::span<std::int16_t> ratings =
       rate(*data().shortlist, compiled_->outputs[position(family.family())], problem, device().cores,
            scratch.shortlist);
@@ -353,7 +387,7 @@ std::size_t Model::rank(const CompiledFamily& family, ProblemRef problem, Target
   const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   const std::span<const double> setup = setup_times(family.family(), problem);
   const bool charged = calls > 0 && !setup.empty() && flop_count(problem) > 0;
-  const std::size_t kept = shortlist_family(family, problem, allowed, scratch);
+  const std::size_t kept = shortlist_family(family, problem, forest, allowed, scratch);
   // Set-up can put any config of the shortlist first.
   std::span<Ranked> room = best;
   if (charged && kept > best.size()) {
@@ -402,7 +436,7 @@ void Model::score(ProblemRef problem, Target target, std::span<double> scores) c
   exact_scores(problem, target, scores);
   std::vector<std::uint8_t> applicable;
   for (const double score : scores) applicable.push_back(score != kNotApplicable ? 1 : 0);
-  kscout::put_behind(scores, applicable, candidates(problem));
+  kscout::put_behind(scores, applicable, candidates(problem, target));
 }
 
 void Model::exact_scores(ProblemRef problem, Target target, std::span<double> scores) const {
@@ -423,10 +457,14 @@ void Model::exact_scores(ProblemRef problem, Target target, std::span<double> sc
 }
 
 std::vector<std::uint8_t> Model::candidates(ProblemRef problem) const {
+  return candidates(problem, default_target());
+}
+
+std::vector<std::uint8_t> Model::candidates(ProblemRef problem, Target target) const {
   const CompiledFamily* const of = compiled(signature_of(problem));
   if (!of) fail(Errc::unsupported, "the model was not trained for problems like {}", print(problem));
   SelectScratch scratch;
-  shortlist_family(*of, problem, {}, scratch);
+  shortlist_family(*of, problem, forest_of(target), {}, scratch);
   return std::move(scratch.kept);
 }
 

@@ -55,6 +55,14 @@ struct TargetForest {
   bool operator==(const TargetForest&) const = default;
 };
 
+/// Mean efficiencies of a model of one device and of the model for any CPU, on the same held-out problems of
+/// that device.
+struct AgainstAnyCpu {
+  double mean = 0, any_cpu_mean = 0;  ///< 0 to 1
+  std::uint32_t problems = 0;
+  bool operator==(const AgainstAnyCpu&) const = default;
+};
+
 /// The content of a `.ksf` file.
 struct ModelData {
   std::vector<Family> families;  ///< one per signature; same provider, op, device and rule set
@@ -65,14 +73,20 @@ struct ModelData {
   Forest best_tflops;
   std::vector<std::uint32_t> best_features;  ///< positions of its features in the schema
   /// Chooses the configs that get exact scores in families of more than kNoShortlistFamily configs. Nothing:
-  /// every config gets an exact score.
+  /// every config gets an exact score, or `first_trees` choose.
   std::optional<Shortlist> shortlist;
+  /// Number of trees whose sum chooses the kShortlisted configs that get exact scores in families of more than
+  /// kNoShortlistFamily configs, for a model without `shortlist`. 0: every config gets an exact score.
+  std::uint32_t first_trees = 0;
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.
   std::optional<Confidence> confidence;
   /// The model answers for every CPU (Model::for_device). Its targets are relative or rank; best_tflops
   /// predicts ln TFLOPS of any_cpu() as if every CPU reached the same share of its peak.
   bool any_cpu = false;
+  std::vector<Device> known_devices;  ///< that a model for any CPU was trained on
+  /// Of a model of one CPU: selectors take the model for any CPU instead where that one is better.
+  std::optional<AgainstAnyCpu> against_any_cpu;
 };
 
 class Model {
@@ -131,8 +145,10 @@ class Model {
   void exact_scores(ProblemRef problem, Target target, std::span<double> scores) const;
 
   /// 1 for each config of family(signature_of(problem)) that a choice scores exactly: the shortlist, or all
-  /// configs that can take the problem. Throws unsupported when there is no family.
+  /// configs that can take the problem. Throws unsupported when there is no family, invalid_argument for a
+  /// target that the model lacks.
   std::vector<std::uint8_t> candidates(ProblemRef problem) const;
+  std::vector<std::uint8_t> candidates(ProblemRef problem, Target target) const;
 
   /// Scores any configs of the provider's space, with traits from the provider, even configs outside the
   /// family and signatures without training. Does not evaluate applicability rules.
@@ -159,8 +175,12 @@ class Model {
                          SelectScratch& scratch);
   /// Marks in scratch.kept the configs to score exactly, among the applicable configs that `allowed` (empty:
   /// all) does not exclude; returns their number. Leaves scratch.applicable incomplete.
-  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem,
+  std::size_t shortlist_family(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
                                std::span<const std::uint8_t> allowed, SelectScratch& scratch) const;
+  /// The same for a model without a network: the configs that the forest's first trees score best.
+  std::size_t shortlist_by_first_trees(const CompiledFamily& family, ProblemRef problem,
+                                       const TargetForest& forest, std::span<const std::uint8_t> allowed,
+                                       SelectScratch& scratch) const;
   /// Scores some configs of a family into scratch.scores; higher is better. False when the schema cannot
   /// describe the problem.
   bool score_some(const CompiledFamily& family, ProblemRef problem, const TargetForest& forest,
@@ -174,6 +194,18 @@ class Model {
 /// The device that a model answers for when none is named: the device that it was trained on, or this
 /// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.
 Device model_device(const std::filesystem::path& folder_or_file);
+
+/// What a model's file says about its rank before the model for any CPU. Reads only a part of the file. Throws
+/// the errors of Model::load.
+std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& folder_or_file);
+
+/// Records the comparison in a model's file. Throws the errors of Model::load, and io when the file cannot be
+/// written.
+void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against);
+
+/// What a model for any CPU, trained on `known`, knows about `device`: that it was measured, or how the nearest
+/// measured device differs. Begins with "any_cpu: ".
+std::string any_cpu_note(std::span<const Device> known, const Device& device);
 
 /// Peak TFLOPS of a CPU in fp32; unknown facts get the defaults of schema `gemm`.
 double assumed_peak_tflops(Device device) noexcept;

@@ -378,6 +378,25 @@ std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
 /// Models for one device do not have the member.
 bool is_for_any_cpu(const Json& meta) { return meta.contains("any_cpu") && meta["any_cpu"].get<bool>(); }
 
+std::optional<AgainstAnyCpu> read_against_any_cpu(const Json& meta) {
+  if (!meta.contains("against_any_cpu")) return std::nullopt;
+  const Json& json = meta["against_any_cpu"];
+  const AgainstAnyCpu against{number_at(json, "mean"), number_at(json, "any_cpu_mean"),
+                              count_at(json, "problems")};
+  for (const double mean : {against.mean, against.any_cpu_mean}) {
+    if (!(mean >= 0 && mean <= 1)) fail(Errc::corrupt_data, ".ksf: mean {} is not from 0 to 1", mean);
+  }
+  return against;
+}
+
+std::vector<Device> read_known_devices(const Json& meta) {
+  std::vector<Device> devices;
+  if (!meta.contains("known_devices")) return devices;
+  for (const Json& json : list_at(meta, "known_devices"))
+    devices.push_back(record_from_json<Device>(json, ".ksf: known device"));
+  return devices;
+}
+
 ModelData read_data(std::string_view bytes) {
   Sections sections(bytes);
   const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
@@ -395,9 +414,12 @@ ModelData read_data(std::string_view bytes) {
       data.best_features.push_back(count_of(feature, "features"));
   }
   data.shortlist = read_shortlist(sections, meta, configs);
+  if (meta.contains("first_trees")) data.first_trees = count_at(meta, "first_trees");
   data.fingerprint = text_at(meta, "fingerprint");
   data.confidence = confidence_from_json(meta.contains("confidence") ? meta["confidence"] : Json(nullptr));
   data.any_cpu = is_for_any_cpu(meta);
+  data.known_devices = read_known_devices(meta);
+  data.against_any_cpu = read_against_any_cpu(meta);
   sections.check_all_read();
   return data;
 }
@@ -414,6 +436,12 @@ std::string Model::bytes() const {
   meta["rules"] = data().families.front().rules;
   meta["device"] = record_json(device());
   if (data().any_cpu) meta["any_cpu"] = true;
+  for (const Device& known : data().known_devices) meta["known_devices"].push_back(record_json(known));
+  if (const auto& against = data().against_any_cpu) {
+    meta["against_any_cpu"] = {{"mean", against->mean},
+                               {"any_cpu_mean", against->any_cpu_mean},
+                               {"problems", against->problems}};
+  }
   meta["fingerprint"] = data().fingerprint;
   meta["axes"] = axes_json(all.configs.space());
   meta["traits"] = Json::array();
@@ -443,6 +471,7 @@ std::string Model::bytes() const {
     meta["shortlist"] = {{"configs", pool.add(KsfKind::members, table_bytes(outputs))}};
     pool.add(KsfKind::shortlist, shortlist_bytes(*data().shortlist));
   }
+  if (data().first_trees > 0) meta["first_trees"] = data().first_trees;
   meta["schema_hash"] = hash_digits(data().schema->hash());
   pool.add(KsfKind::schema, data().schema->text());
   meta["targets"] = Json::array();
@@ -507,17 +536,40 @@ Model Model::load(const std::filesystem::path& folder_or_file, const Device* dev
   });
 }
 
-Device model_device(const std::filesystem::path& folder_or_file) {
-  return read_model_file(folder_or_file, [](std::string_view bytes) {
+namespace {
+
+/// Reads the description of a file only.
+template <class Read>
+auto read_meta(const std::filesystem::path& folder_or_file, Read&& read) {
+  return read_model_file(folder_or_file, [&](std::string_view bytes) {
     Sections sections(bytes);
     try {
-      const Json meta = Json::parse(sections.get(KsfKind::meta, 0, "the description"));
-      if (is_for_any_cpu(meta)) return detect_cpu();
-      return record_from_json<Device>(member(meta, "device"), ".ksf: device");
+      return read(Json::parse(sections.get(KsfKind::meta, 0, "the description")));
     } catch (const Json::exception& error) {
       fail(Errc::corrupt_data, ".ksf: the description is not valid JSON: {}", reason_of(error));
     }
   });
+}
+
+}  // namespace
+
+Device model_device(const std::filesystem::path& folder_or_file) {
+  return read_meta(folder_or_file, [](const Json& meta) {
+    if (is_for_any_cpu(meta)) return detect_cpu();
+    return record_from_json<Device>(member(meta, "device"), ".ksf: device");
+  });
+}
+
+std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& folder_or_file) {
+  return read_meta(folder_or_file, read_against_any_cpu);
+}
+
+void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
+  ModelData data = Model::load(folder_or_file).data();
+  data.against_any_cpu = against;
+  write_file_atomically(folder ? folder_or_file / "model.ksf" : folder_or_file, Model(std::move(data)).bytes());
 }
 
 }  // namespace kscout

@@ -31,7 +31,8 @@ LoadedModel load_model(const std::filesystem::path& path, const SelectorRequest&
     fail(Errc::unsupported, "model {} cannot answer for '{}': {}; tune on that device, or allow more devices",
          path.string(), request.device.name, refusal);
   }
-  std::string warning = foreign_device_warning(trained, request.device);
+  std::string warning = model.data().any_cpu ? any_cpu_note(model.data().known_devices, request.device)
+                                             : foreign_device_warning(trained, request.device);
   return {std::move(model), path, std::move(warning)};
 }
 
@@ -165,7 +166,8 @@ Selector::Selector(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Selector Selector::load(const std::filesystem::path& path) {
   LoadedModel loaded{Model::load(path), path, {}};
-  if (loaded.model.data().any_cpu) loaded.warning = foreign_device_warning(any_cpu(), loaded.model.device());
+  if (loaded.model.data().any_cpu)
+    loaded.warning = any_cpu_note(loaded.model.data().known_devices, loaded.model.device());
   const SelectorRequest request = request_of(loaded.model);
   const ModelSource source = [path, request] { return load_model(path, request); };
   return Selector(std::make_shared<Impl>(request, source, std::move(loaded)));

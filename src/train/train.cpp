@@ -29,6 +29,9 @@ namespace kscout {
 
 namespace {
 
+/// ModelData::first_trees of a model for any CPU: the best of the first 32 configs by so many trees is as good
+/// as the best by all trees (docs/bench/any_cpu.md).
+constexpr std::size_t kFirstTrees = 40;
 /// Minimum share of the best speed of rows that calibration uses: choices are made among fast rows.
 constexpr double kCalibratedFrom = 0.5;
 
@@ -470,14 +473,18 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
   data.best_tflops = best.forest;
   data.best_features = best.features;
   data.any_cpu = any;
+  if (any) data.known_devices = set.devices;
   data.fingerprint = fingerprint_of(set, device);
+  std::size_t first_trees = any ? kFirstTrees : 0;
   for (const TrainedTarget& target : trained) {
     TargetForest forest;
     forest.target = target.target;
     forest.forest = parse_lightgbm(target.text).forest;
     calibrate(set, target.validation.out_of_fold, best.out_of_fold, forest);
+    if (any) first_trees = std::min(first_trees, forest.forest.tree_count());
     data.targets.push_back(std::move(forest));
   }
+  data.first_trees = static_cast<std::uint32_t>(first_trees);
   const std::vector<double>& scores = trained.front().validation.out_of_fold;
   const bool lower_is_better = data.targets.front().target == Target::latency;
   ShortlistFit shortlist;
