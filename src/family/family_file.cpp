@@ -10,6 +10,7 @@
 #include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
+#include "provider/native/native.h"
 
 namespace kscout {
 namespace {
@@ -40,6 +41,9 @@ class Reader : private TomlReader {
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
+    if (space_.provider == native_provider().name()) {
+      for (const auto& [name, text] : register_tile_terms()) add_formula(name, text, root);
+    }
     read_facts(root);
     scope_ = family_scope(space_, family_.formulas, false);
     // Applicability rules are stored in models, without the formulas of this file.

@@ -45,12 +45,6 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
-/// Maximum number of rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and
-/// one broadcast of A must fit the registers (16, or 32 with AVX-512).
-constexpr std::int32_t kOuterRows[][4] = {{12, 6, 4, 3}, {12, 6, 4, 3}, {16, 14, 9, 6}};
-/// Maximum number of accumulators of a dot-product tile.
-constexpr std::int32_t kDotTiles[] = {12, 12, 24};
-
 template <class E>
 std::int32_t raw(E value) noexcept {
   return static_cast<std::int32_t>(value);
@@ -214,22 +208,40 @@ NativeConfig NativeConfig::from(const KernelConfig& config) {
   return typed_config(config, native_gemm_space, kNativeFields);
 }
 
-std::int32_t native_lanes(NativeIsa isa) noexcept {
-  return isa == NativeIsa::avx512 ? 16 : isa == NativeIsa::avx2 ? 8 : 1;
+std::vector<std::pair<std::string, std::string>> register_tile_terms() {
+  std::string lanes = "0", rows = "0", accumulators = "0";
+  for (std::size_t isa = 0; isa < std::size(kIsaWords); ++isa) {
+    const RegisterTiles tiles = register_tiles(static_cast<NativeIsa>(isa));
+    std::string of_width = "0";
+    for (int vectors = 1; vectors <= 4; ++vectors)
+      of_width =
+          fmt::format("if(c.nr == {}, {}, {})", vectors * tiles.lanes, tiles.rows[vectors - 1], of_width);
+    const auto add = [&](std::string& term, const auto& value) {
+      term = fmt::format("if(c.isa == '{}', {}, {})", kIsaWords[isa], value, term);
+    };
+    add(lanes, tiles.lanes);
+    add(rows, of_width);
+    add(accumulators, tiles.accumulators);
+  }
+  return {{"lanes", lanes},
+          {"outer_rows", rows},
+          {"accumulators", accumulators},
+          {"tile_side", std::to_string(kMaxTileSide)}};
 }
 
 bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
   const std::int32_t lanes = native_lanes(isa);
   if (mr < 1 || nr < lanes || nr % lanes != 0 || nr / lanes > 4) return false;
-  return mr <= kOuterRows[raw(isa)][nr / lanes - 1];
+  return mr <= register_tiles(isa).rows[nr / lanes - 1];
 }
 
 bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
-  return mr >= 1 && nr >= 1 && mr <= 8 && nr <= 8 && mr * nr <= kDotTiles[raw(isa)];
+  return mr >= 1 && nr >= 1 && mr <= kMaxTileSide && nr <= kMaxTileSide &&
+         mr * nr <= register_tiles(isa).accumulators;
 }
 
 bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept {
-  return rows >= 1 && rows <= 8 && (lines == 1 || lines == 2 || lines == 4 || lines == 8);
+  return rows >= 1 && rows <= kMaxTileSide && (lines == 1 || lines == 2 || lines == 4 || lines == 8);
 }
 
 NativeForm native_form(NativeKind kind, Layout layout) noexcept {

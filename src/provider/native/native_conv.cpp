@@ -82,12 +82,11 @@ NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
 }
 
 bool has_lanes_tile(NativeIsa isa, Op op, std::int32_t pixels, std::int32_t channels) noexcept {
-  const std::int32_t lanes = native_lanes(isa);
-  const std::int32_t most = isa == NativeIsa::avx512 ? 24 : 12;
+  const auto [lanes, rows, most] = register_tiles(isa);
   if (op == Op::conv_bwd_weight) return channels == lanes && pixels >= 1 && pixels <= most;
   const std::int32_t vectors = channels / lanes;
   return channels % lanes == 0 && (vectors == 1 || vectors == 2 || vectors == 4) && pixels >= 1 &&
-         pixels <= 8 && pixels * vectors <= most;
+         pixels <= kMaxTileSide && pixels * vectors <= most;
 }
 
 std::string native_conv_illegal(const Signature& s, const NativeConvConfig& c) {
