@@ -3,7 +3,7 @@
 /// Describes the f32 GEMM kernels of backend `cpu` (provider `native`).
 ///
 ///     const NativeConfig config = NativeConfig::from(kernel_config);
-///     std::string why = native_illegal(signature_of(problem), config);  // empty: it can work
+///     if (config.threads() > cores) ...
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):
 ///
@@ -77,18 +77,8 @@ std::vector<std::pair<std::string, std::string>> register_tile_terms();
 /// Number of lanes of an f32 vector.
 inline std::int32_t native_lanes(NativeIsa isa) noexcept { return register_tiles(isa).lanes; }
 
-/// Whether the outer-product register tile of mr rows and nr columns of C is compiled.
-bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// Whether the dot-product register tile is compiled.
-bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// Whether the row-update tile is compiled: `rows` narrow rows, `lines` wide lines streamed at once.
-bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept;
-
 /// The inner loop that a kind uses for a layout.
 enum class NativeForm { outer, dot, update };
 NativeForm native_form(NativeKind kind, Layout layout) noexcept;
-
-/// Why no kernel can run this config for this signature; empty when one can.
-std::string native_illegal(const Signature& signature, const NativeConfig& config);
 
 }  // namespace kscout
