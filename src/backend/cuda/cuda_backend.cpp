@@ -257,7 +257,7 @@ class CudaBackend final : public MeasuredBackend {
   static std::string cudnn_refusal(ProblemRef of, const KernelConfig& asked) {
     if (!of.conv() || asked.space->op != of.conv()->op)
       return fmt::format("the config computes {}", word(asked.space->op));
-    std::string why = cudnn_unsupported(signature_of(of));
+    std::string why = signature_refusal(*asked.space, signature_of(of));
     if (why.empty()) why = cudnn_absence(asked);
     if (why.empty() && of.conv()->split_k != 0)
       why = fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own",
