@@ -38,6 +38,7 @@ struct Rule {
   std::string because;  ///< the reason, and where it is documented or measured
   bool suggested = false;  ///< an applicability rule that also applies to suggestions of a library's
                            ///< own heuristic, because it excludes wrong results that the library accepts
+  bool slow = false;  ///< an applicability rule about speed: a choice obeys it, a named config still runs
 };
 
 struct FamilyRequest {

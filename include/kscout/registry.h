@@ -65,10 +65,6 @@ class KSCOUT_API Registry {
   std::vector<std::shared_ptr<Backend>> backends_;
 };
 
-/// A backend's reason to refuse a config, with the `legal` rule of the backend's family where such a rule
-/// states the reason; empty when the backend accepts the config.
-KSCOUT_API std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config);
-
 /// Index files of the kernel libraries in KSCOUT_LIBRARY_PATH, separated by ':'. An entry is an index file,
 /// or a folder whose *.kscout-library.json files are taken in the order of their names. Throws not_found.
 KSCOUT_API std::vector<std::filesystem::path> library_search_path();

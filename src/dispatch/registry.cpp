@@ -6,18 +6,12 @@
 #include "backend/library/library_backend.h"
 #include "core/fail.h"
 #include "core/names.h"
-#include "family/family_file.h"
-#include "family/rules.h"
 
 namespace kscout {
 
 namespace {
 
 constexpr std::string_view kIndexSuffix = ".kscout-library.json";
-
-std::string rule_text(const Rule& rule, std::string_view text) {
-  return fmt::format("rule '{}': {} ({})", rule.name, rule.because, text);
-}
 
 void add_indexes(const std::filesystem::path& entry, std::vector<std::filesystem::path>& found) {
   std::error_code error;
@@ -105,7 +99,7 @@ Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& con
   for (const auto& one : backends_) {
     if (!one->executes(provider)) continue;
     if (space && one->space() != *space) continue;
-    std::string refusal = refusal_by_rule(*one, problem, config);
+    std::string refusal = one->refusal(problem, config);
     if (refusal.empty()) return {one.get(), {}};
     support.refusal +=
         fmt::format("{}{}: {}", support.refusal.empty() ? "" : "; ", one->name(), std::move(refusal));
@@ -115,31 +109,6 @@ Registry::Support Registry::supports(ProblemRef problem, const KernelConfig& con
                                   space ? " on operands in memory " + print(*space) : "");
   }
   return support;
-}
-
-std::string refusal_by_rule(Backend& backend, ProblemRef problem, const KernelConfig& config) {
-  const std::string text = backend.refusal(problem, config);
-  if (text.empty()) return text;
-  const Signature signature = signature_of(problem);
-  const std::string provider(config.space ? config.space->provider : backend.provider_for(signature.op));
-  try {
-    const FamilyFile& file = family_file(provider, signature.op);
-    const FamilyRequest request{.provider = provider,
-                                .signature = signature,
-                                .device = backend.device(),
-                                .rules = file.rule_sets.back().name,
-                                .filter = {}};
-    for (const Rule& rule : why_not_in(file, request, config)) {
-      if (rule.kind == RuleKind::legal) return rule_text(rule, text);
-    }
-    std::vector<Rule> applicability;
-    std::ranges::copy_if(file.rules, std::back_inserter(applicability),
-                         [](const Rule& rule) { return rule.kind == RuleKind::applicability; });
-    const auto refusing = refusing_rule(applicability, problem, config, backend.device());
-    return refusing ? rule_text(*refusing, text) : text;
-  } catch (const Error&) {
-    return text;  // the provider has no family file: use the backend's own reason
-  }
 }
 
 std::vector<std::filesystem::path> library_search_path() {

@@ -154,9 +154,18 @@ std::vector<Signature> family_signatures(std::string_view provider_name) {
 /// thread is initialising.
 static ForkMutex reading_family_files(ForkLevel::files);
 
+static std::string family_file_name(std::string_view provider_name, Op op) {
+  return fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
+}
+
+FamilyFile family_rules(const ConfigSpace& space) {
+  const std::string file = family_file_name(space.provider, space.op);
+  return parse_family_rules(embedded_file(file), file, space);
+}
+
 const FamilyFile& family_file(std::string_view provider_name, Op op) {
   const ConfigSpace& space = provider(provider_name).space(op);
-  const std::string file = fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
+  const std::string file = family_file_name(provider_name, op);
   const std::vector<Rule> of_members = members_applicability_rules(provider_name, op);  // reads files itself
   const std::lock_guard lock(reading_family_files);
   static std::map<const ConfigSpace*, FamilyFile> files;

@@ -10,9 +10,13 @@
 #include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
+#include "provider/native/native.h"
 
 namespace kscout {
 namespace {
+
+/// A family's text without its rule sets, which come last in every file (tests check that no rule follows).
+std::string_view before_rule_sets(std::string_view text) { return text.substr(0, text.find("\n[rule_set.")); }
 
 /// Reads one parsed file.
 class Reader : private TomlReader {
@@ -39,8 +43,7 @@ class Reader : private TomlReader {
                {"provider", "op", "include", "formula", "table", "axes", "rule", "rule_set", "signatures"});
     check_identity(root, "provider", space_.provider);
     check_identity(root, "op", word(space_.op));
-    if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
-    read_facts(root);
+    read_terms(root);
     scope_ = family_scope(space_, family_.formulas, false);
     // Applicability rules are stored in models, without the formulas of this file.
     problem_scope_ = family_scope(space_, {}, true);
@@ -52,6 +55,17 @@ class Reader : private TomlReader {
     read_rule_sets_of(root);
     for (const auto& included : included_) within(included.name, [&] { read_rule_sets_of(included.table); });
     if (family_.rule_sets.empty()) complain(root, "no [rule_set.NAME] is given");
+    return std::move(family_);
+  }
+
+  /// Reads terms and rules of an embedded family, which need no check.
+  FamilyFile read_rules_only(const toml::table& root) {
+    rules_only_ = true;
+    family_.space = &space_;
+    family_.name = file();
+    read_terms(root);
+    for (const auto& included : included_) read_rules(included.table);
+    read_rules(root);
     return std::move(family_);
   }
 
@@ -84,13 +98,22 @@ class Reader : private TomlReader {
       const std::string path = "families/" + text_of(name, "include");
       if (!find_word(path, embedded_file_names("families/")))
         complain(name, fmt::format("there is no {}", path));
-      included_.push_back({path, toml::parse(embedded_file(path), path)});
+      const std::string_view text = embedded_file(path);
+      included_.push_back({path, toml::parse(rules_only_ ? before_rule_sets(text) : text, path)});
       within(path, [&] {
         check_keys(included_.back().table, "key of an included file",
                    {"formula", "table", "rule", "rule_set"});
         read_facts(included_.back().table);
       });
     }
+  }
+
+  void read_terms(const toml::table& root) {
+    if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
+    if (space_.provider == native_provider().name()) {
+      for (const auto& [name, text] : register_tile_terms()) add_formula(name, text, root);
+    }
+    read_facts(root);
   }
 
   void read_facts(const toml::table& root) {
@@ -177,7 +200,7 @@ class Reader : private TomlReader {
   }
 
   void read_rule(const toml::table& table) {
-    check_keys(table, "key of a rule", {"name", "kind", "admits", "because", "suggested"});
+    check_keys(table, "key of a rule", {"name", "kind", "admits", "because", "suggested", "slow"});
     Rule rule;
     rule.name = required_text(table, "name", "a rule");
     const std::string what = fmt::format("rule '{}'", rule.name);
@@ -190,17 +213,21 @@ class Reader : private TomlReader {
     rule.kind = static_cast<RuleKind>(*position);
     rule.admits = required_text(table, "admits", what);
     rule.because = required_text(table, "because", what);
-    rule.suggested = flag(table, "suggested");
-    if (rule.suggested && rule.kind != RuleKind::applicability) {
-      complain(*table.get("suggested"),
-               fmt::format("{} is of kind {}; only applicability rules can check a library's suggestions",
-                           what, kind));
-    }
+    const auto applicability_flag = [&](std::string_view key, std::string_view use) {
+      const bool on = flag(table, key);
+      if (on && rule.kind != RuleKind::applicability)
+        complain(*table.get(key),
+                 fmt::format("{} is of kind {}; only applicability rules can {}", what, kind, use));
+      return on;
+    };
+    rule.suggested = applicability_flag("suggested", "check a library's suggestions");
+    rule.slow = applicability_flag("slow", "be slow");
     for (const Rule& known : family_.rules) {
       if (known.name == rule.name) complain(table, fmt::format("{} is given twice", what));
     }
-    compile(*table.get("admits"), {rule.name, rule.admits},
-            rule.kind == RuleKind::applicability ? problem_scope_ : scope_);
+    if (!rules_only_)
+      compile(*table.get("admits"), {rule.name, rule.admits},
+              rule.kind == RuleKind::applicability ? problem_scope_ : scope_);
     family_.rules.push_back(std::move(rule));
   }
 
@@ -410,6 +437,7 @@ class Reader : private TomlReader {
   }
 
   const ConfigSpace& space_;
+  bool rules_only_ = false;
   FamilyFile family_;
   std::vector<std::string> formula_places_;
   std::vector<Included> included_;
@@ -453,6 +481,11 @@ FamilyFile parse_with(std::string_view text, std::string_view file, F&& read) {
 
 FamilyFile parse_family(std::string_view text, std::string_view file, const ConfigSpace& space) {
   return parse_with(text, file, [&](const toml::table& root) { return Reader(file, space).read(root); });
+}
+
+FamilyFile parse_family_rules(std::string_view text, std::string_view file, const ConfigSpace& space) {
+  return parse_with(before_rule_sets(text), file,
+                    [&](const toml::table& root) { return Reader(file, space).read_rules_only(root); });
 }
 
 FamilyFile add_rule_sets(const FamilyFile& family, std::string_view text, std::string_view file) {

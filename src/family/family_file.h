@@ -95,8 +95,13 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
 /// wrong type, a formula that does not compile, a block that omits an axis.
 FamilyFile parse_family(std::string_view toml, std::string_view file, const ConfigSpace& space);
 
+/// Reads the terms and rules of a text that parse_family accepts, without its rule sets: these take longer.
+FamilyFile parse_family_rules(std::string_view toml, std::string_view file, const ConfigSpace& space);
+
 /// The embedded file of a provider and op. Throws unsupported when there is none.
 const FamilyFile& family_file(std::string_view provider, Op op);
+/// Reads only the terms and rules of that file; none of a joint family's members.
+FamilyFile family_rules(const ConfigSpace& space);
 
 /// A family with additional rule sets from a file that contains only rule sets (besides `provider` and `op`).
 /// They may extend those of the family. Throws the errors of parse_family.

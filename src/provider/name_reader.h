@@ -16,6 +16,7 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
+#include "provider/signature_rules.h"
 
 namespace kscout {
 
@@ -60,6 +61,12 @@ struct NameReader {
     }
     rest.remove_prefix(length);
     return best;
+  }
+  /// Throws invalid_argument when a rule of the space's family refuses the signature: print() writes no such
+  /// name.
+  void check_signature(const ConfigSpace& space, const Signature& signature) const {
+    if (const std::string why = signature_refusal(space, signature); !why.empty())
+      fail(Errc::invalid_argument, "'{}' is no {} kernel: {}", name, provider, why);
   }
 };
 

@@ -10,6 +10,7 @@
 #include <kscout/error.h>
 
 #include "backend/cpu/cpu_backend.h"
+#include "family/legality.h"
 #include "support/random_gemm.h"
 #include "support/share.h"
 
@@ -17,6 +18,26 @@ namespace kscout {
 namespace {
 
 using namespace test;
+
+KernelConfig as_record(const NativeConfig& c) {
+  KernelConfig record(native_gemm_space);
+  const std::int32_t values[] = {static_cast<std::int32_t>(c.isa),
+                                 static_cast<std::int32_t>(c.kind),
+                                 c.mr,
+                                 c.nr,
+                                 c.pack_a,
+                                 c.pack_b,
+                                 c.prefetch,
+                                 c.mc,
+                                 c.kc,
+                                 c.nc,
+                                 static_cast<std::int32_t>(c.order),
+                                 c.split_k,
+                                 c.threads_m,
+                                 c.threads_n};
+  std::ranges::copy(values, record.value.begin());
+  return record;
+}
 
 /// A config that is legal under the signature, of the given set and kind.
 NativeConfig random_config(Rng& rng, NativeIsa isa, NativeKind kind, const Signature& signature) {
@@ -42,28 +63,8 @@ NativeConfig random_config(Rng& rng, NativeIsa isa, NativeKind kind, const Signa
       if (pick(rng, 0, 1))
         *one_of(rng, shares) = static_cast<std::int32_t>(pick(rng, 1, std::min<std::int64_t>(4, cores)));
     }
-    if (native_illegal(signature, c).empty()) return c;
+    if (legal_refusal(signature, as_record(c), backend("cpu").device()).empty()) return c;
   }
-}
-
-KernelConfig as_record(const NativeConfig& c) {
-  KernelConfig record(native_gemm_space);
-  const std::int32_t values[] = {static_cast<std::int32_t>(c.isa),
-                                 static_cast<std::int32_t>(c.kind),
-                                 c.mr,
-                                 c.nr,
-                                 c.pack_a,
-                                 c.pack_b,
-                                 c.prefetch,
-                                 c.mc,
-                                 c.kc,
-                                 c.nc,
-                                 static_cast<std::int32_t>(c.order),
-                                 c.split_k,
-                                 c.threads_m,
-                                 c.threads_n};
-  std::ranges::copy(values, record.value.begin());
-  return record;
 }
 
 void check_one(const GemmProblem& p, const NativeConfig& config, Rng& rng, double alpha, double beta) {
@@ -145,7 +146,10 @@ TEST(CpuBackend, RefusesWhatItCannotRun) {
       native_provider().parse("native_gemm_fp32_rcr__scalar_tiled_6x2_packab_b12x16x16_n_s1_t1x1").config;
   EXPECT_EQ(backend("cpu").refusal(p, config), "");
   config.set("pack_b", 0);
-  EXPECT_NE(backend("cpu").refusal(p, config).find("pack_b=pack"), std::string::npos);
+  EXPECT_EQ(
+      backend("cpu").refusal(p, config),
+      "rule 'outer-packs-columns': outer-product tiles load vectors along rows of B; a column-major B needs "
+      "pack_b=pack (s.layout = rcr, c.kind = tiled, c.pack_b = none)");
   EXPECT_THROW(backend("cpu").prepare(p, config), Error);
   config.set("pack_b", 1);
   config.set("threads_n", 4096);
@@ -155,7 +159,7 @@ TEST(CpuBackend, RefusesWhatItCannotRun) {
   EXPECT_NE(backend("cpu").refusal(half, config).find("fp32 only"), std::string::npos);
   GemmProblem relu = p;
   relu.epilogue = Epilogue::relu;
-  EXPECT_NE(backend("cpu").refusal(relu, config).find("epilogue relu"), std::string::npos);
+  EXPECT_NE(backend("cpu").refusal(relu, config).find("s.epilogue = relu"), std::string::npos);
   EXPECT_THROW(backend("cpou"), Error);
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <kscout/error.h>
+#include <kscout/provider.h>
 
 #include "family/family_file.h"
 #include "family/rules.h"
@@ -145,6 +146,21 @@ TEST(Family, ApplicabilityRulesAreEvaluatedPerProblem) {
   EXPECT_EQ(applicable, (std::vector<std::uint8_t>{1, 1, 1, 1}));
 }
 
+TEST(Family, RulesAreReadAloneAsWithRuleSets) {
+  for (const std::string_view name : provider_names()) {
+    for (const Op op : provider(name).ops()) {
+      const FamilyFile& file = family_file(name, op);
+      const std::vector<Rule> alone = family_rules(*file.space).rules;
+      if (name == "nvidia") continue;  // its rules are its members'
+      ASSERT_EQ(alone.size(), file.rules.size()) << file.name;
+      for (std::size_t i = 0; i < alone.size(); ++i) {
+        EXPECT_EQ(alone[i].name, file.rules[i].name);
+        EXPECT_EQ(alone[i].admits, file.rules[i].admits);
+      }
+    }
+  }
+}
+
 TEST(Family, TheOldKindServesIsRead) {
   std::string text(kFamily);
   text.replace(text.find("\"applicability\""), std::string_view("\"applicability\"").size(), "\"serves\"");
@@ -189,6 +205,7 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
       {"rule = 3\n" + good_block, "toy.toml:3: rule must be a list"},
       {rule("1") + "suggested = 1\n" + good_block, "toy.toml:8: 'suggested' must be true or false"},
       {rule("1") + "suggested = true\n" + good_block, "toy.toml:8: rule 'r' is of kind legal"},
+      {rule("1") + "slow = true\n" + good_block, "toy.toml:8: rule 'r' is of kind legal"},
       {"include = ['cublaslt_gemm_found.toml']\n" + good_block, "families/cublaslt_gemm_found.toml:"},
       {block("threads = 1\nm = 1\nn = 1"), "leaves out axis 'mode'"},
       {block("threads = 1\nm = 1\nn = 1\nmode = 'onn'"),

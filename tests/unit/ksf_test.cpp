@@ -294,7 +294,7 @@ TEST(Ksf, ConfigsThatNobodyCanRunAreRefused) {
   expect_ksf_refused(with_meta(unchanged, KsfKind::configs, 0, table_bytes(configs)), Errc::corrupt_data,
                      "axis mr is -8");
   expect_ksf_refused(with_meta([](auto& m) { m["families"][0]["signature"]["dtype_a"] = "bf16"; }),
-                     Errc::unsupported, "its kernels take fp32 only");
+                     Errc::unsupported, "kernels take fp32 only");
 }
 
 TEST(Ksf, SchemaMustReadTheseConfigs) {

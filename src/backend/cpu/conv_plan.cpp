@@ -82,29 +82,9 @@ std::vector<std::int32_t> lane_table_of(std::int64_t lanes, std::int64_t result,
   return of;
 }
 
-/// Whether every vector holds whole groups or lies in one group, and reads at most its lanes of input.
-bool lanes_fit(std::int64_t lanes, std::int64_t result, std::int64_t source) {
-  if (lanes % result != 0 && result % lanes != 0) return false;
-  return source * std::max<std::int64_t>(1, lanes / result) <= lanes;
-}
-
-bool is_winograd(const ConvProblem& p) {
-  const std::int64_t source = (p.op == Op::conv_bwd_data ? p.k : p.c) / p.g;
-  return source >= kWinogradChannels && p.z == 1 && p.y == 3 && p.x == 3 && p.stride_d == 1 &&
-         p.stride_h == 1 && p.stride_w == 1 && p.dilation_h == 1 && p.dilation_w == 1 && p.left_pad_d == 0 &&
-         p.right_pad_d == 0;
-}
-
 /// Elements of a packed filter per pair of channels.
 std::int64_t packed_taps(const ConvPlan& plan, const ConvWalk& walk) {
   return plan.config.kind == NativeConvKind::wino ? kWinogradTaps : walk.taps();
-}
-
-bool is_plain_product(const ConvProblem& p) {
-  const bool steps = p.stride_d == 1 && p.stride_h == 1 && p.stride_w == 1;
-  const bool pads = p.left_pad_d != 0 || p.left_pad_h != 0 || p.left_pad_w != 0 || p.right_pad_d != 0 ||
-                    p.right_pad_h != 0 || p.right_pad_w != 0;
-  return is_pointwise(p) && steps && !pads;
 }
 
 }  // namespace
@@ -135,29 +115,6 @@ Units AxisWalk::positions(std::int64_t tap) const noexcept {
 std::int64_t packed_width(const ConvPlan& plan) noexcept {
   const std::int64_t nr = plan.config.nr, width = plan.result.group;
   return width / nr * nr + round_up(width % nr, plan.kernels->lanes);
-}
-
-std::string conv_size_refusal(const ConvProblem& problem, const NativeConvConfig& config) {
-  if (config.kind == NativeConvKind::gemm && !is_plain_product(problem))
-    return "kind gemm takes 1x1 filters without strides and pads";
-  if (config.kind == NativeConvKind::wino && !is_winograd(problem))
-    return fmt::format(
-        "kind wino takes 3x3 filters without strides and dilation, without pads of the depth, and from {} "
-        "source "
-        "channels per group",
-        kWinogradChannels);
-  if (config.kind != NativeConvKind::lanes) return {};
-  const std::int64_t c = problem.c / problem.g, k = problem.k / problem.g, lanes = native_lanes(config.isa);
-  const bool data = problem.op == Op::conv_bwd_data;
-  if (!lanes_fit(lanes, data ? c : k, data ? k : c)) {
-    return fmt::format("kind lanes cannot place groups of {} input and {} output channels in vectors of {}",
-                       c, k, lanes);
-  }
-  if (problem.op == Op::conv_bwd_weight && ((c & (c - 1)) != 0 || config.mr < c)) {
-    return fmt::format("kind lanes of conv_bwd_weight takes 1, 2, 4, ... {} input channels per group, not {}",
-                       config.mr, c);
-  }
-  return {};
 }
 
 ConvPlan make_conv_plan(const ConvProblem& p, const NativeConvConfig& config) {

@@ -147,8 +147,6 @@ std::int64_t floats_of(std::int64_t count) {
 inline constexpr std::int64_t kMaxLanes = 16;  ///< floats per vector
 /// Kind wino: products per channel and 2x2 pixels, each with its own packed filter.
 inline constexpr std::int64_t kWinogradTaps = 16;
-/// Kind wino: fewest source channels per group whose rounding errors verification allows.
-inline constexpr std::int64_t kWinogradChannels = 4;
 
 /// Copies one tap of the filter, for columns [first, first + nr) of a group and some source channels:
 /// [source channel][column], in whole vectors.
@@ -169,8 +167,5 @@ std::int64_t weight_lanes_workspace(const ConvPlan& plan) noexcept;
 
 /// Plans kind gemm: the convolution as a batch of products, one per group.
 Plan make_product_plan(const ConvProblem& problem, const NativeConvConfig& config);
-
-/// Why the config cannot take the sizes of this problem; empty when it can.
-std::string conv_size_refusal(const ConvProblem& problem, const NativeConvConfig& config);
 
 }  // namespace kscout::cpu

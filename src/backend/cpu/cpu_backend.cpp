@@ -11,6 +11,7 @@
 #include "backend/cpu/thread_pool.h"
 #include "core/device_facts.h"
 #include "core/fail.h"
+#include "family/legality.h"
 
 namespace kscout {
 
@@ -167,7 +168,9 @@ class CpuBackend final : public Backend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& config) override {
-    return of.visit([&](const auto& problem) { return refusal_of(problem, config); });
+    std::string why = of.gemm() ? machine_refusal(NativeConfig::from(config))
+                                : machine_refusal(NativeConvConfig::from(config));
+    return why.empty() ? rule_refusal(of, config, device()) : why;
   }
 
   std::unique_ptr<Launch> prepare(ProblemRef of, const KernelConfig& config) override {
@@ -186,27 +189,11 @@ class CpuBackend final : public Backend {
   }
 
  private:
-  std::string refusal_of(const GemmProblem& problem, const KernelConfig& config) {
-    const NativeConfig c = NativeConfig::from(config);
-    if (std::string why = native_illegal(signature_of(problem), c); !why.empty()) return why;
-    if (problem.split_k == 1 && c.split_k > 1) {
-      return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
-    }
-    return machine_refusal(c.isa, c.threads());
-  }
-
-  std::string refusal_of(const ConvProblem& problem, const KernelConfig& config) {
-    const NativeConvConfig c = NativeConvConfig::from(config);
-    if (std::string why = native_conv_illegal(signature_of(problem), c); !why.empty()) return why;
-    if (std::string why = cpu::conv_size_refusal(problem, c); !why.empty()) return why;
-    if (problem.op == Op::conv_bwd_weight && problem.split_k == 1 && c.threads_p > 1) {
-      return fmt::format("the problem asks for no split of K, the config adds the sums of {} threads",
-                         c.threads_p);
-    }
-    return machine_refusal(c.isa, c.threads());
-  }
-
-  std::string machine_refusal(NativeIsa isa, int threads) {
+  /// The rules say the same of instruction sets and threads; these reasons also name the setting.
+  template <class Config>
+  std::string machine_refusal(const Config& config) {
+    const NativeIsa isa = config.isa;
+    const int threads = config.threads();
     const Axis& axis = native_gemm_space.axes[0];
     const auto wanted = static_cast<std::int32_t>(isa);
     if (!machine_has(isa)) {

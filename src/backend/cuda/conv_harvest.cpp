@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "core/indexing.h"
 #include "family/family_file.h"
+#include "family/legality.h"
 
 namespace kscout {
 
@@ -126,8 +127,7 @@ std::vector<ConvHarvest> harvest_convs(const std::vector<ConvProblem>& problems,
       fail(Errc::invalid_argument,
            "a harvest is of one operation: {} and {} were given; harvest each by itself",
            word(signatures.front().op), word(signature.op));
-    if (const std::string why = cudnn_unsupported(signature); !why.empty())
-      fail(Errc::unsupported, "{}", why);
+    check_signature(cudnn_provider(), signature);
   }
   if (options.gpu.empty()) cuda::open_module();
   const cudnn::Target target =

@@ -18,6 +18,7 @@
 #include "core/hash.h"
 #include "core/names.h"
 #include "family/family_file.h"
+#include "family/legality.h"
 #include "family/rules.h"
 #include "measure/elements.h"
 #include "provider/cublaslt/cublaslt.h"
@@ -189,14 +190,12 @@ class CudaBackend final : public MeasuredBackend {
     const KernelConfig config = nvidia_member_config(asked);
     const Signature signature = signature_of(problem);
     const bool compiled = is_compiled(config);
-    std::string why = compiled ? cutlass_unsupported(signature) : cublaslt_unsupported(signature);
+    std::string why = signature_refusal(*config.space, signature);
     if (why.empty()) why = absence(signature, config);
     if (!why.empty()) return why;
     if (compiled) return CudaLibraries::here().holder(signature, config, &why)->refusal(problem, config);
     const CublasLtConfig c = CublasLtConfig::from(config);
-    if (!cublaslt_sums_in_accumulator(signature, c.reduction))
-      return fmt::format("split-K slices would be summed in {}, the problem asks for {}",
-                         word(problem.dtype_c), word(problem.dtype_acc));
+    if (why = legal_refusal(signature, config, device()); !why.empty()) return why;
     if (problem.split_k == 1 && c.split_k > 1)
       return fmt::format("the problem asks for no split of K, the config has split_k={}", c.split_k);
     if (problem.k == 0) return "k = 0: cuBLASLt takes products only";
@@ -258,7 +257,7 @@ class CudaBackend final : public MeasuredBackend {
   static std::string cudnn_refusal(ProblemRef of, const KernelConfig& asked) {
     if (!of.conv() || asked.space->op != of.conv()->op)
       return fmt::format("the config computes {}", word(asked.space->op));
-    std::string why = cudnn_unsupported(signature_of(of));
+    std::string why = signature_refusal(*asked.space, signature_of(of));
     if (why.empty()) why = cudnn_absence(asked);
     if (why.empty() && of.conv()->split_k != 0)
       why = fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own",

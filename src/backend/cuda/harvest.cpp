@@ -7,6 +7,7 @@
 #include "core/hash.h"
 #include "core/indexing.h"
 #include "family/family_file.h"
+#include "family/legality.h"
 
 namespace kscout {
 
@@ -69,10 +70,14 @@ class Harvester {
       for (const Algorithm& seed : seeds_) {
         if (seed.id != id) continue;
         suggested = true;
-        add_neighbours(found_.signature, seed, ranges, candidates);
+        add_neighbours(seed, ranges, candidates);
       }
       if (!suggested) add_stranger(id, ranges, candidates);
     }
+    std::erase_if(candidates, [&](const Algorithm& one) {
+      const KernelConfig config = config_of(one, version_).kernel_config();
+      return !legal_refusal(found_.signature, config, cuda_backend().device()).empty();
+    });
     shuffle(candidates);
     for (const Algorithm& one : candidates) {
       if (found_.widened.size() == options_.widen) break;
@@ -86,7 +91,7 @@ class Harvester {
   }
 
   /// Adds all algorithms that differ from the seed in one attribute.
-  static void add_neighbours(const Signature& signature, const Algorithm& seed, const AlgorithmRanges& ranges,
+  static void add_neighbours(const Algorithm& seed, const AlgorithmRanges& ranges,
                              std::vector<Algorithm>& candidates) {
     const auto with = [&](auto&& change) {
       Algorithm other = seed;
@@ -107,7 +112,6 @@ class Harvester {
     for (const std::int32_t split : kSplits) {
       for (const std::int32_t reduction : {0, 1, 2, 4}) {
         if ((split > 1) != (reduction > 0) || (reduction & ranges.reductions) != reduction) continue;
-        if (!cublaslt_sums_in_accumulator(signature, reduction)) continue;
         with([&](Algorithm& a) { a.split_k = split, a.reduction = reduction; });
       }
     }
@@ -167,8 +171,7 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
   const std::int32_t version = std::stoi(cuda_backend().versions().at("cublaslt_version"));
   std::vector<Harvest> harvests;
   for (const Signature& signature : signatures_of(problems)) {
-    if (const std::string why = cublaslt_unsupported(signature); !why.empty())
-      fail(Errc::unsupported, "{}", why);
+    check_signature(cublaslt_provider(), signature);
     std::vector<GemmProblem> alike;
     std::ranges::copy_if(problems, std::back_inserter(alike),
                          [&](const GemmProblem& p) { return signature_of(p) == signature; });

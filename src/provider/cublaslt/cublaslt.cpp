@@ -3,6 +3,7 @@
 #include <array>
 
 #include "provider/name_reader.h"
+#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -40,10 +41,6 @@ constexpr std::tuple kCublasLtFields{
     &CublasLtConfig::cluster_m, &CublasLtConfig::cluster_n};
 static_assert(std::tuple_size_v<decltype(kCublasLtFields)> == std::size(kCublasLtAxes));
 
-void check_cublaslt_signature(const Signature& s) {
-  if (const std::string why = cublaslt_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
-}
-
 class CublasLtProvider final : public Provider {
  public:
   std::string_view name() const noexcept override { return "cublaslt"; }
@@ -64,7 +61,7 @@ class CublasLtProvider final : public Provider {
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    check_cublaslt_signature(signature);
+    check_signature(*this, signature);
     const CublasLtConfig c = CublasLtConfig::from(config);
     const std::string head = fmt::format("cublaslt_gemm_{}_v{}__", gemm_signature_text(signature), c.version);
     if (c.suggestion > 0) return head + fmt::format("suggestion{}", c.suggestion);
@@ -77,8 +74,7 @@ class CublasLtProvider final : public Provider {
     NameReader in("cublaslt", name);
     in.literal("cublaslt_gemm_");
     const Signature signature = read_gemm_signature(in, "_v");
-    if (const std::string why = cublaslt_unsupported(signature); !why.empty())
-      fail(Errc::invalid_argument, "'{}' is no cublaslt kernel: {}", name, why);
+    in.check_signature(cublaslt_gemm_space, signature);
     CublasLtConfig c;
     in.literal("_v");
     c.version = in.number("version");
@@ -164,39 +160,6 @@ CublasLtConfig CublasLtConfig::from(const KernelConfig& config) {
 
 KernelConfig CublasLtConfig::kernel_config() const {
   return untyped_config(*this, cublaslt_gemm_space, kCublasLtFields);
-}
-
-bool cublaslt_sums_in_accumulator(const Signature& signature, std::int32_t reduction) noexcept {
-  constexpr std::int32_t kInPlace = 1, kInC = 4;
-  const bool wide = bytes_per_element(signature.dtype_c) >= bytes_per_element(signature.dtype_acc);
-  return wide || (reduction & (kInPlace | kInC)) == 0;
-}
-
-std::string cublaslt_unsupported(const Signature& s) {
-  if (s.op != Op::gemm) return fmt::format("cublaslt has no kernels for {}; it has gemm", word(s.op));
-  const auto among = [](DType dtype, std::initializer_list<DType> list) {
-    return std::ranges::find(list, dtype) != list.end();
-  };
-  const bool small = among(s.dtype_a, {DType::fp8, DType::bf8}) &&
-                     among(s.dtype_b, {DType::fp8, DType::bf8}) &&
-                     !(s.dtype_a == DType::bf8 && s.dtype_b == DType::bf8);
-  const bool half = among(s.dtype_a, {DType::fp16, DType::bf16}) && s.dtype_a == s.dtype_b;
-  const bool single = among(s.dtype_a, {DType::fp32, DType::tf32}) && s.dtype_a == s.dtype_b;
-  const bool stores = small  ? among(s.dtype_c, {DType::fp16, DType::bf16, DType::fp32})
-                      : half ? s.dtype_c == s.dtype_a || s.dtype_c == DType::fp32
-                             : among(s.dtype_c, {DType::fp32, DType::tf32});
-  if (!(small || half || single) || !stores || s.dtype_acc != DType::fp32) {
-    return fmt::format(
-        "cublaslt gemm of A {}, B {}, C {}, accumulated in {}: it takes bf16, fp16, tf32, fp32 and 8-bit "
-        "floats, summed in fp32",
-        word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
-  }
-  if (small && s.layout != Layout::rcr) {
-    return fmt::format(
-        "cublaslt gemm of {} {}: 8-bit floats must be contiguous along K in both operands (layout rcr)",
-        word(s.dtype_a), word(s.layout));
-  }
-  return {};
 }
 
 }  // namespace kscout

@@ -44,11 +44,4 @@ const Provider& cublaslt_provider();
 /// meaning, so that every algorithm is chosen under the same limit.
 inline constexpr std::uint64_t kCublasLtWorkspace = std::uint64_t{32} << 20;
 
-/// Whether this value of axis `reduction` sums split-K slices in the accumulator's type. Sums in a narrower C
-/// (in place, or as partial results) do not, and the result then violates the signature.
-bool cublaslt_sums_in_accumulator(const Signature& signature, std::int32_t reduction) noexcept;
-
-/// Why the library cannot compute such a product; empty when it may be able to.
-std::string cublaslt_unsupported(const Signature& signature);
-
 }  // namespace kscout

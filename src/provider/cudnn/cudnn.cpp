@@ -6,6 +6,7 @@
 
 #include "core/fail.h"
 #include "provider/name_reader.h"
+#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -53,10 +54,6 @@ constexpr ConfigSpace kCudnnSpaces[] = {{"cudnn", Op::conv_fwd, kCudnnAxes},
                                         {"cudnn", Op::conv_bwd_data, kCudnnAxes},
                                         {"cudnn", Op::conv_bwd_weight, kCudnnAxes}};
 
-void check_cudnn_signature(const Signature& s) {
-  if (const std::string why = cudnn_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
-}
-
 void read_cudnn_engine(NameReader& in, CudnnConfig& c) {
   in.literal("e");
   c.engine = in.number("engine") + 1;
@@ -100,7 +97,7 @@ class CudnnProvider final : public Provider {
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    check_cudnn_signature(signature);
+    check_signature(*this, signature);
     const CudnnConfig c = CudnnConfig::from(config);
     std::string text = fmt::format("cudnn_{}_{}_{}_v{}__", word(signature.op), word(signature.dtype_a),
                                    word(signature.layout), c.version);
@@ -124,8 +121,7 @@ class CudnnProvider final : public Provider {
     in.literal("_");
     const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
     const Signature signature = signature_of(make_conv(op, dtype, layout));
-    if (const std::string why = cudnn_unsupported(signature); !why.empty())
-      fail(Errc::invalid_argument, "'{}' is no cudnn kernel: {}", name, why);
+    in.check_signature(cudnn_space(op), signature);
     CudnnConfig c;
     in.literal("_v");
     c.version = in.number("version");
@@ -197,21 +193,6 @@ KernelConfig CudnnConfig::kernel_config(Op op) const {
   config[3] = engine;
   for (std::size_t i = 0; i < kCudnnKnobs; ++i) config[kFirstKnob + i] = knob[i];
   return config;
-}
-
-std::string cudnn_unsupported(const Signature& s) {
-  if (!is_conv(s.op))
-    return fmt::format("cudnn has no kernels for {}; it has {}", word(s.op), fmt::join(kCudnnOpWords, ", "));
-  if (is_gemm_layout(s.layout))
-    return fmt::format("cudnn {} of layout {}: it takes nhwgc, ngchw, ndhwgc and ngcdhw", word(s.op),
-                       word(s.layout));
-  constexpr DType kTypes[] = {DType::bf16, DType::fp16, DType::tf32, DType::fp32};
-  const bool one = s.dtype_b == s.dtype_a && s.dtype_c == s.dtype_a && s.dtype_acc == DType::fp32;
-  if (one && std::ranges::find(kTypes, s.dtype_a) != std::end(kTypes)) return {};
-  return fmt::format(
-      "cudnn {} of A {}, B {}, C {}, accumulated in {}: it takes bf16, fp16, tf32 or fp32 for all three, "
-      "summed in fp32",
-      word(s.op), word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
 }
 
 }  // namespace kscout

@@ -68,7 +68,4 @@ const ConfigSpace& cudnn_space(Op op) noexcept;
 /// under the same limit.
 inline constexpr std::int64_t kCudnnWorkspace = std::int64_t{256} << 20;
 
-/// Why the library cannot compute convolutions of these types; empty when it may be able to.
-std::string cudnn_unsupported(const Signature& signature);
-
 }  // namespace kscout

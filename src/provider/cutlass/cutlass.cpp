@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "provider/name_reader.h"
+#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -65,10 +66,6 @@ constexpr std::int32_t kWays = 4;
 
 constexpr std::string_view kPrefix = "cutlass_gemm_";
 
-void check_cutlass_signature(const Signature& s) {
-  if (const std::string why = cutlass_unsupported(s); !why.empty()) fail(Errc::unsupported, "{}", why);
-}
-
 /// Number of stages that fit beside the epilogue's buffers in the 227 KiB of an sm_90 block. CUTLASS's own
 /// count differs slightly (one stage less for 128 x 192 and 64 x 128).
 double stages_that_fit(const Signature& s, const CutlassConfig& c) {
@@ -110,8 +107,7 @@ class CutlassProvider final : public Provider {
     NameReader in("cutlass", name);
     in.literal(kPrefix);
     const Signature signature = read_gemm_signature(in, "__");
-    if (const std::string why = cutlass_unsupported(signature); !why.empty())
-      fail(Errc::invalid_argument, "'{}' is no cutlass kernel: {}", name, why);
+    in.check_signature(cutlass_gemm_space, signature);
     CutlassConfig c;
     read_kernel(in, c);
     in.literal("__");
@@ -208,33 +204,13 @@ KernelConfig CutlassConfig::kernel_config() const {
 }
 
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config) {
-  check_cutlass_signature(signature);
+  check_signature(cutlass_provider(), signature);
   const CutlassConfig c = CutlassConfig::from(config);
   return fmt::format("{}{}__{}_{}x{}x{}_w{}x{}_c{}x{}_{}_{}_s{}_a{}{}{}", kPrefix,
                      gemm_signature_text(signature), kPipelines[c.pipeline], c.tile_m, c.tile_n, c.tile_k,
                      c.warp_m, c.warp_n, c.cluster_m, c.cluster_n, kSchedulers[c.scheduler],
                      kEpilogues[c.epilogue], c.stages, c.align, c.swap_ab ? "_swap" : "",
                      c.fast_accum ? "_fast" : "");
-}
-
-std::string cutlass_unsupported(const Signature& s) {
-  if (s.op != Op::gemm) return fmt::format("cutlass has no kernels for {}; it has gemm", word(s.op));
-  const bool half = (s.dtype_a == DType::bf16 || s.dtype_a == DType::fp16) && s.dtype_c == s.dtype_a;
-  const bool eight = s.dtype_a == DType::fp8 && (s.dtype_c == DType::bf16 || s.dtype_c == DType::fp16);
-  if (!(half || eight) || s.dtype_b != s.dtype_a || s.dtype_acc != DType::fp32) {
-    return fmt::format(
-        "cutlass gemm of A {}, B {}, C {}, accumulated in {}: its kernels take bf16 or fp16, or fp8 with a C "
-        "of 16 "
-        "bits, summed in fp32",
-        word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
-  }
-  if (eight && s.layout != Layout::rcr) {
-    return fmt::format("cutlass gemm of fp8 {}: 8-bit operands must be contiguous along K (layout rcr)",
-                       word(s.layout));
-  }
-  if (s.epilogue != Epilogue::none)
-    return fmt::format("cutlass gemm with epilogue {}: its kernels have none", word(s.epilogue));
-  return {};
 }
 
 }  // namespace kscout

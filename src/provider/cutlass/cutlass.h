@@ -51,7 +51,4 @@ const Provider& cutlass_provider();
 /// Throws the errors of Provider::print.
 std::string cutlass_kernel_name(const Signature& signature, const KernelConfig& config);
 
-/// Why no kernel of the family can compute such a product; empty when one may.
-std::string cutlass_unsupported(const Signature& signature);
-
 }  // namespace kscout

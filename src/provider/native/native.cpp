@@ -7,6 +7,7 @@
 #include "core/fail.h"
 #include "provider/name_reader.h"
 #include "provider/native/native_conv.h"
+#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -45,12 +46,6 @@ constexpr std::tuple kNativeFields{&NativeConfig::isa,       &NativeConfig::kind
                                    &NativeConfig::threads_m, &NativeConfig::threads_n};
 static_assert(std::tuple_size_v<decltype(kNativeFields)> == std::size(kAxes));
 
-/// Maximum number of rows of an outer-product tile of 1, 2, 3, 4 vectors: accumulators, the vectors of B and
-/// one broadcast of A must fit the registers (16, or 32 with AVX-512).
-constexpr std::int32_t kOuterRows[][4] = {{12, 6, 4, 3}, {12, 6, 4, 3}, {16, 14, 9, 6}};
-/// Maximum number of accumulators of a dot-product tile.
-constexpr std::int32_t kDotTiles[] = {12, 12, 24};
-
 template <class E>
 std::int32_t raw(E value) noexcept {
   return static_cast<std::int32_t>(value);
@@ -58,19 +53,6 @@ std::int32_t raw(E value) noexcept {
 
 std::string_view packs_word(bool a, bool b) {
   return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
-}
-
-void check_signature(const Signature& s) {
-  const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
-  if (s.op != Op::gemm) fail(Errc::invalid_argument, "a config of gemm cannot run {}", word(s.op));
-  if (!f32(s.dtype_a) || !f32(s.dtype_b) || !f32(s.dtype_c) || !f32(s.dtype_acc)) {
-    fail(Errc::unsupported, "native gemm of A {}, B {}, C {}, accumulated in {}: its kernels take fp32 only",
-         word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
-  }
-  if (s.epilogue != Epilogue::none) {
-    fail(Errc::unsupported, "native gemm with epilogue {}: its kernels have none; apply it afterwards",
-         word(s.epilogue));
-  }
 }
 
 class NativeProvider final : public Provider {
@@ -95,7 +77,7 @@ class NativeProvider final : public Provider {
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
     if (is_conv(signature.op)) return print_native_conv(signature, config);
-    check_signature(signature);
+    check_signature(*this, signature);
     const NativeConfig c = NativeConfig::from(config);
     // Compiled format strings: reading a model prints all of its configs.
     fmt::memory_buffer text;
@@ -118,14 +100,10 @@ class NativeProvider final : public Provider {
     in.literal("native_gemm_");
     s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
         static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-    // A request for fp16 is valid but not supported; a name that print() cannot produce is a wrong argument.
-    if (s.dtype_a != DType::fp32) {
-      fail(Errc::invalid_argument, "'{}' is no native kernel: its dtype is {}, native kernels take fp32 only",
-           name, word(s.dtype_a));
-    }
     in.literal("_");
     s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
     s.accumulate = in.optional("_acc");
+    in.check_signature(native_gemm_space, s);
     in.literal("__");
     c.set("isa", in.word("isa", kIsaWords));
     in.literal("_");
@@ -214,22 +192,25 @@ NativeConfig NativeConfig::from(const KernelConfig& config) {
   return typed_config(config, native_gemm_space, kNativeFields);
 }
 
-std::int32_t native_lanes(NativeIsa isa) noexcept {
-  return isa == NativeIsa::avx512 ? 16 : isa == NativeIsa::avx2 ? 8 : 1;
-}
-
-bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
-  const std::int32_t lanes = native_lanes(isa);
-  if (mr < 1 || nr < lanes || nr % lanes != 0 || nr / lanes > 4) return false;
-  return mr <= kOuterRows[raw(isa)][nr / lanes - 1];
-}
-
-bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept {
-  return mr >= 1 && nr >= 1 && mr <= 8 && nr <= 8 && mr * nr <= kDotTiles[raw(isa)];
-}
-
-bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept {
-  return rows >= 1 && rows <= 8 && (lines == 1 || lines == 2 || lines == 4 || lines == 8);
+std::vector<std::pair<std::string, std::string>> register_tile_terms() {
+  std::string lanes = "0", rows = "0", accumulators = "0";
+  for (std::size_t isa = 0; isa < std::size(kIsaWords); ++isa) {
+    const RegisterTiles tiles = register_tiles(static_cast<NativeIsa>(isa));
+    std::string of_width = "0";
+    for (int vectors = 1; vectors <= 4; ++vectors)
+      of_width =
+          fmt::format("if(c.nr == {}, {}, {})", vectors * tiles.lanes, tiles.rows[vectors - 1], of_width);
+    const auto add = [&](std::string& term, const auto& value) {
+      term = fmt::format("if(c.isa == '{}', {}, {})", kIsaWords[isa], value, term);
+    };
+    add(lanes, tiles.lanes);
+    add(rows, of_width);
+    add(accumulators, tiles.accumulators);
+  }
+  return {{"lanes", lanes},
+          {"outer_rows", rows},
+          {"accumulators", accumulators},
+          {"tile_side", std::to_string(kMaxTileSide)}};
 }
 
 NativeForm native_form(NativeKind kind, Layout layout) noexcept {
@@ -243,49 +224,6 @@ NativeForm native_form(NativeKind kind, Layout layout) noexcept {
     default:
       return NativeForm::outer;
   }
-}
-
-std::string native_illegal(const Signature& s, const NativeConfig& c) {
-  try {
-    check_signature(s);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  const auto isa = axis_value_text(kAxes[0], raw(c.isa));
-  const auto kind = axis_value_text(kAxes[1], raw(c.kind));
-  const NativeForm form = native_form(c.kind, s.layout);
-  const bool tile = form == NativeForm::outer        ? has_outer_tile(c.isa, c.mr, c.nr)
-                    : form == NativeForm::dot        ? has_dot_tile(c.isa, c.mr, c.nr)
-                    : c.kind == NativeKind::skinny_m ? has_update_tile(c.mr, c.nr)
-                                                     : has_update_tile(c.nr, c.mr);
-  if (!tile) {
-    return fmt::format("no {} kernel of kind {} with a {}x{} register tile under {}", isa, kind, c.mr, c.nr,
-                       word(s.layout));
-  }
-  if (form == NativeForm::outer && !row_major_b(s.layout) && !c.pack_b) {
-    return fmt::format("kind {} reads rows of B: with column-major B ({}) it needs pack_b=pack", kind,
-                       word(s.layout));
-  }
-  if (c.kind == NativeKind::dot && row_major_a(s.layout) == c.pack_a) {
-    return fmt::format("kind dot reads A along K: under {} it needs pack_a={}", word(s.layout),
-                       kPackWords[row_major_a(s.layout) ? 0 : 1]);
-  }
-  if (c.kind == NativeKind::dot && row_major_b(s.layout) != c.pack_b) {
-    return fmt::format("kind dot reads B along K: under {} it needs pack_b={}", word(s.layout),
-                       kPackWords[row_major_b(s.layout) ? 1 : 0]);
-  }
-  const bool skinny = c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n;
-  if (skinny && (c.pack_a || c.pack_b)) {
-    return fmt::format("kind {} copies its narrow operand where it must: pack_a and pack_b stay none", kind);
-  }
-  if (c.kind == NativeKind::small && c.pack_a) return "kind small reads A in place: pack_a stays none";
-  if (c.kind == NativeKind::small && (c.threads() != 1 || c.mc != 0 || c.kc != 0 || c.nc != 0)) {
-    return "kind small has no blocks and one thread: mc=kc=nc=0, split_k=threads_m=threads_n=1";
-  }
-  if (c.split_k < 1 || c.threads_m < 1 || c.threads_n < 1) {
-    return "split_k, threads_m and threads_n are at least 1";
-  }
-  return {};
 }
 
 }  // namespace kscout

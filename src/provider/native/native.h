@@ -3,7 +3,7 @@
 /// Describes the f32 GEMM kernels of backend `cpu` (provider `native`).
 ///
 ///     const NativeConfig config = NativeConfig::from(kernel_config);
-///     std::string why = native_illegal(signature_of(problem), config);  // empty: it can work
+///     if (config.threads() > cores) ...
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):
 ///
@@ -15,6 +15,8 @@
 /// for example native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2. `_acc` means that C is
 /// read (beta != 0); `_p` is omitted without prefetching.
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <kscout/provider.h>
 
@@ -52,21 +54,31 @@ struct NativeConfig {
 extern const ConfigSpace native_gemm_space;
 const Provider& native_provider();
 
-/// Number of lanes of an f32 vector.
-std::int32_t native_lanes(NativeIsa isa) noexcept;
+/// Limits of the compiled register tiles of an instruction set. Accumulators, the vectors of a row of B and
+/// one broadcast of A must fit the registers: 16, or 32 with AVX-512.
+struct RegisterTiles {
+  std::int32_t lanes;         ///< f32 lanes of a vector
+  std::int32_t rows[4];       ///< maximum number of rows of an outer-product tile of 1, 2, 3, 4 vectors
+  std::int32_t accumulators;  ///< maximum number of a dot-product tile, and of a tile of conv kind `lanes`
+};
+constexpr RegisterTiles register_tiles(NativeIsa isa) noexcept {
+  constexpr RegisterTiles of_isa[] = {
+      {1, {12, 6, 4, 3}, 12}, {8, {12, 6, 4, 3}, 12}, {16, {16, 14, 9, 6}, 24}};
+  return of_isa[static_cast<std::int32_t>(isa)];
+}
+/// Maximum number of rows and columns of a dot-product tile, of narrow rows of a row-update tile, and of
+/// pixels of a tile of conv kind `lanes`.
+inline constexpr int kMaxTileSide = 8;
 
-/// Whether the outer-product register tile of mr rows and nr columns of C is compiled.
-bool has_outer_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// Whether the dot-product register tile is compiled.
-bool has_dot_tile(NativeIsa isa, std::int32_t mr, std::int32_t nr) noexcept;
-/// Whether the row-update tile is compiled: `rows` narrow rows, `lines` wide lines streamed at once.
-bool has_update_tile(std::int32_t rows, std::int32_t lines) noexcept;
+/// The same limits as terms, name and formula, for the rules of families/native_*.toml: lanes, outer_rows (0
+/// for a width c.nr that is not compiled), accumulators, tile_side.
+std::vector<std::pair<std::string, std::string>> register_tile_terms();
+
+/// Number of lanes of an f32 vector.
+inline std::int32_t native_lanes(NativeIsa isa) noexcept { return register_tiles(isa).lanes; }
 
 /// The inner loop that a kind uses for a layout.
 enum class NativeForm { outer, dot, update };
 NativeForm native_form(NativeKind kind, Layout layout) noexcept;
-
-/// Why no kernel can run this config for this signature; empty when one can.
-std::string native_illegal(const Signature& signature, const NativeConfig& config);
 
 }  // namespace kscout

@@ -4,6 +4,7 @@
 
 #include "core/fail.h"
 #include "provider/name_reader.h"
+#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -53,18 +54,6 @@ std::string_view conv_packs_word(bool x, bool w) {
   return x ? (w ? "packxw" : "packx") : (w ? "packw" : "nopack");
 }
 
-void check_conv_signature(const Signature& s) {
-  const auto f32 = [](DType dtype) { return dtype == DType::fp32; };
-  if (!f32(s.dtype_a) || !f32(s.dtype_b) || !f32(s.dtype_c) || !f32(s.dtype_acc)) {
-    fail(Errc::unsupported, "native {} of A {}, B {}, C {}, accumulated in {}: its kernels take fp32 only",
-         word(s.op), word(s.dtype_a), word(s.dtype_b), word(s.dtype_c), word(s.dtype_acc));
-  }
-  if (s.layout != Layout::nhwgc && s.layout != Layout::ndhwgc) {
-    fail(Errc::unsupported, "native {} of layout {}: its kernels take nhwgc and ndhwgc", word(s.op),
-         word(s.layout));
-  }
-}
-
 }  // namespace
 
 constexpr ConfigSpace native_conv_fwd_space{"native", Op::conv_fwd, kConvAxes};
@@ -81,50 +70,8 @@ NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
   return typed_config(config, native_conv_space(op), kConvFields);
 }
 
-bool has_lanes_tile(NativeIsa isa, Op op, std::int32_t pixels, std::int32_t channels) noexcept {
-  const std::int32_t lanes = native_lanes(isa);
-  const std::int32_t most = isa == NativeIsa::avx512 ? 24 : 12;
-  if (op == Op::conv_bwd_weight) return channels == lanes && pixels >= 1 && pixels <= most;
-  const std::int32_t vectors = channels / lanes;
-  return channels % lanes == 0 && (vectors == 1 || vectors == 2 || vectors == 4) && pixels >= 1 &&
-         pixels <= 8 && pixels * vectors <= most;
-}
-
-std::string native_conv_illegal(const Signature& s, const NativeConvConfig& c) {
-  try {
-    check_conv_signature(s);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  const bool tile = c.kind == NativeConvKind::lanes ? has_lanes_tile(c.isa, s.op, c.mr, c.nr)
-                                                    : has_outer_tile(c.isa, c.mr, c.nr);
-  const auto isa = axis_value_text(kConvAxes[0], static_cast<std::int32_t>(c.isa));
-  const auto kind = axis_value_text(kConvAxes[1], static_cast<std::int32_t>(c.kind));
-  if (!tile) return fmt::format("no {} kernel of kind {} with a {}x{} register tile", isa, kind, c.mr, c.nr);
-  if ((c.kind == NativeConvKind::igemm || c.kind == NativeConvKind::wino) && s.op == Op::conv_bwd_weight)
-    return fmt::format("kind {} computes images: for conv_bwd_weight use rows, patch or lanes", kind);
-  if (c.pack_x && c.kind != NativeConvKind::gemm)
-    return fmt::format("kind {} reads the image in its own way: pack_x stays none", kind);
-  const bool reads_filter = s.op != Op::conv_bwd_weight;
-  if (!reads_filter && c.pack_w && c.kind != NativeConvKind::gemm)
-    return "conv_bwd_weight computes the filter: pack_w stays none";
-  if (reads_filter && !c.pack_w && (s.op == Op::conv_fwd || c.kind != NativeConvKind::gemm))
-    return fmt::format("kind {} of {} needs pack_w=pack", kind, word(s.op));
-  if (c.channels != 0 && c.kind != NativeConvKind::gemm)
-    return fmt::format("kind {} has no blocks of channels: channels=0", kind);
-  const bool deep = c.kind == NativeConvKind::gemm ||
-                    (reads_filter && (c.kind == NativeConvKind::igemm || c.kind == NativeConvKind::rows));
-  if (c.depth != 0 && !deep) return fmt::format("kind {} has no blocks of depth: depth=0", kind);
-  if (!reads_filter && c.kind == NativeConvKind::lanes && c.pixels != 1)
-    return "kind lanes of conv_bwd_weight goes row by row: pixels=1";
-  if (c.pixels < 1 && c.kind != NativeConvKind::gemm)
-    return fmt::format("kind {} works in blocks of pixels: pixels is at least 1", kind);
-  if (c.threads_p < 1 || c.threads_k < 1) return "threads_p and threads_k are at least 1";
-  return {};
-}
-
 std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
-  check_conv_signature(signature);
+  check_signature(native_provider(), signature);
   const NativeConvConfig c = NativeConvConfig::from(config);
   return fmt::format(
       "native_{}_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_t{}x{}", word(signature.op), word(signature.dtype_a),
@@ -139,19 +86,11 @@ NamedConfig parse_native_conv(std::string_view name) {
   const Op op = static_cast<Op>(1 + in.word("op", kConvOpWords));
   in.literal("_");
   const auto dtype = static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-  if (dtype != DType::fp32) {
-    fail(Errc::invalid_argument, "'{}' is no native kernel: its dtype is {}, native kernels take fp32 only",
-         name, word(dtype));
-  }
   in.literal("_");
   const auto layout = static_cast<Layout>(in.word("layout", EnumWords<Layout>::words));
-  if (layout != Layout::nhwgc && layout != Layout::ndhwgc) {
-    fail(Errc::invalid_argument,
-         "'{}' is no native kernel: its layout is {}, native convolutions take nhwgc and ndhwgc", name,
-         word(layout));
-  }
   NamedConfig result{signature_of(make_conv(op, dtype, layout)), KernelConfig(native_conv_space(op))};
   KernelConfig& c = result.config;
+  in.check_signature(native_conv_space(op), result.signature);
   in.literal("__");
   c.set("isa", in.word("isa", kConvIsaWords));
   in.literal("_");

@@ -3,7 +3,7 @@
 /// Describes the f32 grouped convolutions of backend `cpu` (provider `native`), in three directions.
 ///
 ///     const NativeConvConfig config = NativeConvConfig::from(kernel_config);
-///     std::string why = native_conv_illegal(signature_of(problem), config);  // empty: it can work
+///     if (config.threads() > cores) ...
 ///
 /// Names follow this grammar (whole numbers without leading zeros, words as listed):
 ///
@@ -51,13 +51,6 @@ struct NativeConvConfig {
 extern const ConfigSpace native_conv_fwd_space, native_conv_bwd_data_space, native_conv_bwd_weight_space;
 /// The space of a direction.
 const ConfigSpace& native_conv_space(Op op) noexcept;
-
-/// Whether the register tile of `pixels` x `channels` of kind lanes is compiled; for conv_bwd_weight,
-/// `pixels` counts the sums that are kept at once.
-bool has_lanes_tile(NativeIsa isa, Op op, std::int32_t pixels, std::int32_t channels) noexcept;
-
-/// Why no kernel can run this config for this signature; empty when one can.
-std::string native_conv_illegal(const Signature& signature, const NativeConvConfig& config);
 
 std::string print_native_conv(const Signature& signature, const KernelConfig& config);
 NamedConfig parse_native_conv(std::string_view name);

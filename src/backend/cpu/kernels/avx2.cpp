@@ -5,13 +5,8 @@
 
 namespace kscout::cpu {
 
-void fill_outer_avx2(KernelSet& set) {
-  HWY_NAMESPACE::fill_outer_rows<12, 1>(set);
-  HWY_NAMESPACE::fill_outer_rows<6, 2>(set);
-  HWY_NAMESPACE::fill_outer_rows<4, 3>(set);
-  HWY_NAMESPACE::fill_outer_rows<3, 4>(set);
-}
+void fill_outer_avx2(KernelSet& set) { HWY_NAMESPACE::fill_outer<NativeIsa::avx2>(set); }
 
-void fill_stream_avx2(KernelSet& set) { HWY_NAMESPACE::fill_stream<12>(set); }
+void fill_stream_avx2(KernelSet& set) { HWY_NAMESPACE::fill_stream<NativeIsa::avx2>(set); }
 
 }  // namespace kscout::cpu

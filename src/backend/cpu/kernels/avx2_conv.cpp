@@ -6,7 +6,7 @@
 namespace kscout::cpu {
 
 void fill_conv_avx2(ConvKernelSet& set) {
-  HWY_NAMESPACE::fill_conv<12, 6, 4, 3, 12>(set);
+  HWY_NAMESPACE::fill_conv<NativeIsa::avx2>(set);
   HWY_NAMESPACE::fill_winograd(set);
 }
 

@@ -5,13 +5,8 @@
 
 namespace kscout::cpu {
 
-void fill_outer_avx512(KernelSet& set) {
-  HWY_NAMESPACE::fill_outer_rows<16, 1>(set);
-  HWY_NAMESPACE::fill_outer_rows<14, 2>(set);
-  HWY_NAMESPACE::fill_outer_rows<9, 3>(set);
-  HWY_NAMESPACE::fill_outer_rows<6, 4>(set);
-}
+void fill_outer_avx512(KernelSet& set) { HWY_NAMESPACE::fill_outer<NativeIsa::avx512>(set); }
 
-void fill_stream_avx512(KernelSet& set) { HWY_NAMESPACE::fill_stream<24>(set); }
+void fill_stream_avx512(KernelSet& set) { HWY_NAMESPACE::fill_stream<NativeIsa::avx512>(set); }
 
 }  // namespace kscout::cpu

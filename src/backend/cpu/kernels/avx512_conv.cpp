@@ -6,7 +6,7 @@
 namespace kscout::cpu {
 
 void fill_conv_avx512(ConvKernelSet& set) {
-  HWY_NAMESPACE::fill_conv<16, 14, 9, 6, 24>(set);
+  HWY_NAMESPACE::fill_conv<NativeIsa::avx512>(set);
   HWY_NAMESPACE::fill_winograd(set);
 }
 

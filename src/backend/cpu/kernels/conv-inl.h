@@ -378,7 +378,7 @@ void fill_conv_tiles(ConvKernelSet& set) {
 }
 
 /// A sum per pixel, the weights of a filter row and an input must fit the registers.
-template <int Width, int Stride, int Registers, int Pixels = kMaxLanesPixels>
+template <int Width, int Stride, int Registers, int Pixels = kMaxTileSide>
 void fill_conv_filter_row(ConvKernelSet& set) {
   auto& kernels = set.filter_row[Width][Stride][Pixels];
   if constexpr (Pixels + Width <= Registers) {
@@ -416,18 +416,19 @@ void fill_conv_sums(ConvKernelSet& set) {
   if constexpr (Taps > 1) fill_conv_sums<Taps - 1, Depth>(set);
 }
 
-/// `Rows`: rows of the largest tile of one vector; see has_outer_tile.
-template <int Rows1, int Rows2, int Rows3, int Rows4, int Sums>
+template <NativeIsa Isa>
 void fill_conv(ConvKernelSet& set) {
+  constexpr RegisterTiles tiles = register_tiles(Isa);
+  constexpr int Sums = tiles.accumulators;
   set.lanes = kLanes;
-  fill_conv_tiles<Rows1, 1>(set);
-  fill_conv_tiles<Rows2, 2>(set);
-  fill_conv_tiles<Rows3, 3>(set);
-  fill_conv_tiles<Rows4, 4>(set);
-  fill_conv_lanes<kMaxLanesPixels, 1>(set);
-  fill_conv_lanes<Sums / 2 < kMaxLanesPixels ? Sums / 2 : kMaxLanesPixels, 2>(set);
-  fill_conv_lanes<Sums / 4 < kMaxLanesPixels ? Sums / 4 : kMaxLanesPixels, 4>(set);
-  constexpr int registers = Sums > 12 ? 31 : 15;
+  fill_conv_tiles<tiles.rows[0], 1>(set);
+  fill_conv_tiles<tiles.rows[1], 2>(set);
+  fill_conv_tiles<tiles.rows[2], 3>(set);
+  fill_conv_tiles<tiles.rows[3], 4>(set);
+  fill_conv_lanes<kMaxTileSide, 1>(set);
+  fill_conv_lanes<Sums / 2 < kMaxTileSide ? Sums / 2 : kMaxTileSide, 2>(set);
+  fill_conv_lanes<Sums / 4 < kMaxTileSide ? Sums / 4 : kMaxTileSide, 4>(set);
+  constexpr int registers = Isa == NativeIsa::avx512 ? 31 : 15;
   fill_conv_filter_row<1, 1, registers>(set);
   fill_conv_filter_row<2, 1, registers>(set);
   fill_conv_filter_row<3, 1, registers>(set);

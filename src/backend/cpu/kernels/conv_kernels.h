@@ -153,21 +153,20 @@ using WinogradInputKernel = void (*)(const WinogradInputArgs&);
 using WinogradFilterKernel = void (*)(const WinogradFilterArgs&);
 using WinogradOutputKernel = void (*)(const WinogradOutputArgs&);
 
-inline constexpr int kMaxLanesPixels = 8;
-inline constexpr int kMaxSums = 24;
+inline constexpr int kMaxSums = register_tiles(NativeIsa::avx512).accumulators;
 inline constexpr int kMaxRowTaps = 7;  ///< of a filter row with kernels of its own
 
 struct ConvKernelSet {
   int lanes = 0;
   ConvTileKernel tile[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};      ///< [pointers][rows][vectors]
   ConvWeightKernel weight[2][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};  ///< [masked][rows][vectors]
-  ConvLanesKernel direct[kMaxLanesPixels + 1][kMaxOuterVectors + 1] =
+  ConvLanesKernel direct[kMaxTileSide + 1][kMaxOuterVectors + 1] =
       {};  ///< [pixels][vectors]: lane i uses input i
-  ConvLanesKernel moved[kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};  ///< lanes take inputs by lane_of
-  ConvLanesKernel masked[2][kMaxLanesPixels + 1] = {};  ///< [moved][pixels]: a part of one vector
+  ConvLanesKernel moved[kMaxTileSide + 1][kMaxOuterVectors + 1] = {};  ///< lanes take inputs by lane_of
+  ConvLanesKernel masked[2][kMaxTileSide + 1] = {};  ///< [moved][pixels]: a part of one vector
   /// Lane i uses input i, all taps of a filter row, pixels in the padding or not: [taps][stride][pixels]
   /// [vectors]; vectors = 0: a part of one. Null where the registers do not suffice, and for other filters.
-  ConvLanesKernel filter_row[kMaxRowTaps + 1][3][kMaxLanesPixels + 1][kMaxOuterVectors + 1] = {};
+  ConvLanesKernel filter_row[kMaxRowTaps + 1][3][kMaxTileSide + 1][kMaxOuterVectors + 1] = {};
   ConvSumsKernel sums[kMaxSums + 1][17] = {};  ///< [taps][channels of a group]
   /// Depthwise, whole vectors: [taps of a filter row][stride][filter rows]; null for other filters.
   ConvRowSumsKernel row_sums[kMaxRowTaps + 1][3][kMaxRowTaps + 1] = {};

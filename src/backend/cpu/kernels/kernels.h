@@ -69,10 +69,8 @@ using DotKernel = void (*)(const DotArgs&);
 using UpdateKernel = void (*)(const UpdateArgs&);
 using PackKernel = void (*)(const PackArgs&);
 
-inline constexpr int kMaxOuterRows = 16;
+inline constexpr int kMaxOuterRows = register_tiles(NativeIsa::avx512).rows[0];
 inline constexpr int kMaxOuterVectors = 4;
-inline constexpr int kMaxDot = 8;
-inline constexpr int kMaxUpdateRows = 8;
 
 enum class ReadA {
   columns,
@@ -83,8 +81,8 @@ enum class Variant { plain, prefetching, masked };
 struct KernelSet {
   int lanes = 0;
   OuterKernel outer[2][3][kMaxOuterRows + 1][kMaxOuterVectors + 1] = {};  ///< [ReadA][Variant][rows][vectors]
-  DotKernel dot[2][kMaxDot + 1][kMaxDot + 1] = {};                        ///< [prefetching][rows][columns]
-  UpdateKernel update[2][kMaxUpdateRows + 1][9] = {};                     ///< [prefetching][rows][lines]
+  DotKernel dot[2][kMaxTileSide + 1][kMaxTileSide + 1] = {};              ///< [prefetching][rows][columns]
+  UpdateKernel update[2][kMaxTileSide + 1][kMaxTileSide + 1] = {};        ///< [prefetching][rows][lines]
   PackKernel pack_lines = nullptr;   ///< source lines run along K: transposes
   PackKernel pack_groups = nullptr;  ///< source lines run across the width, src[p * ld + i]
 };

@@ -97,5 +97,14 @@ void fill_outer_rows(KernelSet& set) {
   if constexpr (MostRows > 1) fill_outer_rows<MostRows - 1, Vectors>(set);
 }
 
+template <NativeIsa Isa>
+void fill_outer(KernelSet& set) {
+  constexpr RegisterTiles tiles = register_tiles(Isa);
+  fill_outer_rows<tiles.rows[0], 1>(set);
+  fill_outer_rows<tiles.rows[1], 2>(set);
+  fill_outer_rows<tiles.rows[2], 3>(set);
+  fill_outer_rows<tiles.rows[3], 4>(set);
+}
+
 }  // namespace kscout::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

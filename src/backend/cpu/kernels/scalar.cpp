@@ -4,13 +4,8 @@
 
 namespace kscout::cpu {
 
-void fill_outer_scalar(KernelSet& set) {
-  HWY_NAMESPACE::fill_outer_rows<12, 1>(set);
-  HWY_NAMESPACE::fill_outer_rows<6, 2>(set);
-  HWY_NAMESPACE::fill_outer_rows<4, 3>(set);
-  HWY_NAMESPACE::fill_outer_rows<3, 4>(set);
-}
+void fill_outer_scalar(KernelSet& set) { HWY_NAMESPACE::fill_outer<NativeIsa::scalar>(set); }
 
-void fill_stream_scalar(KernelSet& set) { HWY_NAMESPACE::fill_stream<12>(set); }
+void fill_stream_scalar(KernelSet& set) { HWY_NAMESPACE::fill_stream<NativeIsa::scalar>(set); }
 
 }  // namespace kscout::cpu

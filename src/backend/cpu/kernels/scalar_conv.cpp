@@ -5,7 +5,7 @@
 namespace kscout::cpu {
 
 void fill_conv_scalar(ConvKernelSet& set) {
-  HWY_NAMESPACE::fill_conv<12, 6, 4, 3, 12>(set);
+  HWY_NAMESPACE::fill_conv<NativeIsa::scalar>(set);
   HWY_NAMESPACE::fill_winograd(set);
 }
 

@@ -229,7 +229,7 @@ void fill_dot_row(KernelSet& set) {
 template <int Rows, int Most>
 void fill_stream_rows(KernelSet& set) {
   if constexpr (Rows >= 1) {
-    fill_dot_row<Rows, kMaxDot, Most>(set);
+    fill_dot_row<Rows, kMaxTileSide, Most>(set);
     const auto fill = [&](int lines, UpdateKernel plain, UpdateKernel prefetching) {
       set.update[0][Rows][lines] = plain;
       set.update[1][Rows][lines] = prefetching;
@@ -242,12 +242,12 @@ void fill_stream_rows(KernelSet& set) {
   }
 }
 
-template <int MostDotTiles>
+template <NativeIsa Isa>
 void fill_stream(KernelSet& set) {
   set.lanes = kLanes;
   set.pack_lines = pack_lines;
   set.pack_groups = pack_groups;
-  fill_stream_rows<8, MostDotTiles>(set);
+  fill_stream_rows<kMaxTileSide, register_tiles(Isa).accumulators>(set);
 }
 
 }  // namespace kscout::cpu::HWY_NAMESPACE

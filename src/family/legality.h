@@ -1,0 +1,24 @@
+#pragma once
+/// \file
+/// Says why a config cannot run, by the rules of its family's file. The rules of a file are compiled once.
+///
+///     const std::string why = rule_refusal(problem, config, device);   // empty: no rule refuses it
+///
+/// A reason names the rule, its `because` and the values that the rule reads.
+#include <string>
+
+#include <kscout/any_problem.h>
+#include <kscout/config.h>
+#include <kscout/device.h>
+
+#include "provider/signature_rules.h"
+
+namespace kscout {
+
+/// Evaluates the rules of kind `legal`.
+std::string legal_refusal(const Signature& signature, const KernelConfig& config, const Device& device);
+
+/// Evaluates the rules of kind `legal`, then those of kind `applicability` that are not slow.
+std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const Device& device);
+
+}  // namespace kscout
