@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <string>
 
@@ -66,8 +67,15 @@ void ConfigTable::reserve(std::size_t rows) {
 }  // namespace kscout
 
 std::size_t std::hash<kscout::KernelConfig>::operator()(const kscout::KernelConfig& config) const noexcept {
-  std::uint64_t mixed = reinterpret_cast<std::uintptr_t>(config.space);
-  for (const std::int32_t value : config.value)
-    mixed = kscout::mix_hash(mixed, static_cast<std::uint32_t>(value));
-  return mixed;
+  // A sum of products, because its terms do not wait for each other as a chain of mixes does: tables of
+  // measurements look up every row's config.
+  static constexpr auto kFactors = [] {
+    std::array<std::uint64_t, kscout::kMaxAxes> factors{};
+    for (std::size_t i = 0; i < factors.size(); ++i) factors[i] = kscout::mix_hash(i, 1) | 1;
+    return factors;
+  }();
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < kscout::kMaxAxes; ++i)
+    sum += kFactors[i] * static_cast<std::uint32_t>(config.value[i]);
+  return kscout::mix_hash(reinterpret_cast<std::uintptr_t>(config.space), sum);
 }

@@ -15,31 +15,41 @@ namespace {
 constexpr double kDrawnProducts = 1 << 20;
 constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
+/// Appends first, first + step, ... to the indices.
+void append(std::vector<std::int64_t>& to, std::int64_t first, std::int64_t step, std::int64_t count) {
+  const std::size_t before = to.size();
+  to.resize(before + static_cast<std::size_t>(count));
+  std::int64_t* const added = to.data() + before;
+  for (std::int64_t i = 0; i < count; ++i) added[i] = first + i * step;
+}
+
+// Places are computed once per pixel or tap: their divisions would take most of the time.
+
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {
   ConvProducts products;
-  const auto [n, k, pixel] = g.out.place(element);
-  const std::int64_t first_c = k / g.k_of_group * g.c_of_group;
-  for (std::int64_t tap = 0; tap < g.taps(); ++tap) {
-    const std::int64_t met = g.met_input(pixel, tap);
-    for (std::int64_t c = 0; met >= 0 && c < g.c_of_group; ++c) {
-      products.a.push_back(g.in.at(n, first_c + c, met));
-      products.b.push_back(g.weight(k, tap, c));
-    }
-  }
+  const ConvImage::Place to = g.out.place(element);
+  const ConvSizes from = ConvGeometry::place_of(to.pixel, g.out.sizes);
+  const std::int64_t first_c = to.channel / g.k_of_group * g.c_of_group;
+  for_each_place(g.filter, [&](const ConvSizes& of_tap, std::int64_t tap) {
+    const std::int64_t met = g.met_input(from, of_tap);
+    if (met < 0) return;
+    append(products.a, g.in.at(to.n, first_c, met), g.in.channel_step(), g.c_of_group);
+    append(products.b, g.weight(to.channel, tap, 0), 1, g.c_of_group);
+  });
   return products;
 }
 
 ConvProducts of_input(const ConvGeometry& g, std::int64_t element) {
   ConvProducts products;
-  const auto [n, c, pixel] = g.in.place(element);
-  const std::int64_t first_k = c / g.c_of_group * g.k_of_group;
-  for (std::int64_t tap = 0; tap < g.taps(); ++tap) {
-    const std::int64_t met = g.met_output(pixel, tap);
-    for (std::int64_t k = 0; met >= 0 && k < g.k_of_group; ++k) {
-      products.a.push_back(g.out.at(n, first_k + k, met));
-      products.b.push_back(g.weight(first_k + k, tap, c % g.c_of_group));
-    }
-  }
+  const ConvImage::Place to = g.in.place(element);
+  const ConvSizes from = ConvGeometry::place_of(to.pixel, g.in.sizes);
+  const std::int64_t first_k = to.channel / g.c_of_group * g.k_of_group, c = to.channel % g.c_of_group;
+  for_each_place(g.filter, [&](const ConvSizes& of_tap, std::int64_t tap) {
+    const std::int64_t met = g.met_output(from, of_tap);
+    if (met < 0) return;
+    append(products.a, g.out.at(to.n, first_k, met), g.out.channel_step(), g.k_of_group);
+    append(products.b, g.weight(first_k, tap, c), g.taps() * g.c_of_group, g.k_of_group);
+  });
   return products;
 }
 
@@ -47,13 +57,14 @@ ConvProducts of_filter(const ConvGeometry& g, std::int64_t element) {
   ConvProducts products;
   const std::int64_t k = element / (g.taps() * g.c_of_group), tap = element / g.c_of_group % g.taps();
   const std::int64_t c = k / g.k_of_group * g.c_of_group + element % g.c_of_group;
+  const ConvSizes of_tap = ConvGeometry::place_of(tap, g.filter);
   for (std::int64_t n = 0; n < g.images; ++n) {
-    for (std::int64_t pixel = 0; pixel < g.out.pixels(); ++pixel) {
-      const std::int64_t met = g.met_input(pixel, tap);
-      if (met < 0) continue;
+    for_each_place(g.out.sizes, [&](const ConvSizes& from, std::int64_t pixel) {
+      const std::int64_t met = g.met_input(from, of_tap);
+      if (met < 0) return;
       products.a.push_back(g.out.at(n, k, pixel));
       products.b.push_back(g.in.at(n, c, met));
-    }
+    });
   }
   return products;
 }

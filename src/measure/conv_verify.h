@@ -32,6 +32,18 @@ using ConvSizes = std::array<std::int64_t, 3>;
 
 inline std::int64_t volume(const ConvSizes& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
+/// Calls f(place, index) for every place, in memory order.
+template <class F>
+void for_each_place(const ConvSizes& sizes, F&& f) {
+  std::int64_t index = 0;
+  ConvSizes at;
+  for (at[0] = 0; at[0] < sizes[0]; ++at[0]) {
+    for (at[1] = 0; at[1] < sizes[1]; ++at[1]) {
+      for (at[2] = 0; at[2] < sizes[2]; ++at[2]) f(at, index++);
+    }
+  }
+}
+
 /// An image of the problem, input or output. Pixels are numbered in memory order.
 struct ConvImage {
   ConvSizes sizes;
@@ -43,6 +55,8 @@ struct ConvImage {
     return channels_last ? (n * pixels() + pixel) * channels + channel
                          : (n * channels + channel) * pixels() + pixel;
   }
+  /// Elements from a channel of a pixel to its next channel.
+  std::int64_t channel_step() const { return channels_last ? 1 : pixels(); }
   struct Place {
     std::int64_t n, channel, pixel;
   };
@@ -75,7 +89,9 @@ struct ConvGeometry {
   }
   /// The input pixel that a tap (a position of the filter) combines with an output pixel; -1 for padding.
   std::int64_t met_input(std::int64_t output, std::int64_t tap) const {
-    const ConvSizes from = place_of(output, out.sizes), of_tap = place_of(tap, filter);
+    return met_input(place_of(output, out.sizes), place_of(tap, filter));
+  }
+  std::int64_t met_input(const ConvSizes& from, const ConvSizes& of_tap) const {
     ConvSizes at;
     for (std::size_t i = 0; i < 3; ++i) {
       at[i] = from[i] * stride[i] - pad[i] + of_tap[i] * dilation[i];
@@ -85,7 +101,9 @@ struct ConvGeometry {
   }
   /// The output pixel that a tap combines with an input pixel; -1 when there is none.
   std::int64_t met_output(std::int64_t input, std::int64_t tap) const {
-    const ConvSizes from = place_of(input, in.sizes), of_tap = place_of(tap, filter);
+    return met_output(place_of(input, in.sizes), place_of(tap, filter));
+  }
+  std::int64_t met_output(const ConvSizes& from, const ConvSizes& of_tap) const {
     ConvSizes at;
     for (std::size_t i = 0; i < 3; ++i) {
       const std::int64_t steps = from[i] + pad[i] - of_tap[i] * dilation[i];
@@ -95,6 +113,10 @@ struct ConvGeometry {
     return index_of(at, out.sizes);
   }
 
+  static ConvSizes place_of(std::int64_t index, const ConvSizes& sizes) {
+    return {index / (sizes[1] * sizes[2]), index / sizes[2] % sizes[1], index % sizes[2]};
+  }
+
   std::int64_t images, groups, c_of_group, k_of_group;
   ConvSizes filter, stride, dilation, pad;
   ConvImage in, out;
@@ -102,9 +124,6 @@ struct ConvGeometry {
  private:
   static std::int64_t index_of(const ConvSizes& at, const ConvSizes& sizes) {
     return (at[0] * sizes[1] + at[1]) * sizes[2] + at[2];
-  }
-  static ConvSizes place_of(std::int64_t index, const ConvSizes& sizes) {
-    return {index / (sizes[1] * sizes[2]), index / sizes[2] % sizes[1], index % sizes[2]};
   }
 };
 

@@ -170,15 +170,20 @@ def commands_of(path, verbs):
 class Program:
     def __init__(self, path):
         self.path = path
+        self.done = {}  # results by words: a command says the same each time
         self.env = dict(os.environ, KSCOUT_PARSE_ONLY="1", LC_ALL="C")
         if self.start(["kscout", "hardware"]) != (0, "", ""):
             raise SystemExit(f"{path}: KSCOUT_PARSE_ONLY=1 does not keep it from executing")
 
     def start(self, words):
-        program = self.path + "-lab" if HANDED_ON & set(words) else self.path
-        done = subprocess.run([program, *words[1:]], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=60, check=False)
-        return done.returncode, done.stdout, done.stderr
+        """Exit code, stdout and stderr; the program starts once for the same words."""
+        key = tuple(words)
+        if key not in self.done:
+            program = self.path + "-lab" if HANDED_ON & set(words) else self.path
+            done = subprocess.run([program, *words[1:]], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                  timeout=60, check=False)
+            self.done[key] = done.returncode, done.stdout, done.stderr
+        return self.done[key]
 
     def complaint(self, command):
         """What the program says about a command, or nothing."""
@@ -220,8 +225,8 @@ def files_of(arguments):
             yield from (os.path.join(folder, name) for name in sorted(names) if name.endswith(SOURCES))
 
 
-def main(arguments):
-    program = Program(os.path.abspath(arguments[0]))
+def check(program, arguments):
+    """Prints what is wrong with the commands of the files and folders, and of the program's help; the exit code."""
     verbs = program.verbs()
     commands, named_options, options = [], [], set(FOREIGN_OPTIONS)
     for words in [[]] + [[verb] for verb in verbs] + [[verb, part] for verb in verbs for part in verbs[verb]]:
@@ -232,7 +237,7 @@ def main(arguments):
             if line.startswith("kscout "):
                 where = f"kscout {' '.join(words)} --help"
                 commands += [Command(where, example, True) for example in commands_of_line(line, {})]
-    for file in files_of(arguments[1:]):
+    for file in files_of(arguments):
         found, named = commands_of(file, verbs)
         commands += found
         named_options += named
@@ -251,4 +256,4 @@ def main(arguments):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(check(Program(os.path.abspath(sys.argv[1])), sys.argv[2:]))

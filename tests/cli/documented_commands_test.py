@@ -1,33 +1,48 @@
 #!/usr/bin/env python3
 """The check of documented commands notices each kind of wrong command: documented_commands_test.py PROGRAM."""
+import contextlib
+import io
 import os
 import stat
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
-CHECK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "documented_commands.py")
-PROGRAM = sys.argv.pop() if len(sys.argv) > 1 else ""
+sys.dont_write_bytecode = True
+
+import documented_commands
+
+CHECK = documented_commands.__file__
+PATH = sys.argv.pop() if len(sys.argv) > 1 else ""
+PROGRAM = documented_commands.Program(os.path.abspath(PATH))  # one for all tests: it keeps what the program printed
 
 
-def check(text, name="page.md", program=None):
-    with tempfile.TemporaryDirectory() as folder:
+def check(text, name="page.md"):
+    """Exit code and output of the check of one file."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()) as out:
         path = os.path.join(folder, name)
         with open(path, "w", encoding="utf-8") as file:
             file.write(text)
-        return subprocess.run([sys.executable, CHECK, program or PROGRAM, path], capture_output=True, text=True, check=False)
+        code = documented_commands.check(PROGRAM, [path])
+    return types.SimpleNamespace(returncode=code, stdout=out.getvalue())
+
+
+def start_check(program, *arguments):
+    """The check as a program."""
+    return subprocess.run([sys.executable, CHECK, program, *arguments], capture_output=True, text=True, check=False)
 
 
 class DocumentedCommands(unittest.TestCase):
     def accepts(self, text, name="page.md"):
         done = check(text, name)
-        self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}{done.stderr}")
+        self.assertEqual(done.returncode, 0, f"{text}\n{done.stdout}")
 
     def refuses(self, text, reasons, name="page.md"):
         """Every reason is told, and nothing else."""
         done = check(text, name)
-        self.assertEqual(done.returncode, 1, f"{text}\n{done.stdout}{done.stderr}")
+        self.assertEqual(done.returncode, 1, f"{text}\n{done.stdout}")
         for why in reasons:
             self.assertIn(why, done.stdout)
         self.assertIn(f" {len(reasons)} wrong\n", done.stdout, done.stdout)
@@ -73,13 +88,22 @@ class DocumentedCommands(unittest.TestCase):
     def test_a_page_without_wrong_commands_says_how_many_it_has(self):
         self.assertRegex(check("    kscout hardware\n").stdout, r"^\d+ commands, 0 options, 0 wrong\n$")
 
+    def test_the_exit_code_is_that_of_the_check(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, code in (("    kscout hardware\n", 0), ("    kscout hardware --wrong\n", 1)):
+                page = os.path.join(folder, "page.md")
+                with open(page, "w", encoding="utf-8") as file:
+                    file.write(text)
+                done = start_check(PATH, page)
+                self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+
     def test_a_program_that_executes_is_not_asked(self):
         with tempfile.TemporaryDirectory() as folder:
             program = os.path.join(folder, "kscout")
             with open(program, "w", encoding="utf-8") as file:
                 file.write("#!/bin/sh\necho executed\n")
             os.chmod(program, stat.S_IRWXU)
-            done = check("    kscout hardware\n", program=program)
+            done = start_check(program)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn("KSCOUT_PARSE_ONLY", done.stderr)
 

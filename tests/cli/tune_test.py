@@ -25,13 +25,14 @@ class Tuning(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.mkdtemp(prefix="kscout_tune_")
+        cls.kept = {}  # of have_tuned_model: options to (folder, what tune printed)
         cls.env = dict(os.environ, HOME=cls.folder, LC_ALL="C")
         for name in ("KSCOUT_MODEL_PATH", "XDG_DATA_HOME", "LD_LIBRARY_PATH", "KSCOUT_PYTHON"):
             cls.env.pop(name, None)
 
     @classmethod
     def tearDownClass(cls):
-        for folder in (cls.folder, cls.folder + ".model"):
+        for folder in (cls.folder, *(folder for folder, _ in cls.kept.values())):
             shutil.rmtree(folder, ignore_errors=True)
 
     def setUp(self):
@@ -58,15 +59,17 @@ class Tuning(unittest.TestCase):
     def tune(self, *words, code=0):
         return self.run_kscout(*TUNE, *words, code=code)
 
-    def have_tuned_model(self):
-        """The model m, of one tune for all tests."""
-        kept = self.folder + ".model"
-        if not os.path.exists(kept):
-            self.tune("--budget", "3")
+    def have_tuned_model(self, *words):
+        """The model m, tuned once with these options for all tests; what that tune printed."""
+        words = words or ("--budget", "3")
+        if words not in self.kept:
+            done = self.tune(*words)
             self.assertFalse(self.has("m.sweep"))
-            shutil.copytree(self.path("m"), kept)
+            self.kept[words] = (f"{self.folder}.model{len(self.kept)}", done)
+            shutil.copytree(self.path("m"), self.kept[words][0])
         elif not self.has("m"):
-            shutil.copytree(kept, self.path("m"))
+            shutil.copytree(self.kept[words][0], self.path("m"))
+        return self.kept[words][1]
 
     def described(self, data):
         return json.loads(self.run_kscout("dataset", "describe", data, "--format", "json").stdout)
@@ -172,7 +175,7 @@ class Tuning(unittest.TestCase):
 
     def test_a_worse_model_is_not_installed(self):
         small = ["--held-out", "0.6"]
-        self.tune("--budget", "4", *small)
+        self.have_tuned_model("--budget", "4", *small)
         good = self.bytes_of("m", "model.ksf")
         # From now on what is trained on lies: the slowest configs look fastest. What is held out stays true.
         parts = ["--seed", "1751477348", "--held-out", "0.6", "--out"]
@@ -216,7 +219,7 @@ class Tuning(unittest.TestCase):
 
     def test_new_layouts_are_named_with_what_was_compared(self):
         share = ["--held-out", "0.6"]
-        first = self.tune("--budget", "4", *share).stdout
+        first = self.have_tuned_model("--budget", "4", *share).stdout
         self.assertNotIn("compared ", first)
         self.assertNotIn("layouts ", first)
         words = ["--budget", "2", "--layout", "crr,ccr", "--replace", *share]
@@ -261,12 +264,13 @@ class Tuning(unittest.TestCase):
         self.assertIn("is a model of conv_fwd, not of gemm", self.run_kscout(*into_model, "--replace", code=2).stderr)
 
     def test_convolutions_of_one_filter_are_on_one_side_of_the_split(self):
-        for direction in ("conv_bwd_data", "conv_bwd_weight"):
-            self.run_kscout(*TUNE[:-1], direction, "--budget", "3", "--op", direction)
-            kept = f"{direction}/measurements.parquet"
+        self.tune("--budget", "6", "--op", "conv_bwd_data,conv_bwd_weight")
+        self.assertEqual(self.installed_ops("m"), ["conv_bwd_data", "conv_bwd_weight"])
+        for name in os.listdir(self.path("m")):
+            model, kept = f"m/{name}", f"m/{name}/measurements.parquet"
             self.run_kscout("dataset", "split", kept, "--seed", "1751477348", "--held-out", "0.3", "--by", "weights",
                             "--out", "training.parquet", "--held-out-out", "held_out.parquet")
-            evaluated = json.loads(self.run_kscout("evaluate", "--model", direction, "--data", "held_out.parquet", "--format", "json").stdout)
+            evaluated = json.loads(self.run_kscout("evaluate", "--model", model, "--data", "held_out.parquet", "--format", "json").stdout)
             self.assertEqual(evaluated["trained_on"], 0)
             self.assertGreater(evaluated["problems"], 0)
             self.assertIn("analytic model", [one["name"] for one in evaluated["baselines"]])
@@ -310,7 +314,7 @@ class Tuning(unittest.TestCase):
         self.assertIn("not tuned: conv_fwd", done.stderr)
 
     def test_a_tune_without_op_names_the_operations_that_it_leaves_out(self):
-        done = self.tune("--budget", "2")
+        done = self.have_tuned_model()
         self.assertIn("--op tunes convolutions (conv_fwd, conv_bwd_data, conv_bwd_weight)", done.stderr)
         self.assertNotIn("--op tunes", self.tune("--budget", "1", "--op", "gemm", "--replace").stderr)
 

@@ -37,6 +37,14 @@ class Style(unittest.TestCase):
         text = "again, a server ruled; undoomedly; kLeast; served rules\n"
         self.assertEqual(self.found(words.complaints, CONTRIBUTING_md=TABLE, README_md=text, src__a_cpp=text), [])
 
+    def test_every_match_of_a_form_contains_its_literals(self):
+        for form, parts in (("opinions?", ["opinion"]), (r"\w*doomed", ["doomed"]), (r"kLeast[A-Z]\w*", ["kleast"]),
+                            ("serves? rules?", ["serve", "rule"]), (r"(?<!bit-)sliced forests?", ["sliced", "forest"]),
+                            (r"rules_?\.ask", ["rules", "ask"]), ("rows.of.16", ["rows", "of", "16"]), (r"--least-\w+", ["--least-"]),
+                            ("one|other", []), (r"\w+", []), ("ab?c", ["a", "c"]), ("ab{0,3}", ["a"]), (r"\w{2}ab+c", ["ab", "c"]),
+                            ("[xyz]{2}k(?:a)?", ["k"])):
+            self.assertEqual(words.literals(form), parts, form)
+
     def test_a_row_without_forms_and_a_missing_table_are_errors(self):
         self.assertIn("no form", self.found(words.complaints, CONTRIBUTING_md="| merit | score | |\n")[0])
         self.assertIn("missing", self.found(words.complaints, CONTRIBUTING_md="none\n")[0])

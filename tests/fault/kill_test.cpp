@@ -19,6 +19,7 @@
 #include "fault/toy.h"
 #include "measure/timing.h"
 #include "support/paths.h"
+#include "support/share.h"
 #include "support/temporary_folder.h"
 #include "sweep/journal.h"
 
@@ -30,11 +31,7 @@ using test::TemporaryFolder;
 
 constexpr int kProblems = 4, kConfigs = 8;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int kMoments = 40;  // a process under AddressSanitizer starts slowly
-#else
-constexpr int kMoments = 200;
-#endif
+constexpr int kMoments = static_cast<int>(test::share_of(200));
 
 /// Starts toy_sweep; `prepare` runs in the child before it.
 template <class F>

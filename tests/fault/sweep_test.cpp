@@ -17,6 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 using toy::Behaviour;
 
+/// SweepOptions::compile_budget_s of sweeps with configs that hang: the first config of a batch may take this
+/// much longer than the item limit, so a test waits for both.
+constexpr int kCompileBudgetS = 2;
+
 class SweepFaults : public ::testing::Test {
  protected:
   SweepReport sweep(const SweepPlan& plan, SweepOptions options = {}) {
@@ -62,7 +66,7 @@ TEST_F(SweepFaults, EveryMisbehaviourIsARowWithItsStatus) {
     configs.push_back(toy::config(behaviour, static_cast<int>(configs.size())));
   // No early pruning: which configs are timed to the end would depend on how busy the machine is.
   const auto plan = toy::plan({make_gemm(9, 5, 7), make_gemm(12, 10, 11)}, configs, {.prune_factor = 1e9});
-  const SweepReport report = sweep(plan, {.item_limit_s = 1});
+  const SweepReport report = sweep(plan, {.item_limit_s = 1, .compile_budget_s = kCompileBudgetS});
   EXPECT_EQ(report.ended, "done");
   for (const std::uint32_t problem : {0u, 1u}) {
     const auto rows = first_pass(problem);
@@ -192,7 +196,7 @@ TEST_F(SweepFaults, AProblemThatTheBudgetCutIsLeftOut) {
   std::size_t unfinished = 0;
   EXPECT_TRUE(read_sweep(folder_.path(), toy::space, &unfinished).rows.empty());
   EXPECT_EQ(unfinished, 1u);
-  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2}).ended, "done");
+  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2, .compile_budget_s = kCompileBudgetS}).ended, "done");
   EXPECT_GE(read_sweep(folder_.path(), toy::space, &unfinished).rows.size(), configs.size());
   EXPECT_EQ(unfinished, 0u);
 }
@@ -201,7 +205,7 @@ TEST_F(SweepFaults, BudgetEndsAndTheNextRunContinues) {
   const auto plan = toy::plan({make_gemm(4, 4, 4), make_gemm(5, 4, 4)},
                               {toy::config(Behaviour::hang, 0), toy::config(Behaviour::good, 0)});
   EXPECT_EQ(sweep(plan, {.budget_s = 0.2}).ended, "budget");
-  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2}).ended, "done");
+  EXPECT_EQ(sweep(plan, {.item_limit_s = 0.2, .compile_budget_s = kCompileBudgetS}).ended, "done");
   EXPECT_EQ(first_pass(0).size() + first_pass(1).size(), 4u);
 }
 

@@ -126,8 +126,17 @@ DType dtype_of(const Object& tensor) {
   const auto type = static_cast<DataType>(tensor.number(Attribute::tensor_type));
   return type == DataType::bf16 ? DType::bf16 : type == DataType::fp16 ? DType::fp16 : DType::fp32;
 }
-double load(const Object& tensor, const void* data, std::int64_t at) {
-  return with_element(dtype_of(tensor), [&]<class E>() { return E::load(data, at); });
+/// All values of a tensor, by their offsets.
+std::vector<double> values_of(const Object& tensor, const void* data) {
+  const auto& sizes = tensor.numbers.at(Attribute::tensor_dimensions);
+  const auto& strides = tensor.numbers.at(Attribute::tensor_strides);
+  std::int64_t last = 0;
+  for (std::size_t i = 0; i < sizes.size(); ++i) last += (sizes[i] - 1) * strides[i];
+  std::vector<double> values(static_cast<std::size_t>(last) + 1);
+  with_element(dtype_of(tensor), [&]<class E>() {
+    for (std::int64_t i = 0; i <= last; ++i) values[static_cast<std::size_t>(i)] = E::load(data, i);
+  });
+  return values;
 }
 
 /// Calls `use(in, wei, out)` with the offsets of every product.
@@ -141,6 +150,9 @@ void for_each_product(const Object& op, std::int64_t images, Use&& use) {
   const auto& it = in->numbers.at(Attribute::tensor_strides);
   const auto& wt = wei->numbers.at(Attribute::tensor_strides);
   const auto& ot = out->numbers.at(Attribute::tensor_strides);
+  const auto& strides = conv.numbers.at(Attribute::convolution_strides);
+  const auto& pads = conv.numbers.at(Attribute::convolution_pre_paddings);
+  const auto& dilations = conv.numbers.at(Attribute::convolution_dilations);
   const std::size_t rank = is.size() - 2;
   const std::int64_t groups = is[1] / ws[1], k_group = ws[0] / groups;
   std::vector<std::int64_t> pixel(rank), tap(rank);
@@ -158,9 +170,7 @@ void for_each_product(const Object& op, std::int64_t images, Use&& use) {
           std::int64_t from = n * it[0], to = n * ot[0] + k * ot[1], by = k * wt[0];
           bool inside = true;
           for (std::size_t i = 0; i < rank; ++i) {
-            const std::int64_t at = pixel[i] * conv.numbers.at(Attribute::convolution_strides)[i] -
-                                    conv.numbers.at(Attribute::convolution_pre_paddings)[i] +
-                                    tap[i] * conv.numbers.at(Attribute::convolution_dilations)[i];
+            const std::int64_t at = pixel[i] * strides[i] - pads[i] + tap[i] * dilations[i];
             inside = inside && at >= 0 && at < is[i + 2];
             from += at * it[i + 2], by += tap[i] * wt[i + 2], to += pixel[i] * ot[i + 2];
           }
@@ -189,14 +199,12 @@ Status compute(const Object& config, const Object& pack) {
   std::vector<double> sums(elements, 0);
   std::int64_t images = tensors.in->numbers.at(Attribute::tensor_dimensions)[0];
   if (engine.number(Attribute::engine_index) == 3) images -= images > 1;
+  const Object &of_a = weight ? *tensors.out : *tensors.wei, &of_b = data ? *tensors.out : *tensors.in;
+  const std::vector<double> a = values_of(of_a, pointer(of_a)), b = values_of(of_b, pointer(of_b));
   for_each_product(op, images, [&](std::int64_t i, std::int64_t w, std::int64_t o) {
     const std::int64_t to = data ? i : weight ? w : o;
-    const auto element = [&](const Object& tensor, std::int64_t at) {
-      return load(tensor, pointer(tensor), at);
-    };
-    const double a = weight ? element(*tensors.out, o) : element(*tensors.wei, w);
-    const double b = data ? element(*tensors.out, o) : element(*tensors.in, i);
-    sums[static_cast<std::size_t>(to)] += a * b;
+    sums[static_cast<std::size_t>(to)] +=
+        a[static_cast<std::size_t>(weight ? o : w)] * b[static_cast<std::size_t>(data ? o : i)];
   });
   with_element(dtype_of(result), [&]<class E>() {
     for (std::size_t i = 0; i < elements; ++i)
