@@ -60,14 +60,18 @@ class Collected {
 }  // namespace
 
 std::vector<std::vector<FinalRow>> final_rows(const MeasurementTable& table) {
-  std::vector<std::vector<FinalRow>> rows(table.problems.size());
-  for (const auto& row : table.rows) rows[row.problem].push_back({row.config, row.measured});
-  for (auto& of_problem : rows) {
-    std::ranges::stable_sort(of_problem, [](const FinalRow& a, const FinalRow& b) {
-      return std::tuple(a.config, -a.measured.pass) < std::tuple(b.config, -b.measured.pass);
-    });
-    const auto same_config = [](const FinalRow& a, const FinalRow& b) { return a.config == b.config; };
-    of_problem.erase(std::unique(of_problem.begin(), of_problem.end(), same_config), of_problem.end());
+  // Pointers are sorted: a row is large.
+  using Row = MeasurementTable::Row;
+  std::vector<std::vector<const Row*>> all(table.problems.size());
+  for (const Row& row : table.rows) all[row.problem].push_back(&row);
+  std::vector<std::vector<FinalRow>> rows(all.size());
+  for (std::size_t p = 0; p < all.size(); ++p) {
+    std::ranges::stable_sort(all[p], {},
+                             [](const Row* row) { return std::tuple(row->config, -row->measured.pass); });
+    for (const Row* row : all[p]) {
+      if (rows[p].empty() || rows[p].back().config != row->config)
+        rows[p].push_back({row->config, row->measured});
+    }
   }
   return rows;
 }

@@ -321,6 +321,7 @@ Evaluation evaluate(const MeasurementTable& table, const Scorer& scorer, const P
     }
     const Problem& problem = table.problems[p];
     RowsByConfig by_config;
+    by_config.reserve(rows[p].size());
     for (const FinalRow& row : rows[p]) by_config.emplace(table.configs[row.config], row.measured);
     const auto pool = pool_of(p);
     const Scores scores = scorer(problem, pool);

@@ -15,6 +15,14 @@ namespace {
 constexpr double kDrawnProducts = 1 << 20;
 constexpr double kMinDrawn = 8, kMaxDrawn = 4096;
 
+/// No products yet, with room for this many.
+ConvProducts room_for(std::int64_t count) {
+  ConvProducts products;
+  products.a.reserve(static_cast<std::size_t>(count));
+  products.b.reserve(static_cast<std::size_t>(count));
+  return products;
+}
+
 /// Appends first, first + step, ... to the indices.
 void append(std::vector<std::int64_t>& to, std::int64_t first, std::int64_t step, std::int64_t count) {
   const std::size_t before = to.size();
@@ -26,7 +34,7 @@ void append(std::vector<std::int64_t>& to, std::int64_t first, std::int64_t step
 // Places are computed once per pixel or tap: their divisions would take most of the time.
 
 ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {
-  ConvProducts products;
+  ConvProducts products = room_for(g.taps() * g.c_of_group);
   const ConvImage::Place to = g.out.place(element);
   const ConvSizes from = ConvGeometry::place_of(to.pixel, g.out.sizes);
   const std::int64_t first_c = to.channel / g.k_of_group * g.c_of_group;
@@ -40,7 +48,7 @@ ConvProducts of_output(const ConvGeometry& g, std::int64_t element) {
 }
 
 ConvProducts of_input(const ConvGeometry& g, std::int64_t element) {
-  ConvProducts products;
+  ConvProducts products = room_for(g.taps() * g.k_of_group);
   const ConvImage::Place to = g.in.place(element);
   const ConvSizes from = ConvGeometry::place_of(to.pixel, g.in.sizes);
   const std::int64_t first_k = to.channel / g.c_of_group * g.k_of_group, c = to.channel % g.c_of_group;
@@ -54,7 +62,7 @@ ConvProducts of_input(const ConvGeometry& g, std::int64_t element) {
 }
 
 ConvProducts of_filter(const ConvGeometry& g, std::int64_t element) {
-  ConvProducts products;
+  ConvProducts products = room_for(g.images * g.out.pixels());
   const std::int64_t k = element / (g.taps() * g.c_of_group), tap = element / g.c_of_group % g.taps();
   const std::int64_t c = k / g.k_of_group * g.c_of_group + element % g.c_of_group;
   const ConvSizes of_tap = ConvGeometry::place_of(tap, g.filter);
