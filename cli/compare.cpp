@@ -43,7 +43,8 @@ void check_store(const CompareOptions& options) {
     fail(Errc::invalid_argument, "--store is for two models, not for tables of picks");
   if (!Model::load(options.before).data().any_cpu || Model::load(options.after).data().any_cpu) {
     fail(Errc::invalid_argument,
-         "--store records how a model of one CPU compares with the model for any CPU: give first the model for "
+         "--store records how a model of one CPU compares with the model for any CPU: give first the model "
+         "for "
          "any CPU, then the other");
   }
 }
@@ -104,9 +105,10 @@ void setup_compare(CLI::App& verb) {
   verb.add_option("--data", options->data, "for models: the dataset that both are evaluated on");
   verb.add_flag("--in-sample", options->in_sample,
                 "for models: evaluate also sizes that they were trained on");
-  verb.add_flag("--store", options->store,
-                "old is the model for any CPU: store both means in the file of `new`; selectors take the better "
-                "model");
+  verb.add_flag(
+      "--store", options->store,
+      "old is the model for any CPU: store both means in the file of `new`; selectors take the better "
+      "model");
   AcceptanceLimits& limits = options->limits;
   const auto limit = [&](const char* name, double& value, const char* help) {
     verb.add_option(name, value, help)->capture_default_str()->check(CLI::Range(0.0, 100.0));

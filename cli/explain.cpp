@@ -36,7 +36,7 @@ struct Line {
 /// The contents of the explanation, for both formats.
 struct Report {
   const ExplainRequest* request = nullptr;
-  std::string model;  ///< empty: no model was found
+  std::string model;                            ///< empty: no model was found
   std::vector<std::string> known_devices = {};  ///< of a model for any CPU
   std::optional<AgainstAnyCpu> against_any_cpu = {};
   std::string target;
@@ -240,8 +240,7 @@ void print_text(const Report& report) {
   } else {
     fmt::print("\nno model answered: there are no trees to explain\n");
   }
-  if (!report.known_devices.empty())
-    fmt::print("trained on: {}\n", fmt::join(report.known_devices, ", "));
+  if (!report.known_devices.empty()) fmt::print("trained on: {}\n", fmt::join(report.known_devices, ", "));
   if (const auto& against = report.against_any_cpu) {
     fmt::print("mean efficiency on {} held-out problems: {:.2f} %; the model for any CPU: {:.2f} %\n",
                against->problems, 100 * against->mean, 100 * against->any_cpu_mean);
@@ -380,7 +379,12 @@ void print_explanation(const Selector& selector, const FamilyRequest& family, co
   const auto ranked = selector.rank(request.problem, std::numeric_limits<std::uint32_t>::max(), request.by);
   std::optional<Model> model;
   std::optional<Family> enumerated;
-  Report report{.request = &request, .model = {}, .known_devices = {}, .against_any_cpu = {}, .target = {}, .source = ranked.front().decided_by};
+  Report report{.request = &request,
+                .model = {},
+                .known_devices = {},
+                .against_any_cpu = {},
+                .target = {},
+                .source = ranked.front().decided_by};
   report.confidence = ranked.front().confidence;
   report.limit = thread_limit(request.threads, selector.device());
   if (report.source == ChoiceSource::model || report.source == ChoiceSource::any_cpu) {

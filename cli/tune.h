@@ -85,8 +85,8 @@ class OpTune {
   TunedOp run(double budget_s);
 
  private:
-  /// The model for any CPU that the training starts from; empty when there is none, or its rule set, features or
-  /// targets are others.
+  /// The model for any CPU that the training starts from; empty when there is none, or its rule set, features
+  /// or targets are others.
   std::filesystem::path find_shared() const;
   InstalledModel find_installed() const;
   std::vector<MeasurementTable> read_tune_folder() const;

@@ -340,8 +340,8 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
   train_options.warm_start = shared_;
   if (train_options.targets.empty())
-    train_options.targets = shared_.empty() ? std::vector{Target::relative, Target::tflops}
-                                            : std::vector{Target::rank};
+    train_options.targets =
+        shared_.empty() ? std::vector{Target::relative, Target::tflops} : std::vector{Target::rank};
   ProgressLine line("tune");
   const MeasurementTable tables[] = {training};
   return train(tables, families_of(tables, options_.rules),
@@ -374,9 +374,10 @@ void OpTune::store_against_shared(const MeasurementTable& held_out) const {
   const auto mean = [&](const fs::path& model) {
     return evaluate_model(model, held_out, how).evaluation.overall.mean;
   };
-  store_against_any_cpu(folder_.candidate(), {.mean = mean(folder_.candidate()),
-                                              .any_cpu_mean = mean(shared_),
-                                              .problems = static_cast<std::uint32_t>(held_out.problems.size())});
+  store_against_any_cpu(folder_.candidate(),
+                        {.mean = mean(folder_.candidate()),
+                         .any_cpu_mean = mean(shared_),
+                         .problems = static_cast<std::uint32_t>(held_out.problems.size())});
 }
 
 Verdict OpTune::compare_models(const TableParts& parts) const {
@@ -394,10 +395,10 @@ Verdict OpTune::compare_models(const TableParts& parts) const {
            model.family(signature_of(problem));
   });
   if (unseen.problems.size() < (shared ? kMinComparedWithShared : kMinCompared)) {
-    const std::string why = trained ? fmt::format("only {} problems are new to both models; {} are needed",
-                                                  unseen.problems.size(),
-                                                  shared ? kMinComparedWithShared : kMinCompared)
-                                    : "it does not record which sizes it was trained on";
+    const std::string why =
+        trained ? fmt::format("only {} problems are new to both models; {} are needed",
+                              unseen.problems.size(), shared ? kMinComparedWithShared : kMinCompared)
+                : "it does not record which sizes it was trained on";
     Verdict verdict{whole(), std::nullopt,
                     options_.replace ? "" : "whether the new one is better cannot be decided: " + why};
     add_new_layouts(verdict, model, parts);

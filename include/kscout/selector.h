@@ -213,9 +213,9 @@ KSCOUT_API std::optional<std::filesystem::path> find_model_or_any_cpu(Op op, DTy
                                                                       const Device& device);
 
 /// The first model for the device or, if there is none, a model that the policy allows: the one of the same
-/// architecture, instruction set and number of cores whose clock, caches and memory bandwidth are closest, then
-/// the model for any CPU (before the device's own where it is better, as above), then (DevicePolicy::any) the
-/// one of the closest device. Damaged models are skipped.
+/// architecture, instruction set and number of cores whose clock, caches and memory bandwidth are closest,
+/// then the model for any CPU (before the device's own where it is better, as above), then
+/// (DevicePolicy::any) the one of the closest device. Damaged models are skipped.
 KSCOUT_API std::optional<std::filesystem::path> find_model(Op op, DType dtype, const Device& device,
                                                            DevicePolicy policy);
 

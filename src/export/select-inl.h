@@ -21,7 +21,8 @@ inline const Family* family_of(const Problem& p) {
 inline double score_by(std::size_t trees, const Family& f, const double* q, int config) {
   double row[feature_count];
   features(q, f.feature_values + static_cast<std::ptrdiff_t>(config) * features_config_values, row);
-  return score_sign * forest_score(score_forest, trees, [&row](std::uint32_t feature) { return row[feature]; });
+  return score_sign *
+         forest_score(score_forest, trees, [&row](std::uint32_t feature) { return row[feature]; });
 }
 
 // Keeps of the configs marked in `kept` those that the first trees score best.

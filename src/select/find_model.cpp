@@ -150,8 +150,8 @@ std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
   return found;
 }
 
-/// The model for any CPU where it chooses better than `exact`, else `exact`. A damaged `exact` stays: loading it
-/// reports the error.
+/// The model for any CPU where it chooses better than `exact`, else `exact`. A damaged `exact` stays: loading
+/// it reports the error.
 fs::path better_of(const fs::path& exact, Op op, DType dtype, const Device& device) {
   if (device.kind != DeviceKind::cpu) return exact;
   try {
@@ -170,8 +170,8 @@ std::string any_cpu_note(std::span<const Device> known, const Device& device) {
   if (known.empty()) {
     return fmt::format("any_cpu: a model trained on other CPUs answers for '{}'; {}", device.name, kTune);
   }
-  const Device& nearest = *std::ranges::min_element(
-      known, {}, [&](const Device& one) { return distance(one, device); });
+  const Device& nearest =
+      *std::ranges::min_element(known, {}, [&](const Device& one) { return distance(one, device); });
   if (nearest.name == device.name) {
     return fmt::format("any_cpu: a model of {} kinds of CPUs answers, one of them '{}'; {}", known.size(),
                        device.name, kTune);

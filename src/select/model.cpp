@@ -113,8 +113,7 @@ void check_any_cpu(const ModelData& data) {
       fail(Errc::invalid_argument, "only a model for any CPU has several known devices");
     return;
   }
-  if (data.against_any_cpu)
-    fail(Errc::invalid_argument, "a model for any CPU is not compared with itself");
+  if (data.against_any_cpu) fail(Errc::invalid_argument, "a model for any CPU is not compared with itself");
   if (data.shortlist || data.confidence || data.families.front().device.kind != DeviceKind::cpu)
     fail(Errc::invalid_argument, "a model for any CPU has no shortlist, no confidence and no GPU");
   for (const TargetForest& target : data.targets) {
@@ -130,8 +129,9 @@ void check_confidence(const ModelData& data) {
 void check_shortlist(const ModelData& data) {
   for (const TargetForest& target : data.targets) {
     if (data.first_trees > target.forest.tree_count()) {
-      fail(Errc::invalid_argument, "the first {} trees of target {} choose the shortlist, but it has {} trees",
-           data.first_trees, word(target.target), target.forest.tree_count());
+      fail(Errc::invalid_argument,
+           "the first {} trees of target {} choose the shortlist, but it has {} trees", data.first_trees,
+           word(target.target), target.forest.tree_count());
     }
   }
   if (data.first_trees > 0 && data.shortlist)

@@ -75,8 +75,8 @@ struct ModelData {
   /// Chooses the configs that get exact scores in families of more than kNoShortlistFamily configs. Nothing:
   /// every config gets an exact score, or `first_trees` choose.
   std::optional<Shortlist> shortlist;
-  /// Number of trees whose sum chooses the kShortlisted configs that get exact scores in families of more than
-  /// kNoShortlistFamily configs, for a model without `shortlist`. 0: every config gets an exact score.
+  /// Number of trees whose sum chooses the kShortlisted configs that get exact scores in families of more
+  /// than kNoShortlistFamily configs, for a model without `shortlist`. 0: every config gets an exact score.
   std::uint32_t first_trees = 0;
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.
@@ -195,16 +195,16 @@ class Model {
 /// machine's CPU for a model for any CPU. Reads only a part of the file. Throws the errors of Model::load.
 Device model_device(const std::filesystem::path& folder_or_file);
 
-/// What a model's file says about its rank before the model for any CPU. Reads only a part of the file. Throws
-/// the errors of Model::load.
+/// What a model's file says about its rank before the model for any CPU. Reads only a part of the file.
+/// Throws the errors of Model::load.
 std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& folder_or_file);
 
 /// Records the comparison in a model's file. Throws the errors of Model::load, and io when the file cannot be
 /// written.
 void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against);
 
-/// What a model for any CPU, trained on `known`, knows about `device`: that it was measured, or how the nearest
-/// measured device differs. Begins with "any_cpu: ".
+/// What a model for any CPU, trained on `known`, knows about `device`: that it was measured, or how the
+/// nearest measured device differs. Begins with "any_cpu: ".
 std::string any_cpu_note(std::span<const Device> known, const Device& device);
 
 /// Peak TFLOPS of a CPU in fp32; unknown facts get the defaults of schema `gemm`.

@@ -438,9 +438,8 @@ std::string Model::bytes() const {
   if (data().any_cpu) meta["any_cpu"] = true;
   for (const Device& known : data().known_devices) meta["known_devices"].push_back(record_json(known));
   if (const auto& against = data().against_any_cpu) {
-    meta["against_any_cpu"] = {{"mean", against->mean},
-                               {"any_cpu_mean", against->any_cpu_mean},
-                               {"problems", against->problems}};
+    meta["against_any_cpu"] = {
+        {"mean", against->mean}, {"any_cpu_mean", against->any_cpu_mean}, {"problems", against->problems}};
   }
   meta["fingerprint"] = data().fingerprint;
   meta["axes"] = axes_json(all.configs.space());
@@ -569,7 +568,8 @@ void store_against_any_cpu(const std::filesystem::path& folder_or_file, const Ag
   const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
   ModelData data = Model::load(folder_or_file).data();
   data.against_any_cpu = against;
-  write_file_atomically(folder ? folder_or_file / "model.ksf" : folder_or_file, Model(std::move(data)).bytes());
+  write_file_atomically(folder ? folder_or_file / "model.ksf" : folder_or_file,
+                        Model(std::move(data)).bytes());
 }
 
 }  // namespace kscout

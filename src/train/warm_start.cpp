@@ -95,8 +95,8 @@ LightgbmFolder folder_of(const Model& model) {
   return folder;
 }
 
-/// Reads our format where there is a model.ksf, or `path` is one; else a folder of CK Tile's trainer. A model for
-/// any CPU is made for `device`.
+/// Reads our format where there is a model.ksf, or `path` is one; else a folder of CK Tile's trainer. A model
+/// for any CPU is made for `device`.
 WarmStart read_earlier(const std::filesystem::path& path, const Device& device) {
   const bool ours = !std::filesystem::is_directory(path) || !is_absent(path / "model.ksf");
   if (!ours || is_absent(path)) return {path, read_lightgbm_folder(path)};

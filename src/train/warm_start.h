@@ -22,8 +22,8 @@ namespace kscout {
 struct WarmStart {
   std::filesystem::path folder;
   LightgbmFolder models;
-  /// The earlier model is for any CPU: its trees saw no problem of this device, so cross-validation may choose
-  /// how many trees are added.
+  /// The earlier model is for any CPU: its trees saw no problem of this device, so cross-validation may
+  /// choose how many trees are added.
   bool any_cpu = false;
 
   /// The earlier model of a target; null when there is none: the target then starts from nothing.

@@ -11,7 +11,10 @@
 #include <kscout/selector.h>
 
 #include "core/files.h"
+#include "forest/forest.h"
 #include "libraries/toy_index.h"
+#include "select/compiled_family.h"
+#include "select/model.h"
 #include "support/expect_error.h"
 #include "support/models_folder.h"
 
@@ -104,6 +107,84 @@ TEST(AnyCpu, UsesAllCoresOfAnyNumber) {
   }
 }
 
+/// The model of any_cpu_model() over rule set `default`, with a second tree that prefers few accumulators.
+ModelData two_trees() {
+  ModelData data = any_cpu_model().data();
+  for (Family& family : data.families) family.rules = "default";
+  Forest& forest = data.targets.front().forest;
+  forest.tree_nodes.push_back(4);
+  forest.tree_leaves.push_back(6);
+  forest.threshold.push_back(4.5);
+  forest.feature.push_back(static_cast<std::uint32_t>(data.schema->index("accumulators")));
+  forest.left.push_back(-1);
+  forest.right.push_back(-2);
+  forest.decision.push_back(2);
+  forest.leaf_value.insert(forest.leaf_value.end(), {3.0, 0.0});
+  return data;
+}
+
+TEST(AnyCpu, FirstTreesChooseTheConfigsThatGetExactScores) {
+  const Device device = unknown_cpu(8);
+  ModelData first = two_trees(), some = two_trees();
+  first.targets.front().forest = first_trees(first.targets.front().forest, 1);
+  some.first_trees = 1;
+  const Model by_first = Model(std::move(first)).for_device(device),
+              all = Model(two_trees()).for_device(device), model = Model(std::move(some)).for_device(device);
+  EXPECT_EQ(Model::parse(model.bytes()).data().first_trees, 1u);
+  bool differs = false;
+  for (const GemmProblem& p : {make_gemm(64, 64, 64), make_gemm(512, 512, 4096), make_gemm(1, 300, 40)}) {
+    std::vector<double> coarse(model.family(signature_of(p))->configs.size()), exact(coarse.size());
+    ASSERT_GT(coarse.size(), kNoShortlistFamily);
+    by_first.exact_scores(p, Target::rank, coarse);
+    all.exact_scores(p, Target::rank, exact);
+    std::vector<std::uint32_t> order;
+    for (std::uint32_t i = 0; i < coarse.size(); ++i) {
+      if (std::isfinite(coarse[i])) order.push_back(i);
+    }
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return coarse[i]; });
+    const std::size_t able = order.size();
+    order.resize(std::min<std::size_t>(able, kShortlisted));
+    std::vector<std::uint8_t> kept(coarse.size(), 0);
+    for (const std::uint32_t i : order) kept[i] = 1;
+    EXPECT_EQ(model.candidates(p), kept) << print(p);
+
+    SelectScratch scratch;
+    std::vector<Ranked> ranked(able);
+    const CompiledFamily& family = *model.compiled(signature_of(p));
+    ASSERT_EQ(model.rank(family, p, Target::rank, {}, ranked, scratch), able);
+    std::ranges::sort(order);
+    std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return exact[i]; });
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      EXPECT_EQ(ranked[i].config, order[i]) << print(p) << " rank " << i;
+      EXPECT_EQ(ranked[i].score, exact[order[i]]);
+    }
+    const auto best = std::ranges::max_element(exact) - exact.begin();
+    differs = differs || order.front() != best;
+  }
+  EXPECT_TRUE(differs) << "some choice must be one that exact scores of all configs would not make";
+  ModelData more = two_trees();
+  more.first_trees = 3;
+  test::expect_error(Errc::invalid_argument, "it has 2 trees", [&] { Model(std::move(more)); });
+}
+
+TEST(AnyCpu, SaysWhichDevicesItKnowsAndHowFarThisOneIs) {
+  ModelData data = any_cpu_model().data();
+  data.known_devices = {unknown_cpu(2), unknown_cpu(8), unknown_cpu(8, "avx512")};
+  data.known_devices[2].name = "granite-avx512-8c";
+  const Model model = Model::parse(Model(data).bytes());
+  EXPECT_EQ(model.data().known_devices, data.known_devices);
+  EXPECT_EQ(model.for_device(unknown_cpu(6)).data().known_devices, data.known_devices);
+  const std::string known = any_cpu_note(data.known_devices, unknown_cpu(8)),
+                    near = any_cpu_note(data.known_devices, unknown_cpu(6));
+  EXPECT_TRUE(known.starts_with("any_cpu: a model of 3 kinds of CPUs answers, one of them 'granite-8c'"))
+      << known;
+  EXPECT_NE(near.find("nobody measured 'granite-6c'"), std::string::npos) << near;
+  EXPECT_NE(near.find("the nearest is 'granite-8c' (cores 8 instead of 6)"), std::string::npos) << near;
+  data.any_cpu = false;
+  data.targets.front().target = Target::rank;
+  test::expect_error(Errc::invalid_argument, "only a model for any CPU", [&] { Model(std::move(data)); });
+}
+
 TEST(AnyCpu, SpeedsAreSharesOfThePeak) {
   const Model model = any_cpu_model();
   Device device = unknown_cpu(4);
@@ -177,6 +258,14 @@ TEST_F(AnyCpuFolder, AnswersBetweenTheExactModelAndTheAnalyticCost) {
   const Selector tuned = Selector::find(kGemm, kFp32, request);
   EXPECT_EQ(tuned.select(p).source, ChoiceSource::model);
   EXPECT_TRUE(tuned.warnings().empty());
+
+  const std::filesystem::path tuned_folder = folder / model_folder_name(kGemm, kFp32, device);
+  store_against_any_cpu(tuned_folder, {.mean = 0.9, .any_cpu_mean = 0.95, .problems = 60});
+  EXPECT_EQ(find_model_or_any_cpu(kGemm, kFp32, device), folder / "gemm_fp32_any_cpu");
+  EXPECT_EQ(Selector::find(kGemm, kFp32, request).select(p).source, ChoiceSource::any_cpu) << "it is better";
+  EXPECT_EQ(Selector::find(kGemm, kFp32, strict).select(p).source, ChoiceSource::model);
+  store_against_any_cpu(tuned_folder, {.mean = 0.95, .any_cpu_mean = 0.95, .problems = 60});
+  EXPECT_EQ(Selector::find(kGemm, kFp32, request).select(p).source, ChoiceSource::model) << "as good";
 }
 
 TEST_F(AnyCpuFolder, IsPreferredToTheRoughCostOfAnotherBackendWhateverItPredicts) {
