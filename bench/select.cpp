@@ -1,10 +1,11 @@
 // Measures a cold choice on one core: a selector gets a new problem, with caches emptied before each call.
 // Beside it, in the same run: LightGBM scoring the 32 configs that the second step of a choice scores.
 //
-//   select [--prepare] [SECONDS]
+//   select [--prepare] [--shipped] [SECONDS]
 //
 // Models are trained on first use (bench/select_models.h) and kept beside the program; --prepare does only
-// that. Run from the repository's root: the model of bf16 GEMMs on an H200 is the shipped one.
+// that, --shipped measures only shipped models. Run from the repository's root: the model of bf16 GEMMs on an
+// H200 is the shipped one.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -46,6 +47,12 @@ constexpr Case kCases[] = {
     {{"shipped bf16 H200, rcr", "nvidia", "h200", Op::gemm, DType::bf16, Layout::rcr, 0},
      "cold_us_bf16_h200",
      "models/gemm_bf16_h200"},
+    {{"shipped fp32 any CPU, rrr", "native", "", Op::gemm, DType::fp32, Layout::rrr, 0},
+     "cold_us_any_cpu",
+     "models/gemm_fp32_any_cpu"},
+    {{"shipped fp32 any CPU, forward", "native", "", Op::conv_fwd, DType::fp32, Layout::nhwgc, 0},
+     "cold_us_any_cpu_conv",
+     "models/conv_fwd_fp32_any_cpu"},
 };
 
 /// Reads and writes more memory than the caches hold, as a program does between its choices.
@@ -150,9 +157,15 @@ double at(std::vector<double> values, double q) {
   return values.at(static_cast<std::size_t>(q * static_cast<double>(values.size() - 1)));
 }
 
-int run(bool only_prepare, double seconds, const std::filesystem::path& folder) {
+int run(bool only_prepare, bool only_shipped, double seconds, const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> models;
-  for (const Case& of : kCases) models.push_back(of.shipped ? of.shipped : train_select_model(of.of, folder));
+  for (const Case& of : kCases) {
+    if (of.shipped) {
+      models.emplace_back(of.shipped);
+    } else {
+      models.push_back(only_shipped ? std::filesystem::path() : train_select_model(of.of, folder));
+    }
+  }
   if (only_prepare) return 0;
   fmt::print(
       "microseconds on one core, caches emptied before each call but for `warm`; cold, warm: a selector's "
@@ -162,6 +175,7 @@ int run(bool only_prepare, double seconds, const std::filesystem::path& folder) 
       "", "cold p50", "p99", "warm p50", "rules", "exact", "lightgbm", "rounds");
   std::string results;
   for (std::size_t i = 0; i < std::size(kCases); ++i) {
+    if (models[i].empty()) continue;
     const Times times = measure(models[i], kCases[i], seconds);
     const double cold = at(times.cold, 0.5), exact = at(times.exact, 0.5), lightgbm = at(times.lightgbm, 0.5);
     fmt::print("{:<28} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>10.1f} {:>7}\n", kCases[i].of.name,
@@ -177,17 +191,20 @@ int run(bool only_prepare, double seconds, const std::filesystem::path& folder) 
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool only_prepare = false;
+  bool only_prepare = false, only_shipped = false;
   double seconds = 10;
   for (int i = 1; i < argc; ++i) {
     if (std::string_view(argv[i]) == "--prepare") {
       only_prepare = true;
+    } else if (std::string_view(argv[i]) == "--shipped") {
+      only_shipped = true;
     } else {
       seconds = std::atof(argv[i]);
     }
   }
   try {
-    return run(only_prepare, seconds, std::filesystem::path(argv[0]).parent_path() / "select_models");
+    return run(only_prepare, only_shipped, seconds,
+               std::filesystem::path(argv[0]).parent_path() / "select_models");
   } catch (const std::exception& error) {
     fmt::print(stderr, "select: {}\n", error.what());
     return 4;

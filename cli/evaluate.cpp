@@ -10,9 +10,11 @@
 #include "core/fail.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
+#include "evaluate/baselines.h"
 #include "evaluate_report.h"
 #include "options.h"
 #include "outputs.h"
+#include "select/model.h"
 #include "train/train.h"
 #include "verbs.h"
 
@@ -35,7 +37,7 @@ struct EvaluateOptions {
   ModelEvaluationOptions how;
   Format format = Format::text;
   Goals least;
-  bool check_confidence = false;
+  bool check_confidence = false, store = false;
   std::optional<std::size_t> worst;
 };
 
@@ -256,12 +258,37 @@ MeasurementTable read_kept(EvaluateOptions& options) {
   return kept;
 }
 
+/// The problems that --store compares the model and the library on.
+MeasurementTable for_store(const EvaluateOptions& options, const MeasurementTable& data) {
+  const Device trained = model_device(options.model);
+  if (trained.kind != DeviceKind::gpu || data.device.kind != DeviceKind::gpu ||
+      trained.name == data.device.name) {
+    fail(Errc::invalid_argument,
+         "--store records how a model of one GPU chooses on another; {} is of '{}' and the data of '{}'",
+         options.model, trained.name, data.device.name);
+  }
+  MeasurementTable with = with_first_suggestion(data);
+  if (with.problems.empty()) {
+    fail(Errc::invalid_argument,
+         "--store compares with the library's first suggestion, which was not measured: sweep it too, with "
+         "--rules default");
+  }
+  return with;
+}
+
 void evaluate_verb(EvaluateOptions& options) {
   if (!options.target.empty()) options.how.target = parse<Target>(options.target);
   options.how.training = read_all(options.train_data);
   const MeasurementTable data = options.data.empty() ? read_kept(options) : *read_all(options.data);
-  const MeasurementTable evaluated = of_layouts(data, options.layouts);
+  const MeasurementTable evaluated = options.store ? for_store(options, of_layouts(data, options.layouts))
+                                                   : of_layouts(data, options.layouts);
   const ModelEvaluation e = evaluate_model(options.model, evaluated, options.how);
+  if (options.store) {
+    store_on_another_gpu(options.model, {.device = evaluated.device.name,
+                                         .mean = e.evaluation.overall.mean,
+                                         .suggestion_mean = first_suggestion(evaluated).mean,
+                                         .problems = static_cast<std::uint32_t>(evaluated.problems.size())});
+  }
   if (!e.training_known) {
     fmt::print(stderr,
                "kscout: warning: {} does not tell which sizes it was trained on; numbers may be in-sample\n",
@@ -318,6 +345,9 @@ void setup_evaluate(CLI::App& verb) {
       verb.add_option("--target", options->target,
                       "evaluate this target: tflops|latency|bandwidth|relative|rank (the model's default)"));
   verb.add_flag("--in-sample", options->how.in_sample, "evaluate also sizes that the model was trained on");
+  verb.add_flag("--store", options->store,
+                "store in the model how it chooses on this other GPU, beside the library's first suggestion; "
+                "selectors then take the better one there");
   verb.add_option("--min-mean", options->least.mean,
                   "exit 1 when the mean efficiency is below this percentage")
       ->check(CLI::Range(0.0, 100.0));

@@ -307,6 +307,33 @@ Scorer oracle_scorer(const MeasurementTable& table) {
 
 }  // namespace
 
+namespace {
+
+bool is_first_suggestion(const KernelConfig& config) {
+  const auto& axes = config.space->axes;
+  const auto axis = std::ranges::find(axes, "suggestion", &Axis::name);
+  return axis != axes.end() && config[static_cast<std::size_t>(axis - axes.begin())] == 1;
+}
+
+}  // namespace
+
+MeasurementTable with_first_suggestion(const MeasurementTable& table) {
+  std::unordered_set<Problem> with;
+  for (const MeasurementTable::Row& row : table.rows) {
+    if (is_first_suggestion(table.configs[row.config])) with.insert(table.problems[row.problem]);
+  }
+  return table_of_problems(table, [&](const Problem& problem) { return with.contains(problem); });
+}
+
+Summary first_suggestion(const MeasurementTable& with_rows) {
+  const Scorer scorer = [](const Problem&, std::span<const KernelConfig> configs) {
+    Scores scores;
+    for (const KernelConfig& config : configs) scores.score.push_back(is_first_suggestion(config) ? 1 : 0);
+    return scores;
+  };
+  return evaluate(with_rows, scorer, measured_pool(with_rows)).overall;
+}
+
 Scorer analytic_scorer(const Device& device) {
   return [device](const Problem& problem, std::span<const KernelConfig> configs) {
     Scores scores;
@@ -330,6 +357,10 @@ std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& poo
   const StaticBaselines statics(table, training);
   const Scorer in_order = favour([&](const Problem& p) -> const auto& { return statics.of(p); });
   std::vector<Baseline> lines;
+  if (const MeasurementTable with = with_first_suggestion(table); !with.rows.empty()) {
+    lines.push_back({"first suggestion", fmt::format("the library's own, {} problems", with.problems.size()),
+                     first_suggestion(with)});
+  }
   lines.push_back(
       {"best static", statics.note(), evaluate(table, in_order, fixed_pool(table, statics, 1)).overall});
   for (const std::size_t count : {std::size_t{3}, kMaxStatic}) {

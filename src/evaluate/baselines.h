@@ -55,12 +55,19 @@ struct Baseline {
   Summary summary;
 };
 
-/// Best static; best k static (the best of the k on each problem; k = 3 and 8); random (exact expected
-/// value); analytic model; oracle. The fixed configs are chosen on `training`. Without it, they are chosen on
-/// the other four of five folds of the table itself, with equal sizes in one fold, so that no problem affects
-/// its own choice. `analytic` may be empty.
+/// The library's first suggestion, on the problems that have a row of it, where configs have an axis
+/// `suggestion`; best static; best k static (the best of the k on each problem; k = 3 and 8); random (exact
+/// expected value); analytic model; oracle. The fixed configs are chosen on `training`. Without it, they are
+/// chosen on the other four of five folds of the table itself, with equal sizes in one fold, so that no
+/// problem affects its own choice. `analytic` may be empty.
 std::vector<Baseline> baselines(const MeasurementTable& table, const PoolOf& pool,
                                 const std::optional<MeasurementTable>& training, const Scorer& analytic);
+
+/// The part of a table whose problems have a row of the library's first suggestion; no rows when the configs
+/// have no axis `suggestion`.
+MeasurementTable with_first_suggestion(const MeasurementTable& table);
+/// The library's first suggestion on the problems of with_first_suggestion(), which must have rows.
+Summary first_suggestion(const MeasurementTable& with_rows);
 
 /// Scores configs of any provider by minus the analytic time (features/schema.h).
 Scorer analytic_scorer(const Device& device);

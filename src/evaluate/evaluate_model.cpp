@@ -164,7 +164,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
                       : options.pool == Pool::accepted ? accepted_pool(evaluated)
                                                        : measured_pool(evaluated);
   result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
-  if (model.data().shortlist)
+  if (model.data().shortlist || model.data().first_trees > 0)
     result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
   result.baselines = baselines(evaluated, pool, options.training,
                                has_analytic_time(evaluated) ? analytic_scorer(evaluated.device) : Scorer());

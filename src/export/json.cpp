@@ -132,6 +132,20 @@ std::string model_json(const Model& model) {
     }
   }
   json["first_trees"] = data.first_trees;
+  json["known_devices"] = Json::array();
+  for (const Device& known : data.known_devices) json["known_devices"].push_back(record_json(known));
+  json["against_any_cpu"] = nullptr;
+  if (const auto& against = data.against_any_cpu) {
+    json["against_any_cpu"] = {
+        {"mean", against->mean}, {"any_cpu_mean", against->any_cpu_mean}, {"problems", against->problems}};
+  }
+  json["on_other_gpus"] = Json::array();
+  for (const OnAnotherGpu& result : data.on_other_gpus) {
+    json["on_other_gpus"].push_back({{"device", result.device},
+                                     {"mean", result.mean},
+                                     {"suggestion_mean", result.suggestion_mean},
+                                     {"problems", result.problems}});
+  }
   json["confidence"] = confidence_json(data.confidence);
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

@@ -83,6 +83,7 @@ std::optional<Target> target_of(By by) noexcept {
 FallbackChain::FallbackChain(const FallbackInputs& base, std::optional<LoadedModel> model,
                              std::span<const StoredDecision> decisions, std::shared_ptr<Log> log)
     : model_(std::move(model)),
+      without_model_(base.without_model),
       rules_(base.request.rules),
       switches_(Switches::from_environment(names_of(base.request, model_))),
       limit_(thread_limit(base.request.threads, base.request.device)),

@@ -36,6 +36,7 @@ struct LoadedModel {
 struct FallbackInputs {
   SelectorRequest request;  ///< provider and rules are empty when `families` comes from a kernel library
   FamilySource families;
+  std::string without_model = {};  ///< a warning when there is no model
 };
 
 class FallbackChain {
@@ -53,6 +54,7 @@ class FallbackChain {
   [[noreturn]] void explain(SelectStatus status, ProblemRef problem, By by) const;
 
   const std::optional<LoadedModel>& model() const noexcept { return model_; }
+  const std::string& without_model() const noexcept { return without_model_; }
   const ThreadLimit& limit() const noexcept { return limit_; }
   const Switches& switches() const noexcept { return switches_; }
   const DecisionTable& decisions() const noexcept { return decisions_; }
@@ -93,6 +95,7 @@ class FallbackChain {
   void log_choice(ProblemRef problem, const Choice& choice) const noexcept;
 
   std::optional<LoadedModel> model_;
+  std::string without_model_;
   std::string rules_;  ///< of problems that the model does not cover
   Switches switches_;
   ThreadLimit limit_;

@@ -150,6 +150,13 @@ std::vector<fs::path> models_of_any_device(Op op, DType dtype) {
   return found;
 }
 
+/// Why a model of `trained` leaves the answer to the library's first suggestion on `device`; empty: it
+/// answers.
+std::string suggestion_answers(const fs::path& folder, const Device& trained, const Device& device) {
+  return device.kind == DeviceKind::gpu && trained.name != device.name ? suggestion_preferred(folder, device)
+                                                                       : std::string();
+}
+
 /// The model for any CPU where it chooses better than `exact`, else `exact`. A damaged `exact` stays: loading
 /// it reports the error.
 fs::path better_of(const fs::path& exact, Op op, DType dtype, const Device& device) {
@@ -210,6 +217,7 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
       if (folder.filename() == any) continue;
       const Device trained = model_device(folder);
       if (!device_refusal(trained, device, policy).empty()) continue;
+      if (policy == DevicePolicy::same_arch && !suggestion_answers(folder, trained, device).empty()) continue;
       const double far = distance(trained, device);
       if (nearest && far >= least) continue;
       nearest = folder;
@@ -219,6 +227,24 @@ std::optional<fs::path> find_model(Op op, DType dtype, const Device& device, Dev
   }
   if (nearest) return nearest;
   return device.kind == DeviceKind::cpu ? find_model(op, dtype, any_cpu()) : std::nullopt;
+}
+
+std::string library_first_note(Op op, DType dtype, const Device& device) {
+  for (const fs::path& folder : models_of_any_device(op, dtype)) {
+    try {
+      const Device trained = model_device(folder);
+      if (!device_refusal(trained, device, DevicePolicy::same_arch).empty()) continue;
+      if (const auto why = suggestion_answers(folder, trained, device); !why.empty()) {
+        return fmt::format(
+            "library_first: no model of '{}' is installed, so the library's first suggestion answers; the "
+            "model of "
+            "'{}' is left out: {}; tune on this device, or allow any device",
+            device.name, trained.name, why);
+      }
+    } catch (const Error&) {  // as find_model()
+    }
+  }
+  return {};
 }
 
 }  // namespace kscout

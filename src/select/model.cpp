@@ -122,6 +122,12 @@ void check_any_cpu(const ModelData& data) {
   }
 }
 
+void check_other_gpus(const ModelData& data) {
+  if (!data.on_other_gpus.empty() && data.families.front().device.kind != DeviceKind::gpu)
+    fail(Errc::invalid_argument, "results on other GPUs of a model of '{}'",
+         data.families.front().device.name);
+}
+
 void check_confidence(const ModelData& data) {
   if (data.confidence) check(*data.confidence, data.families.size());
 }
@@ -215,6 +221,7 @@ Model::Model(ModelData data) {
   check_shortlist(data);
   check_confidence(data);
   check_any_cpu(data);
+  check_other_gpus(data);
   for (const Family& family : data.families) {
     // Checks that the schema can describe these configs.
     Schema::Rows(*data.schema, family.device, family.configs, family.traits);

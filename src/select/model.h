@@ -63,6 +63,15 @@ struct AgainstAnyCpu {
   bool operator==(const AgainstAnyCpu&) const = default;
 };
 
+/// Mean efficiencies on problems of another GPU than that of the training: of the model, and of the library's
+/// first suggestion.
+struct OnAnotherGpu {
+  std::string device;
+  double mean = 0, suggestion_mean = 0;  ///< 0 to 1
+  std::uint32_t problems = 0;
+  bool operator==(const OnAnotherGpu&) const = default;
+};
+
 /// The content of a `.ksf` file.
 struct ModelData {
   std::vector<Family> families;  ///< one per signature; same provider, op, device and rule set
@@ -87,6 +96,9 @@ struct ModelData {
   std::vector<Device> known_devices;  ///< that a model for any CPU was trained on
   /// Of a model of one CPU: selectors take the model for any CPU instead where that one is better.
   std::optional<AgainstAnyCpu> against_any_cpu;
+  /// Of a model of a GPU library with suggestions: selectors take it on another GPU only where it is recorded
+  /// as clearly better than the first suggestion.
+  std::vector<OnAnotherGpu> on_other_gpus;
 };
 
 class Model {
@@ -203,9 +215,24 @@ std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& 
 /// written.
 void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against);
 
+/// Records a result on another GPU in a model's file; replaces that of the same device. Throws as
+/// store_against_any_cpu().
+void store_on_another_gpu(const std::filesystem::path& folder_or_file, const OnAnotherGpu& result);
+
+/// Why the library's first suggestion answers on a GPU instead of this model of another GPU: no result there
+/// is recorded, or it is not better by `kClearlyBetter`. Empty when the model answers: it is recorded as
+/// better, or its provider has no suggestions. Reads only a part of the file. Throws the errors of
+/// Model::load.
+constexpr double kClearlyBetter = 0.01;
+std::string suggestion_preferred(const std::filesystem::path& folder_or_file, const Device& device);
+
 /// What a model for any CPU, trained on `known`, knows about `device`: that it was measured, or how the
 /// nearest measured device differs. Begins with "any_cpu: ".
 std::string any_cpu_note(std::span<const Device> known, const Device& device);
+
+/// The warning of a selector without a model on a GPU when find_model() leaves out a model of another GPU;
+/// empty when it leaves out none. Begins with "library_first: ".
+std::string library_first_note(Op op, DType dtype, const Device& device);
 
 /// Peak TFLOPS of a CPU in fp32; unknown facts get the defaults of schema `gemm`.
 double assumed_peak_tflops(Device device) noexcept;

@@ -378,15 +378,26 @@ std::optional<Shortlist> read_shortlist(Sections& sections, const Json& meta,
 /// Models for one device do not have the member.
 bool is_for_any_cpu(const Json& meta) { return meta.contains("any_cpu") && meta["any_cpu"].get<bool>(); }
 
+/// A share from 0 to 1.
+double mean_at(const Json& json, const char* name) {
+  const double mean = number_at(json, name);
+  if (!(mean >= 0 && mean <= 1)) fail(Errc::corrupt_data, ".ksf: {} = {} is not from 0 to 1", name, mean);
+  return mean;
+}
+
 std::optional<AgainstAnyCpu> read_against_any_cpu(const Json& meta) {
   if (!meta.contains("against_any_cpu")) return std::nullopt;
   const Json& json = meta["against_any_cpu"];
-  const AgainstAnyCpu against{number_at(json, "mean"), number_at(json, "any_cpu_mean"),
-                              count_at(json, "problems")};
-  for (const double mean : {against.mean, against.any_cpu_mean}) {
-    if (!(mean >= 0 && mean <= 1)) fail(Errc::corrupt_data, ".ksf: mean {} is not from 0 to 1", mean);
-  }
-  return against;
+  return AgainstAnyCpu{mean_at(json, "mean"), mean_at(json, "any_cpu_mean"), count_at(json, "problems")};
+}
+
+std::vector<OnAnotherGpu> read_on_other_gpus(const Json& meta) {
+  std::vector<OnAnotherGpu> results;
+  if (!meta.contains("on_other_gpus")) return results;
+  for (const Json& json : list_at(meta, "on_other_gpus"))
+    results.push_back({text_at(json, "device"), mean_at(json, "mean"), mean_at(json, "suggestion_mean"),
+                       count_at(json, "problems")});
+  return results;
 }
 
 std::vector<Device> read_known_devices(const Json& meta) {
@@ -420,6 +431,7 @@ ModelData read_data(std::string_view bytes) {
   data.any_cpu = is_for_any_cpu(meta);
   data.known_devices = read_known_devices(meta);
   data.against_any_cpu = read_against_any_cpu(meta);
+  data.on_other_gpus = read_on_other_gpus(meta);
   sections.check_all_read();
   return data;
 }
@@ -440,6 +452,12 @@ std::string Model::bytes() const {
   if (const auto& against = data().against_any_cpu) {
     meta["against_any_cpu"] = {
         {"mean", against->mean}, {"any_cpu_mean", against->any_cpu_mean}, {"problems", against->problems}};
+  }
+  for (const OnAnotherGpu& result : data().on_other_gpus) {
+    meta["on_other_gpus"].push_back({{"device", result.device},
+                                     {"mean", result.mean},
+                                     {"suggestion_mean", result.suggestion_mean},
+                                     {"problems", result.problems}});
   }
   meta["fingerprint"] = data().fingerprint;
   meta["axes"] = axes_json(all.configs.space());
@@ -563,13 +581,45 @@ std::optional<AgainstAnyCpu> model_against_any_cpu(const std::filesystem::path& 
   return read_meta(folder_or_file, read_against_any_cpu);
 }
 
-void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against) {
+namespace {
+
+/// Reads a model, changes its data and writes it again.
+template <class Change>
+void rewrite(const std::filesystem::path& folder_or_file, Change&& change) {
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
   ModelData data = Model::load(folder_or_file).data();
-  data.against_any_cpu = against;
+  change(data);
   write_file_atomically(folder ? folder_or_file / "model.ksf" : folder_or_file,
                         Model(std::move(data)).bytes());
+}
+
+}  // namespace
+
+void store_against_any_cpu(const std::filesystem::path& folder_or_file, const AgainstAnyCpu& against) {
+  rewrite(folder_or_file, [&](ModelData& data) { data.against_any_cpu = against; });
+}
+
+void store_on_another_gpu(const std::filesystem::path& folder_or_file, const OnAnotherGpu& result) {
+  rewrite(folder_or_file, [&](ModelData& data) {
+    std::erase_if(data.on_other_gpus, [&](const OnAnotherGpu& old) { return old.device == result.device; });
+    data.on_other_gpus.push_back(result);
+  });
+}
+
+std::string suggestion_preferred(const std::filesystem::path& folder_or_file, const Device& device) {
+  return read_meta(folder_or_file, [&](const Json& meta) -> std::string {
+    const auto& axes = list_at(meta, "axes");
+    if (std::ranges::none_of(axes, [](const Json& axis) { return text_at(axis, "name") == "suggestion"; }))
+      return {};
+    const auto results = read_on_other_gpus(meta);
+    const auto here = std::ranges::find(results, device.name, &OnAnotherGpu::device);
+    if (here == results.end())
+      return fmt::format("no result of it on '{}' is recorded (kscout evaluate --store)", device.name);
+    if (here->mean >= here->suggestion_mean + kClearlyBetter) return {};
+    return fmt::format("on {} problems of '{}' it reaches {:.2f} %, the first suggestion {:.2f} %",
+                       here->problems, device.name, 100 * here->mean, 100 * here->suggestion_mean);
+  });
 }
 
 }  // namespace kscout

@@ -52,6 +52,7 @@ SelectorRequest described(SelectorRequest request, Op op) {
 std::vector<std::string> warnings_of(const FallbackChain& chain) {
   std::vector<std::string> warnings;
   if (chain.model() && !chain.model()->warning.empty()) warnings.push_back(chain.model()->warning);
+  if (!chain.model() && !chain.without_model().empty()) warnings.push_back(chain.without_model());
   if (!chain.left_out().empty()) warnings.push_back(chain.left_out());
   if (!chain.not_charged().empty()) warnings.push_back(chain.not_charged());
   return warnings;
@@ -195,7 +196,10 @@ Selector Selector::find(Op op, DType dtype, const SelectorRequest& of) {
     if (!found) return std::nullopt;
     return load_model(*found, request);
   };
-  return Selector(std::make_shared<Impl>(request, source, source()));
+  FallbackInputs inputs{request, families_by_rules(request)};
+  if (request.device.kind == DeviceKind::gpu && request.devices == DevicePolicy::same_arch)
+    inputs.without_model = library_first_note(op, dtype, request.device);
+  return Selector(std::make_shared<Impl>(std::move(inputs), source, source()));
 }
 
 SelectStatus Selector::try_select(ProblemRef problem, Choice& choice, By by) const noexcept {

@@ -31,7 +31,7 @@ namespace {
 
 /// ModelData::first_trees of a model for any CPU: the best of the first 32 configs by so many trees is as
 /// good as the best by all trees (docs/bench/any_cpu.md).
-constexpr std::size_t kFirstTrees = 40;
+constexpr std::size_t kFirstTrees = 24;
 /// Minimum share of the best speed of rows that calibration uses: choices are made among fast rows.
 constexpr double kCalibratedFrom = 0.5;
 

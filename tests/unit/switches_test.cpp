@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "support/expect_error.h"
 #include "support/models_folder.h"
+#include "support/paths.h"
 
 namespace kscout {
 namespace {
@@ -184,6 +185,39 @@ TEST_F(FindModelTest, AnotherDeviceOfTheSameArchitectureMayAnswer) {
   install(folder_of(ours), model_of(ours));
   EXPECT_EQ(find(DevicePolicy::any), folder_of(ours));
   EXPECT_TRUE(Selector::find(Op::gemm, DType::fp32, request).warnings().empty());
+}
+
+TEST_F(FindModelTest, OnAnotherGpuTheFirstSuggestionAnswersUnlessTheModelIsClearlyBetter) {
+  const fs::path folder = folder_ / "gpus" / "gemm_bf16_h200";
+  install(folder, Model::load(paths::in_repository("models/gemm_bf16_h200")));
+  setenv("KSCOUT_MODEL_PATH", (folder_ / "gpus").c_str(), 1);
+  Device other = device_preset("h100");
+  other.name = "h100-of-this-test";
+  const auto find = [&](DevicePolicy policy) { return find_model(Op::gemm, DType::bf16, other, policy); };
+  const SelectorRequest request{.device = other};
+  const GemmProblem p = make_gemm(64, 4096, 4096, DType::bf16);
+  EXPECT_EQ(find(DevicePolicy::same_arch), std::nullopt);
+  EXPECT_EQ(find(DevicePolicy::any), folder);
+  const Selector library = Selector::find(Op::gemm, DType::bf16, request);
+  EXPECT_EQ(library.select(p).config["suggestion"], 1);
+  ASSERT_EQ(library.warnings().size(), 1u);
+  EXPECT_TRUE(library.warnings()[0].starts_with("library_first: no model of 'h100-of-this-test'"));
+  EXPECT_NE(library.warnings()[0].find("the model of 'h200' is left out: no result"), std::string::npos);
+
+  OnAnotherGpu result{.device = other.name, .mean = 0.976, .suggestion_mean = 0.97, .problems = 400};
+  store_on_another_gpu(folder, result);
+  EXPECT_EQ(find(DevicePolicy::same_arch), std::nullopt) << "better by less than a point";
+  EXPECT_NE(Selector::find(Op::gemm, DType::bf16, request).warnings()[0].find("97.60 %"), std::string::npos);
+  result.suggestion_mean = 0.95;
+  store_on_another_gpu(folder, result);
+  EXPECT_EQ(Model::load(folder).data().on_other_gpus.size(), 2u) << "replaced; the shipped one is of an h100";
+  EXPECT_EQ(find(DevicePolicy::same_arch), folder);
+  const Selector model = Selector::find(Op::gemm, DType::bf16, request);
+  EXPECT_EQ(model.select(p).source, ChoiceSource::model);
+  ASSERT_EQ(model.warnings().size(), 1u);
+  EXPECT_TRUE(model.warnings()[0].starts_with("foreign_device: "));
+  test::expect_error(Errc::invalid_argument, "results on other GPUs of a model of 'epyc-7763'",
+                     [&] { store_on_another_gpu(folder_ / "model", result); });
 }
 
 TEST_F(FindModelTest, NamedModelOfAnotherDeviceIsRefusedOrWarnsByPolicy) {
