@@ -2,7 +2,7 @@
 /// \file
 /// Sets how many random cases a build tries.
 ///
-///     for (std::uint64_t seed = 0; seed < share_of(400); ++seed) ...   // 100 under a sanitizer
+///     for (std::uint64_t seed = 0; seed < share_of(400); ++seed) ...   // 50 under a sanitizer
 #include <cstdint>
 
 #ifndef KSCOUT_TEST_SHARE
@@ -11,7 +11,7 @@
 
 namespace kscout::test {
 
-/// All of them; a quarter under a sanitizer, where each is much slower and only memory and threads are
+/// All of them; an eighth under a sanitizer, where each is much slower and only memory and threads are
 /// checked.
 constexpr std::uint64_t share_of(std::uint64_t count) {
   return (count + KSCOUT_TEST_SHARE - 1) / KSCOUT_TEST_SHARE;
