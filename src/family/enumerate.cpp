@@ -70,7 +70,7 @@ class Enumerator {
     std::size_t axis = 0;     ///< index into `values`
     const std::vector<AxisValue>* values = nullptr;
     const ConfigBlock* rows = nullptr;       ///< when set, binds the block's rows instead of values
-    std::unique_ptr<BoundProgram> computed;  ///< values given by formulas, in the order of the list
+    std::unique_ptr<BoundProgram> computed;  ///< values given by formulas, in the order of the list or rows
     std::vector<std::size_t> rules;
     std::unique_ptr<BoundProgram> asked;
     std::size_t stands_for = 1;  ///< number of candidates that one row after this step stands for
@@ -128,17 +128,20 @@ class Enumerator {
     for (const auto& values : block.values) needed.push_back(needs(values));
     std::uint32_t bound = 0;
     in_space_order_ = block.rows.empty();
-    if (!block.rows.empty()) {
-      Step& step = steps_.emplace_back();
-      step.rows = &block;
-      for (const std::size_t axis : block.row_axes) step.binds |= 1u << axis;
-      bound = step.binds;
-    }
-    for (std::size_t left = axes - block.row_axes.size(); left > 0; --left) {
+    std::uint32_t in_rows = 0, rows_need = 0;
+    for (const std::size_t axis : block.row_axes) in_rows |= 1u << axis;
+    for (const auto& row : block.rows) rows_need |= needs(row);
+    for (std::size_t left = axes - block.row_axes.size(); left > 0 || (in_rows & ~bound) != 0;) {
+      if ((in_rows & ~bound) != 0 && (rows_need & ~bound) == 0) {
+        add_rows(block, in_rows);
+        bound |= in_rows;
+        continue;
+      }
       const std::size_t axis = next_axis(block, needed, bound);
       in_space_order_ = in_space_order_ && axis + 1 == steps_.size();
       bound |= 1u << axis;
       add_step(axis, block.values[axis]);
+      --left;
     }
     place_rules();
     std::size_t product = 1;
@@ -152,11 +155,11 @@ class Enumerator {
     candidates_ += product;
   }
 
-  /// The first unbound axis in space order whose formulas read bound axes only.
+  /// The first unbound axis in space order, outside the block's rows, whose formulas read bound axes only.
   std::size_t next_axis(const ConfigBlock& block, std::span<const std::uint32_t> needed,
                         std::uint32_t bound) const {
     for (std::size_t axis = 0; axis < block.values.size(); ++axis) {
-      if (!(bound >> axis & 1) && (needed[axis] & ~bound) == 0) return axis;
+      if (!(bound >> axis & 1) && !block.values[axis].empty() && (needed[axis] & ~bound) == 0) return axis;
     }
     std::string names;
     for (std::size_t axis = 0; axis < block.values.size(); ++axis) {
@@ -180,12 +183,26 @@ class Enumerator {
     step.binds = 1u << axis;
     step.axis = axis;
     step.values = &values;
+    step.computed = formulas_among(values);
+  }
+
+  void add_rows(const ConfigBlock& block, std::uint32_t binds) {
+    Step& step = steps_.emplace_back();
+    step.binds = binds;
+    step.rows = &block;
+    std::vector<AxisValue> values;
+    for (const auto& row : block.rows) values.insert(values.end(), row.begin(), row.end());
+    step.computed = formulas_among(values);
+  }
+
+  /// Null when every value is a number.
+  std::unique_ptr<BoundProgram> formulas_among(std::span<const AxisValue> values) const {
     std::vector<expr::Formula> formulas;
     for (const AxisValue& value : values) {
       if (!value.formula.empty())
         formulas.push_back({fmt::format("value {}", formulas.size()), value.formula});
     }
-    if (!formulas.empty()) step.computed = std::make_unique<BoundProgram>(formulas, scope_, request_);
+    return formulas.empty() ? nullptr : std::make_unique<BoundProgram>(formulas, scope_, request_);
   }
 
   void place_rules() {
@@ -244,7 +261,7 @@ class Enumerator {
       if (!in_space_order_) repeat(batch.positions[axis], next.positions[axis], length);
     }
     if (step.rows) {
-      bind_rows(*step.rows, count, next);
+      bind_rows(*step.rows, computed, count, next);
       return next;
     }
     const auto& list = *step.values;
@@ -264,14 +281,26 @@ class Enumerator {
   }
 
   /// Combines each of `count` rows with every row of the block.
-  static void bind_rows(const ConfigBlock& block, std::size_t count, CandidateBatch& next) {
-    for (std::size_t i = 0; i < block.row_axes.size(); ++i) {
-      const std::size_t axis = block.row_axes[i];
-      for (std::size_t row = 0; row < count; ++row) {
-        for (std::size_t at = 0; at < block.rows.size(); ++at) {
-          next.values[axis].push_back(block.rows[at][i]);
-          next.positions[axis].push_back(static_cast<std::uint32_t>(at));
+  void bind_rows(const ConfigBlock& block, std::span<const double> computed, std::size_t count,
+                 CandidateBatch& next) const {
+    for (const std::size_t axis : block.row_axes) {
+      next.values[axis].resize(next.rows);
+      next.positions[axis].resize(next.rows);
+    }
+    std::size_t formula = 0;
+    for (std::size_t at = 0; at < block.rows.size(); ++at) {
+      for (std::size_t i = 0; i < block.row_axes.size(); ++i) {
+        const std::size_t axis = block.row_axes[i];
+        const AxisValue& value = block.rows[at][i];
+        for (std::size_t row = 0; row < count; ++row) {
+          const std::size_t to = row * block.rows.size() + at;
+          next.values[axis][to] = value.formula.empty()
+                                      ? value.number
+                                      : whole_number(computed[formula * count + row], file_.space->axes[axis],
+                                                     value, *block_, request_);
+          next.positions[axis][to] = static_cast<std::uint32_t>(at);
         }
+        if (!value.formula.empty()) ++formula;
       }
     }
   }

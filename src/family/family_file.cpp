@@ -380,17 +380,29 @@ class Reader : private TomlReader {
       const toml::array& values = array_of(config, "a config");
       if (values.size() != block.row_axes.size())
         complain(config, fmt::format("{} values for {} axes", values.size(), block.row_axes.size()));
-      std::vector<std::int32_t>& row = block.rows.emplace_back();
+      std::vector<AxisValue>& row = block.rows.emplace_back();
       for (std::size_t i = 0; i < values.size(); ++i) {
         std::vector<AxisValue> one;
         read_value(space_.axes[block.row_axes[i]], values[i], one);
-        if (one.size() != 1 || !one.front().formula.empty())
-          complain(values[i], "a config must have one number or word per axis");
-        row.push_back(one.front().number);
+        if (one.size() != 1) complain(values[i], "a config must have one value per axis");
+        check_row_formula(values[i], one.front().formula, block.row_axes);
+        row.push_back(std::move(one.front()));
       }
     }
     if (block.rows.empty() || block.row_axes.empty())
       complain(*configs, "'axes' and 'configs' must not be empty");
+  }
+
+  void check_row_formula(const toml::node& at, const std::string& formula,
+                         std::span<const std::size_t> row_axes) const {
+    if (formula.empty()) return;
+    const std::uint32_t read = expr::Program::compile({{"value", formula}}, scope_).depends(0).axes;
+    for (const std::size_t axis : row_axes) {
+      if (read >> axis & 1)
+        complain(at,
+                 fmt::format("'{}' reads axis '{}' of the same config; read axes that 'axes' does not name",
+                             formula, space_.axes[axis].name));
+    }
   }
 
   std::vector<AxisValue> read_values(const Axis& axis, const toml::node& node) {

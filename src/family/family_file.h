@@ -29,11 +29,11 @@ struct AxisValue {
 };
 
 /// A product of value lists, one list per axis of the space; or explicit rows over some axes (`rows`), each
-/// combined with the product of the other axes.
+/// combined with the product of the other axes. Formulas of a row read only axes outside `row_axes`.
 struct ConfigBlock {
-  std::vector<std::vector<AxisValue>> values;   ///< empty for the axes of `row_axes`
-  std::vector<std::size_t> row_axes;            ///< ascending
-  std::vector<std::vector<std::int32_t>> rows;  ///< one value per axis of row_axes
+  std::vector<std::vector<AxisValue>> values;  ///< empty for the axes of `row_axes`
+  std::vector<std::size_t> row_axes;           ///< ascending
+  std::vector<std::vector<AxisValue>> rows;    ///< one value per axis of row_axes
   std::string when;   ///< formula over d. and s.: the block exists where it is true; empty: everywhere
   std::string where;  ///< "families/native_gemm.toml:12"
 };

@@ -9,13 +9,31 @@
 namespace kscout {
 namespace {
 
+/// Compares a config with values of a block.
+class ValueTest {
+ public:
+  ValueTest(const FamilyFile& file, const FamilyRequest& request, const KernelConfig& config)
+      : scope_(family_scope(*file.space, file.formulas, false)), request_(request), config_(config) {}
+
+  bool is(std::size_t axis, const AxisValue& value) const {
+    if (value.formula.empty()) return value.number == config_[axis];
+    BoundProgram program({{"value", value.formula}}, scope_, request_);
+    return program.evaluate(config_)[0] == expr::axis_number(config_[axis]);
+  }
+
+ private:
+  expr::Scope scope_;
+  const FamilyRequest& request_;
+  const KernelConfig& config_;
+};
+
 /// The axes on which the config differs from the nearest of the block's rows.
-std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const KernelConfig& config) {
+std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const ValueTest& config) {
   std::vector<std::size_t> fewest = block.row_axes;
   for (const auto& row : block.rows) {
     std::vector<std::size_t> outside;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (row[i] != config[block.row_axes[i]]) outside.push_back(block.row_axes[i]);
+      if (!config.is(block.row_axes[i], row[i])) outside.push_back(block.row_axes[i]);
     }
     if (outside.size() < fewest.size()) fewest = std::move(outside);
   }
@@ -25,15 +43,12 @@ std::vector<std::size_t> axes_outside_rows(const ConfigBlock& block, const Kerne
 /// The axes whose value is not in the block's list.
 std::vector<std::size_t> axes_outside(const FamilyFile& file, const FamilyRequest& request,
                                       const ConfigBlock& block, const KernelConfig& config) {
-  const expr::Scope scope = family_scope(*file.space, file.formulas, false);
-  std::vector<std::size_t> outside = axes_outside_rows(block, config);
+  const ValueTest test(file, request, config);
+  std::vector<std::size_t> outside = axes_outside_rows(block, test);
   for (std::size_t axis = 0; axis < file.space->axes.size(); ++axis) {
     if (std::ranges::find(block.row_axes, axis) != block.row_axes.end()) continue;
-    const bool inside = std::ranges::any_of(block.values[axis], [&](const AxisValue& value) {
-      if (value.formula.empty()) return value.number == config[axis];
-      BoundProgram program({{"value", value.formula}}, scope, request);
-      return program.evaluate(config)[0] == expr::axis_number(config[axis]);
-    });
+    const bool inside =
+        std::ranges::any_of(block.values[axis], [&](const AxisValue& value) { return test.is(axis, value); });
     if (!inside) outside.push_back(axis);
   }
   return outside;

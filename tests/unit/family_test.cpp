@@ -134,6 +134,36 @@ TEST(Family, SaysWhyAConfigIsOut) {
             "nearest block toy.toml:31: threads = 9 is not among [c.m * 2]; mode = auto is not among [off]");
 }
 
+/// Rows of a block that depend on the device and on an axis outside the rows.
+constexpr const char* kRows = R"toml(
+[rule_set.rows]
+help = "explicit configs"
+[[rule_set.rows.block]]
+threads = [1, "d.cores"]
+mode = "*"
+axes = ["m", "n"]
+configs = [["c.threads * 10", 3], [4, "if(c.mode == 'on', 5, 6)"]]
+)toml";
+
+TEST(Family, RowsOfABlockMayBeFormulas) {
+  const FamilyFile file = parse_family(std::string(kFamily) + kRows, "toy.toml", kFamilySpace);
+  const ConfigTable configs = enumerate_configs(file, request("rows"), nullptr);
+  std::vector<std::vector<std::int32_t>> found;
+  for (std::size_t i = 0; i < configs.size(); ++i)
+    found.push_back({configs[i][0], configs[i][1], configs[i][2], configs[i][3]});
+  // Threads, m, n, mode (off, on); rule no-auto refuses mode auto.
+  const std::vector<std::vector<std::int32_t>> expected = {{1, 10, 3, 0}, {1, 10, 3, 1}, {1, 4, 6, 0},
+                                                           {1, 4, 5, 1},  {2, 20, 3, 0}, {2, 20, 3, 1},
+                                                           {2, 4, 6, 0},  {2, 4, 5, 1}};
+  EXPECT_EQ(found, expected);
+  KernelConfig config = configs[0];
+  config[1] = 11;
+  const auto why = why_not_in(file, request("rows"), config);
+  ASSERT_EQ(why.size(), 1u);
+  EXPECT_NE(why.front().because.find("m = 11 is not among [its configs]"), std::string::npos)
+      << why.front().because;
+}
+
 TEST(Family, ApplicabilityRulesAreEvaluatedPerProblem) {
   const FamilyFile file = parse_family(kFamily, "toy.toml", kFamilySpace);
   const auto configs = enumerate_configs(file, request("small"), nullptr);
@@ -221,6 +251,10 @@ TEST(Family, BadFilesAreRefusedWithTheLine) {
        "'b' extends 'a', which is not a rule set above it"},
       {"[rule_set.b]\nhelp = 'h'\n", "toy.toml:3: rule set 'b' has no block"},
       {"[rule_set.b]\nhelp = 'h'\ndefault_config = 'c.m ='\n", "toy.toml:5: formula 'default_config'"},
+      {block("threads = 1\nn = 1\naxes = ['m', 'mode']\nconfigs = [[1, '*']]"),
+       "toy.toml:9: a config must have one value per axis"},
+      {block("threads = 1\nmode = 'on'\naxes = ['m', 'n']\nconfigs = [[1, 'c.m + 1']]"),
+       "toy.toml:9: 'c.m + 1' reads axis 'm' of the same config"},
   };
   for (const Case& bad : cases) {
     try {
