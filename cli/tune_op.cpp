@@ -34,6 +34,12 @@ constexpr std::size_t kMinCompared = 10;
 /// The same against the model for any CPU: a short tune holds few problems out.
 constexpr std::size_t kMinComparedWithShared = 5;
 
+/// How trees are added to the model for any CPU. Few problems may change its scores only a little: with the
+/// usual rate they make it worse (docs/bench/any_cpu.md).
+constexpr int kAddedLeaves = 63;
+constexpr std::size_t kFewProblems = 100;
+constexpr double kAddedRate = 0.03, kAddedRateOfFew = 0.01;
+
 /// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
 /// config on the largest problem takes about 1/2000 of a short budget. Convolutions get a quarter of that,
 /// because their family has twice as many configs and its slowest kinds are further from the best.
@@ -339,6 +345,11 @@ TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   train_options.targets.clear();
   for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
   train_options.warm_start = shared_;
+  if (!shared_.empty()) {
+    train_options.parameters.leaves = kAddedLeaves;
+    train_options.parameters.learning_rate =
+        training.problems.size() < kFewProblems ? kAddedRateOfFew : kAddedRate;
+  }
   if (train_options.targets.empty())
     train_options.targets =
         shared_.empty() ? std::vector{Target::relative, Target::tflops} : std::vector{Target::rank};
