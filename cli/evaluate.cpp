@@ -117,7 +117,7 @@ void print_details(const ModelEvaluation& e) {
     fmt::print(
         "shortlists of {} configs cost {:.2f} points of the mean and {:.2f} of P10 against scoring every "
         "config\n",
-        kShortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
+        e.shortlisted, 100 * (e.all_scored->mean - s.mean), 100 * (e.all_scored->p10 - s.p10));
   }
   if (s.coarse > 0) {
     fmt::print("{} picks were timed less precisely than the oracle, so their efficiency may be far off{}\n",

@@ -166,6 +166,7 @@ ModelEvaluation evaluate_model(const fs::path& path, const MeasurementTable& tab
   result.evaluation = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/true), pool);
   if (model.data().shortlist || model.data().first_trees > 0)
     result.all_scored = evaluate(evaluated, model_scorer(model, target, /*shortlists=*/false), pool).overall;
+  if (result.all_scored) result.shortlisted = model.data().shortlist ? kShortlisted : kKeptByFirstTrees;
   result.baselines = baselines(evaluated, pool, options.training,
                                has_analytic_time(evaluated) ? analytic_scorer(evaluated.device) : Scorer());
   return result;

@@ -42,6 +42,7 @@ struct ModelEvaluation {
   Evaluation evaluation;
   /// Summary of choices by exact scores of all configs; nothing when the model has no shortlist.
   std::optional<Summary> all_scored;
+  std::size_t shortlisted = 0;  ///< number of configs that get exact scores; 0: all
   std::vector<Baseline> baselines;
 };
 

@@ -133,7 +133,7 @@ std::string evaluation_json(const ModelEvaluation& e, std::size_t worst) {
   json.update(summary_json(e.evaluation.overall));
   json["shortlist"] = nullptr;
   if (e.all_scored) {
-    json["shortlist"] = {{"configs", kShortlisted},
+    json["shortlist"] = {{"configs", e.shortlisted},
                          {"efficiency_of_all", efficiency_json(*e.all_scored)},
                          {"mean_loss", percent(e.all_scored->mean - e.evaluation.overall.mean)},
                          {"p10_loss", percent(e.all_scored->p10 - e.evaluation.overall.p10)}};

@@ -338,7 +338,7 @@ class HeaderWriter {
     std::string out = "\n// The network that chooses the configs to score.\n";
     out += fmt::format("inline constexpr std::size_t shortlisted = {};\n", kShortlisted);
     out += fmt::format("inline constexpr std::size_t first_trees = {};\n", model_.data().first_trees);
-    out += fmt::format("inline constexpr int all_scored_family = {};\n", kNoShortlistFamily);
+    out += fmt::format("inline constexpr std::size_t kept_by_first_trees = {};\n", kKeptByFirstTrees);
     out += fmt::format("inline constexpr int max_shortlist_inputs = {};\n", Shortlist::max_inputs);
     out += fmt::format("inline constexpr std::int64_t shortlist_cores = {};\n",
                        shortlist_cores(model_.device().cores));

@@ -27,7 +27,7 @@ inline double score_by(std::size_t trees, const Family& f, const double* q, int 
 
 // Keeps of the configs marked in `kept` those that the first trees score best.
 inline void keep_by_first_trees(const Family& f, const double* q, std::uint8_t* kept) {
-  BestOf<static_cast<int>(shortlisted)> best;
+  BestOf<static_cast<int>(kept_by_first_trees)> best;
   for (int i = 0; i < f.size; ++i) {
     if (kept[i] != 0) best.add(i, score_by(first_trees, f, q, i));
     kept[i] = 0;
@@ -50,7 +50,7 @@ inline void each_score(const Problem& p, const Family& f, bool shortlist, std::u
     applicable[i] = f.applies(rule_q, values) ? 1 : 0;
   }
   keep_shortlist(p, f, applicable, kept);
-  if (first_trees > 0 && f.size > all_scored_family) keep_by_first_trees(f, q, kept);
+  if (first_trees > 0) keep_by_first_trees(f, q, kept);
   const std::uint8_t* const scored = shortlist ? kept : applicable;
   for (int i = 0; i < f.size; ++i) {
     if (scored[i] != 0) use(i, score_by(score_forest.trees, f, q, i));

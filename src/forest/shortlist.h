@@ -25,6 +25,8 @@ namespace kscout {
 
 /// Number of configs that get exact scores.
 inline constexpr std::size_t kShortlisted = 32;
+/// The same in a model for any CPU, where the forest's first trees choose them (ModelData::first_trees).
+inline constexpr std::size_t kKeptByFirstTrees = 16;
 /// Families of up to this many configs have no shortlist: every config gets an exact score.
 inline constexpr std::size_t kNoShortlistFamily = 64;
 

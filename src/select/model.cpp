@@ -201,7 +201,7 @@ struct Model::Compiled {
     auto made = std::make_unique<FamilyForest>(
         target.forest, FamilyForest::ProblemForest{data.best_tflops, data.best_features}, *data.schema,
         family.device, family.configs, family.traits,
-        family.configs.size() > kNoShortlistFamily ? data.first_trees : 0);
+        family.configs.size() > kKeptByFirstTrees ? data.first_trees : 0);
     place.store(made.get(), std::memory_order_release);
     return *made.release();
   }
@@ -338,19 +338,18 @@ std::size_t Model::shortlist_by_first_trees(const CompiledFamily& family, Proble
   family.applicable(problem, allowed, scratch);
   scratch.kept = scratch.applicable;
   const auto able = marked(scratch.applicable, scratch.able);
-  if (data().first_trees == 0 || family.size() <= kNoShortlistFamily || able.size() <= kShortlisted)
-    return able.size();
+  if (data().first_trees == 0 || able.size() <= kKeptByFirstTrees) return able.size();
   scratch.scores.resize(able.size());
   const FamilyForest& fast = compiled_->forest_over(family.family(), forest);
   if (!fast.first_scores(problem, able, scratch.scores, scratch.forest)) return able.size();
   if (forest.target == Target::latency) {
     for (double& score : scratch.scores) score = -score;
   }
-  scratch.charged.resize(kShortlisted);
+  scratch.charged.resize(kKeptByFirstTrees);
   keep_best(able, scratch.scores, scratch.charged);
   std::ranges::fill(scratch.kept, std::uint8_t{0});
   for (const Ranked& ranked : scratch.charged) scratch.kept[ranked.config] = 1;
-  return kShortlisted;
+  return kKeptByFirstTrees;
 }
 
 std::size_t Model::shortlist_family(const CompiledFamily& family, ProblemRef problem,

@@ -84,8 +84,8 @@ struct ModelData {
   /// Chooses the configs that get exact scores in families of more than kNoShortlistFamily configs. Nothing:
   /// every config gets an exact score, or `first_trees` choose.
   std::optional<Shortlist> shortlist;
-  /// Number of trees whose sum chooses the kShortlisted configs that get exact scores in families of more
-  /// than kNoShortlistFamily configs, for a model without `shortlist`. 0: every config gets an exact score.
+  /// Number of trees whose sum chooses the kKeptByFirstTrees configs that get exact scores, for a model
+  /// without `shortlist`. 0: every config gets an exact score.
   std::uint32_t first_trees = 0;
   std::string fingerprint;  ///< fingerprint of the training data
   /// Confidence in choices by the default target; nothing when the data did not suffice to fit it.

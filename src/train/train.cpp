@@ -29,8 +29,8 @@ namespace kscout {
 
 namespace {
 
-/// ModelData::first_trees of a model for any CPU: the best of the first 32 configs by so many trees is as
-/// good as the best by all trees (docs/bench/any_cpu.md).
+/// ModelData::first_trees of a model for any CPU: the best of the first kKeptByFirstTrees configs by so many
+/// trees is as good as the best by all trees (docs/bench/any_cpu.md).
 constexpr std::size_t kFirstTrees = 24;
 /// Minimum share of the best speed of rows that calibration uses: choices are made among fast rows.
 constexpr double kCalibratedFrom = 0.5;
@@ -353,6 +353,40 @@ void check_any_cpu(const TrainOptions& options) {
     fail(Errc::invalid_argument, "a model for any CPU cannot start from trees of another model");
 }
 
+/// The tables without rows of configs that the rule set does not have on the table's device: the model will
+/// never choose them.
+std::vector<MeasurementTable> rows_of_rule_set(std::span<const MeasurementTable> tables,
+                                               const std::string& rules) {
+  std::vector<MeasurementTable> kept(tables.begin(), tables.end());
+  std::size_t rows = 0;
+  for (MeasurementTable& table : kept) {
+    if (table.configs.empty()) continue;
+    const std::vector<Signature> signatures = signatures_of(table.problems);
+    std::vector<std::unordered_set<KernelConfig>> configs_of;
+    for (const Signature& signature : signatures) {
+      const Family family = enumerate({.provider = std::string(table.configs.front().space->provider),
+                                       .signature = signature,
+                                       .device = table.device,
+                                       .rules = rules,
+                                       .filter = {}});
+      auto& configs = configs_of.emplace_back();
+      for (std::size_t i = 0; i < family.configs.size(); ++i) configs.insert(family.configs[i]);
+    }
+    std::vector<const std::unordered_set<KernelConfig>*> of_problem;
+    for (const Problem& problem : table.problems)
+      of_problem.push_back(&configs_of[static_cast<std::size_t>(
+          std::ranges::find(signatures, signature_of(problem)) - signatures.begin())]);
+    std::erase_if(table.rows, [&](const MeasurementTable::Row& row) {
+      return !of_problem[row.problem]->contains(table.configs[row.config]);
+    });
+    rows += table.rows.size();
+  }
+  if (rows == 0)
+    fail(Errc::invalid_argument,
+         "no measured config is in rule set '{}'; name the rule set that was measured with --rules", rules);
+  return kept;
+}
+
 /// One fold per CPU, with all its instruction sets and thread counts.
 std::vector<std::uint32_t> folds_by_device(const TrainingSet& set) {
   std::vector<std::string> cpus;
@@ -431,8 +465,10 @@ TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Famil
                      const Progress& progress) {
   if (options.targets.empty()) fail(Errc::invalid_argument, "no target to train: give at least one");
   check_any_cpu(options);
-  TrainingSet set = make_training_set(tables, families, *schema, options.handicap, options.devices);
   const bool any = options.devices == TrainFor::any_cpu;
+  std::vector<MeasurementTable> of_rule_set;
+  if (any) tables = of_rule_set = rows_of_rule_set(tables, families.front().rules);
+  TrainingSet set = make_training_set(tables, families, *schema, options.handicap, options.devices);
   const Device device = any ? any_cpu() : tables.front().device;
   std::vector<std::uint32_t> rows_per_problem;
   for (const auto size : group_sizes(set, [](std::size_t) { return true; })) {

@@ -90,7 +90,8 @@ std::vector<Family> families_of(std::span<const MeasurementTable> tables, std::s
                                 TrainFor devices = TrainFor::one_device);
 
 /// `families`: the candidates of the model, one per signature; families of signatures without measurements
-/// are dropped. `progress` is called after every tree, and may throw to end the training. Throws
+/// are dropped. For any CPU, rows of configs that the families' rule set does not have on the measured device
+/// are left out. `progress` is called after every tree, and may throw to end the training. Throws
 /// invalid_argument when there are too few measurements.
 TrainingResult train(std::span<const MeasurementTable> tables, std::vector<Family> families,
                      std::shared_ptr<const Schema> schema, const TrainOptions& options,

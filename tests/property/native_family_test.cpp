@@ -61,8 +61,11 @@ TEST(NativeFamily, RuleSetsHaveTheirSizes) {
     for (const Device& device : {machine("avx2", 2), machine("avx512", 2)}) {
       EXPECT_LE(family_of("tiny", layout, device).configs.size(), 24u) << word(layout);
       const auto usual = family_of("default", layout, device).configs.size();
-      EXPECT_GE(usual, 100u) << word(layout);
-      EXPECT_LE(usual, 200u) << word(layout);
+      const auto broad = family_of("broad", layout, device).configs.size();
+      EXPECT_GE(usual, 40u) << word(layout);
+      EXPECT_LE(2 * usual, broad) << word(layout);
+      EXPECT_GE(broad, 100u) << word(layout);
+      EXPECT_LE(broad, 200u) << word(layout);
       EXPECT_GE(family_of("full", layout, device).configs.size(), 600u) << word(layout);
     }
   }

@@ -107,10 +107,10 @@ TEST(AnyCpu, UsesAllCoresOfAnyNumber) {
   }
 }
 
-/// The model of any_cpu_model() over rule set `default`, with a second tree that prefers few accumulators.
+/// The model of any_cpu_model() over rule set `broad`, with a second tree that prefers few accumulators.
 ModelData two_trees() {
   ModelData data = any_cpu_model().data();
-  for (Family& family : data.families) family.rules = "default";
+  for (Family& family : data.families) family.rules = "broad";
   Forest& forest = data.targets.front().forest;
   forest.tree_nodes.push_back(4);
   forest.tree_leaves.push_back(6);
@@ -134,7 +134,7 @@ TEST(AnyCpu, FirstTreesChooseTheConfigsThatGetExactScores) {
   bool differs = false;
   for (const GemmProblem& p : {make_gemm(64, 64, 64), make_gemm(512, 512, 4096), make_gemm(1, 300, 40)}) {
     std::vector<double> coarse(model.family(signature_of(p))->configs.size()), exact(coarse.size());
-    ASSERT_GT(coarse.size(), kNoShortlistFamily);
+    ASSERT_GT(coarse.size(), kKeptByFirstTrees);
     by_first.exact_scores(p, Target::rank, coarse);
     all.exact_scores(p, Target::rank, exact);
     std::vector<std::uint32_t> order;
@@ -143,7 +143,7 @@ TEST(AnyCpu, FirstTreesChooseTheConfigsThatGetExactScores) {
     }
     std::ranges::stable_sort(order, std::ranges::greater(), [&](std::uint32_t i) { return coarse[i]; });
     const std::size_t able = order.size();
-    order.resize(std::min<std::size_t>(able, kShortlisted));
+    order.resize(std::min<std::size_t>(able, kKeptByFirstTrees));
     std::vector<std::uint8_t> kept(coarse.size(), 0);
     for (const std::uint32_t i : order) kept[i] = 1;
     EXPECT_EQ(model.candidates(p), kept) << print(p);

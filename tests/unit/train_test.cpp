@@ -622,7 +622,31 @@ MeasurementTable measured_on(const std::string& name, const std::string& arch, d
   MeasurementTable table = toy::measurements(60, seed);
   table.device.name = name;
   table.device.arch = arch;
-  for (auto& row : table.rows) row.measured.time_us /= speed;
+  table.configs.clear();
+  table.rows.clear();
+  // The configs of the rule set with tiles of their own: the toy's cost depends on the tile alone.
+  const auto tiny = [&](Layout layout) {
+    return enumerate({.signature = signature_of(make_gemm(1, 1, 1, DType::fp32, layout)),
+                      .device = table.device,
+                      .rules = "tiny",
+                      .filter = {}});
+  };
+  const Family rows = tiny(Layout::rcr), columns = tiny(Layout::crr);
+  std::set<std::pair<double, double>> tiles;
+  for (std::size_t i = 0; i < rows.configs.size(); ++i) {
+    const Traits& traits = rows.traits[i];
+    bool in_both = false;
+    for (std::size_t j = 0; j < columns.configs.size(); ++j)
+      in_both = in_both || columns.configs[j] == rows.configs[i];
+    if (!in_both || !tiles.emplace(traits.inner_m, traits.inner_n).second) continue;
+    table.configs.push_back(rows.configs[i]);
+    for (std::uint32_t p = 0; p < table.problems.size(); ++p) {
+      Measurement measured;
+      measured.time_us = toy::time_us(table.problems[p].gemm(), traits) / speed;
+      measured.repeats = 5;
+      table.rows.push_back({p, static_cast<std::uint32_t>(table.configs.size() - 1), measured});
+    }
+  }
   return table;
 }
 
@@ -673,6 +697,29 @@ TEST(AnyCpuTraining, EachCpuIsLeftOutWithAllItsKinds) {
   EXPECT_FALSE(model.data().confidence);
   EXPECT_TRUE(
       Model::parse(model.bytes()).for_device(tables[2].device).family(signature_of(make_gemm(4, 4, 4))));
+}
+
+TEST(AnyCpuTraining, LearnsFromConfigsOfItsRuleSetAlone) {
+  std::vector tables = {measured_on("a-2c", "a", 1, 3), measured_on("b-2c", "b", 4, 3)};
+  const auto trained = [&] {
+    return train(tables, families_of(tables, "tiny", TrainFor::any_cpu), toy::schema(), any_cpu_options(),
+                 nullptr);
+  };
+  const std::string before = trained().targets.front().text;
+  for (MeasurementTable& table : tables) {
+    KernelConfig other = table.configs.front();
+    other.set("kc", other["kc"] + 1);  // no config of rule set tiny
+    table.configs.push_back(other);
+    const auto position = static_cast<std::uint32_t>(table.configs.size() - 1);
+    MeasurementTable::Row row = table.rows.front();
+    row.config = position;
+    row.measured.time_us /= 100;  // it would be the best by far
+    table.rows.push_back(row);
+  }
+  EXPECT_EQ(trained().targets.front().text, before);
+  for (MeasurementTable& table : tables)
+    std::erase_if(table.rows, [&](const auto& row) { return row.config + 1 != table.configs.size(); });
+  test::expect_error(Errc::invalid_argument, "rule set 'tiny'", [&] { trained(); });
 }
 
 TEST(AnyCpuTraining, NamesWhatItCannotDo) {
