@@ -452,6 +452,9 @@ void print_tables(const std::vector<Row>& rows) {
     const std::string direction(word(op).substr(std::string_view("conv_").size()));
     print_result(direction + "_geomean_vs_onednn", slice.best.geomean());
     print_result(direction + "_geomean_vs_onednn_with_reorder", slice.both.geomean());
+    // The same problems are in both, so this is the mean of the best config's time over the choice's, packing
+    // included.
+    print_result(direction + "_chosen_vs_best", slice.chosen_both.geomean() / slice.both.geomean());
   }
   print_result("min_vs_onednn", all.best.least());
   print_result("chosen_vs_onednn", all.chosen.geomean());

@@ -126,9 +126,9 @@ def main():
     if len(os.sched_getaffinity(0)) != asked.threads:
         sys.exit(f"conv_torch: {len(os.sched_getaffinity(0))} processors are allowed and --threads is {asked.threads}; "
                  f"start it with `taskset -c 0-{asked.threads - 1}`")
+    scout = KernelScout(asked.library)
     torch.set_num_threads(asked.threads)
     torch.set_grad_enabled(False)
-    scout = KernelScout(asked.library)
     with open(asked.problems, encoding="utf-8") as file:
         lines = [line.strip() for line in file if re.match(rf"{asked.op or 'conv_'}[a-z_]*:", line)]
     rows = []

@@ -1,7 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <exception>
+#include <memory>
+#include <new>
 
 #include <fmt/format.h>
 
@@ -19,13 +20,23 @@ static_assert(KSCOUT_UNSUPPORTED == 1 + static_cast<int>(Errc::unsupported));
 static_assert(KSCOUT_CORRUPT_DATA == 1 + static_cast<int>(Errc::corrupt_data));
 static_assert(KSCOUT_DEVICE_FAILURE == 1 + static_cast<int>(Errc::device_failure));
 
-/// A fixed buffer: storing an error works when memory is exhausted. Longer messages are truncated.
-thread_local std::array<char, 2048> last_error{};
+/// Longer messages are truncated.
+constexpr std::size_t kMessageBytes = 2048;
+/// Allocated at the thread's first error. An array here would not do: a library that is loaded at run time
+/// gets its thread-local storage from about a kilobyte that all such libraries share (tests/exports).
+thread_local std::unique_ptr<char[]> message_buffer;
+thread_local const char* last_error = "";
 
 void remember_text(std::string_view text) noexcept {
-  const std::size_t length = std::min(text.size(), last_error.size() - 1);
-  std::memcpy(last_error.data(), text.data(), length);
-  last_error[length] = '\0';
+  if (!message_buffer) message_buffer.reset(new (std::nothrow) char[kMessageBytes]);
+  if (!message_buffer) {
+    last_error = "memory is exhausted, and so the message of this error is lost";
+    return;
+  }
+  const std::size_t length = std::min(text.size(), kMessageBytes - 1);
+  std::memcpy(message_buffer.get(), text.data(), length);
+  message_buffer[length] = '\0';
+  last_error = message_buffer.get();
 }
 
 }  // namespace
@@ -83,4 +94,4 @@ const char* kscout_status_word(kscout_status status) {
   return word(static_cast<Errc>(status - 1)).data();  // words are literals, so a 0 byte follows
 }
 
-const char* kscout_last_error(void) { return capi::last_error.data(); }
+const char* kscout_last_error(void) { return capi::last_error; }

@@ -102,8 +102,8 @@ TEST(ConvCopies, LayoutsAndChannelsMatchFloat64) {
     padded += pads && !turns;
     both += pads && turns;
   }
-  EXPECT_GT(direct, share_of(15));
-  EXPECT_GT(turned, share_of(15));
+  EXPECT_GE(direct, share_of(15));
+  EXPECT_GE(turned, share_of(15));
   EXPECT_GT(padded, share_of(150));
   EXPECT_GT(both, share_of(150));
 }
