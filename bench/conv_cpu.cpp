@@ -40,9 +40,9 @@
 #include "core/names.h"
 #include "cpu_timing.h"
 #include "measure/load_watch.h"
-#include "measure/verify.h"
 #include "onednn_conv.h"
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
+#include "op/reference.h"
 
 namespace kscout::bench {
 namespace {
@@ -98,7 +98,7 @@ std::string short_name(const std::string& name) { return name.substr(name.find("
 
 std::vector<ConvProblem> problems_of(const Options& options) {
   std::vector<ConvProblem> all;
-  if (options.problems.empty()) all = read_conv_problems(KSCOUT_BENCH "/conv_cpu.txt");
+  if (options.problems.empty()) all = read_problems_of<ConvProblem>(KSCOUT_BENCH "/conv_cpu.txt");
   for (const std::string& text : options.problems) all.push_back(parse_conv_problem(text));
   std::erase_if(all, [&](const ConvProblem& p) {
     return (!options.op.empty() && p.op != parse<Op>(options.op)) ||
@@ -161,7 +161,7 @@ class Models {
 // ---- Compares results: a mismatch means that the two sides compute different things.
 
 /// Largest difference relative to what rounding can cause, with operands in [-1, 1]: a sum of k products has
-/// norms |a| |b| of about k / 3, and measure/verify.h allows 8 round-offs of them to each side.
+/// norms |a| |b| of about k / 3, and op/gemm/gemm_reference.h allows 8 round-offs of them to each side.
 double mismatch(const ConvProblem& problem, const float* found, const std::vector<float>& expected) {
   const auto products = static_cast<double>(implicit_gemm(problem).k);
   const auto tolerance = static_cast<float>(16 * 0x1p-24 * (products / 3 + 1));

@@ -34,9 +34,9 @@
 #include "conv_cuda_match.h"
 #include "core/fail.h"
 #include "measure/timing.h"
-#include "problems/conv_kind.h"
-#include "problems/conv_sets.h"
-#include "problems/problem_sets.h"
+#include "op/conv/conv_kind.h"
+#include "op/conv/conv_sets.h"
+#include "op/problem_sets.h"
 
 namespace kscout::bench {
 namespace {
@@ -358,7 +358,7 @@ class Bench {
 /// The problems of each direction in an order that is random, so that any number of them represents all.
 std::map<Op, std::vector<ConvProblem>> problems_of(const Options& options) {
   std::map<Op, std::vector<ConvProblem>> found;
-  for (const ConvProblem& problem : read_conv_problems(options.problems))
+  for (const ConvProblem& problem : read_problems_of<ConvProblem>(options.problems))
     found[problem.op].push_back(problem);
   if (found.empty()) fail(Errc::invalid_argument, "{} has no problems", options.problems);
   const DType dtype = found.begin()->second.front().dtype_in;

@@ -22,7 +22,8 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "cpu_timing.h"
-#include "problems/problem_sets.h"
+#include "op/gemm/gemm_sets.h"
+#include "op/problem_sets.h"
 
 namespace kscout::bench {
 namespace {

@@ -31,7 +31,8 @@
 #include "core/fail.h"
 #include "gpu_match.h"
 #include "nvmmh.h"
-#include "problems/problem_sets.h"
+#include "op/gemm/gemm_sets.h"
+#include "op/problem_sets.h"
 #include "provider/cublaslt/cublaslt.h"
 
 namespace kscout::bench {
@@ -259,7 +260,7 @@ int run(const Options& options) {
     fmt::print("gemm_cuda: not measured: {}\n", why);
     return 3;
   }
-  std::vector<GemmProblem> problems = read_problems(options.problems);
+  std::vector<GemmProblem> problems = read_problems_of<GemmProblem>(options.problems);
   if (options.limit > 0 && problems.size() > options.limit) problems.resize(options.limit);
   if (problems.empty()) fail(Errc::invalid_argument, "{} has no problems", options.problems);
   Selector selector =

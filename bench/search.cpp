@@ -28,7 +28,7 @@
 #include "dataset/columns.h"
 #include "dataset/dataset.h"
 #include "dataset/operations.h"
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 #include "search/measured_search.h"
 
 namespace {

@@ -135,7 +135,7 @@ Problem select_problem(const Signature& of, std::mt19937_64& random) {
     if (uniform(random) < 0.5) value = std::exp2(std::round(std::log2(value)));
     return std::max<std::int64_t>(8, static_cast<std::int64_t>(value) / 8 * 8);
   };
-  if (is_conv(of.op)) {
+  if (is_direction(of.op)) {
     ConvProblem conv = make_conv(of.op, of.dtype_a, of.layout);
     conv.n = size(3, 4);
     conv.c = size(4, 6);

@@ -14,7 +14,7 @@
 
 #include <kscout/error.h>
 
-#include "problems/problem_sets.h"
+#include "op/gemm/gemm_sets.h"
 #include "support/temporary_folder.h"
 
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/fail.h"
 #include "dataset/dataset.h"
+#include "op/problem_sets.h"
 #include "options.h"
-#include "problems/problem_sets.h"
 #include "progress_line.h"
 #include "verbs.h"
 
@@ -34,7 +34,7 @@ void sweep_build(CkBuildVerb options) {
     fail(Errc::invalid_argument, "--ck-build needs --problems SET or FILE, --out DIR and --device PRESET");
   auto kernels = find_ck_kernels({options.build.folder, options.dtype, options.layout});
   if (options.max_configs > 0 && kernels.size() > options.max_configs) kernels.resize(options.max_configs);
-  const auto problems = merge_equal(problems_of(options.problems, options.dtype, {options.layout}));
+  const auto problems = merge_equal(any_problems_of(options.problems, options.dtype, {options.layout}));
   options.how.out = options.out;
   options.how.verify = options.build.verify;
   options.how.device = device_named(options.build.device);

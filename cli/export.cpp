@@ -10,9 +10,9 @@
 #include "core/fail.h"
 #include "export/header.h"
 #include "measured.h"
+#include "op/problem_sets.h"
 #include "options.h"
 #include "outputs.h"
-#include "problems/problem_sets.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -58,7 +58,7 @@ std::string shapes_text(const ExportOptions& options) {
     fail(Errc::invalid_argument,
          "--target: the lookup table holds what `kscout predict` chooses; leave it out");
   }
-  const auto problems = any_problems_of(options.shapes, usual_dtype(options.model, options.family.device));
+  const auto problems = read_any_problems(options.shapes, usual_dtype(options.model, options.family.device));
   std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one operation and type
   std::vector<ShapeChoice> choices;
   for (const Problem& problem : problems) {
@@ -97,7 +97,7 @@ std::string measured_text(const ExportOptions& options) {
     for (const MeasuredBest& best : measured.best) choices.push_back({best.problem, choice_of(best)});
     return shapes_header(std::move(choices), options.name_space);
   }
-  for (const Problem& problem : any_problems_of(options.shapes)) {
+  for (const Problem& problem : read_any_problems(options.shapes)) {
     Problem wanted = problem;
     wanted.set_weight(1);
     const auto found = std::ranges::find_if(measured.best, [&](const MeasuredBest& best) {

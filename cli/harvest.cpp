@@ -36,9 +36,7 @@ void harvest_gemms(const HarvestVerb& options, const std::vector<Problem>& probl
   if (!options.gpu.empty() || options.deterministic)
     fail(Errc::invalid_argument, "{} is for convolutions; these problems are GEMMs",
          options.gpu.empty() ? "--deterministic" : "--gpu");
-  std::vector<GemmProblem> gemms;
-  for (const Problem& problem : problems) gemms.push_back(problem.gemm());
-  const std::vector<Harvest> found = harvest(gemms, options.how);
+  const std::vector<Harvest> found = harvest(problems, options.how);
   write_out(options.out, rule_set_text(found));
   Table table({"dtype", "layout", "epilogue", "problems", "suggested", "widened", "refused"});
   for (const Harvest& one : found) {
@@ -50,12 +48,10 @@ void harvest_gemms(const HarvestVerb& options, const std::vector<Problem>& probl
 }
 
 void harvest_convolutions(const HarvestVerb& options, const std::vector<Problem>& problems) {
-  std::vector<ConvProblem> convs;
-  for (const Problem& problem : problems) convs.push_back(problem.conv());
   const std::vector<ConvHarvest> found =
-      harvest_convs(convs, {.widen = options.how.widen,
-                            .deterministic = options.deterministic,
-                            .gpu = options.gpu.empty() ? std::string() : read_file(options.gpu)});
+      harvest_convs(problems, {.widen = options.how.widen,
+                               .deterministic = options.deterministic,
+                               .gpu = options.gpu.empty() ? std::string() : read_file(options.gpu)});
   write_out(options.out, rule_set_text(found));
   Table table({"op", "dtype", "layout", "problems", "suggested", "widened", "refused", "barred", "unnamed"});
   for (const ConvHarvest& one : found) {
@@ -76,7 +72,8 @@ void harvest_verb(const HarvestVerb& options) {
   if (options.out.empty()) fail(Errc::invalid_argument, "where to? give --out FILE.toml");
   const std::vector<Problem> problems = any_problems_of(options.problems, options.dtype, options.layouts());
   if (problems.empty()) fail(Errc::invalid_argument, "--problems: there is no problem in it");
-  is_conv(problems.front().op()) ? harvest_convolutions(options, problems) : harvest_gemms(options, problems);
+  problems.front().op() == Op::gemm ? harvest_gemms(options, problems)
+                                    : harvest_convolutions(options, problems);
 }
 
 }  // namespace

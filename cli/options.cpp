@@ -7,21 +7,19 @@
 #include <unistd.h>
 
 #include <kscout/backend.h>
-#include <kscout/conv_problem.h>
 #include <kscout/device.h>
 #include <kscout/provider.h>
 
 #include "core/device_facts.h"
 #include "core/fail.h"
 #include "core/field_text.h"
-#include "core/given_fields.h"
 #include "core/log.h"
 #include "core/names.h"
 #include "core/problem_text.h"
 #include "family/family_file.h"
+#include "op/given_fields.h"
+#include "op/problem_sets.h"
 #include "outputs.h"
-#include "problems/conv_sets.h"
-#include "problems/problem_sets.h"
 #include "select/model.h"
 
 namespace kscout::cli {
@@ -75,27 +73,30 @@ CLI::Option* ProblemOptions::add_flag(CLI::App& verb, const std::string& name, c
 }
 
 void ProblemOptions::add_to(CLI::App& verb) {
-  verb.add_option("problem", problem_text,
-                  fmt::format("one-line form {} or {}", syntax_of(Op::gemm), syntax_of(Op::conv_fwd)));
-  check_words<Op>(add_flag(verb, "op", "operation: gemm|conv_fwd|conv_bwd_data|conv_bwd_weight (gemm)"));
+  std::string forms;
+  std::vector<std::pair<std::string, std::string>> flags;  // name, help; operations share the flag of a name
+  for (const Operation* const one : operations()) {
+    forms += fmt::format("{}{}", forms.empty() ? "" : " or ", one->syntax(one->ops.front()));
+    const bool first = one == operations().front();
+    const auto add = [&](std::string_view name, std::string_view meaning) {
+      const std::string help = first ? std::string(meaning) : fmt::format("{}: {}", one->noun, meaning);
+      const auto known = std::ranges::find(flags, name, &std::pair<std::string, std::string>::first);
+      if (known == flags.end()) {
+        flags.emplace_back(name, help);
+      } else if (known->second != meaning) {
+        known->second += "; " + help;
+      }
+    };
+    for (const ProblemField& field : one->space.fields) add(field.name, field.help);
+    for (const GeneralName& general : one->general_names) add(general.name, general.help);
+  }
+  verb.add_option("problem", problem_text, "one-line form " + forms);
+  check_words<Op>(
+      add_flag(verb, "op", fmt::format("operation: {} (gemm)", fmt::join(EnumWords<Op>::words, "|"))));
   check_words<DType>(add_flag(verb, "dtype", "element type of all operands (fp32)"));
-  std::vector<std::pair<std::string, std::string>> flags;  // name, help; fields of both kinds share one flag
-  for_each_field<GemmProblem>(
-      [&](const auto& field) { flags.emplace_back(std::string(field.name), std::string(field.help)); });
-  for_each_field<ConvProblem>([&](const auto& field) {
-    const std::string name(field.name), help = "convolution: " + std::string(field.help);
-    const auto known = std::ranges::find(flags, name, &std::pair<std::string, std::string>::first);
-    if (known == flags.end()) {
-      flags.emplace_back(name, help);
-    } else if (known->second != field.help) {
-      known->second += "; " + help;
-    }
-  });
   for (const auto& [name, help] : flags) {
     if (name != "op") add_flag(verb, name, help);
   }
-  for (const GeneralName& one : kGeneralNames<ConvProblem>)
-    add_flag(verb, std::string(one.name), "convolution: " + std::string(one.help));
 }
 
 bool ProblemOptions::given() const { return !problem_text.empty() || !set_fields.empty(); }
@@ -113,22 +114,18 @@ void ProblemOptions::check_sizes_given() const {
     return std::ranges::find(set_fields, name, &std::pair<std::string, std::string>::first) !=
            set_fields.end();
   };
-  const auto op = std::ranges::find(set_fields, "op", &std::pair<std::string, std::string>::first);
-  if (op == set_fields.end() || op->second == word(Op::gemm)) {
-    if (has("m") && has("n") && has("k")) return;
-    fail(Errc::invalid_argument,
-         "which problem? give gemm:MxNxK or all of --m, --n, --k; of a convolution conv_fwd:NxCxHxW:KxYxX or "
-         "--op conv_fwd and its sizes");
+  const auto stated = std::ranges::find(set_fields, "op", &std::pair<std::string, std::string>::first);
+  const Op op = stated == set_fields.end() ? Op::gemm : parse<Op>(stated->second);
+  std::vector<std::string> needed, missing;
+  for (const std::string_view name : operation(op).needed_flags) {
+    needed.push_back(fmt::format("--{}", name));
+    if (!has(name)) missing.push_back(needed.back());
   }
-  std::string missing;
-  for (const std::string_view name : {"c", "h", "w", "k"}) {
-    if (!has(name)) missing += fmt::format("{}--{}", missing.empty() ? "" : ", ", name);
-  }
-  if (!missing.empty()) {
-    fail(Errc::invalid_argument,
-         "which convolution? give {}:NxCxHxW:KxYxX or at least --c, --h, --w, --k (missing: {})", op->second,
-         missing);
-  }
+  if (missing.empty()) return;
+  fail(Errc::invalid_argument,
+       "which problem? give {}, or --op {} and at least {} (missing: {}); operations: {}",
+       operation(op).syntax(op), word(op), fmt::join(needed, ", "), fmt::join(missing, ", "),
+       fmt::join(EnumWords<Op>::words, ", "));
 }
 
 Problem ProblemOptions::any_problem(DType usual) const {
@@ -161,13 +158,11 @@ void FamilyOptions::add_to(CLI::App& verb, bool with_signature) {
 }
 
 Signature FamilyOptions::signature() const {
-  const Layout usual = is_conv(op) ? Layout::nhwgc : Layout::rcr;
-  const Layout chosen = layout.empty() ? usual : parse<Layout>(layout);
-  if (is_gemm_layout(chosen) == is_conv(op))
+  const Operation& of = operation(op);
+  const Layout chosen = layout.empty() ? of.layouts.front() : parse<Layout>(layout);
+  if (std::ranges::find(of.layouts, chosen) == of.layouts.end())
     fail(Errc::invalid_argument, "--layout {}: is no layout of op '{}'", layout, word(op));
-  const DType type = dtype ? *dtype : usual_dtype(device_named(device));
-  return is_conv(op) ? signature_of(make_conv(op, type, chosen))
-                     : signature_of(make_gemm(0, 0, 0, type, chosen));
+  return signature_of(of.make(op, dtype ? *dtype : usual_dtype(device_named(device)), chosen));
 }
 
 FamilyRequest FamilyOptions::request(const Signature& signature) const {
@@ -263,15 +258,6 @@ Registry LibraryOptions::registry() const {
   return registry;
 }
 
-std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual) {
-  std::vector<Problem> problems;
-  const auto add = [&](const auto& read) { problems.assign(read.begin(), read.end()); };
-  const std::string text = read_problem_text(file);
-  is_text_of_convs(text) ? add(parse_conv_problems(text, file.string(), usual))
-                         : add(parse_problems(text, file.string(), usual));
-  return problems;
-}
-
 void CkBuildFlags::add_to(CLI::App& verb) {
   auto* const build = verb.add_option(
       "--ck-build", folder, "drive the benchmark_* executables of a build of CK Tile instead: its folder");
@@ -280,20 +266,8 @@ void CkBuildFlags::add_to(CLI::App& verb) {
   verb.add_flag("--verify", verify, "--ck-build: have the executables check their results")->needs(build);
 }
 
-namespace {
-
-/// The request for problems from a file.
-ProblemSetRequest file_request(const std::string& file, DType dtype, const std::vector<Layout>& layouts) {
-  return {.set = "file", .file = file, .text = read_problem_text(file), .dtype = dtype, .layouts = layouts};
-}
-
-}  // namespace
-
 std::string problem_file(const std::string& source) {
-  const auto is_set = [&](const auto& sets) {
-    return std::ranges::find(sets, source, &ProblemSetInfo::name) != sets.end();
-  };
-  if (is_set(problem_sets()) || is_set(conv_sets())) return {};
+  if (operation_of_set(source)) return {};
   std::error_code ignored;
   const bool file =
       std::filesystem::exists(source, ignored) || source.find_first_of("./") != std::string::npos;
@@ -303,30 +277,18 @@ std::string problem_file(const std::string& source) {
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts) {
   std::vector<Problem> problems;
-  const auto add = [&](const auto& more) { problems.insert(problems.end(), more.begin(), more.end()); };
-  for (const std::string& source : sources) {
-    if (is_conv_set(source)) {
-      add(in_layouts(make_conv_set(source, dtype), layouts));
-    } else if (problem_file(source).empty()) {
-      add(problems_of({source}, dtype, layouts));
-    } else {
-      const ProblemSetRequest request = file_request(source, dtype, layouts);
-      is_text_of_convs(*request.text)
-          ? add(in_layouts(parse_conv_problems(*request.text, source, dtype), layouts))
-          : add(make_problem_set(request));
-    }
-  }
-  return problems;
-}
-
-std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
-                                     const std::vector<Layout>& layouts) {
-  std::vector<GemmProblem> problems;
-  for (const std::string& source : sources) {
-    const auto more = make_problem_set(
-        problem_file(source).empty() ? ProblemSetRequest{.set = source, .dtype = dtype, .layouts = layouts}
-                                     : file_request(source, dtype, layouts));
+  const auto add = [&](const std::vector<Problem>& more) {
     problems.insert(problems.end(), more.begin(), more.end());
+  };
+  for (const std::string& source : sources) {
+    if (problem_file(source).empty()) {
+      // An unknown name is an error of the first operation, which names the nearest of its sets.
+      const Operation* const of = operation_of_set(source);
+      add((of ? *of : *operations().front()).named_set(source, dtype, layouts));
+    } else {
+      const std::string text = read_problem_text(source);
+      add(operation_of_text(text).listed(text, source, dtype, layouts));
+    }
   }
   return problems;
 }

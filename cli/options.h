@@ -58,8 +58,9 @@ CLI::Option* add_word_option(CLI::App& verb, const std::string& flags, E& value,
 }
 
 /// Adds a positional problem text (`gemm:MxNxK:...`, `conv_fwd:NxCxHxW:KxYxX:...`), --op, --dtype for all
-/// operands, one flag per field of GemmProblem and ConvProblem (--m, --stride-h, ...) and per general name
-/// (--pad, --stride, --dilation). Text and flags are fields of one problem (core/given_fields.h).
+/// operands, one flag per field of any operation's problems (--m, --stride-h, ...) and per general name
+/// (--pad,
+/// --stride, --dilation). Text and flags are fields of one problem (op/given_fields.h).
 struct ProblemOptions {
   void add_to(CLI::App& verb);
   /// The requested problem: a convolution when --op or the problem text says so. `usual`: the default element
@@ -89,7 +90,7 @@ struct FamilyOptions {
   std::string rules = "default", filter, device = "auto";
   Op op = Op::gemm;
   std::optional<DType> dtype;  ///< nothing: usual_dtype of the device
-  std::string layout;          ///< a word; empty: rcr for a GEMM, nhwgc for a convolution
+  std::string layout;          ///< a word; empty: the operation's default
 };
 
 /// find_device for a command line, where an unknown name is a wrong argument.
@@ -135,9 +136,6 @@ struct LibraryOptions {
   std::vector<std::string> indexes;
 };
 
-/// Reads the problems of a file, GEMMs or convolutions; `usual`: element type of problems that state none.
-std::vector<Problem> any_problems_of(const std::filesystem::path& file, DType usual = DType::fp32);
-
 /// Options of `sweep --ck-build`. kscout passes the command on to kscout-lab, which writes the dataset.
 struct CkBuildFlags {
   void add_to(CLI::App& verb);
@@ -151,11 +149,7 @@ struct CkBuildFlags {
 std::string problem_file(const std::string& source);
 
 /// Reads the problems of sets and files; a source is a set's name or a file. `dtype`: element type of sets,
-/// and of a file's problems that state none. Without `layouts`: rcr for sets, the written layouts for files.
-std::vector<GemmProblem> problems_of(const std::vector<std::string>& sources, DType dtype,
-                                     const std::vector<Layout>& layouts);
-
-/// Like problems_of, also for sets and files of convolutions, whose layouts in_layouts() changes.
+/// and of a file's problems that state none. Without `layouts`: those of the sets and files.
 std::vector<Problem> any_problems_of(const std::vector<std::string>& sources, DType dtype,
                                      const std::vector<Layout>& layouts);
 

@@ -7,8 +7,8 @@
 
 #include "core/fail.h"
 #include "explain.h"
+#include "op/problem_sets.h"
 #include "options.h"
-#include "problems/problem_sets.h"
 #include "select/model.h"
 #include "table.h"
 #include "verbs.h"
@@ -132,8 +132,9 @@ void predict(const PredictOptions& options) {
          "list with --problems FILE");
   }
   const auto problems =
-      options.file.empty() ? std::vector{asked_problem(options)}
-                           : any_problems_of(options.file, usual_dtype(options.model, options.family.device));
+      options.file.empty()
+          ? std::vector{asked_problem(options)}
+          : read_any_problems(options.file, usual_dtype(options.model, options.family.device));
   Predictions predictions;
   std::map<std::pair<Op, DType>, Selector> selectors;  // a model covers one op and type
   const auto selector_of = [&](const Problem& problem) -> const Selector& {

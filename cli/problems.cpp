@@ -10,10 +10,11 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/files.h"
+#include "op/conv/conv_kind.h"
+#include "op/conv/conv_sets.h"
+#include "op/gemm/gemm_sets.h"
+#include "op/problem_sets.h"
 #include "options.h"
-#include "problems/conv_kind.h"
-#include "problems/conv_sets.h"
-#include "problems/problem_sets.h"
 #include "verbs.h"
 
 namespace kscout::cli {
@@ -216,10 +217,11 @@ void print_uncovered(const std::vector<P>& problems, const ProblemsOptions& opti
 std::vector<GemmProblem> source_like(const GemmProblem& /*kind*/, const std::string& source, DType dtype) {
   const bool is_set =
       std::ranges::find(problem_sets(), source, &ProblemSetInfo::name) != problem_sets().end();
-  return is_set ? make_problem_set({.set = source, .dtype = dtype}) : read_problems(source, dtype);
+  return is_set ? make_problem_set({.set = source, .dtype = dtype})
+                : read_problems_of<GemmProblem>(source, dtype);
 }
 std::vector<ConvProblem> source_like(const ConvProblem& /*kind*/, const std::string& source, DType dtype) {
-  return is_conv_set(source) ? make_conv_set(source, dtype) : read_conv_problems(source, dtype);
+  return is_conv_set(source) ? make_conv_set(source, dtype) : read_problems_of<ConvProblem>(source, dtype);
 }
 
 /// Removes the groups of --exclude, then chooses the part.
@@ -245,7 +247,8 @@ std::vector<GemmProblem> chosen_problems(const ProblemsOptions& options) {
 
 Op direction_of(const ProblemsOptions& options) {
   const Op op = options.op.empty() ? Op::conv_fwd : parse<Op>(options.op);
-  if (!is_conv(op)) fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
+  if (!is_direction(op))
+    fail(Errc::invalid_argument, "--op {}: is no direction of a convolution", options.op);
   return op;
 }
 
@@ -270,14 +273,15 @@ std::vector<ConvProblem> convolutions_of(const ProblemsOptions& options, ReadEff
   }
   std::vector<ConvProblem> problems;
   if (options.merge.empty()) {
-    problems = request.text ? parse_conv_problems(*request.text, request.file.string(), request.dtype)
-                            : make_conv_set({.name = request.set,
-                                             .dtype = request.dtype,
-                                             .networks = request.models,
-                                             .count = request.count,
-                                             .seed = options.seed,
-                                             .max_gflop = request.max_gflop,
-                                             .max_bytes = request.max_bytes});
+    problems = request.text
+                   ? parse_problems_of<ConvProblem>(*request.text, request.file.string(), request.dtype)
+                   : make_conv_set({.name = request.set,
+                                    .dtype = request.dtype,
+                                    .networks = request.models,
+                                    .count = request.count,
+                                    .seed = options.seed,
+                                    .max_gflop = request.max_gflop,
+                                    .max_bytes = request.max_bytes});
   }
   for (const std::string& source : options.merge) {
     const auto more = source_like(ConvProblem{}, source, request.dtype);
@@ -318,7 +322,9 @@ void run(ProblemsOptions& options, ReadEfficiencies read) {
   if (options.request.set == "file" && options.request.file.empty())
     fail(Errc::invalid_argument, "which file? name it with --file");
   if (options.request.set == "file") options.request.text = read_problem_text(options.request.file);
-  if (options.request.text && is_text_of_convs(*options.request.text)) return run_convolutions(options, read);
+  if (options.request.text &&
+      same_operation(operation_of_text(*options.request.text).ops.front(), Op::conv_fwd))
+    return run_convolutions(options, read);
   if (is_conv_set(options.request.set)) return run_convolutions(options, read);
   if (!options.op.empty())
     fail(Errc::invalid_argument, "--op {}: the problems are GEMMs; leave it out", options.op);

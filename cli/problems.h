@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 
 namespace CLI {
 class App;

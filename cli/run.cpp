@@ -25,9 +25,10 @@
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
 #include "measure/load_watch.h"
-#include "measure/operands.h"
 #include "measure/timing.h"
-#include "measure/verify.h"
+#include "op/operands.h"
+#include "op/problem_sets.h"
+#include "op/reference.h"
 #include "options.h"
 #include "run_report.h"
 #include "select/model.h"
@@ -90,9 +91,7 @@ Registry registry_of(const RunOptions& options) {
 
 Solver solver_of(const RunOptions& options, const Signature& signature, const Registry& registry) {
   const std::string provider(options.backend == kGpu ? backend(kGpu).provider_for(signature.op) : "native");
-  // Convolutions on other backends come from kernel libraries, which have no rule sets.
-  if (!is_conv(signature.op) || provider == "native" || provider == "cudnn")
-    check_rules(provider, signature.op, options.policy.rules);
+  check_rules(provider, signature.op, options.policy.rules);
   if (options.model.empty()) return {registry, options.policy};
   if (options.policy.calls == 0) return {Selector::load(options.model), registry, options.policy};
   const Model model = Model::load(options.model);
@@ -437,7 +436,7 @@ void run_problem(const RunOptions& options, const Problem& problem, const Regist
 void run_verb(const RunOptions& options) {
   const bool list = !options.file.empty();
   options.problem.refuse_beside_list(options.file);
-  const auto problems = list ? any_problems_of(options.file) : std::vector{options.problem.any_problem()};
+  const auto problems = list ? read_any_problems(options.file) : std::vector{options.problem.any_problem()};
   const Registry registry = registry_of(options);
   const auto names = options.configs.empty() ? std::vector<std::string>{"auto"} : options.configs;
   const SharedArray<RunReport> report(1);

@@ -12,9 +12,8 @@
 #include "dataset/operations.h"
 #include "features/schema.h"
 #include "measure/timing.h"
+#include "op/problem_sets.h"
 #include "options.h"
-#include "problems/conv_sets.h"
-#include "problems/problem_sets.h"
 #include "progress_line.h"
 #include "provider/ck_tile/ck_tile.h"
 #include "sweep_with_progress.h"
@@ -86,16 +85,13 @@ std::shared_ptr<const Schema> chosen_schema(TrainArguments& options, Op op, cons
   return std::make_shared<Schema>(whole.only(positions));
 }
 
-/// Drops the problems of a file or a set of convolutions, whatever their types: they are held out. With
+/// Drops the problems of a file or a set, whatever their types: they are held out. With
 /// `asked` (--exclude), "0 problems" is reported, too.
 void leave_out(const std::string& source, std::vector<MeasurementTable>& tables, bool asked) {
   std::set<ProblemSizes> sizes;
-  const auto named = std::ranges::find(conv_sets(), source, &ProblemSetInfo::name);
-  if (named != conv_sets().end()) {
-    for (const ConvProblem& problem : make_conv_set(source, DType::fp32)) sizes.insert(sizes_of(problem));
-  } else {
-    for (const Problem& problem : any_problems_of(source)) sizes.insert(sizes_of(problem));
-  }
+  const Operation* const of = operation_of_set(source);
+  const auto problems = of ? of->named_set(source, DType::fp32, {}) : read_any_problems(source);
+  for (const Problem& problem : problems) sizes.insert(sizes_of(problem));
   std::size_t dropped = 0;
   for (MeasurementTable& table : tables) {
     table = table_of_problems(table, [&](const Problem& problem) {
@@ -110,8 +106,8 @@ void leave_out(const std::string& source, std::vector<MeasurementTable>& tables,
 
 /// Problems that the public models of an op are validated on; held out of training by default.
 std::vector<std::string> usual_exclusions(Op op) {
-  if (!is_conv(op)) return {};
-  return {"ck_conv_validation_bwd_data", "ck_conv_validation_bwd_weight"};
+  const auto sets = operation(op).validation_sets;
+  return {sets.begin(), sets.end()};
 }
 
 /// Holds the finished targets during training.

@@ -15,6 +15,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "op/operation.h"
 #include "sibling.h"
 #include "verbs.h"
 
@@ -23,9 +24,6 @@ namespace kscout::cli {
 namespace {
 
 constexpr std::string_view kAllOps = "all";
-/// Layouts that the sets of convolutions hold and the kernels take without copies.
-constexpr Layout kConvLayouts[] = {Layout::nhwgc, Layout::ndhwgc};
-constexpr Layout kUsualGemmLayouts[] = {Layout::rcr, Layout::rrr};
 
 /// The words of --op.
 std::vector<std::string_view> op_words() {
@@ -35,23 +33,16 @@ std::vector<std::string_view> op_words() {
   return words;
 }
 
-std::vector<std::string_view> conv_words() {
-  std::vector<std::string_view> words;
-  for (const Op op : provider("native").ops()) {
-    if (is_conv(op)) words.push_back(word(op));
-  }
-  return words;
-}
-
 bool has_layout(Op op, Layout layout) {
-  if (!is_conv(op)) return is_gemm_layout(layout);
-  return std::ranges::find(kConvLayouts, layout) != std::end(kConvLayouts);
+  const auto layouts = operation(op).tuned_layouts;
+  return std::ranges::find(layouts, layout) != layouts.end();
 }
 
 /// The layouts of an operation, for messages.
 std::string layouts_text(Op op) {
-  if (!is_conv(op)) return fmt::format("{}", fmt::join(kGemmLayoutWords, ", "));
-  return fmt::format("{}, {}", word(kConvLayouts[0]), word(kConvLayouts[1]));
+  std::vector<std::string_view> words;
+  for (const Layout layout : operation(op).tuned_layouts) words.push_back(word(layout));
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 void check_tune_arguments(const TuneOptions& options) {
@@ -114,8 +105,8 @@ void tune_verb(const TuneOptions& options, bool ops_given) {
   if (options.format == Format::json) fmt::print("{}\n", ops.size() == 1 ? json : "[" + json + "]");
   if (!failed.empty()) fail(code, "not tuned: {}", failed);
   if (!ops_given)
-    fmt::print(stderr, "kscout tune: only {} was tuned; --op tunes convolutions ({}), --op all everything\n",
-               word(ops.front()), fmt::join(conv_words(), ", "));
+    fmt::print(stderr, "kscout tune: only {} was tuned; --op names other operations ({})\n",
+               word(ops.front()), fmt::join(op_words(), ", "));
 }
 
 }  // namespace
@@ -137,8 +128,8 @@ std::set<Layout> TuneOptions::layouts_of(Op op) const {
     if (const auto layout = parse<Layout>(name); has_layout(op, layout)) named.insert(layout);
   }
   if (!named.empty()) return named;
-  if (is_conv(op)) return {std::begin(kConvLayouts), std::end(kConvLayouts)};
-  return {std::begin(kUsualGemmLayouts), std::end(kUsualGemmLayouts)};
+  const auto usual = operation(op).tuned_layouts.first(operation(op).usual_layouts);
+  return {usual.begin(), usual.end()};
 }
 
 void setup_tune(CLI::App& verb) {

@@ -39,11 +39,6 @@ struct TuneOptions {
   std::set<Layout> layouts_of(Op op) const;
 };
 
-/// What all problems of a part share that no problem of the other part has: the sizes of a GEMM; the
-/// channels, groups and filter of a convolution, because networks use one filter for several images and
-/// batches.
-constexpr SplitBy tune_split(Op op) noexcept { return is_conv(op) ? SplitBy::weights : SplitBy::sizes; }
-
 /// The installed model of this machine, and the data that a replacement needs.
 struct InstalledModel {
   std::filesystem::path model;  ///< empty: none

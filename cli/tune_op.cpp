@@ -9,7 +9,7 @@
 #include "core/fail.h"
 #include "family/family_file.h"
 #include "features/schema.h"
-#include "problems/conv_sets.h"
+#include "op/problem_sets.h"
 #include "progress_line.h"
 #include "sibling.h"
 #include "sweep/journal.h"
@@ -41,56 +41,16 @@ constexpr std::size_t kFewProblems = 100;
 constexpr double kAddedRate = 0.03, kAddedRateOfFew = 0.01;
 
 /// Limits the problem sizes of a sweep, so that the budget allows a hundred problems or more: running a
-/// config on the largest problem takes about 1/2000 of a short budget. Convolutions get a quarter of that,
-/// because their family has twice as many configs and its slowest kinds are further from the best.
+/// config on the largest problem takes about 1/2000 of a short budget.
 struct SweepSize {
   double gflop, bytes;
 };
 SweepSize sweep_size(Op op, const TuneOptions& options, double budget_s) {
   const double minutes = budget_s / 60;
-  const double share = is_conv(op) ? 0.25 : 1;
+  const double share = operation(op).tune_share;
   const double gflop =
       options.max_gflop > 0 ? options.max_gflop : std::clamp(0.2 * share * minutes, 0.1 * share, 20.0);
   return {gflop, std::clamp(24e6 * minutes, 16e6, 1e9)};
-}
-
-/// Random sizes and shapes of language models, `count` and a third of that.
-std::vector<Problem> gemms_to_measure(const std::set<Layout>& layouts, SweepSize largest, std::size_t count,
-                                      std::uint64_t seed) {
-  std::vector<Problem> problems;
-  for (const char* set : {"random", "llm"}) {
-    const bool random = std::string_view(set) == "random";
-    const auto some = make_problem_set({.set = set,
-                                        .layouts = {layouts.begin(), layouts.end()},
-                                        .max_gflop = largest.gflop,
-                                        .max_bytes = largest.bytes,
-                                        .count = random ? count : count / 3,
-                                        .seed = seed});
-    problems.insert(problems.end(), some.begin(), some.end());
-  }
-  return problems;
-}
-
-/// Layers of networks and random convolutions, up to `count` of each.
-std::vector<Problem> convs_to_measure(Op direction, const std::set<Layout>& layouts, SweepSize largest,
-                                      std::size_t count, std::uint64_t seed) {
-  auto layers = make_conv_set("conv_networks", DType::fp32);
-  std::erase_if(layers, [&](const ConvProblem& layer) {
-    return flop_count(layer) > 1e9 * largest.gflop || min_bytes(layer) > largest.bytes;
-  });
-  layers = stratified(layers, count, seed);
-  const auto random = make_conv_set({.name = "conv_random",
-                                     .count = count,
-                                     .seed = seed,
-                                     .max_gflop = largest.gflop,
-                                     .max_bytes = largest.bytes});
-  std::vector<Problem> problems;
-  for (const std::vector<ConvProblem>& set : {layers, random}) {
-    for (const ConvProblem& problem : set) {
-      if (layouts.contains(problem.layout)) problems.emplace_back(in_direction(problem, direction));
-    }
-  }
-  return problems;
 }
 
 /// Problems that have not been measured, as many as the budget could ever measure. The sweep takes them in a
@@ -99,9 +59,12 @@ std::vector<Problem> problems_to_measure(Op op, const TuneOptions& options, doub
                                          const std::unordered_set<Problem>& measured) {
   const SweepSize largest = sweep_size(op, options, budget_s);
   const auto count = static_cast<std::size_t>(std::clamp(budget_s * 4, 40.0, 4000.0)) + measured.size();
-  const std::set<Layout> layouts = options.layouts_of(op);
-  auto problems = merge_equal(is_conv(op) ? convs_to_measure(op, layouts, largest, count, options.seed)
-                                          : gemms_to_measure(layouts, largest, count, options.seed));
+  auto problems = merge_equal(operation(op).tuning_problems({.op = op,
+                                                             .layouts = options.layouts_of(op),
+                                                             .max_gflop = largest.gflop,
+                                                             .max_bytes = largest.bytes,
+                                                             .count = count,
+                                                             .seed = options.seed}));
   std::erase_if(problems, [&](const Problem& problem) { return measured.contains(problem); });
   return problems;
 }
@@ -122,13 +85,14 @@ std::size_t groups_in(const MeasurementTable& table, SplitBy by) {
 }
 
 void check_enough(Op op, const TableParts& parts) {
-  const std::size_t training = groups_in(parts.training, tune_split(op)),
-                    held_out = groups_in(parts.held_out, tune_split(op));
+  const Operation& of = operation(op);
+  const std::size_t training = groups_in(parts.training, of.tune_split),
+                    held_out = groups_in(parts.held_out, of.tune_split);
   if (training >= 2 && held_out >= 1) return;
   fail(Errc::invalid_argument,
-       "too little was measured: {} {} to train on and {} to evaluate on, at least 2 and 1 are needed; "
+       "too little was measured: {} {}s to train on and {} to evaluate on, at least 2 and 1 are needed; "
        "the measurements are kept, and the same command adds more",
-       training, is_conv(op) ? "filters" : "sizes", held_out);
+       training, of.split_noun, held_out);
 }
 
 [[noreturn]] void end_interrupted(const fs::path& kept) {
@@ -145,13 +109,13 @@ void check_enough(Op op, const TableParts& parts) {
 /// training starts from it.
 Schema tune_schema(Op op, const TuneOptions& options, bool after_shared = false) {
   if (options.schema.empty()) {
-    const std::string_view usual =
-        after_shared ? any_cpu_schema(op) : default_schema(op, "native", DeviceKind::cpu);
-    return Schema::find(std::string(usual)).for_op(op);
+    const std::string usual =
+        after_shared ? any_cpu_schema(op) : std::string(default_schema(op, "native", DeviceKind::cpu));
+    return Schema::find(usual).for_op(op);
   }
   const Schema schema = Schema::find(options.schema);
   const SchemaData& data = schema.data();
-  if (is_conv(data.op) == is_conv(op) && (data.provider.empty() || data.provider == "native"))
+  if (same_operation(data.op, op) && (data.provider.empty() || data.provider == "native"))
     return schema.for_op(op);
   fail(Errc::invalid_argument, "--schema {}: it is of {} {}; tune measures {} of provider native",
        options.schema, word(data.op),
@@ -218,7 +182,7 @@ TunedOp OpTune::run(double budget_s) {
   done.new_problems = problems_of_all({tables_.back()}).size();
   // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
   done.measured = merge(tables_, Keep::last);
-  done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, tune_split(op_));
+  done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
   check_enough(op_, done.parts);
 
   const TrainingResult trained = train_on(done.parts.training);
@@ -336,12 +300,13 @@ SweepReport OpTune::sweep_for(double budget_s, const fs::path& folder) const {
 
 TrainingResult OpTune::train_on(const MeasurementTable& training) const {
   TrainOptions train_options;
-  train_options.fold_by = is_conv(op_) ? FoldBy::weights : FoldBy::sizes;
+  const Operation& of = operation(op_);
+  train_options.fold_by = of.tune_split == SplitBy::weights ? FoldBy::weights : FoldBy::sizes;
   train_options.folds =
-      static_cast<std::uint32_t>(std::min<std::size_t>(options_.folds, groups_in(training, tune_split(op_))));
+      static_cast<std::uint32_t>(std::min<std::size_t>(options_.folds, groups_in(training, of.tune_split)));
   if (train_options.folds < options_.folds)
     fmt::print(stderr, "kscout tune: {} folds, one for each {} that was measured\n", train_options.folds,
-               is_conv(op_) ? "filter" : "size");
+               of.split_noun);
   train_options.targets.clear();
   for (const auto& name : options_.targets) train_options.targets.push_back(parse<Target>(name));
   train_options.warm_start = shared_;

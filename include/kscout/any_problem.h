@@ -1,16 +1,24 @@
 #pragma once
 /// \file
-/// Holds a problem of any operation, GEMM or convolution: for tables of measurements and code that handles
-/// both.
+/// Holds a problem of any operation as a record of numbers: for tables of measurements and code that handles
+/// all operations.
 ///
 ///     const Problem problem = parse_any_problem("conv_fwd:8x64x56x56:128x3x3:bf16:nhwgc:pad=1");
+///     std::int64_t channels = problem["c"];
 ///     void rank(ProblemRef problem);       // takes a GemmProblem, a ConvProblem or a Problem
 ///     rank(make_gemm(64, 64, 64));
+///
+/// GemmProblem and ConvProblem are the same records as structs. Code of one operation uses the struct; all
+/// other code uses the fields that the operation's ProblemSpace lists.
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <concepts>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <variant>
+#include <type_traits>
 #include <vector>
 
 #include <kscout/conv_problem.h>
@@ -18,85 +26,187 @@
 
 namespace kscout {
 
+/// What the number of a field means.
+enum class FieldType : std::uint8_t {
+  whole,  ///< itself
+  flag,   ///< 0 or 1
+  word,   ///< a position in ProblemField::words
+  real,   ///< the bits of a double
+};
+
+/// One field of the problems of an operation.
+struct ProblemField {
+  std::string_view name;
+  std::string_view unit;  ///< "1" without a unit
+  std::string_view help;
+  FieldType type = FieldType::whole;
+  std::int64_t initial = 0;  ///< the default
+  /// For a word: the name of its enum in messages, and the words of the values 0, 1, ...
+  std::string_view what = {};
+  std::span<const std::string_view> words = {};
+  FieldRole role = FieldRole::identity;
+};
+
+/// The fields of the problems of an operation. The last one is `weight`; the first one is `op` where an
+/// operation has several. Spaces are constants of the program and compared by address.
+struct ProblemSpace {
+  std::string_view operation;  ///< "gemm", "conv"
+  std::span<const ProblemField> fields;
+
+  /// Position of a field; throws invalid_argument naming the nearest field.
+  KSCOUT_API std::size_t index(std::string_view name) const;
+};
+
+/// The space of an operation's problems; all directions of a convolution share one.
+KSCOUT_API const ProblemSpace& problem_space(Op op) noexcept;
+
+inline constexpr std::size_t kMaxProblemFields = 32;
+
+/// A struct with the fields of an operation.
+template <class P>
+concept ProblemStruct = Record<P> && requires(const P& problem) {
+  { ProblemOf<P>::kind } -> std::convertible_to<Op>;
+  { ProblemOf<P>::op(problem) } -> std::convertible_to<Op>;
+};
+
 /// Holds a problem of any operation.
 class Problem {
  public:
-  Problem() = default;
-  Problem(const GemmProblem& gemm) : of_(gemm) {}  // NOLINT: a GEMM is a problem
-  Problem(const ConvProblem& conv) : of_(conv) {}  // NOLINT: so is a convolution
+  Problem() : Problem(GemmProblem{}) {}
+  template <ProblemStruct P>
+  Problem(const P& problem) noexcept  // NOLINT: a struct is a problem
+      : kind_(ProblemOf<P>::kind), op_(ProblemOf<P>::op(problem)), fields_(field_count<P>) {
+    static_assert(field_count<P> <= kMaxProblemFields);
+    std::size_t at = 0;
+    for_each_field<P>([&](const auto& field) { value_[at++] = bits_of(problem.*field.member); });
+  }
 
-  /// Calls `use(problem)` with the GemmProblem or ConvProblem.
-  template <class F>
-  decltype(auto) visit(F&& use) const {
-    return std::visit(std::forward<F>(use), of_);
+  Op op() const noexcept { return op_; }
+  /// The first op of the operation: the same for all directions of a convolution.
+  Op kind() const noexcept { return kind_; }
+  const ProblemSpace& space() const noexcept { return problem_space(kind_); }
+
+  /// A field's number (FieldType), by position in the space or by name.
+  std::int64_t operator[](std::size_t field) const noexcept { return value_[field]; }
+  std::int64_t operator[](std::string_view field) const { return value_[space().index(field)]; }
+  /// Sets a field other than `op`.
+  void set(std::size_t field, std::int64_t value) noexcept { value_[field] = value; }
+  void set(std::string_view field, std::int64_t value) { value_[space().index(field)] = value; }
+  /// The numbers of all fields, in order.
+  std::span<const std::int64_t> values() const noexcept { return std::span(value_).first(fields_); }
+
+  double weight() const noexcept { return std::bit_cast<double>(value_[fields_ - 1]); }
+  void set_weight(double weight) noexcept { value_[fields_ - 1] = std::bit_cast<std::int64_t>(weight); }
+
+  /// Whether the problem is of the operation of struct P.
+  template <ProblemStruct P>
+  bool is() const noexcept {
+    return kind_ == ProblemOf<P>::kind;
   }
-  Op op() const noexcept;
-  double weight() const noexcept;
-  void set_weight(double weight) noexcept;
-  /// The GEMM; throws unsupported when the problem is a convolution. conv() is the counterpart for
-  /// convolutions.
-  KSCOUT_API const GemmProblem& gemm() const;
-  KSCOUT_API const ConvProblem& conv() const;
-  /// The problem as type P: gemm() or conv().
-  template <class P>
-  const P& as() const {
-    if constexpr (std::is_same_v<P, GemmProblem>) {
-      return gemm();
-    } else {
-      return conv();
-    }
+  /// The problem as struct P; throws unsupported when it is of another operation.
+  template <ProblemStruct P>
+  P as() const {
+    require(ProblemOf<P>::kind);
+    P problem;
+    std::size_t at = 0;
+    for_each_field<P>([&](const auto& field) {
+      using V = typename std::remove_cvref_t<decltype(field)>::value;
+      if constexpr (std::is_floating_point_v<V>) {
+        problem.*field.member = std::bit_cast<V>(value_[at++]);
+      } else {
+        problem.*field.member = static_cast<V>(value_[at++]);
+      }
+    });
+    return problem;
   }
-  bool operator==(const Problem& other) const { return of_ == other.of_; }
+  GemmProblem gemm() const { return as<GemmProblem>(); }
+  ConvProblem conv() const { return as<ConvProblem>(); }
+
+  /// Compares all fields except the weight.
+  bool operator==(const Problem& other) const noexcept {
+    return kind_ == other.kind_ && std::ranges::equal(identity(), other.identity());
+  }
+  std::uint64_t hash() const noexcept {
+    std::uint64_t hash = static_cast<std::uint64_t>(kind_);
+    for (const std::int64_t value : identity()) hash = mix_hash(hash, static_cast<std::uint64_t>(value));
+    return hash;
+  }
 
  private:
-  std::variant<GemmProblem, ConvProblem> of_;
+  template <class V>
+  static std::int64_t bits_of(const V& value) noexcept {
+    if constexpr (std::is_floating_point_v<V>) {
+      return std::bit_cast<std::int64_t>(value);
+    } else {
+      return static_cast<std::int64_t>(value);
+    }
+  }
+  std::span<const std::int64_t> identity() const noexcept { return std::span(value_).first(fields_ - 1u); }
+  /// Throws unsupported unless the problem is of the operation of `kind`.
+  KSCOUT_API void require(Op kind) const;
+
+  Op kind_, op_;
+  std::uint8_t fields_;
+  std::array<std::int64_t, kMaxProblemFields> value_{};
 };
 
-/// Refers to a problem of any operation; as cheap to copy as a pointer. The problem must outlive the
+/// Refers to a problem of any operation; as cheap to copy as two pointers. The problem must outlive the
 /// reference.
 class ProblemRef {
  public:
-  ProblemRef(const GemmProblem& gemm) noexcept : gemm_(&gemm) {}  // NOLINT: converts at calls
-  ProblemRef(const ConvProblem& conv) noexcept : conv_(&conv) {}  // NOLINT
-  ProblemRef(const Problem& problem) noexcept {                   // NOLINT
-    problem.visit([this](const auto& of) { *this = ProblemRef(of); });
-  }
+  template <ProblemStruct P>
+  ProblemRef(const P& problem) noexcept
+      : problem_(&problem), type_(&kType<P>) {}                        // NOLINT: converts at calls
+  ProblemRef(const Problem& problem) noexcept : problem_(&problem) {}  // NOLINT
 
-  template <class F>
-  decltype(auto) visit(F&& use) const {
-    return gemm_ ? std::forward<F>(use)(*gemm_) : std::forward<F>(use)(*conv_);
+  Op op() const noexcept { return type_ ? type_->op(problem_) : record().op(); }
+  /// The first op of the operation: the same for all directions of a convolution.
+  Op kind() const noexcept { return type_ ? type_->kind : record().kind(); }
+  const ProblemSpace& space() const noexcept { return problem_space(kind()); }
+
+  template <ProblemStruct P>
+  bool is() const noexcept {
+    return kind() == ProblemOf<P>::kind;
   }
-  /// The GEMM; throws unsupported when the problem is a convolution.
-  KSCOUT_API const GemmProblem& as_gemm() const;
-  /// The GEMM, or null when the problem is a convolution; conv() is the counterpart for convolutions.
-  const GemmProblem* gemm() const noexcept { return gemm_; }
-  const ConvProblem* conv() const noexcept { return conv_; }
+  /// The struct, when the reference was made from a P; else null. Faster than as().
+  template <ProblemStruct P>
+  const P* struct_of() const noexcept {
+    return type_ && type_->kind == ProblemOf<P>::kind ? static_cast<const P*>(problem_) : nullptr;
+  }
+  /// A copy as struct P; throws unsupported when the problem is of another operation.
+  template <ProblemStruct P>
+  P as() const {
+    if (const P* const known = struct_of<P>()) return *known;
+    return type_ ? type_->copy(problem_).template as<P>() : record().as<P>();
+  }
   /// A copy of the problem.
-  Problem value() const {
-    return visit([](const auto& of) { return Problem(of); });
-  }
+  Problem value() const noexcept { return type_ ? type_->copy(problem_) : record(); }
 
  private:
-  const GemmProblem* gemm_ = nullptr;
-  const ConvProblem* conv_ = nullptr;
+  /// What is done with a struct.
+  struct Type {
+    Op kind;
+    Op (*op)(const void* problem) noexcept;
+    Problem (*copy)(const void* problem) noexcept;
+  };
+  template <ProblemStruct P>
+  static constexpr Type kType = {
+      ProblemOf<P>::kind,
+      [](const void* problem) noexcept -> Op { return ProblemOf<P>::op(*static_cast<const P*>(problem)); },
+      [](const void* problem) noexcept { return Problem(*static_cast<const P*>(problem)); }};
+
+  const Problem& record() const noexcept { return *static_cast<const Problem*>(problem_); }
+
+  const void* problem_;
+  const Type* type_ = nullptr;  ///< of the struct; null: `problem_` is a Problem
 };
 
-inline Op Problem::op() const noexcept {
-  const auto* conv = std::get_if<ConvProblem>(&of_);
-  return conv ? conv->op : Op::gemm;
-}
-inline double Problem::weight() const noexcept {
-  return visit([](const auto& of) { return of.weight; });
-}
-inline void Problem::set_weight(double weight) noexcept {
-  std::visit([weight](auto& of) { of.weight = weight; }, of_);
-}
-
-// Functions that exist for both kinds of problems: see problem.h and conv_problem.h.
+// Functions that exist for every operation: see problem.h and conv_problem.h.
 KSCOUT_API Signature signature_of(ProblemRef problem) noexcept;
 KSCOUT_API double flop_count(ProblemRef problem) noexcept;
 KSCOUT_API double min_bytes(ProblemRef problem) noexcept;
 KSCOUT_API void check(ProblemRef problem);
+KSCOUT_API bool is_valid(ProblemRef problem) noexcept;
 KSCOUT_API std::string print(ProblemRef problem);
 
 /// Reads the one-line form of any operation.
@@ -116,7 +226,5 @@ KSCOUT_API ProblemSizes sizes_of(ProblemRef problem);
 
 template <>
 struct std::hash<kscout::Problem> {
-  std::size_t operator()(const kscout::Problem& problem) const {
-    return problem.visit([](const auto& of) { return kscout::fields_hash(of); });
-  }
+  std::size_t operator()(const kscout::Problem& problem) const noexcept { return problem.hash(); }
 };

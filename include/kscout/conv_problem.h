@@ -98,6 +98,12 @@ struct Fields<ConvProblem> {
 
 inline bool ConvProblem::operator==(const ConvProblem& other) const { return fields_equal(*this, other); }
 
+template <>
+struct ProblemOf<ConvProblem> {
+  static constexpr Op kind = Op::conv_fwd;
+  static constexpr Op op(const ConvProblem& problem) noexcept { return problem.op; }
+};
+
 /// Sets the given fields, in any order, as set_fields of a GEMM does. General fields, from the widest:
 ///
 ///     dtype                    every element type, as make_conv sets them
@@ -105,8 +111,10 @@ inline bool ConvProblem::operator==(const ConvProblem& other) const { return fie
 ///     pad_d, pad_h, pad_w      both sides of an axis
 KSCOUT_API void set_fields(ConvProblem& problem, std::span<const GivenField> given);
 
-/// True for the three directions of a convolution.
-constexpr bool is_conv(Op op) noexcept { return op != Op::gemm; }
+/// Whether an op is a direction of a convolution.
+constexpr bool is_direction(Op op) noexcept {
+  return op == Op::conv_fwd || op == Op::conv_bwd_data || op == Op::conv_bwd_weight;
+}
 
 /// A convolution of one element type, with the accumulator and output types of make_gemm; all sizes are 1.
 KSCOUT_API ConvProblem make_conv(Op op, DType dtype = DType::fp32, Layout layout = Layout::nhwgc);
@@ -181,9 +189,6 @@ KSCOUT_API std::string print(const ConvProblem& problem);
 /// Reads the one-line form. `dtype` and `layout` are optional (default fp32; nhwgc or ndhwgc by the number of
 /// sizes); fields as for set_fields. Throws invalid_argument with the offending part.
 KSCOUT_API ConvProblem parse_conv_problem(std::string_view text);
-
-/// Whether a line begins like the one-line form of a convolution.
-KSCOUT_API bool is_conv_line(std::string_view line) noexcept;
 
 // ---- Maps the tensors of a convolution to the operands of its implicit GEMM and back (see signature_of).
 //

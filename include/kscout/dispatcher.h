@@ -129,11 +129,11 @@ class KSCOUT_API Dispatcher {
   /// else for its cheapest form with copies. A config that this machine cannot run (a model for another
   /// device) is skipped. Opens no device, unless the fallback is exhaustive and has to measure. Throws
   /// unsupported when no config can run the problem in any form, invalid_argument for a bad problem.
-  Solution get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
+  Solution get_solution(ProblemRef problem, const std::optional<MemorySpace>& space = {});
 
   /// Bytes of workspace that run() needs for this problem. Prepares the launch, so that the next run() of the
   /// problem only runs. Throws the errors of get_solution and Backend::prepare.
-  std::size_t workspace_bytes(const GemmProblem& problem, const std::optional<MemorySpace>& space = {});
+  std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space = {});
 
   /// Computes C with get_solution(problem). With a workspace and after workspace_bytes(problem), it allocates
   /// nothing and waits for nothing. When a kernel refuses the problem while it is prepared, the next config
@@ -147,11 +147,8 @@ class KSCOUT_API Dispatcher {
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
                     const RunOn& on = {});
 
-  // The same functions for convolutions.
-  Solution get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
-  std::size_t workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space = {});
-  // run() and run_explicit() refuse problems that are `prepacked`: a filter's address does not show whether
-  // its contents changed, so only pack_filter() keeps a packed filter.
+  // The same functions for convolutions. They refuse problems that are `prepacked`: a filter's address does
+  // not show whether its contents changed, so only pack_filter() keeps a packed filter.
   Solution run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on = {});
   void run_explicit(const ConvProblem& problem, const KernelConfig& config, const ConvTensors& tensors,
                     const RunOn& on = {});

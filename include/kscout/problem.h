@@ -90,6 +90,15 @@ struct Fields<GemmProblem> {
 
 inline bool GemmProblem::operator==(const GemmProblem& other) const { return fields_equal(*this, other); }
 
+/// Names the operation of a struct of problems: `kind` is its first op, op(problem) the op of one problem.
+template <class P>
+struct ProblemOf;
+template <>
+struct ProblemOf<GemmProblem> {
+  static constexpr Op kind = Op::gemm;
+  static constexpr Op op(const GemmProblem& /*problem*/) noexcept { return kind; }
+};
+
 /// How a caller gave a field: its position in a problem text, name=value, a command line's flag, or nothing
 /// but what other fields imply (a stated value replaces it).
 enum class GivenAs : std::uint8_t { position, assignment, flag, implied };

@@ -414,7 +414,7 @@ auto ask(T& self, const AnyProblemArgument& argument, Use&& use) {
   const Problem problem = any_problem_of(argument);
   Dispatcher& dispatcher = dispatcher_of(self);
   const nb::gil_scoped_release unlocked;
-  return problem.visit([&](const auto& of) { return use(dispatcher, of); });
+  return use(dispatcher, problem);
 }
 
 /// The methods that Registry and Dispatcher share.
@@ -427,8 +427,8 @@ void bind_running(nb::class_<T>& type) {
          std::uintptr_t stream) {
         const Call call{a, b, c, alpha, beta, bias, stream};
         Dispatcher& dispatcher = dispatcher_of(self);
-        return any_problem_of(argument).visit(
-            [&](const auto& problem) { return run(dispatcher, problem, call, config); });
+        return with_class(any_problem_of(argument),
+                          [&](const auto& problem) { return run(dispatcher, problem, call, config); });
       },
       nb::arg("problem"), nb::arg("a").noconvert(), nb::arg("b").noconvert(), nb::arg("c") = nb::none(),
       nb::kw_only(), nb::arg("alpha") = 1.0, nb::arg("beta") = 0.0, nb::arg("bias").noconvert() = nb::none(),
@@ -446,7 +446,7 @@ void bind_running(nb::class_<T>& type) {
   type.def(
       "get_solution",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
-        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
+        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, ProblemRef of) {
           return dispatcher.get_solution(of, where);
         });
       },
@@ -457,7 +457,7 @@ void bind_running(nb::class_<T>& type) {
   type.def(
       "workspace_bytes",
       [](T& self, const AnyProblemArgument& problem, const std::optional<std::string>& space) {
-        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, const auto& of) {
+        return ask(self, problem, [where = space_argument(space)](Dispatcher& dispatcher, ProblemRef of) {
           return dispatcher.workspace_bytes(of, where);
         });
       },
@@ -481,7 +481,9 @@ void bind_solution(nb::module_& module) {
       "backend", [](const Solution& s) { return s.backend->name(); }, "What executes it.");
   solution.def_prop_ro(
       "problem",
-      [](const Solution& s) { return s.form.problem.visit([](const auto& of) { return nb::cast(of); }); },
+      [](const Solution& s) {
+        return with_class(s.form.problem, [](const auto& of) { return nb::cast(of); });
+      },
       nb::sig("def problem(self) -> Gemm | Conv"),
       "The problem that the kernel computes: the requested one, or a larger one or one of another layout "
       "when "

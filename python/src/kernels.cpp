@@ -10,6 +10,7 @@
 
 #include "device.h"
 #include "fields.h"
+#include "op/operation.h"
 #include "problem.h"
 
 namespace kscout::python {
@@ -64,16 +65,15 @@ std::vector<NamedConfig> applicable(const Family& family, const AnyProblemArgume
 }
 
 Signature signature_of_words(Op op, DType dtype, const std::string& layout) {
-  const auto chosen = layout.empty() ? is_conv(op) ? Layout::nhwgc : Layout::rcr : parse<Layout>(layout);
-  return is_conv(op) ? signature_of(make_conv(op, dtype, chosen))
-                     : signature_of(make_gemm(1, 1, 1, dtype, chosen));
+  const Operation& of = operation(op);
+  return signature_of(of.make(op, dtype, layout.empty() ? of.layouts.front() : parse<Layout>(layout)));
 }
 
 std::shared_ptr<Family> kernels(std::string_view dtype, const std::string& layout, std::string provider,
                                 const DeviceArgument& device, std::string rules, std::string filter,
                                 std::string_view op) {
   const Op of = parse<Op>(op);
-  if (provider.empty()) provider = is_conv(of) ? "ck_tile" : "native";
+  if (provider.empty()) provider = operation(of).listed_provider;
   FamilyRequest request{.provider = std::move(provider),
                         .signature = signature_of_words(of, parse<DType>(dtype), layout),
                         .device = device_of(device),

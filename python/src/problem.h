@@ -19,6 +19,13 @@ GemmProblem problem_of(const ProblemArgument& argument);
 using AnyProblemArgument = std::variant<GemmProblem, ConvProblem, std::string>;
 Problem any_problem_of(const AnyProblemArgument& argument);
 
+/// Calls use(problem) with the problem as its class in Python.
+template <class F>
+decltype(auto) with_class(const Problem& problem, F&& use) {
+  if (problem.is<GemmProblem>()) return use(problem.as<GemmProblem>());
+  return use(problem.as<ConvProblem>());
+}
+
 void bind_problem(nanobind::module_& module);
 
 }  // namespace kscout::python

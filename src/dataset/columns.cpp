@@ -5,6 +5,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -13,28 +14,30 @@ namespace {
 // Positions of the fixed columns among the specs; fields and axes lie between them.
 constexpr std::size_t kOp = 0, kProvider = 1, kDevice = 2, kProblem = 3;
 
-/// Whether a field has a column of its own: the op of a convolution is stored once per file.
-constexpr bool has_column(std::string_view field) noexcept { return field != "op"; }
-
-template <Record T>
-constexpr std::size_t columns_of() noexcept {
-  std::size_t count = 0;
-  for_each_field<T>([&](const auto& field) { count += has_column(field.name); });
-  return count;
-}
-
-/// Calls `use` with a type parameter: the kind of problem that configs of a space compute.
+/// Calls use(field, position in the problem) for the fields with a column of their own: the op is stored once
+/// per file.
 template <class F>
-decltype(auto) with_problem(const ConfigSpace& space, F&& use) {
-  return is_conv(space.op) ? use.template operator()<ConvProblem>() : use.template operator()<GemmProblem>();
+void for_each_problem_field(const ConfigSpace& space, F&& use) {
+  const auto fields = problem_space(space.op).fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name != "op") use(fields[i], i);
+  }
 }
 
 std::size_t config_at(const ConfigSpace& space) {
-  return kProblem + with_problem(space, []<class P>() { return columns_of<P>(); });
+  std::size_t columns = 0;
+  for_each_problem_field(space, [&](const ProblemField&, std::size_t) { ++columns; });
+  return kProblem + columns;
 }
 std::size_t axes_at(const ConfigSpace& space) { return config_at(space) + 1; }
 std::size_t measurement_at(const ConfigSpace& space) { return axes_at(space) + space.axes.size(); }
 std::size_t derived_at(const ConfigSpace& space) { return measurement_at(space) + field_count<Measurement>; }
+
+ColumnType column_type(FieldType type) {
+  constexpr ColumnType kTypes[] = {ColumnType::int64, ColumnType::boolean, ColumnType::text,
+                                   ColumnType::float64};
+  return kTypes[static_cast<std::size_t>(type)];
+}
 
 template <class V>
 constexpr ColumnType column_type() {
@@ -47,16 +50,6 @@ constexpr ColumnType column_type() {
   } else {
     return sizeof(V) == 8 ? ColumnType::int64 : ColumnType::int32;
   }
-}
-
-template <Record T>
-void add_field_specs(std::vector<ColumnSpec>& specs, bool nullable) {
-  for_each_field<T>([&](const auto& field) {
-    using V = typename std::remove_cvref_t<decltype(field)>::value;
-    if (!has_column(field.name)) return;
-    specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
-                     column_type<V>(), nullable && std::is_floating_point_v<V>});
-  });
 }
 
 /// A column with `rows` copies of one word.
@@ -86,6 +79,20 @@ ColumnValues make_column(std::size_t rows, F&& value) {
   return values;
 }
 
+/// The column of one field of the problems.
+ColumnValues make_problem_column(const MeasurementTable& table, const ProblemField& field, std::size_t at) {
+  const auto value = [&](std::size_t r) { return table.problems[table.rows[r].problem][at]; };
+  if (field.type == FieldType::real)
+    return make_column(table.rows.size(), [&](std::size_t r) { return number_of(field, value(r)); });
+  ColumnValues values = make_column(table.rows.size(), value);
+  if (field.type == FieldType::word) {
+    values.words.assign(field.words.begin(), field.words.end());
+    values.index.assign(values.whole.begin(), values.whole.end());
+    values.whole.clear();
+  }
+  return values;
+}
+
 ColumnValues make_axis_column(const MeasurementTable& table, const Axis& axis, std::size_t at) {
   ColumnValues values;
   const auto value = [&](std::size_t r) { return table.configs[table.rows[r].config][at]; };
@@ -104,20 +111,13 @@ ColumnValues make_axis_column(const MeasurementTable& table, const Axis& axis, s
 }
 
 bool is_needed(const ConfigSpace& space, std::string_view name) {
-  const auto needed = needed_sizes(space.op);
+  const auto needed = operation(space.op).needed_sizes;
   return std::ranges::find(needed, name) != needed.end();
 }
 
 bool close(double a, double b) { return std::fabs(a - b) <= 1e-9 * std::fabs(b); }
 
 }  // namespace
-
-std::span<const std::string_view> needed_sizes(Op op) noexcept {
-  static constexpr std::array<std::string_view, 3> gemm = {"m", "n", "k"};
-  static constexpr std::array<std::string_view, 7> conv = {"n", "c", "k", "h", "w", "y", "x"};
-  if (is_conv(op)) return conv;
-  return gemm;
-}
 
 bool was_timed(const Measurement& measured) noexcept {
   return (measured.status == Status::ok || measured.status == Status::pruned_early) &&
@@ -130,14 +130,21 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space) {
       {"provider", "1", "who describes the kernel"},
       {"device", "1", "name of the device; its facts stand in the file's metadata"},
   };
-  with_problem(space, [&]<class P>() { add_field_specs<P>(specs, /*nullable=*/false); });
+  for_each_problem_field(space, [&](const ProblemField& field, std::size_t) {
+    specs.push_back(
+        {std::string(field.name), std::string(field.unit), std::string(field.help), column_type(field.type)});
+  });
   specs.push_back({"config", "1", "the kernel's name, as its provider prints it"});
   for (const Axis& axis : space.axes) {
     specs.push_back({std::string(kAxisPrefix) + std::string(axis.name), std::string(axis.unit),
                      std::string(axis.help), axis.words.empty() ? ColumnType::int32 : ColumnType::text,
                      /*nullable=*/true});
   }
-  add_field_specs<Measurement>(specs, /*nullable=*/true);
+  for_each_field<Measurement>([&](const auto& field) {
+    using V = typename std::remove_cvref_t<decltype(field)>::value;
+    specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
+                     column_type<V>(), std::is_floating_point_v<V>});
+  });
   specs.push_back({"tflops", "TFLOPS",
                    "10^12 operations per second: flop_count / time_us; ok and raced (pruned early) rows",
                    ColumnType::float64, true});
@@ -204,13 +211,8 @@ Block make_block(const MeasurementTable& table, const Provider& provider, const 
   columns.push_back(constant_text(word(space.op), rows));
   columns.push_back(constant_text(space.provider, rows));
   columns.push_back(constant_text(table.device.name, rows));
-  with_problem(space, [&]<class P>() {
-    for_each_field<P>([&](const auto& field) {
-      if (!has_column(field.name)) return;
-      columns.push_back(make_column(rows, [&](std::size_t r) {
-        return table.problems[table.rows[r].problem].template as<P>().*field.member;
-      }));
-    });
+  for_each_problem_field(space, [&](const ProblemField& field, std::size_t at) {
+    columns.push_back(make_problem_column(table, field, at));
   });
   columns.push_back(kernel_names(table, provider));
   for (std::size_t axis = 0; axis < space.axes.size(); ++axis) {
@@ -280,31 +282,41 @@ std::vector<const ColumnValues*> TableBuilder::by_spec(const Block& block) const
   return columns;
 }
 
-template <Record T>
-void TableBuilder::read_fields(T& record, std::size_t first_spec, std::size_t row) const {
-  std::size_t at = first_spec;
-  for_each_field<T>([&](const auto& field) {
-    if (!has_column(field.name)) return;
+std::int64_t TableBuilder::read_whole(const ColumnValues& column, std::string_view name,
+                                      std::size_t row) const {
+  const std::int64_t value = column.whole[row];
+  if (value == ColumnValues::null_whole) bad(row, name, "is null");
+  return value;
+}
+
+std::size_t TableBuilder::read_word(const ColumnValues& column, std::string_view name, std::string_view what,
+                                    std::span<const std::string_view> words, std::size_t row) const {
+  const std::int32_t at = column.index[row];
+  if (at == ColumnValues::null_word) bad(row, name, "is null");
+  try {
+    return parse_word(what, column.words[static_cast<std::size_t>(at)], words);
+  } catch (const Error& error) {
+    bad(row, name, error.what());
+  }
+}
+
+Measurement TableBuilder::read_measurement(std::size_t row) const {
+  Measurement measured;
+  std::size_t at = measurement_at(space_);
+  for_each_field<Measurement>([&](const auto& field) {
     const ColumnValues* const column = current_[at++];
     if (!column) return;
-    auto& to = record.*field.member;
+    auto& to = measured.*field.member;
     using V = std::remove_cvref_t<decltype(to)>;
     if constexpr (WordEnum<V>) {
-      const std::int32_t word = column->index[row];
-      if (word == ColumnValues::null_word) bad(row, field.name, "is null");
-      try {
-        to = parse<V>(column->words[static_cast<std::size_t>(word)]);
-      } catch (const Error& error) {
-        bad(row, field.name, error.what());
-      }
+      to = static_cast<V>(read_word(*column, field.name, EnumWords<V>::what, EnumWords<V>::words, row));
     } else if constexpr (std::is_floating_point_v<V>) {
       to = column->number[row];
     } else {
-      const std::int64_t value = column->whole[row];
-      if (value == ColumnValues::null_whole) bad(row, field.name, "is null");
-      to = static_cast<V>(value);
+      to = static_cast<V>(read_whole(*column, field.name, row));
     }
   });
+  return measured;
 }
 
 void TableBuilder::check_constants(std::size_t row) const {
@@ -444,21 +456,28 @@ void TableBuilder::check_derived(const Problem& problem, const Measurement& meas
 }
 
 Problem TableBuilder::read_problem(std::size_t row) const {
-  return with_problem(space_, [&]<class P>() -> Problem {
-    P problem;
-    if constexpr (std::is_same_v<P, ConvProblem>) {
-      problem = make_conv(space_.op);
+  Problem problem = operation(space_.op).make(space_.op);
+  std::size_t spec = kProblem;
+  for_each_problem_field(space_, [&](const ProblemField& field, std::size_t at) {
+    const ColumnValues* const column = current_[spec++];
+    if (!column) return;
+    if (field.type == FieldType::word) {
+      const std::size_t word = read_word(*column, field.name, field.what, field.words, row);
+      problem.set(at, static_cast<std::int64_t>(word));
+    } else if (field.type == FieldType::real) {
+      problem.set(at, std::bit_cast<std::int64_t>(column->number[row]));
+    } else {
+      const std::int64_t value = read_whole(*column, field.name, row);
+      problem.set(at, field.type == FieldType::flag ? value != 0 : value);
     }
-    read_fields(problem, kProblem, row);
-    return problem;
   });
+  return problem;
 }
 
 void TableBuilder::read_row(std::size_t row) {
   check_constants(row);
   const Problem problem = read_problem(row);
-  Measurement measured;
-  read_fields(measured, measurement_at(space_), row);
+  const Measurement measured = read_measurement(row);
   check_measurement(measured, row);
   const std::uint32_t problem_at = problem_id(problem, row);
   const std::uint32_t config_at = config_id(read_config(row, problem));

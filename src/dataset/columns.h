@@ -47,9 +47,6 @@ std::vector<ColumnSpec> dataset_columns(const ConfigSpace& space);
 /// them.
 inline constexpr std::size_t kDerivedColumns = 2;
 
-/// The sizes of a problem without a default: m, n, k of a GEMM; n, c, k, h, w, y, x of a convolution.
-std::span<const std::string_view> needed_sizes(Op op) noexcept;
-
 /// Values of one column over some rows; the type of the column decides which member is used.
 struct ColumnValues {
   static constexpr std::int64_t null_whole = std::numeric_limits<std::int64_t>::min();
@@ -108,8 +105,11 @@ class TableBuilder {
   void check_names(std::span<const std::string> names, Columns required);
   /// The columns of a block, by position in specs_; null where the file lacks one.
   std::vector<const ColumnValues*> by_spec(const Block& block) const;
-  template <Record T>
-  void read_fields(T& record, std::size_t first_spec, std::size_t row) const;
+  std::int64_t read_whole(const ColumnValues& column, std::string_view name, std::size_t row) const;
+  /// Position of the row's word among `words`; `what` they are.
+  std::size_t read_word(const ColumnValues& column, std::string_view name, std::string_view what,
+                        std::span<const std::string_view> words, std::size_t row) const;
+  Measurement read_measurement(std::size_t row) const;
   Problem read_problem(std::size_t row) const;
   void read_row(std::size_t row);
   void check_constants(std::size_t row) const;

@@ -12,7 +12,7 @@
 #include "core/fail.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
 
 namespace kscout {
 

@@ -13,7 +13,7 @@
 
 #include <kscout/measurement.h>
 
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
 
 namespace kscout {
 

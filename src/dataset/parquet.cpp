@@ -22,7 +22,7 @@
 #include "core/files.h"
 #include "core/parquet_checksum.h"
 #include "dataset/columns.h"
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
 
 namespace kscout {
 

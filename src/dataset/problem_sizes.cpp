@@ -5,25 +5,20 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "dataset/parquet.h"
+#include "op/operation.h"
 
 namespace kscout {
 
 namespace {
 
-/// One column per number of sizes_of() of a P, in the same order.
-template <Record P>
-std::vector<ColumnSpec> size_columns() {
+/// One column per number of sizes_of() of an operation's problems, in the same order.
+std::vector<ColumnSpec> size_columns(const Operation& operation) {
   std::vector<ColumnSpec> specs;
-  for_each_field<P>([&](const auto& field) {
-    using V = typename std::remove_cvref_t<decltype(field)>::value;
-    if constexpr (std::is_same_v<V, std::int64_t>) {
-      const bool of_conv = std::is_same_v<P, ConvProblem> && field.name != "split_k";
-      const bool of_gemm = std::is_same_v<P, GemmProblem> && specs.size() < sizes_of(GemmProblem{}).size();
-      if (!of_conv && !of_gemm) return;
+  for (const ProblemField& field : operation.space.fields) {
+    if (operation.is_size(field))
       specs.push_back({std::string(field.name), std::string(field.unit), std::string(field.help),
                        ColumnType::int64, /*nullable=*/false});
-    }
-  });
+  }
   return specs;
 }
 
@@ -33,9 +28,8 @@ bool has_names(const std::vector<ColumnSpec>& specs, const std::vector<std::stri
 
 }  // namespace
 
-void write_problem_sizes(const std::filesystem::path& file, const std::set<ProblemSizes>& sizes) {
-  const bool gemm = sizes.empty() || sizes.begin()->size() == sizes_of(GemmProblem{}).size();
-  const auto specs = gemm ? size_columns<GemmProblem>() : size_columns<ConvProblem>();
+void write_problem_sizes(const std::filesystem::path& file, Op op, const std::set<ProblemSizes>& sizes) {
+  const auto specs = size_columns(operation(op));
   Block block{sizes.size(), std::vector<ColumnValues>(specs.size())};
   for (const ProblemSizes& of_problem : sizes) {
     if (of_problem.size() != specs.size()) {
@@ -52,8 +46,8 @@ std::set<ProblemSizes> read_problem_sizes(const std::filesystem::path& file) {
   read_parquet(
       file.string(), file.string(),
       [&](const ParquetHeader& header) {
-        for (auto specs : {size_columns<GemmProblem>(), size_columns<ConvProblem>()}) {
-          if (has_names(specs, header.names)) return specs;
+        for (const Operation* const one : operations()) {
+          if (auto specs = size_columns(*one); has_names(specs, header.names)) return specs;
         }
         fail(Errc::corrupt_data, "{}: columns {} are not the sizes of problems (m, n, k, batch of a GEMM)",
              file.string(), fmt::join(header.names, ", "));

@@ -8,11 +8,11 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "core/field_text.h"
 #include "core/hash.h"
 #include "core/numbers.h"
 #include "dataset/columns.h"
 #include "family/family_file.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -49,14 +49,10 @@ MeasurementTable kept_rows(const MeasurementTable& table, Keep&& keep) {
 
 /// "256,512,64,rcr"
 std::string needed_text(const Problem& problem) {
-  const auto needed = needed_sizes(problem.op());
+  const Operation& of = operation(problem.op());
   std::string text;
-  problem.visit([&]<class P>(const P& of) {
-    for_each_field<P>([&](const auto& field) {
-      if (std::ranges::find(needed, field.name) != needed.end()) text += field_text(of.*field.member) + ",";
-    });
-    text += word(of.layout);
-  });
+  for (const std::string_view name : of.needed_sizes) text += std::to_string(problem[name]) + ",";
+  text += word(signature_of(problem).layout);
   return text;
 }
 

@@ -11,18 +11,15 @@
 #include "dispatch/aliases.h"
 #include "dispatch/padding.h"
 #include "dispatch/solver.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 #include "measure/timing.h"
+#include "op/operation.h"
 
 namespace kscout {
 
 namespace {
 
-/// Whether C has no elements. No tensor of a convolution is empty.
-bool is_empty(ProblemRef problem) {
-  const GemmProblem* const gemm = problem.gemm();
-  return gemm && (gemm->m == 0 || gemm->n == 0);
-}
+bool is_empty(ProblemRef problem) { return operation(problem.kind()).is_empty(problem); }
 
 void refuse_null(ProblemRef problem, const char* operand, const void* memory) {
   if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
@@ -316,17 +313,11 @@ Dispatcher::~Dispatcher() = default;
 Dispatcher::Dispatcher(Dispatcher&&) noexcept = default;
 Dispatcher& Dispatcher::operator=(Dispatcher&&) noexcept = default;
 
-Solution Dispatcher::get_solution(const GemmProblem& problem, const std::optional<MemorySpace>& space) {
-  return impl_->get_solution(problem, space);
-}
-Solution Dispatcher::get_solution(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
+Solution Dispatcher::get_solution(ProblemRef problem, const std::optional<MemorySpace>& space) {
   return impl_->get_solution(problem, space);
 }
 
-std::size_t Dispatcher::workspace_bytes(const GemmProblem& problem, const std::optional<MemorySpace>& space) {
-  return impl_->workspace_bytes(problem, space);
-}
-std::size_t Dispatcher::workspace_bytes(const ConvProblem& problem, const std::optional<MemorySpace>& space) {
+std::size_t Dispatcher::workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space) {
   return impl_->workspace_bytes(problem, space);
 }
 

@@ -13,6 +13,8 @@
 #include <kscout/backend.h>
 #include <kscout/dispatcher.h>
 
+#include "op/forms.h"
+
 namespace kscout {
 
 /// The unchanged problem.
@@ -20,32 +22,7 @@ ExecutionForm direct_form(ProblemRef problem);
 
 /// Other forms of the problem for operands in `memory`, cheapest first by (calls, products computed, bytes
 /// copied). Empty for element types of less than a byte, because their lines may begin inside a byte.
-///
-/// GEMM: each choice of m, n, k rounded up to multiples of 2 to 256, once with only the copied operands
-/// packed and once with every operand packed; and all of these for one batch item at a time.
-///
-/// Convolution: c/g and k/g rounded up to multiples of 2 to 256, each alone and together; in the CPU's
-/// memory, all of these and the unpadded problem with images in the other layout (channels last or first).
 std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory = MemoryKind::host);
-
-/// Copies an operand between the caller's memory and the workspace, in `repeats` calls that advance both
-/// places by a step (bytes).
-struct OperandCopy {
-  MatrixCopy copy = {};
-  std::int64_t element_bytes = 0;  ///< not 0: Memory::transpose
-  std::int64_t repeats = 1, from_step = 0, to_step = 0;
-};
-
-/// An operand of a padded launch.
-struct CopiedOperand {
-  bool copied = false;
-  OperandCopy in = {}, back = {};
-  std::int64_t bytes = 0;       ///< of the copy
-  std::int64_t item_bytes = 0;  ///< distance between the caller's operands of two calls
-};
-struct CopiedOperands {
-  CopiedOperand a = {}, b = {}, c = {}, bias = {};
-};
 
 /// Runs `inner`, which computes form.problem, for `problem`. The workspace begins with zero-padded copies of
 /// the operands that the form copies; the inner launch's workspace follows.

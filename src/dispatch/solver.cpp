@@ -9,6 +9,7 @@
 #include "core/log.h"
 #include "dispatch/padding.h"
 #include "dispatch/timed_choice.h"
+#include "op/operation.h"
 #include "select/decision_db.h"
 
 namespace kscout {
@@ -204,12 +205,8 @@ bool Solver::has_applicable(Backend& backend, ProblemRef problem) {
 }
 
 std::string Solver::type_remedy(ProblemRef problem, const MemorySpace& space) {
-  Problem single = problem.value();
-  single = single.visit([](auto of) -> Problem {
-    constexpr GivenField kSingle[] = {{"dtype", word(DType::fp32)}};
-    set_fields(of, kSingle);
-    return of;
-  });
+  constexpr GivenField kSingle[] = {{"dtype", word(DType::fp32)}};
+  const Problem single = operation(problem.kind()).with_fields(problem.value(), kSingle);
   const Signature signature = signature_of(problem);
   if (signature_of(single) == signature) return {};
   const auto is_taken = [&](ProblemRef form) {

@@ -13,9 +13,10 @@
 #include <kscout/version.h>
 
 #include "core/fail.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 #include "measure/samples.h"
 #include "measure/timing.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -160,16 +161,8 @@ std::vector<Contender> made_ready(Backend& backend, ProblemRef problem, std::spa
   return ready;
 }
 
-std::int64_t elements_of_c(const GemmProblem& problem) { return operand_elements(problem).c; }
-std::int64_t elements_of_c(const ConvProblem& problem) {
-  const ConvElements all = operand_elements(problem);
-  return by_operand(problem.op, all.in, all.wei, all.out).c;
-}
-
 std::size_t bytes_of_c(ProblemRef problem) {
-  const auto elements = problem.visit([](const auto& of) { return elements_of_c(of); });
-  return static_cast<std::size_t>(
-      std::ceil(static_cast<double>(elements) * bytes_per_element(signature_of(problem).dtype_c)));
+  return static_cast<std::size_t>(operation(problem.kind()).operands(problem).result().bytes());
 }
 
 /// The contender with the smallest median whose interval ends below that of the first contender; else the

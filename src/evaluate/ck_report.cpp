@@ -67,7 +67,7 @@ std::size_t needed(const CsvSheet& sheet, std::initializer_list<std::string_view
 }  // namespace
 
 std::string ck_problems_csv(std::span<const ProblemResult> results) {
-  const bool conv = !results.empty() && is_conv(results.front().problem.op());
+  const bool conv = !results.empty() && is_direction(results.front().problem.op());
   std::string out =
       conv ? "N,G,C,K,Hi,Wi,Y,X,stride_h,pad_h,oracle_kernel,oracle_tflops,ml_kernel,ml_predicted_tflops,"
              "ml_actual_tflops,efficiency,match,n_kernels\n"
@@ -77,12 +77,12 @@ std::string ck_problems_csv(std::span<const ProblemResult> results) {
   for (const ProblemResult& result : results) {
     const Line line = line_of(result);
     if (conv) {
-      const ConvProblem& p = result.problem.conv();
-      out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}\n", p.n, p.g, p.c, p.k, p.h,
-                         p.w, p.y, p.x, p.stride_h, p.left_pad_h, line.oracle, line.oracle_tflops, line.pick,
+      for (const char* const field : {"n", "g", "c", "k", "h", "w", "y", "x", "stride_h", "left_pad_h"})
+        out += fmt::format("{},", result.problem[field]);
+      out += fmt::format("{},{},{},{},{},{},{},{}\n", line.oracle, line.oracle_tflops, line.pick,
                          line.predicted_tflops, line.actual_tflops, line.efficiency, line.match, result.pool);
     } else {
-      const GemmProblem& p = result.problem.gemm();
+      const ImplicitGemm p = product_of(result.problem);
       out += fmt::format("{},{},{},{},{},{},{},{},{},{},{},{}\n", p.m, p.n, p.k, line.oracle_tflops,
                          line.oracle, line.predicted_tflops, line.pick, line.actual_tflops, line.efficiency,
                          line.match, result.pool, m_class(p.m));
@@ -185,14 +185,10 @@ constexpr Shape kWeightShapes[] = {{1, 64, 64, 7, 1, 1, 0},       {2, 64, 128, 1
                                    {8, 128, 128, 28, 3, 1, 1},    {16, 128, 256, 14, 3, 1, 1},
                                    {32, 256, 512, 28, 3, 1, 1},   {64, 512, 1024, 14, 3, 2, 1},
                                    {128, 1024, 2048, 28, 5, 1, 2}};
-ConvProblem problem_of(const Shape& s, Op op, DType dtype) {
-  ConvProblem p = make_conv(op, dtype, Layout::nhwgc);
-  p.n = s.n, p.c = s.c, p.k = s.k;
-  p.h = p.w = s.image;
-  p.y = p.x = s.filter;
-  p.stride_h = p.stride_w = s.stride;
-  p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = s.pad;
-  return p;
+Problem problem_of(const Shape& s, Op op, DType dtype) {
+  return parse_any_problem(fmt::format("{}:{}x{}x{}x{}:{}x{}x{}:{}:nhwgc:stride={}:pad={}", word(op), s.n,
+                                       s.c, s.image, s.image, s.k, s.filter, s.filter, word(dtype), s.stride,
+                                       s.pad));
 }
 
 /// Six tiles with compv3 and mem: those of rule set `first` that stage 64 of K.
@@ -226,7 +222,7 @@ BackwardCheck check_backward(const Model& model) {
       op == Op::conv_bwd_data ? std::span<const Shape>(kDataShapes) : kWeightShapes;
   BackwardCheck check;
   for (const Shape& shape : shapes) {
-    const ConvProblem problem = problem_of(shape, op, dtype);
+    const Problem problem = problem_of(shape, op, dtype);
     const auto tflops = model.predicted_tflops(problem, model.score_configs(problem, configs));
     std::vector<std::size_t> order(tflops.size());
     std::iota(order.begin(), order.end(), std::size_t{0});

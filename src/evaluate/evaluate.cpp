@@ -13,8 +13,8 @@
 #include "core/numbers.h"
 #include "dataset/columns.h"
 #include "dataset/operations.h"
-#include "problems/conv_kind.h"
-#include "problems/problem_sets.h"
+#include "op/operation.h"
+#include "op/problem_sets.h"
 #include "select/confidence.h"
 
 namespace kscout {
@@ -168,8 +168,8 @@ const Axis* kind_axis(const ConfigSpace& space) {
 std::vector<std::pair<std::string, std::string>> slices_of(const ProblemResult& result) {
   const ImplicitGemm product = product_of(result.problem);
   std::vector<std::pair<std::string, std::string>> slices;
-  if (is_conv(result.problem.op()))
-    slices.emplace_back("convolution", word(conv_kind(result.problem.conv())));
+  const Operation& of = operation(result.problem.op());
+  if (!of.kind_name.empty()) slices.emplace_back(of.kind_name, of.kind_of(result.problem));
   slices.emplace_back("shape family", word(shape_family(product)));
   slices.emplace_back("depth regime", word(depth_regime(product)));
   slices.emplace_back("outline", word(outline(product)));

@@ -14,6 +14,7 @@
 #include "dataset/operations.h"
 #include "dataset/problem_sizes.h"
 #include "features/schema.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -23,7 +24,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kManifest = "train_manifest.json";
 constexpr const char* kSizesKey = "training_sizes";  // key in older manifests
-const std::size_t kGemmSizes = sizes_of(GemmProblem{}).size(), kConvSizes = sizes_of(ConvProblem{}).size();
 
 /// Predicted speeds of the best configs, best first.
 std::vector<double> best_tflops(const Scores& scores) {
@@ -115,13 +115,16 @@ std::optional<std::set<ProblemSizes>> training_sizes(const fs::path& model) {
         "restore the folder or train the model again",
         file.string(), kTrainingSizesFile, kSizesKey);
   }
+  std::vector<std::size_t> lengths;  // numbers of sizes of the operations
+  for (const Operation* const one : operations())
+    lengths.push_back(sizes_of(one->make(one->ops.front())).size());
   std::set<ProblemSizes> sizes;
   for (const auto& entry : *found) {
     const bool whole = entry.is_array() &&
                        std::ranges::all_of(entry, [](const auto& size) { return size.is_number_integer(); });
-    if (!whole || (entry.size() != kGemmSizes && entry.size() != kConvSizes))
-      fail(Errc::corrupt_data, "{}: '{}' holds {}, not [m, n, k, batch] nor the {} numbers of a convolution",
-           file.string(), kSizesKey, entry.dump(), kConvSizes);
+    if (!whole || std::ranges::find(lengths, entry.size()) == lengths.end())
+      fail(Errc::corrupt_data, "{}: '{}' holds {}, not the {} sizes of a problem", file.string(), kSizesKey,
+           entry.dump(), fmt::join(lengths, " or "));
     sizes.insert(entry.get<ProblemSizes>());
   }
   return sizes;

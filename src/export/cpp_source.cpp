@@ -9,6 +9,7 @@
 #include "core/fail.h"
 #include "expr/operations.h"
 #include "expr/syntax.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -40,24 +41,29 @@ std::string enum_text(std::string_view name) {
   return fmt::format("enum class {} : std::uint8_t {{ {} }};\n", name, words);
 }
 
-template <class V>
-std::string_view type_name() {
-  if constexpr (std::is_same_v<V, DType>) return "DType";
-  if constexpr (std::is_same_v<V, Layout>) return "Layout";
-  if constexpr (std::is_same_v<V, Epilogue>) return "Epilogue";
-  if constexpr (std::is_same_v<V, Op>) return "Op";
-  if constexpr (std::is_same_v<V, bool>) return "bool";
-  if constexpr (std::is_same_v<V, double>) return "double";
-  if constexpr (std::is_same_v<V, std::int64_t>) return "std::int64_t";
+/// The C++ type of a field.
+std::string type_name(const ProblemField& field) {
+  switch (field.type) {
+    case FieldType::word: {
+      if (field.what == EnumWords<DType>::what) return "DType";
+      std::string name(field.what);  // "layout": Layout
+      name.front() = static_cast<char>(name.front() - 'a' + 'A');
+      return name;
+    }
+    case FieldType::flag:
+      return "bool";
+    case FieldType::real:
+      return "double";
+    case FieldType::whole:
+      break;
+  }
+  return "std::int64_t";
 }
 
-template <class V>
-std::string value_text(const V& value) {
-  if constexpr (WordEnum<V>) {
-    return fmt::format("{}::{}", type_name<V>(), word(value));
-  } else {
-    return fmt::format("{}", value);
-  }
+std::string literal_of(const ProblemField& field, std::int64_t value) {
+  if (field.type == FieldType::word) return fmt::format("{}::{}", type_name(field), value_text(field, value));
+  if (field.type == FieldType::flag) return value != 0 ? "true" : "false";
+  return value_text(field, value);
 }
 
 }  // namespace
@@ -104,45 +110,28 @@ std::string cpp_array(std::string_view type, std::string_view name, std::span<co
   return array_of(type, name, literals);
 }
 
-namespace {
-
-template <class P>
-std::string problem_struct(std::string_view comment, const P& defaults) {
-  std::string out = fmt::format("\n// {}\nstruct Problem {{\n", comment);
-  for_each_field<P>([&](const auto& field) {
-    const auto& value = defaults.*field.member;
-    out += fmt::format("  {} {} = {};  // {}\n", type_name<std::remove_cvref_t<decltype(value)>>(),
-                       field.name, value_text(value), field.help);
-  });
-  return out + "};\n";
-}
-
-}  // namespace
-
 std::string cpp_problem_types(Op op) {
-  const std::string enums =
-      enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
-  if (!is_conv(op))
-    return enums +
-           problem_struct("C(m,n) = alpha * A(m,k) * B(k,n) + beta * C, `batch` times.", GemmProblem());
-  return enums + enum_text<Op>("Op") +
-         problem_struct("A convolution, 2-D or 3-D by the layout. h, w, c are of the input, k of the output.",
-                        make_conv(op));
+  const Operation& of = operation(op);
+  std::string out = enum_text<DType>("DType") + enum_text<Layout>("Layout") + enum_text<Epilogue>("Epilogue");
+  if (of.ops.size() > 1) out += enum_text<Op>("Op");
+  out += fmt::format("\n// {}\nstruct Problem {{\n", of.meaning);
+  const Problem plain = of.make(op);
+  for (std::size_t i = 0; i < of.space.fields.size(); ++i) {
+    const ProblemField& field = of.space.fields[i];
+    out += fmt::format("  {} {} = {};  // {}\n", type_name(field), field.name, literal_of(field, plain[i]),
+                       field.help);
+  }
+  return out + "};\n";
 }
 
 std::string cpp_example_sizes(std::string_view name, ProblemRef problem) {
   std::string out;
-  problem.visit([&](const auto& of) {
-    using P = std::remove_cvref_t<decltype(of)>;
-    const P defaults;
-    for_each_field<P>([&](const auto& field) {
-      const auto& value = of.*field.member;
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(value)>, std::int64_t>) {
-        if (value != defaults.*field.member)
-          out += fmt::format("{}{}.{} = {}", out.empty() ? "" : ", ", name, field.name, value);
-      }
-    });
-  });
+  const Problem whole = problem.value();
+  const auto fields = problem.space().fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].type == FieldType::whole && whole[i] != fields[i].initial)
+      out += fmt::format("{}{}.{} = {}", out.empty() ? "" : ", ", name, fields[i].name, whole[i]);
+  }
   return out;
 }
 

@@ -33,8 +33,8 @@ std::string cpp_array(std::string_view type, std::string_view name, const std::v
   return cpp_array(type, name, std::span<const std::int64_t>(wide));
 }
 
-/// The enums of a problem and `struct Problem`: the fields of GemmProblem, or those of ConvProblem with `op`
-/// as the default direction.
+/// The enums of a problem and `struct Problem`: the fields of the operation's problems, with `op` as the
+/// default where it has several.
 std::string cpp_problem_types(Op op);
 
 /// Statements that set the sizes of a problem `name`, for examples.

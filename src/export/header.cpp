@@ -13,6 +13,7 @@
 #include "features/schema.h"
 #include "forest/shortlist.h"
 #include "lightgbm/lightgbm.h"
+#include "op/operation.h"
 #include "select/compiled_family.h"
 
 namespace kscout {
@@ -109,7 +110,7 @@ class HeaderWriter {
     }
     out += "\n// Bytes of one element of each type.\n" + cpp_array("double", "element_bytes", bytes);
     out += "\n";
-    out += fixed_text(is_conv(op()) ? "conv_sizes" : "sizes");
+    out += fixed_text(fmt::format("{}_sizes", problem_space(op()).operation));
     out += "\n";
     out += embedded_file("src/select/claim-inl.h");
     out +=
@@ -194,8 +195,7 @@ class HeaderWriter {
   }
 
   Problem example() const {
-    if (!is_conv(op())) return make_gemm(16, 4096, 4096);
-    return parse_any_problem(fmt::format("{}:8x64x56x56:128x3x3:pad=1", word(op())));
+    return parse_any_problem(fmt::format("{}:{}", word(op()), operation(op()).example));
   }
 
   std::string requirements_text() const {

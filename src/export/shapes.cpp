@@ -15,25 +15,20 @@ namespace {
 /// The fields that identify a problem, as integers: the key of the table.
 std::vector<std::int64_t> key_of(const Problem& problem) {
   std::vector<std::int64_t> key;
-  problem.visit([&](const auto& of) {
-    for_each_field<std::remove_cvref_t<decltype(of)>>([&](const auto& field) {
-      if constexpr (!std::is_floating_point_v<std::remove_cvref_t<decltype(of.*field.member)>>) {
-        if (field.role == FieldRole::identity) key.push_back(static_cast<std::int64_t>(of.*field.member));
-      }
-    });
-  });
+  const auto fields = problem.space().fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].role == FieldRole::identity) key.push_back(problem[i]);
+  }
   return key;
 }
 
 std::string key_text(const Problem& like) {
   std::string values;
-  like.visit([&](const auto& of) {
-    for_each_field<std::remove_cvref_t<decltype(of)>>([&](const auto& field) {
-      if (field.role != FieldRole::identity) return;
-      if (!values.empty()) values += ", ";
-      values += fmt::format("static_cast<std::int64_t>(p.{})", field.name);
-    });
-  });
+  for (const ProblemField& field : like.space().fields) {
+    if (field.role != FieldRole::identity) continue;
+    if (!values.empty()) values += ", ";
+    values += fmt::format("static_cast<std::int64_t>(p.{})", field.name);
+  }
   return values;
 }
 

@@ -59,6 +59,14 @@ void Scope::add_value(std::string_view name, Source source, std::span<const std:
   add(groups_.size() - 1, name, source, 0, words.empty() ? ValueKind::number : ValueKind::words, words);
 }
 
+void Scope::add_problem(const ProblemSpace& space, std::string_view prefix) {
+  const std::size_t group = begin_group(prefix, space.fields.data(), nullptr);
+  for (const ProblemField& field : space.fields) {
+    const bool words = field.type == FieldType::word;
+    add(group, field.name, Source::problem, 0, words ? ValueKind::words : ValueKind::number, field.words);
+  }
+}
+
 void Scope::add_formulas(std::span<const Formula> formulas) {
   for (const Formula& formula : formulas) {
     for (const Formula& known : formulas_) {
@@ -98,6 +106,14 @@ double* Inputs::storage(std::size_t group, std::size_t field, std::size_t rows) 
     return values_[i].data();
   }
   return nullptr;
+}
+
+void Inputs::set(std::string_view prefix, ProblemRef problem) {
+  const std::size_t group = find_group(prefix, problem.space().fields.data());
+  const ProblemNumbers numbers(problem);
+  for (std::size_t field = 0; field < numbers.count; ++field) {
+    if (double* to = storage(group, field, 1)) *to = numbers.number[field];
+  }
 }
 
 void Inputs::set(std::string_view prefix, const KernelConfig& config) {

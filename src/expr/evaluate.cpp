@@ -108,12 +108,21 @@ double evaluate_one(const Program& program, const Inputs& inputs, std::size_t fo
   return out.at(formula);
 }
 
+ProblemNumbers::ProblemNumbers(ProblemRef problem) noexcept {
+  const Problem whole = problem.value();
+  const auto values = whole.values();
+  count = values.size();
+  std::ranges::transform(values, number.begin(),
+                         [](std::int64_t value) { return static_cast<double>(value); });
+  number[count - 1] = whole.weight();  // stored as the bits of a double
+}
+
 ProblemInputs::ProblemInputs(const Program& program, Inputs fixed) : fixed_(std::move(fixed)) {
   for (std::uint32_t i = 0; i < program.inputs().size(); ++i) {
     const Input& input = program.inputs()[i];
     const void* const record = program.groups()[input.group].record;
     const auto field = static_cast<std::uint32_t>(input.field);
-    if (record == &Fields<GemmProblem>::list || record == &Fields<ConvProblem>::list) {
+    if (record && input.depends.on(Source::problem)) {
       record_ = record;
       from_problem_.push_back({i, field});
     }
@@ -132,12 +141,9 @@ std::span<const Column> ProblemInputs::columns(ProblemRef problem, Memory& memor
     }
   };
   if (record_) {
-    problem.visit([&]<class P>(const P& of) {
-      if (record_ != &Fields<P>::list) {
-        fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(of));
-      }
-      fill(from_problem_, numbers_of(of));
-    });
+    if (record_ != problem.space().fields.data())
+      fail(Errc::unsupported, "{}: the formulas read problems of another operation", print(problem));
+    fill(from_problem_, ProblemNumbers(problem).all());
   }
   if (!from_signature_.empty()) fill(from_signature_, numbers_of(signature_of(problem)));
   return memory.columns;

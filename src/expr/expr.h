@@ -3,7 +3,7 @@
 /// Compiles and evaluates the formula language of features, rules and filters.
 ///
 ///     expr::Scope scope;
-///     scope.add_record<GemmProblem>("p");
+///     scope.add_problem(problem_space(Op::gemm));
 ///     scope.add_axes(space, "c");
 ///     const auto program = expr::Program::compile({{"tiles", "ceil_div(p.m, c.tile_m)"},
 ///                                                  {"fits", "tiles <= 4 and c.pipeline == 'compv5'"}},
@@ -100,6 +100,15 @@ double to_number(const V& value) noexcept {
   }
 }
 
+/// The fields of a problem as formulas see them, in order.
+struct ProblemNumbers {
+  explicit ProblemNumbers(ProblemRef problem) noexcept;
+  std::span<const double> all() const noexcept { return std::span(number).first(count); }
+
+  std::array<double, kMaxProblemFields> number;
+  std::size_t count;
+};
+
 /// An axis' value as formulas see it: KernelConfig::unknown is NaN.
 inline double axis_number(std::int32_t value) noexcept {
   return value == KernelConfig::unknown ? Traits::unknown : static_cast<double>(value);
@@ -107,7 +116,6 @@ inline double axis_number(std::int32_t value) noexcept {
 
 template <Record T>
 constexpr Source source_of() noexcept {
-  if constexpr (std::is_same_v<T, GemmProblem> || std::is_same_v<T, ConvProblem>) return Source::problem;
   if constexpr (std::is_same_v<T, Device>) return Source::device;
   if constexpr (std::is_same_v<T, Signature>) return Source::signature;
   if constexpr (std::is_same_v<T, Traits>) return Source::traits;
@@ -132,6 +140,8 @@ class Scope {
       }
     });
   }
+  /// Adds the fields of an operation's problems as "prefix.field".
+  void add_problem(const ProblemSpace& space, std::string_view prefix = "p");
   /// Adds the axes of a config space as "prefix.axis".
   void add_axes(const ConfigSpace& space, std::string_view prefix = "c");
   /// Adds a single named value (a column of a table, a parameter); bare when `name` has no dot.
@@ -267,7 +277,7 @@ class Inputs {
 
   /// Sets one record for all rows. Throws invalid_argument when the scope has another type under `prefix`.
   template <Record T>
-  void set(std::string_view prefix, const T& record) {
+  requires(!ProblemStruct<T>) void set(std::string_view prefix, const T& record) {
     set_rows(prefix, std::span<const T>(&record, 1));
   }
   /// Sets one record per row (1 record = all rows).
@@ -281,6 +291,7 @@ class Inputs {
       }
     });
   }
+  void set(std::string_view prefix, ProblemRef problem);
   void set(std::string_view prefix, const KernelConfig& config);
   void set_rows(std::string_view prefix, const ConfigTable& configs);
   /// Sets a value of Scope::add_value; ignored when no formula uses it. Columns are not copied and must

@@ -332,11 +332,8 @@ ProblemRows::ProblemRows(const Program& program, const Inputs& fixed, std::size_
 
 bool ProblemRows::set_problem(ProblemRef problem, FewRowsProgram::Scratch& scratch) const {
   std::array<double, kInputs> all, changing;
-  const bool fits = problem.visit([&]<class P>(const P& of) {
-    std::ranges::copy(numbers_of(of), all.begin());
-    return record_ == nullptr || record_ == &Fields<P>::list;
-  });
-  if (!fits) return false;
+  if (record_ && record_ != problem.space().fields.data()) return false;
+  std::ranges::copy(ProblemNumbers(problem).all(), all.begin());
   if (std::ranges::any_of(fields_, [](std::uint32_t field) { return field >= kFields; })) {
     std::ranges::copy(numbers_of(signature_of(problem)), all.begin() + kFields);
   }

@@ -122,7 +122,7 @@ class ProblemRows {
   bool set_problem(ProblemRef problem, FewRowsProgram::Scratch& scratch) const;
 
  private:
-  static constexpr std::size_t kFields = std::max(field_count<GemmProblem>, field_count<ConvProblem>);
+  static constexpr std::size_t kFields = kMaxProblemFields;
   static constexpr std::size_t kInputs = kFields + field_count<Signature>;
   static std::vector<std::uint8_t> changing(const Program& program);
 

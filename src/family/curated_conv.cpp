@@ -412,7 +412,7 @@ ConfigTable curated_conv(const FamilyFile& family, const Signature& signature, c
 ConfigTable generated_list(std::string_view name, const FamilyFile& file, const Signature& signature,
                            const Device& device) {
   if (name.starts_with(kMembersList)) return members_of(name, file, signature, device);
-  if (name == "curated-conv" && is_conv(signature.op)) return curated_conv(file, signature, device);
+  if (name == "curated-conv" && is_direction(signature.op)) return curated_conv(file, signature, device);
   fail(Errc::corrupt_data, "{}: there is no list '{}' for op '{}'", file.name, name, word(signature.op));
 }
 

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <kscout/conv_problem.h>
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
@@ -155,7 +154,7 @@ std::vector<Signature> family_signatures(std::string_view provider_name) {
 static ForkMutex reading_family_files(ForkLevel::files);
 
 static std::string family_file_name(std::string_view provider_name, Op op) {
-  return fmt::format("families/{}_{}.toml", provider_name, is_conv(op) ? "conv" : word(op));
+  return fmt::format("families/{}_{}.toml", provider_name, problem_space(op).operation);
 }
 
 FamilyFile family_rules(const ConfigSpace& space) {

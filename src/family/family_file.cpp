@@ -4,12 +4,11 @@
 #include <cmath>
 #include <optional>
 
-#include <kscout/conv_problem.h>
-
 #include "core/fail.h"
 #include "core/files.h"
 #include "core/names.h"
 #include "core/toml_reader.h"
+#include "op/operation.h"
 #include "provider/native/native.h"
 
 namespace kscout {
@@ -155,9 +154,7 @@ class Reader : private TomlReader {
     const auto dtypes = words_of<DType>(table, "dtypes");
     for (const Layout layout : words_of<Layout>(table, "layouts")) {
       for (const DType dtype : dtypes) {
-        family_.signatures.push_back(space_.op == Op::gemm
-                                         ? signature_of(make_gemm(0, 0, 0, dtype, layout))
-                                         : signature_of(make_conv(space_.op, dtype, layout)));
+        family_.signatures.push_back(signature_of(operation(space_.op).make(space_.op, dtype, layout)));
       }
     }
   }
@@ -466,11 +463,7 @@ expr::Scope family_scope(const ConfigSpace& space, std::span<const expr::Formula
   scope.add_record<Device>("d");
   scope.add_record<Signature>("s");
   if (for_problems) {
-    if (is_conv(space.op)) {
-      scope.add_record<ConvProblem>("p");
-    } else {
-      scope.add_record<GemmProblem>("p");
-    }
+    scope.add_problem(problem_space(space.op));
     scope.add_record<Traits>("t");
   }
   scope.add_formulas(formulas);

@@ -138,7 +138,7 @@ std::string rule_refusal(ProblemRef problem, const KernelConfig& config, const D
   inputs.set("d", device);
   inputs.set("s", signature);
   inputs.set("t", provider(config.space->provider).traits(signature, config, device));
-  problem.visit([&](const auto& of) { inputs.set("p", of); });
+  inputs.set("p", problem);
   return applicability.refusal(inputs, device);
 }
 

@@ -1,10 +1,12 @@
 #include "features/few_rows.h"
 
+#include "op/operation.h"
+
 namespace kscout {
 
 Schema::FewRows::FewRows(const Schema& schema, const Device& device, const ConfigTable& configs,
                          std::span<const Traits> traits, std::span<const std::uint8_t> wanted)
-    : of_conv_(is_conv(schema.data_.op)), features_([&] {
+    : kind_(operation(schema.data_.op).ops.front()), features_([&] {
         const Rows checked(schema, device, configs, traits);
         return expr::ProblemRows(*schema.program_, checked.inputs_.fixed(), configs.size(), wanted);
       }()) {
@@ -16,7 +18,7 @@ Schema::FewRows::FewRows(const Schema& schema, const Device& device, const Confi
 }
 
 bool Schema::FewRows::set_problem(ProblemRef problem, expr::FewRowsProgram::Scratch& scratch) const {
-  if ((problem.conv() != nullptr) != of_conv_) return false;
+  if (problem.kind() != kind_) return false;
   for (const expr::ProblemRows& check : checks_) {
     check.set_problem(problem, scratch);
     if (!(*check.program().values(0, scratch) != 0)) return false;

@@ -32,7 +32,7 @@ class Schema::FewRows {
   bool set_problem(ProblemRef problem, expr::FewRowsProgram::Scratch& scratch) const;
 
  private:
-  bool of_conv_;
+  Op kind_;  ///< of the operation whose problems the formulas read
   expr::ProblemRows features_;
   std::vector<expr::ProblemRows> checks_;
 };

@@ -14,6 +14,7 @@
 #include "core/hash.h"
 #include "core/names.h"
 #include "features/schema_text.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -21,11 +22,7 @@ namespace {
 
 expr::Scope make_scope(const SchemaData& data) {
   expr::Scope scope;
-  if (is_conv(data.op)) {
-    scope.add_record<ConvProblem>("p");
-  } else {
-    scope.add_record<GemmProblem>("p");
-  }
+  scope.add_problem(problem_space(data.op));
   scope.add_record<Device>("d");
   scope.add_record<Traits>("t");
   if (!data.provider.empty()) scope.add_axes(provider(data.provider).space(data.op), "c");
@@ -136,7 +133,7 @@ Schema Schema::only(std::span<const std::uint32_t> features) const {
 
 Schema Schema::for_op(Op op) const {
   if (op == data_.op) return *this;
-  if (!is_conv(op) || !is_conv(data_.op)) {
+  if (!same_operation(op, data_.op)) {
     fail(Errc::invalid_argument, "schema '{}' is for {}, not for {}: choose another with --schema", name(),
          word(data_.op), word(op));
   }
@@ -169,7 +166,7 @@ void Schema::evaluate(ProblemRef problem, const Device& device, const KernelConf
 void Schema::evaluate_problem(ProblemRef problem, const Device& device, std::span<double> out) const {
   if (out.size() != size()) fail(Errc::invalid_argument, "room for {} features; need {}", out.size(), size());
   expr::Inputs inputs(*program_);
-  problem.visit([&](const auto& of) { inputs.set("p", of); });
+  inputs.set("p", problem);
   inputs.set("d", device);
   expr::Scratch scratch;
   program_->evaluate(inputs.columns(), 1, out, scratch);
@@ -257,37 +254,23 @@ void Schema::Rows::evaluate(ProblemRef problem, std::span<double> out, Scratch& 
                               scratch.expr);
 }
 
-namespace {
-
-std::string_view conv_schema(std::string_view provider) noexcept {
-  if (provider == "native") return "conv_cpu";
-  return provider == "cudnn" ? "conv_gpu" : "conv";
-}
-
-}  // namespace
-
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept {
-  if (is_conv(op)) return conv_schema(provider);
-  return kind == DeviceKind::gpu ? "gemm_gpu" : "gemm";
+  return operation(op).schema(provider, kind);
 }
 
-std::string_view any_cpu_schema(Op op) noexcept { return is_conv(op) ? "conv_any_cpu" : "gemm_any_cpu"; }
+std::string any_cpu_schema(Op op) { return fmt::format("{}_any_cpu", operation(op).space.operation); }
 
 const Schema& analytic_schema(Op op, std::string_view provider) {
-  const auto of = [](Op one, std::string_view name) {
-    const Schema whole = Schema::find(std::string(name)).for_op(one);
-    return whole.only(std::array{static_cast<std::uint32_t>(whole.index("analytic_time_us"))});
-  };
-  static const Schema gemm = of(Op::gemm, "gemm");
-  if (!is_conv(op)) return gemm;
-  static const auto all = [&](std::string_view name) {
-    return std::array{of(Op::conv_fwd, name), of(Op::conv_bwd_data, name), of(Op::conv_bwd_weight, name)};
-  };
-  static const std::array on_cpu = all("conv_cpu"), of_cudnn = all("conv_gpu"), others = all("conv");
-  const std::array<Schema, 3>& of_provider = provider == "native"  ? on_cpu
-                                             : provider == "cudnn" ? of_cudnn
-                                                                   : others;
-  return of_provider[static_cast<std::size_t>(op) - 1];
+  static std::map<std::pair<Op, std::string>, Schema> compiled;
+  const std::pair key(op, std::string(operation(op).schema(provider, DeviceKind::cpu)));
+  {
+    const std::lock_guard lock(compiling_schemas);
+    if (const auto known = compiled.find(key); known != compiled.end()) return known->second;
+  }
+  const Schema whole = Schema::find(key.second).for_op(op);
+  const std::array kept = {static_cast<std::uint32_t>(whole.index("analytic_time_us"))};
+  const std::lock_guard lock(compiling_schemas);
+  return compiled.emplace(key, whole.only(kept)).first->second;
 }
 
 }  // namespace kscout

@@ -11,7 +11,7 @@
 ///     Schema::Rows::Scratch scratch;                             // one per thread
 ///     rows.evaluate(problem, matrix, scratch);
 ///
-/// Formulas may use `p.` (fields of GemmProblem or ConvProblem), `d.` (Device), `t.` (Traits) and, in schemas
+/// Formulas may use `p.` (fields of the problem), `d.` (Device), `t.` (Traits) and, in schemas
 /// that name a provider, `c.` (axes of its config space). Schemas are data: families/features_*.toml. A model
 /// stores the text, so training and selection use the same formulas.
 #include <cstdint>
@@ -91,8 +91,8 @@ class Schema {
   /// The same schema with only some of its features, in this order; nothing else is computed. Throws
   /// invalid_argument when a position is out of range or repeated.
   Schema only(std::span<const std::uint32_t> features) const;
-  /// The same formulas for another direction of convolutions, whose problems and axes have the same names.
-  /// Throws invalid_argument when either op is not a convolution.
+  /// The same formulas for another op of the same operation (a direction of convolutions): problems and axes
+  /// have the same names. Throws invalid_argument for an op of another operation.
   Schema for_op(Op op) const;
   /// Positions of the categorical features.
   std::vector<std::uint32_t> categorical() const;
@@ -162,11 +162,11 @@ class Schema::Rows {
 std::string_view default_schema(Op op, std::string_view provider, DeviceKind kind) noexcept;
 
 /// The schema of models for any CPU: it describes a config relative to the device.
-std::string_view any_cpu_schema(Op op) noexcept;
+std::string any_cpu_schema(Op op);
 
-/// The schema with the single feature `analytic_time_us` of schema `gemm`, `conv`, `conv_cpu` or `conv_gpu`:
-/// the time of each config in microseconds by the analytic model alone. Suitable for ranking without any
-/// measurement; NaN where facts of the device or the config are missing.
+/// The schema with the single feature `analytic_time_us` of default_schema() for CPUs: the time of each
+/// config in microseconds by the analytic model alone. Suitable for ranking without any measurement; NaN
+/// where facts of the device or the config are missing.
 const Schema& analytic_schema(Op op = Op::gemm, std::string_view provider = "native");
 
 }  // namespace kscout

@@ -208,7 +208,7 @@ std::string kernel_name(const NamedConfig& kernel) { return config_name(kernel.s
 
 std::string kernel_source(const NamedConfig& kernel) {
   const std::string name = kernel_name(kernel);
-  return is_conv(kernel.signature.op) ? conv_source(kernel, name) : gemm_source(kernel, name);
+  return is_direction(kernel.signature.op) ? conv_source(kernel, name) : gemm_source(kernel, name);
 }
 
 /// One source per kernel, because kernels compile slowly and some fail.

@@ -320,8 +320,8 @@ class LogReader {
     if (!m || !n || !k) return to_.skip(number, "a shape line without M, N and K");
     try {
       const std::string_view dtype = value_of(text, "dtype="), layout = value_of(text, "layout=");
-      header_ = make_gemm(*m, *n, *k, dtype.empty() ? header_.dtype_a : parse<DType>(dtype),
-                          layout.empty() ? header_.layout : parse<Layout>(layout));
+      header_ = make_gemm(*m, *n, *k, dtype.empty() ? signature_of(header_).dtype_a : parse<DType>(dtype),
+                          layout.empty() ? signature_of(header_).layout : parse<Layout>(layout));
     } catch (const Error& error) {
       to_.skip(number, error.what());
     }
@@ -351,26 +351,25 @@ class LogReader {
   }
 
   /// A problem without sizes (all below 0): a block must then give every size.
-  GemmProblem nameless() const {
+  Problem nameless() const {
     return make_gemm(-1, -1, -1, request_.dtype, request_.layout.value_or(Layout::rcr));
   }
 
   /// The shape's problem, with the members of the block replacing its values.
-  GemmProblem problem_of(const ShapeBlock& members) const {
-    GemmProblem problem = header_;
-    if (members.dtype)
-      problem = make_gemm(problem.m, problem.n, problem.k, parse<DType>(*members.dtype), problem.layout);
-    problem.m = members.m.value_or(problem.m);
-    problem.n = members.n.value_or(problem.n);
-    problem.k = members.k.value_or(problem.k);
-    if (members.split_k.value_or(1) > 1) problem.split_k = *members.split_k;
-    problem.layout = layout_of(members).value_or(problem.layout);
+  Problem problem_of(const ShapeBlock& members) const {
+    const Signature types = signature_of(header_);
+    Problem problem = members.dtype ? Problem(make_gemm(0, 0, 0, parse<DType>(*members.dtype))) : header_;
+    problem.set("m", members.m.value_or(header_["m"]));
+    problem.set("n", members.n.value_or(header_["n"]));
+    problem.set("k", members.k.value_or(header_["k"]));
+    if (members.split_k.value_or(1) > 1) problem.set("split_k", *members.split_k);
+    problem.set("layout", static_cast<std::int64_t>(layout_of(members).value_or(types.layout)));
     return problem;
   }
 
   const ImportRequest& request_;
   ImportTable& to_;
-  GemmProblem header_;
+  Problem header_;
   std::string block_;
   rapidjson::Reader json_;
   std::size_t begins_ = 0;

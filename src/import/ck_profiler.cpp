@@ -9,6 +9,7 @@
 
 #include "core/fail.h"
 #include "import/import.h"
+#include "op/given_fields.h"
 
 namespace kscout {
 namespace {
@@ -62,7 +63,7 @@ class ProfilerLog {
 
   void line(std::string_view whole, std::size_t number) {
     const std::string_view text = trimmed(whole);
-    if (is_conv_line(text) || text.starts_with("gemm:")) return problem(text, number);
+    if (line_op(text)) return problem(text, number);
     if (const std::size_t at = text.find("Perf:"); at != std::string_view::npos)
       return time(trimmed(text.substr(at + 5)), number);
     for (const std::string_view word : kFailed) {

@@ -3,12 +3,11 @@
 #include <charconv>
 #include <optional>
 
-#include <kscout/conv_problem.h>
-
 #include "core/fail.h"
 #include "core/names.h"
 #include "dataset/parquet.h"
 #include "import/import.h"
+#include "op/operation.h"
 #include "provider/ck_tile/ck_tile.h"
 
 namespace kscout {
@@ -35,11 +34,10 @@ enum class Cell : std::uint8_t {
 /// A column of the file.
 struct Column {
   Cell cell = Cell::ignored;
-  std::int64_t ConvProblem::*conv = nullptr;   ///< field of a convolution
-  std::int64_t ConvProblem::*right = nullptr;  ///< of pads: the right-hand side
-  std::int64_t GemmProblem::*gemm = nullptr;   ///< field of a GEMM
-  std::size_t axis = 0;                        ///< tile
-  double Device::*fact = nullptr;              ///< hardware
+  std::string_view field = {},
+                   right = {};     ///< of the problem; of pads: the left-hand and the right-hand side
+  std::size_t axis = 0;            ///< tile
+  double Device::*fact = nullptr;  ///< hardware
   /// Hardware: factor from the column's unit to that of the fact.
   double unit = 1;
 };
@@ -49,33 +47,31 @@ struct KnownColumn {
   Column column;
 };
 
-using P = ConvProblem;
-constexpr Column size_of(std::int64_t P::*field) { return {.cell = Cell::field, .conv = field}; }
-constexpr Column pad_of(std::int64_t P::*left, std::int64_t P::*right) {
-  return {.cell = Cell::field, .conv = left, .right = right};
+constexpr Column size_of(std::string_view field) { return {.cell = Cell::field, .field = field}; }
+constexpr Column pad_of(std::string_view left, std::string_view right) {
+  return {.cell = Cell::field, .field = left, .right = right};
 }
-constexpr Column size_of(std::int64_t GemmProblem::*field) { return {.cell = Cell::field, .gemm = field}; }
 
 constexpr KnownColumn kConvColumns[] = {
-    {"N", size_of(&P::n)},
-    {"C", size_of(&P::c)},
-    {"K", size_of(&P::k)},
-    {"G", size_of(&P::g)},
-    {"Di", size_of(&P::d)},
-    {"Hi", size_of(&P::h)},
-    {"Wi", size_of(&P::w)},
-    {"Z", size_of(&P::z)},
-    {"Y", size_of(&P::y)},
-    {"X", size_of(&P::x)},
-    {"stride_d", size_of(&P::stride_d)},
-    {"stride_h", size_of(&P::stride_h)},
-    {"stride_w", size_of(&P::stride_w)},
-    {"dilation_d", size_of(&P::dilation_d)},
-    {"dilation_h", size_of(&P::dilation_h)},
-    {"dilation_w", size_of(&P::dilation_w)},
-    {"pad_d", pad_of(&P::left_pad_d, &P::right_pad_d)},
-    {"pad_h", pad_of(&P::left_pad_h, &P::right_pad_h)},
-    {"pad_w", pad_of(&P::left_pad_w, &P::right_pad_w)},
+    {"N", size_of("n")},
+    {"C", size_of("c")},
+    {"K", size_of("k")},
+    {"G", size_of("g")},
+    {"Di", size_of("d")},
+    {"Hi", size_of("h")},
+    {"Wi", size_of("w")},
+    {"Z", size_of("z")},
+    {"Y", size_of("y")},
+    {"X", size_of("x")},
+    {"stride_d", size_of("stride_d")},
+    {"stride_h", size_of("stride_h")},
+    {"stride_w", size_of("stride_w")},
+    {"dilation_d", size_of("dilation_d")},
+    {"dilation_h", size_of("dilation_h")},
+    {"dilation_w", size_of("dilation_w")},
+    {"pad_d", pad_of("left_pad_d", "right_pad_d")},
+    {"pad_h", pad_of("left_pad_h", "right_pad_h")},
+    {"pad_w", pad_of("left_pad_w", "right_pad_w")},
     {"tile_m", {.cell = Cell::tile, .axis = 0}},
     {"tile_n", {.cell = Cell::tile, .axis = 1}},
     {"tile_k", {.cell = Cell::tile, .axis = 2}},
@@ -83,8 +79,10 @@ constexpr KnownColumn kConvColumns[] = {
     {"variant", {.cell = Cell::variant}},
 };
 constexpr KnownColumn kGemmColumns[] = {
-    {"m", size_of(&GemmProblem::m)},    {"n", size_of(&GemmProblem::n)},
-    {"k", size_of(&GemmProblem::k)},    {"split_k", size_of(&GemmProblem::split_k)},
+    {"m", size_of("m")},
+    {"n", size_of("n")},
+    {"k", size_of("k")},
+    {"split_k", size_of("split_k")},
     {"layout", {.cell = Cell::layout}},
 };
 constexpr KnownColumn kCommonColumns[] = {
@@ -103,7 +101,8 @@ Column column_of(std::string_view name, Op op) {
     const auto known = std::ranges::find(columns, name, &KnownColumn::name);
     return known == columns.end() ? nullptr : &known->column;
   };
-  const Column* const own = is_conv(op) ? find_in(std::span(kConvColumns)) : find_in(std::span(kGemmColumns));
+  const Column* const own =
+      is_direction(op) ? find_in(std::span(kConvColumns)) : find_in(std::span(kGemmColumns));
   if (own) return *own;
   if (const Column* const common = find_in(std::span(kCommonColumns))) return *common;
   for (const CkHardwareConstant& constant : kCkHardware) {
@@ -143,7 +142,7 @@ class TableReader {
       time |= cell == Cell::time_ms || cell == Cell::time_us || cell == Cell::tflops;
     }
     const std::span<const std::string_view> needed =
-        is_conv(request_.op) ? std::span<const std::string_view>(kConvNeeded) : kGemmNeeded;
+        is_direction(request_.op) ? std::span<const std::string_view>(kConvNeeded) : kGemmNeeded;
     for (const std::string_view one : needed) {
       if (std::ranges::find(names, one) == names.end())
         fail(Errc::corrupt_data, "{}: column '{}' is missing", file_.string(), one);
@@ -173,7 +172,7 @@ class TableReader {
     }
     std::string made;
     if (!named_) {  // tables of generated kernels have tile and pipeline only
-      made = made_name(cells, row.problem.conv());
+      made = made_name(cells, signature_of(row.problem));
       row.kernel = made;
     }
     to_.add(row);
@@ -193,20 +192,15 @@ class TableReader {
     return value;
   }
 
-  template <class P>
-  void read_sizes(const std::vector<std::string_view>& cells, P& problem) const {
+  void read_sizes(const std::vector<std::string_view>& cells, Problem& problem) const {
     for (std::size_t i = 0; i < cells.size(); ++i) {
       const Column& column = columns_[i];
       if (column.cell != Cell::field) continue;
       if (cells[i].empty() && !needed_[i]) continue;  // absent: the default
       std::int64_t value = 0;
       if (!read_number(cells[i], value)) no_number(i, cells[i]);
-      if constexpr (std::is_same_v<P, ConvProblem>) {
-        problem.*column.conv = value;
-        if (column.right) problem.*column.right = value;
-      } else {
-        problem.*column.gemm = value;
-      }
+      problem.set(column.field, value);
+      if (!column.right.empty()) problem.set(column.right, value);
     }
   }
 
@@ -221,16 +215,15 @@ class TableReader {
       if (columns_[i].cell == Cell::variant) check_variant(cells[i]);
       if (columns_[i].cell == Cell::arch) check_arch(cells[i]);
     }
-    if (!is_conv(request_.op)) {
-      GemmProblem problem = make_gemm(0, 0, 0, dtype, layout.value_or(Layout::rcr));
-      read_sizes(cells, problem);
-      if (problem.split_k == 1) problem.split_k = 0;  // the foreign tool's word for a free choice
-      return problem;
-    }
-    ConvProblem problem = make_conv(request_.op, dtype);
+    const Operation& of = operation(request_.op);
+    Problem problem = of.make(request_.op, dtype, layout.value_or(of.layouts.front()));
     read_sizes(cells, problem);
-    const bool three = problem.d > 1 || problem.z > 1 || problem.left_pad_d > 0;
-    problem.layout = layout.value_or(three ? Layout::ndhwgc : Layout::nhwgc);
+    if (is_direction(request_.op)) {
+      const bool three = problem["d"] > 1 || problem["z"] > 1 || problem["left_pad_d"] > 0;
+      if (!layout && three) problem.set("layout", static_cast<std::int64_t>(Layout::ndhwgc));
+    } else if (problem["split_k"] == 1) {
+      problem.set("split_k", 0);  // the foreign tool's word for a free choice
+    }
     return problem;
   }
 
@@ -275,15 +268,15 @@ class TableReader {
     }
   }
 
-  std::string made_name(const std::vector<std::string_view>& cells, const ConvProblem& problem) const {
+  std::string made_name(const std::vector<std::string_view>& cells, const Signature& signature) const {
     std::array<std::string_view, 3> tile;
     std::string_view pipeline;
     for (std::size_t i = 0; i < cells.size(); ++i) {
       if (columns_[i].cell == Cell::tile) tile[columns_[i].axis] = cells[i];
       if (columns_[i].cell == Cell::pipeline) pipeline = cells[i];
     }
-    return fmt::format("grouped_conv_{}_{}_{}d_{}x{}x{}_{}", ck_variant(request_.op), word(problem.dtype_in),
-                       spatial_rank(problem.layout), tile[0], tile[1], tile[2], pipeline);
+    return fmt::format("grouped_conv_{}_{}_{}d_{}x{}x{}_{}", ck_variant(request_.op), word(signature.dtype_a),
+                       spatial_rank(signature.layout), tile[0], tile[1], tile[2], pipeline);
   }
 
   const std::filesystem::path& file_;
@@ -307,7 +300,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 }  // namespace
 
 void read_ck_csv(const std::filesystem::path& file, const ImportRequest& request, ImportTable& to) {
-  if (!is_conv(request.op))
+  if (!is_direction(request.op))
     fail(Errc::invalid_argument,
          "ck-csv holds convolutions: give --op conv_fwd, conv_bwd_data or conv_bwd_weight");
   TableReader reader(file, request, to);

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "core/fail.h"
-#include "measure/elements.h"
-#include "measure/freivalds.h"
-#include "measure/instruments.h"
+#include "instruments/elements.h"
+#include "instruments/freivalds.h"
+#include "instruments/instruments.h"
 #include "measure/timing.h"
 
 namespace kscout {

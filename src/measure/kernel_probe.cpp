@@ -4,7 +4,7 @@
 #include <kscout/provider.h>
 
 #include "core/fail.h"
-#include "measure/elements.h"
+#include "instruments/freivalds.h"
 
 namespace kscout {
 
@@ -14,24 +14,17 @@ constexpr double kAlpha = 0.75;      // exact in every floating type
 constexpr double kShare = 1.0 / 24;  // of the memory, for the operands of one variant
 constexpr std::int64_t kGap = 16;    // elements: rows keep the alignment that vector loads want
 
-GemmProblem with_gaps(GemmProblem problem) {
-  const LeadingDimensions packed = leading_dimensions(problem);
-  problem.lda = packed.a + kGap;
-  problem.ldb = packed.b + kGap;
-  problem.ldc = packed.c + kGap;
-  return problem;
-}
-
 }  // namespace
 
 std::vector<KernelProbe::Variant> KernelProbe::variants(const Problem& problem) {
-  const GemmProblem* const gemm = ProblemRef(problem).gemm();
+  const Operation& of = operation(problem.kind());
   std::vector<Variant> all;
   all.push_back({"with operands aligned to their elements only", problem, {.unaligned = true}});
-  if (!gemm) return all;
-  all.push_back({"with leading dimensions 16 elements larger than packed", with_gaps(*gemm), {}});
+  if (const Problem gaps = of.with_gaps(problem, kGap); gaps != problem)
+    all.push_back({"with leading dimensions 16 elements larger than packed", gaps, {}});
   // An alpha that is no integer has no exact result in integers.
-  if (round_off(gemm->dtype_c) > 0) all.push_back({"with alpha 0.75", problem, {.alpha = kAlpha}});
+  if (of.has_alpha && round_off(signature_of(problem).dtype_c) > 0)
+    all.push_back({"with alpha 0.75", problem, {.alpha = kAlpha}});
   return all;
 }
 

@@ -18,9 +18,9 @@
 #include <kscout/backend.h>
 #include <kscout/config.h>
 
-#include "measure/instruments.h"
-#include "measure/operands.h"
-#include "measure/verify.h"
+#include "instruments/instruments.h"
+#include "op/operands.h"
+#include "op/reference.h"
 
 namespace kscout {
 

@@ -17,10 +17,10 @@
 #include <kscout/measurement.h>
 
 #include "measure/kernel_probe.h"
-#include "measure/operands.h"
 #include "measure/protocol.h"
 #include "measure/samples.h"
-#include "measure/verify.h"
+#include "op/operands.h"
+#include "op/reference.h"
 
 namespace kscout {
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include <kscout/conv_problem.h>
@@ -54,7 +55,8 @@ std::span<const std::string_view> provider_names() noexcept { return kNames; }
 std::string_view default_provider(Op op, const Device& device) noexcept {
   if (device.kind == DeviceKind::cpu) return "native";
   if (device.vendor != "NVIDIA") return "ck_tile";
-  return is_conv(op) ? "cudnn" : "cublaslt";
+  const auto ops = provider("cudnn").ops();
+  return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
 }
 
 void check_runs_on(const Provider& provider, Op op, const Device& device) {

@@ -22,7 +22,7 @@ constexpr std::array<Engine, 3> kEngines = {{{"GemmUniversalFeatureEngine", 0},
                                              {"GroupedConvFeatureEngine", 0}}};
 
 const Engine& engine_of(const Schema& schema) {
-  if (is_conv(schema.data().op)) return kEngines[2];
+  if (is_direction(schema.data().op)) return kEngines[2];
   return kEngines[schema.name() == "ck_gemm_78" ? 1 : 0];
 }
 

@@ -253,10 +253,8 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
       });
       if (ours && !excluded && limit.admits(host_threads(named.config))) {
         const Choice choice = timed_choice(problem, named.config, stored.time_us, stored.next_us);
-        problem.visit([&](const auto& of) {
-          const auto [known, added] = choices_of(*this, of).try_emplace(of, choice);
-          if (!added && choice.time_us < known->second.time_us) known->second = choice;
-        });
+        const auto [known, added] = choices_.try_emplace(problem, choice);
+        if (!added && choice.time_us < known->second.time_us) known->second = choice;
         continue;
       }
     } catch (const Error&) {  // written by a program with other names
@@ -266,11 +264,9 @@ DecisionTable::DecisionTable(std::span<const StoredDecision> decisions, std::str
 }
 
 const Choice* DecisionTable::find(ProblemRef problem) const noexcept {
-  return problem.visit([this](const auto& of) -> const Choice* {
-    const auto& choices = choices_of(*this, of);
-    const auto found = choices.find(of);
-    return found == choices.end() ? nullptr : &found->second;
-  });
+  if (choices_.empty()) return nullptr;
+  const auto found = choices_.find(problem.value());
+  return found == choices_.end() ? nullptr : &found->second;
 }
 
 }  // namespace kscout

@@ -128,21 +128,11 @@ class DecisionTable {
 
   /// Null when there is no timing of the problem. Allocates nothing.
   const Choice* find(ProblemRef problem) const noexcept;
-  std::size_t size() const noexcept { return gemms_.size() + convs_.size(); }
+  std::size_t size() const noexcept { return choices_.size(); }
   std::size_t skipped() const noexcept { return skipped_; }
 
  private:
-  template <class Self>
-  static auto& choices_of(Self& self, const GemmProblem& /*kind*/) noexcept {
-    return self.gemms_;
-  }
-  template <class Self>
-  static auto& choices_of(Self& self, const ConvProblem& /*kind*/) noexcept {
-    return self.convs_;
-  }
-
-  std::unordered_map<GemmProblem, Choice> gemms_;
-  std::unordered_map<ConvProblem, Choice> convs_;
+  std::unordered_map<Problem, Choice> choices_;
   std::size_t skipped_ = 0;
 };
 

@@ -249,7 +249,7 @@ std::size_t FallbackChain::fill_candidates(ProblemRef problem, std::span<Choice>
 
 SelectStatus FallbackChain::rank(ProblemRef problem, By by, std::span<Choice> best, std::size_t& count,
                                  SelectScratch& scratch) const noexcept {
-  if (!problem.visit([](const auto& of) { return is_valid(of); })) return SelectStatus::bad_problem;
+  if (!is_valid(problem)) return SelectStatus::bad_problem;
   try {
     const SelectStatus status = try_rank(problem, by, best, count, scratch);
     if (log_ && status == SelectStatus::ok && count > 0) log_choice(problem, best[0]);

@@ -14,6 +14,7 @@
 #include "core/fail.h"
 #include "core/fork_mutex.h"
 #include "features/schema.h"
+#include "op/operation.h"
 
 namespace kscout {
 
@@ -524,8 +525,8 @@ double claimed_log_tflops(Target target, double score, double top_score, Problem
 }
 
 std::span<const double> setup_times(const Family& family, ProblemRef problem) noexcept {
-  const ConvProblem* const conv = problem.conv();
-  if (family.device.kind == DeviceKind::cpu && !(conv && conv->prepacked)) return {};
+  const bool packs = operation(problem.kind()).is_prepacked(problem);
+  if (family.device.kind == DeviceKind::cpu && !packs) return {};
   return family.setup_us;
 }
 

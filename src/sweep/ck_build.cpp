@@ -81,7 +81,7 @@ std::map<RunKey, CkResult> read_runs(const fs::path& file) {
   return runs;
 }
 
-std::string run_line(const CkKernel& kernel, const GemmProblem& p, const CkResult& result) {
+std::string run_line(const CkKernel& kernel, const ImplicitGemm& p, const CkResult& result) {
   const Json line = {{"kernel", kernel.name},
                      {"m", p.m},
                      {"n", p.n},
@@ -105,10 +105,11 @@ bool says_verification_failed(std::string_view output) {
   return false;
 }
 
-CkResult run_kernel(const CkKernel& kernel, const GemmProblem& p, const CkSweepOptions& options) {
+CkResult run_kernel(const CkKernel& kernel, const Problem& problem, const CkSweepOptions& options) {
   if (is_absent(kernel.program))
     return {Status::unsupported, Measurement::unknown,
             "the build has no " + kernel.program.filename().string()};
+  const ImplicitGemm p = product_of(problem);
   const ProgramResult ran =
       run_program({kernel.program.string(), fmt::format("-m={}", p.m), fmt::format("-n={}", p.n),
                    fmt::format("-k={}", p.k), fmt::format("-warmup={}", options.warmup),
@@ -121,10 +122,10 @@ CkResult run_kernel(const CkKernel& kernel, const GemmProblem& p, const CkSweepO
   if (says_verification_failed(ran.output))
     return {Status::wrong, Measurement::unknown, "its own verification failed"};
   if (ran.exit_code != 0) return {Status::unsupported, Measurement::unknown, ran.ending()};
-  return read_ck_output(ran.output, p);
+  return read_ck_output(ran.output, problem);
 }
 
-bool fits(const CkKernel& kernel, const GemmProblem& problem) {
+bool fits(const CkKernel& kernel, const Problem& problem) {
   Signature asked = signature_of(problem);
   asked.accumulate = kernel.named.signature.accumulate;
   return kernel.named.signature == asked;
@@ -157,7 +158,7 @@ std::vector<CkKernel> find_ck_kernels(const CkBuild& build) {
   return kernels;
 }
 
-CkResult read_ck_output(std::string_view output, const GemmProblem& problem) {
+CkResult read_ck_output(std::string_view output, ProblemRef problem) {
   const std::size_t first = output.find('{'), last = output.rfind('}');
   const Json json = first < last && last != output.npos ? Json::parse(output.substr(first, last - first + 1),
                                                                       nullptr, /*allow_exceptions=*/false)
@@ -166,8 +167,8 @@ CkResult read_ck_output(std::string_view output, const GemmProblem& problem) {
     return {Status::unsupported, Measurement::unknown, "it printed no JSON"};
   try {
     const Json about = json.value("problem", Json::object());
-    const std::pair<const char*, std::int64_t> sizes[] = {
-        {"m", problem.m}, {"n", problem.n}, {"k", problem.k}};
+    const ImplicitGemm p = product_of(problem);
+    const std::pair<const char*, std::int64_t> sizes[] = {{"m", p.m}, {"n", p.n}, {"k", p.k}};
     for (const auto& [name, asked] : sizes) {
       if (about.value(name, asked) != asked)
         return {Status::unsupported, Measurement::unknown, fmt::format("it answered for another {}", name)};
@@ -184,7 +185,7 @@ CkResult read_ck_output(std::string_view output, const GemmProblem& problem) {
   }
 }
 
-CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<GemmProblem>& problems,
+CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<Problem>& problems,
                              const CkSweepOptions& options) {
   std::error_code error;
   fs::create_directories(options.out, error);
@@ -207,25 +208,26 @@ CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::ve
     if (index.emplace(kernel.named.config, next).second) report.table.configs.push_back(kernel.named.config);
   }
   std::size_t done = 0, all = 0;
-  for (const GemmProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     const auto count = static_cast<std::size_t>(
         std::ranges::count_if(kernels, [&](const CkKernel& k) { return fits(k, problem); }));
     all += count;
     report.problems_without_kernel += count == 0;
   }
-  for (const GemmProblem& problem : problems) {
+  for (const Problem& problem : problems) {
     const auto p = static_cast<std::uint32_t>(report.table.problems.size());
     report.table.problems.push_back(problem);
+    const ImplicitGemm sizes = product_of(problem);
     std::map<std::uint32_t, Measurement> rows;
     for (const CkKernel& kernel : kernels) {
       if (!fits(kernel, problem)) continue;
-      const auto found = known.find({kernel.name, problem.m, problem.n, problem.k});
+      const auto found = known.find({kernel.name, sizes.m, sizes.n, sizes.k});
       const CkResult result = found != known.end() ? found->second : run_kernel(kernel, problem, options);
       if (found != known.end()) {
         ++report.kept;
       } else {
         ++report.ran;
-        log << run_line(kernel, problem, result) << std::flush;
+        log << run_line(kernel, sizes, result) << std::flush;
         if (!log) fail(Errc::device_failure, "{}: cannot be written; is the disk full?", file.string());
       }
       if (result.status != Status::ok)

@@ -61,7 +61,7 @@ struct CkSweepReport {
 /// limit `timeout`; a failed verification `wrong`; no executable, another exit code, no result or a result
 /// for another problem `unsupported`. Throws corrupt_data when runs.jsonl holds a damaged line before its
 /// last, device_failure when it cannot be written.
-CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<GemmProblem>& problems,
+CkSweepReport sweep_ck_build(const std::vector<CkKernel>& kernels, const std::vector<Problem>& problems,
                              const CkSweepOptions& options);
 
 /// The result for one problem in a benchmark program's output.
@@ -72,6 +72,6 @@ struct CkResult {
 };
 /// Reads the JSON from the first brace to the last; `latency(ms)` and `tflops(TFlops)` are members of
 /// `perf_result`.
-CkResult read_ck_output(std::string_view output, const GemmProblem& problem);
+CkResult read_ck_output(std::string_view output, ProblemRef problem);
 
 }  // namespace kscout

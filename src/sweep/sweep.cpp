@@ -12,6 +12,7 @@
 #include "core/fail.h"
 #include "core/files.h"
 #include "measure/timing.h"
+#include "op/operation.h"
 #include "sweep/journal.h"
 #include "sweep/messages.h"
 #include "sweep/queue.h"
@@ -29,12 +30,10 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 double operand_gb(const Problem& problem) {
   constexpr double kMaxBytes = 8;
-  if (problem.op() == Op::gemm) {
-    const auto elements = operand_elements(problem.gemm());
-    return static_cast<double>(elements.a + elements.b + elements.c) * kMaxBytes / 1e9;
-  }
-  const auto elements = operand_elements(problem.conv());
-  return static_cast<double>(elements.in + elements.wei + elements.out) * kMaxBytes / 1e9;
+  double elements = 0;
+  for (const Tensor& tensor : operation(problem.op()).operands(problem))
+    elements += static_cast<double>(tensor.elements());
+  return elements * kMaxBytes / 1e9;
 }
 
 /// One worker and its current work.

@@ -15,7 +15,7 @@
 
 #include "core/fail.h"
 #include "core/names.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 #include "measure/timing.h"
 #include "sweep/messages.h"
 

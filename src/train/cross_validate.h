@@ -15,7 +15,7 @@
 
 #include <kscout/any_problem.h>
 
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
 #include "train/lightgbm.h"
 #include "train/training_set.h"
 

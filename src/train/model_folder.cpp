@@ -360,7 +360,7 @@ void write_model_folder(const fs::path& given, const TrainingResult& result, con
       write_json(to / ("feature_importances_" + name + ".json"),
                  importances(target, *result.model.data().schema));
     }
-    write_problem_sizes(to / kTrainingSizesFile, training_sizes(result));
+    write_problem_sizes(to / kTrainingSizesFile, result.set.problems.front().op(), training_sizes(result));
     write_oof_parquet(to / "oof_predictions.parquet", result);
     staging.replace(folder);
   } catch (const fs::filesystem_error& error) {

@@ -11,6 +11,7 @@
 #include "core/files.h"
 #include "dataset/columns.h"
 #include "dataset/parquet.h"
+#include "op/operation.h"
 #include "train/train.h"
 
 namespace kscout {
@@ -70,19 +71,27 @@ void write_oof_parquet(const std::filesystem::path& file, const TrainingResult& 
   const Provider& names = provider(result.model.provider());
 
   OofColumns columns(set.row_count());
-  set.problems.front().visit([&]<class P>(const P&) {
-    for_each_field<P>([&](const auto& field) {
-      columns.add(std::string(field.name), field.unit, field.help, [&](std::size_t r) {
-        const auto& value = problem(r).template as<P>().*field.member;
-        using V = std::remove_cvref_t<decltype(value)>;
-        if constexpr (WordEnum<V>) {
-          return std::string(word(value));
-        } else {
-          return V(value);
-        }
-      });
-    });
-  });
+  const auto fields = set.problems.front().space().fields;
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    const ProblemField& field = fields[i];
+    const auto add = [&](auto&& value) {
+      columns.add(std::string(field.name), field.unit, field.help, value);
+    };
+    switch (field.type) {
+      case FieldType::word:
+        add([&](std::size_t r) { return value_text(field, problem(r)[i]); });
+        break;
+      case FieldType::flag:
+        add([&](std::size_t r) { return problem(r)[i] != 0; });
+        break;
+      case FieldType::real:
+        add([&](std::size_t r) { return number_of(field, problem(r)[i]); });
+        break;
+      case FieldType::whole:
+        add([&](std::size_t r) { return problem(r)[i]; });
+        break;
+    }
+  }
   columns.add("config", "1", "the kernel's name", [&](std::size_t r) {
     return names.print(signature_of(problem(r)), set.configs[set.rows[r].config]);
   });
@@ -112,15 +121,16 @@ struct BestSeen {
 std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file) {
   std::vector<std::string> names;
   std::size_t time = 0, prediction = 0;
-  std::vector<std::optional<std::size_t>> fields;  // positions of a convolution's fields
+  const ProblemSpace& space = problem_space(Op::conv_fwd);
+  std::vector<std::optional<std::size_t>> columns;  // of the problem's fields
   bool lower_is_better = false;
-  std::unordered_map<ConvProblem, BestSeen> seen;
-  std::vector<ConvProblem> order;
+  std::unordered_map<Problem, BestSeen> seen;
+  std::vector<Problem> order;
   const auto position = [&](std::string_view name) {
     const auto found = std::ranges::find(names, name);
     if (found == names.end())
-      fail(Errc::corrupt_data, "{}: column '{}' is missing; it is no oof_predictions.parquet of convolutions",
-           file.string(), name);
+      fail(Errc::corrupt_data, "{}: column '{}' is missing; it is no oof_predictions.parquet of {}",
+           file.string(), name, operation(Op::conv_fwd).plural);
     return static_cast<std::size_t>(found - names.begin());
   };
   read_parquet_as_text(
@@ -128,11 +138,11 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
       [&](const ParquetHeader& header) {
         names = header.names;
         time = position("time_us");
-        for_each_field<ConvProblem>([&](const auto& field) {
+        for (const ProblemField& field : space.fields) {
           const bool lacks =
               is_later_column(field.name) && std::ranges::find(names, field.name) == names.end();
-          fields.push_back(lacks ? std::nullopt : std::optional(position(field.name)));
-        });
+          columns.push_back(lacks ? std::nullopt : std::optional(position(field.name)));
+        }
         const auto of = std::ranges::find_if(names, [](const auto& n) { return n.starts_with("oof_pred_"); });
         prediction =
             of == names.end() ? position("oof_pred_relative") : static_cast<std::size_t>(of - names.begin());
@@ -140,13 +150,11 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
         return std::vector<bool>(names.size(), true);
       },
       [&](const std::vector<std::string_view>& cells) {
-        ConvProblem problem;
-        auto at = fields.begin();
-        for_each_field<ConvProblem>([&](const auto& field) {
-          using V = typename std::remove_cvref_t<decltype(field)>::value;
-          if (const auto position_of = *at++)
-            problem.*field.member = parse_field<V>(field.name, cells[*position_of]);
-        });
+        const auto op = static_cast<Op>(parse_value(space.fields[0], cells[*columns[0]]));
+        Problem problem = operation(op).make(op);
+        for (std::size_t i = 1; i < columns.size(); ++i) {
+          if (columns[i]) problem.set(i, parse_value(space.fields[i], cells[*columns[i]]));
+        }
         const auto us = parse_field<double>("time_us", cells[time]);
         const double sign = lower_is_better ? -1 : 1;
         const double predicted = sign * parse_field<double>("prediction", cells[prediction]);
@@ -157,9 +165,9 @@ std::vector<ShapeEfficiency> oof_efficiencies(const std::filesystem::path& file)
         best.best_us = std::min(best.best_us, us);
       });
   std::vector<ShapeEfficiency> result;
-  for (const ConvProblem& problem : order) {
+  for (const Problem& problem : order) {
     const BestSeen& best = seen.at(problem);
-    result.push_back({problem, best.best_us / best.picked_us});
+    result.push_back({problem.conv(), best.best_us / best.picked_us});
   }
   return result;
 }

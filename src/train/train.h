@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "problems/conv_sets.h"
-#include "problems/problem_sets.h"
+#include "op/conv/conv_sets.h"
+#include "op/problem_sets.h"
 #include "select/model.h"
 #include "train/confidence.h"
 #include "train/cross_validate.h"

@@ -14,7 +14,7 @@
 #include <kscout/measurement.h>
 
 #include "features/schema.h"
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 #include "select/model.h"
 
 namespace kscout {

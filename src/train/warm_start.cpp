@@ -70,7 +70,7 @@ void check_hardware(const std::string& folder, const LightgbmFolder& models, con
 std::string_view op_word(std::string_view op, Op now) {
   const bool theirs = op == "gemm_universal" || op == "gemm_universal_vec"
                           ? now == Op::gemm
-                          : op == "grouped_conv" && is_conv(now);
+                          : op == "grouped_conv" && is_direction(now);
   return theirs ? word(now) : op;
 }
 

@@ -316,8 +316,8 @@ class Tuning(unittest.TestCase):
 
     def test_a_tune_without_op_names_the_operations_that_it_leaves_out(self):
         done = self.have_tuned_model()
-        self.assertIn("--op tunes convolutions (conv_fwd, conv_bwd_data, conv_bwd_weight)", done.stderr)
-        self.assertNotIn("--op tunes", self.tune("--budget", "1", "--op", "gemm", "--replace").stderr)
+        self.assertIn("--op names other operations (gemm, conv_fwd, conv_bwd_data, conv_bwd_weight, all)", done.stderr)
+        self.assertNotIn("--op names", self.tune("--budget", "1", "--op", "gemm", "--replace").stderr)
 
     def test_an_interrupted_tune_goes_on_whatever_the_next_budget(self):
         process = self.start(*TUNE, "--budget", "60")

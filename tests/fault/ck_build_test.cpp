@@ -46,9 +46,8 @@ class CkBuildTest : public testing::Test {
     std::ofstream(place / "gemm_universal_kernel_list.txt") << names;
   }
   CkSweepReport sweep(double limit_s = 20) {
-    const std::vector<GemmProblem> problems = {make_gemm(8, 16, 32, DType::fp16),
-                                               make_gemm(4, 4, 4, DType::fp16),
-                                               make_gemm(4, 4, 4, DType::bf16)};  // no kernel of this build
+    const std::vector<Problem> problems = {make_gemm(8, 16, 32, DType::fp16), make_gemm(4, 4, 4, DType::fp16),
+                                           make_gemm(4, 4, 4, DType::bf16)};  // no kernel of this build
     return sweep_ck_build(find_ck_kernels({folder_.path()}), problems,
                           {.out = folder_ / "out",
                            .warmup = 1,

@@ -9,8 +9,9 @@
 #include <kscout/family.h>
 
 #include "core/fail.h"
-#include "measure/operands.h"
 #include "measure/timing.h"
+#include "op/gemm/gemm_views.h"
+#include "op/operands.h"
 
 namespace kscout::toy {
 
@@ -104,7 +105,7 @@ class ToyBackend : public Backend {
     if (const std::string text = refusal(problem, config); !text.empty()) fail(Errc::unsupported, "{}", text);
     const auto behaviour = static_cast<Behaviour>(config["behaviour"]);
     if (behaviour == Behaviour::crash_in_prepare) std::raise(SIGSEGV);
-    return std::make_unique<ToyLaunch>(problem.as_gemm(), behaviour);
+    return std::make_unique<ToyLaunch>(problem.as<GemmProblem>(), behaviour);
   }
 
   std::vector<std::string> prepare_ahead(ProblemRef, std::span<const KernelConfig> configs, double) override {

@@ -25,7 +25,7 @@ const expr::Scope& scope() {
   static const expr::Scope instance = [] {
     static const expr::Formula shared[] = {{"area", "c.tile_m * c.tile_n"}, {"loop", "loop + 1"}};
     expr::Scope made;
-    made.add_record<GemmProblem>("p");
+    made.add_problem(kscout::problem_space(kscout::Op::gemm));
     made.add_record<Device>("d");
     made.add_axes(kSpace, "c");
     made.add_formulas(shared);

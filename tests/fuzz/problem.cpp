@@ -11,6 +11,8 @@
 #include <kscout/error.h>
 #include <kscout/problem.h>
 
+#include "op/given_fields.h"
+
 namespace {
 
 template <class P>
@@ -31,7 +33,7 @@ void check_line(std::string_view text, P (*parse)(std::string_view)) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (kscout::is_conv_line(text)) {
+  if (const auto op = kscout::line_op(text); op && kscout::is_direction(*op)) {
     check_line(text, kscout::parse_conv_problem);
   } else {
     check_line(text, kscout::parse_problem);

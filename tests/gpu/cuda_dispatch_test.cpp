@@ -11,8 +11,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "gpu/on_gpu.h"
-#include "measure/operands.h"
-#include "measure/verify.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/operands.h"
 
 namespace kscout {
 namespace {

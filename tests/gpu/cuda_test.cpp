@@ -12,8 +12,8 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "gpu/on_gpu.h"
-#include "measure/operands.h"
-#include "measure/verify.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/operands.h"
 #include "provider/cublaslt/cublaslt.h"
 
 namespace kscout {
@@ -233,8 +233,8 @@ TEST_F(Cuda, TimesOfOneCallAndOfReplaysAgree) {
 }
 
 TEST_F(Cuda, HarvestedAlgorithmsReadBackAndRun) {
-  const std::vector<GemmProblem> problems = {make_gemm(512, 1024, 2048, DType::bf16),
-                                             make_gemm(1, 4096, 4096, DType::bf16)};
+  const std::vector<Problem> problems = {make_gemm(512, 1024, 2048, DType::bf16),
+                                         make_gemm(1, 4096, 4096, DType::bf16)};
   const auto found = harvest(problems, {.suggestions = 16, .widen = 16});
   ASSERT_EQ(found.size(), 1u);
   ASSERT_FALSE(found[0].suggested.empty());

@@ -10,8 +10,9 @@ import sys
 # Folders in the order of the data flow; those in one line may use each other.
 ORDER = [
     ["core"],
-    ["expr"],
-    ["provider", "measure", "problems"],
+    ["expr", "instruments"],
+    ["op"],
+    ["provider", "measure"],
     ["family"],
     ["features"],
     ["dataset", "backend", "generate"],

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "backend/cuda/module.h"
-#include "measure/elements.h"
+#include "instruments/elements.h"
 
 namespace kscout::cuda {
 namespace {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "backend/cuda/cudnn_library.h"
-#include "measure/elements.h"
+#include "instruments/elements.h"
 
 #define KSCOUT_STAND_IN extern "C" __attribute__((visibility("default")))
 

@@ -7,8 +7,8 @@
 
 #include "dispatch/padding.h"
 #include "libraries/toy_index.h"
-#include "measure/conv_verify.h"
-#include "measure/operands.h"
+#include "op/conv/conv_reference.h"
+#include "op/operands.h"
 #include "support/expect_error.h"
 #include "support/random_gemm.h"
 #include "support/share.h"

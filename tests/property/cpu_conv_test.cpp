@@ -15,7 +15,7 @@
 #include "backend/cpu/cpu_backend.h"
 #include "family/legality.h"
 #include "guarded.h"
-#include "measure/conv_verify.h"
+#include "op/conv/conv_reference.h"
 #include "provider/native/native_conv.h"
 #include "support/random_conv.h"
 #include "support/share.h"

@@ -124,10 +124,10 @@ RC_GTEST_PROP(NamesProperty, CutlassNamesReadBack, ()) {
 /// The signatures under which an op's rule sets are tried.
 std::vector<Signature> signatures_of(std::string_view provider, Op op, DType dtype, bool one) {
   std::vector<Signature> signatures;
-  if (is_conv(op) && provider == "native") {
+  if (is_direction(op) && provider == "native") {
     return {signature_of(make_conv(op)), signature_of(make_conv(op, DType::fp32, Layout::ndhwgc))};
   }
-  if (is_conv(op)) {
+  if (is_direction(op)) {
     for (const Layout layout : {Layout::nhwgc, Layout::ndhwgc}) {
       signatures.push_back(
           signature_of(make_conv(op, layout == Layout::nhwgc ? DType::bf16 : DType::fp32, layout)));

@@ -12,8 +12,8 @@
 #include <kscout/dispatcher.h>
 
 #include "libraries/toy_index.h"
-#include "measure/conv_verify.h"
-#include "measure/operands.h"
+#include "op/conv/conv_reference.h"
+#include "op/operands.h"
 #include "support/expect_error.h"
 #include "support/random_conv.h"
 #include "support/share.h"

@@ -5,7 +5,7 @@
 
 #include <kscout/any_problem.h>
 
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 #include "support/expect_error.h"
 
 namespace kscout {

@@ -1,5 +1,5 @@
 // Tests the counts of the public training sets, and that their validation shapes can be held out of training.
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 
 #include <array>
 #include <set>

@@ -14,8 +14,8 @@
 #include <kscout/family.h>
 #include <kscout/provider.h>
 
-#include "measure/operands.h"
-#include "measure/verify.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/operands.h"
 #include "select/decision_db.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"

@@ -19,7 +19,7 @@
 #include "dataset_fixture.h"
 #include "evaluate/baselines.h"
 #include "evaluate/evaluate_model.h"
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 #include "support/paths.h"
 #include "support/temporary_folder.h"
 
@@ -352,17 +352,17 @@ TEST(TrainingSizes, ComeFromTheirParquetFile) {
   const test::TemporaryFolder folder;
   std::ofstream(folder / "train_manifest.json") << R"({"training_sizes": [[9, 9, 9, 1]]})";
   const std::set<ProblemSizes> gemms = {{1, 2, 3, 1}, {4, 5, 6, 2}};
-  write_problem_sizes(folder / kTrainingSizesFile, gemms);
+  write_problem_sizes(folder / kTrainingSizesFile, Op::gemm, gemms);
   EXPECT_EQ(training_sizes(folder.path()), gemms);
   EXPECT_EQ(training_sizes(folder / "model.ksf"), gemms);
   ConvProblem conv = make_conv(Op::conv_fwd);
   conv.n = 8;
   conv.right_pad_w = 3;
-  write_problem_sizes(folder / kTrainingSizesFile, {sizes_of(conv)});
+  write_problem_sizes(folder / kTrainingSizesFile, conv.op, {sizes_of(conv)});
   EXPECT_EQ(training_sizes(folder.path()), std::set<ProblemSizes>{sizes_of(conv)});
-  EXPECT_THROW(write_problem_sizes(folder / "x", {{1, 2}}), Error);
-  EXPECT_THROW(write_problem_sizes(folder / "x", {{1, 2, 3, 1}, {1, 2}}), Error);
-  write_problem_sizes(folder / kTrainingSizesFile, {{-1, 2, 3, 1}});
+  EXPECT_THROW(write_problem_sizes(folder / "x", Op::gemm, {{1, 2}}), Error);
+  EXPECT_THROW(write_problem_sizes(folder / "x", Op::gemm, {{1, 2, 3, 1}, {1, 2}}), Error);
+  write_problem_sizes(folder / kTrainingSizesFile, Op::gemm, {{-1, 2, 3, 1}});
   EXPECT_THROW(training_sizes(folder.path()), Error);
   std::ofstream(folder / kTrainingSizesFile) << "no Parquet";
   EXPECT_THROW(training_sizes(folder.path()), Error);

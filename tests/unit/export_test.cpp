@@ -14,7 +14,7 @@
 #include "export/header.h"
 #include "expr/operations.h"
 #include "lightgbm/lightgbm.h"
-#include "problems/conv_sets.h"
+#include "op/conv/conv_sets.h"
 #include "support/large_model.h"
 #include "support/paths.h"
 #include "support/random_forest.h"
@@ -398,7 +398,7 @@ TEST_F(ExportTest, HeaderChoosesAsTheShippedModelsDo) {
       EXPECT_FALSE(model_header(model, {"m", {}}).empty());
       continue;
     }
-    if (is_conv(model.data().schema->data().op)) {
+    if (is_direction(model.data().schema->data().op)) {
       const auto convs = convs_of(model, kCount);
       expect_equal_lines(
           run(model_header(model, {"m", {}}), program<ConvProblem>(kPrintChoice), as_numbers(convs)), model,

@@ -24,7 +24,7 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 Scope full_scope() {
   Scope scope;
-  scope.add_record<GemmProblem>("p");
+  scope.add_problem(problem_space(Op::gemm));
   scope.add_record<Signature>("s");
   scope.add_record<Device>("d");
   scope.add_record<Traits>("t");

@@ -11,8 +11,8 @@
 #include <kscout/error.h>
 
 #include "libraries/toy_index.h"
-#include "measure/conv_verify.h"
 #include "measure/problem_bench.h"
+#include "op/conv/conv_reference.h"
 #include "select/decision_db.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"

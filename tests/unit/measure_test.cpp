@@ -9,11 +9,12 @@
 
 #include <kscout/error.h>
 
-#include "measure/elements.h"
-#include "measure/operands.h"
+#include "instruments/elements.h"
 #include "measure/samples.h"
 #include "measure/timing.h"
-#include "measure/verify.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/gemm/gemm_views.h"
+#include "op/operands.h"
 
 namespace kscout {
 namespace {

@@ -45,7 +45,7 @@ class ShakenBackend : public Backend {
   const Device& device() override { return device_; }
   std::string refusal(ProblemRef, const KernelConfig&) override { return {}; }
   std::unique_ptr<Launch> prepare(ProblemRef problem, const KernelConfig& config) override {
-    return std::make_unique<ShakenLaunch>(problem.as_gemm(), config[std::size_t{0}]);
+    return std::make_unique<ShakenLaunch>(problem.as<GemmProblem>(), config[std::size_t{0}]);
   }
 
  private:
@@ -127,7 +127,8 @@ class PackingBackend final : public ShakenBackend {
       std::int32_t number_;
       std::size_t bytes_;
     };
-    const auto bytes = static_cast<std::size_t>(problem.as_gemm().m * problem.as_gemm().n) * sizeof(float);
+    const auto bytes =
+        static_cast<std::size_t>(problem.as<GemmProblem>().m * problem.as<GemmProblem>().n) * sizeof(float);
     return std::make_unique<Packing>(*this, config[std::size_t{0}], bytes);
   }
   int mixed = 0;
@@ -176,7 +177,8 @@ class SpoilingBackend final : public ShakenBackend {
       std::size_t bytes_;
       int from_, to_, calls_ = 0;
     };
-    const auto bytes = static_cast<std::size_t>(problem.as_gemm().m * problem.as_gemm().n) * sizeof(float);
+    const auto bytes =
+        static_cast<std::size_t>(problem.as<GemmProblem>().m * problem.as<GemmProblem>().n) * sizeof(float);
     const bool spoils = config[std::size_t{0}] == 1;
     return std::make_unique<Spoiling>(bytes, spoils ? from_ : 1, spoils ? to_ : 0);
   }

@@ -1,4 +1,4 @@
-#include "problems/problem_sets.h"
+#include "op/problem_sets.h"
 
 #include <algorithm>
 #include <array>
@@ -10,6 +10,7 @@
 #include <kscout/error.h>
 
 #include "core/field_text.h"
+#include "op/gemm/gemm_sets.h"
 #include "support/expect_error.h"
 #include "support/temporary_folder.h"
 
@@ -224,12 +225,14 @@ TEST(Split, KeepsWeightsOfOneShapeTogether) {
 }
 
 TEST(ReadProblems, TakesLinesAndTables) {
-  const auto lines = parse_problems("# two\n\ngemm:4x5x6:fp16:rrr:weight=3\r\n7,8,9\n", "list");
+  const auto lines =
+      parse_problems_of<GemmProblem>("# two\n\ngemm:4x5x6:fp16:rrr:weight=3\r\n7,8,9\n", "list");
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], make_gemm(4, 5, 6, DType::fp16, Layout::rrr));
   EXPECT_EQ(lines[0].weight, 3);
   EXPECT_EQ(lines[1], make_gemm(7, 8, 9));
-  const auto table = parse_problems("k,m,n,dtype,layout,weight\n6,4,5,fp8,ccr,2\n9,7,\"8\",,,\n", "table");
+  const auto table =
+      parse_problems_of<GemmProblem>("k,m,n,dtype,layout,weight\n6,4,5,fp8,ccr,2\n9,7,\"8\",,,\n", "table");
   ASSERT_EQ(table.size(), 2u);
   EXPECT_EQ(table[0], make_gemm(4, 5, 6, DType::fp8, Layout::ccr));
   EXPECT_EQ(table[1], make_gemm(7, 8, 9));
@@ -237,7 +240,7 @@ TEST(ReadProblems, TakesLinesAndTables) {
 
 TEST(ReadProblems, NamesTheLineOfABadOne) {
   const auto refuse = [](std::string_view text, std::string_view part) {
-    expect_error(Errc::corrupt_data, part, [&] { parse_problems(text, "f.csv"); });
+    expect_error(Errc::corrupt_data, part, [&] { parse_problems_of<GemmProblem>(text, "f.csv"); });
   };
   refuse("1,2,3\n1,2\n", "f.csv:2: ");
   refuse("gemm:1x2x3\n\ngemm:1x2x-3\n", "f.csv:3: gemm k=-3");
@@ -251,8 +254,9 @@ TEST(ReadProblems, NamesTheLineOfABadOne) {
   refuse("m,n,k\n1,2,\n", "k=-1");
   refuse("m,n,k\n99999999999999999999,2,3\n", "does not fit 64 bits");
   refuse("# nothing\n", "holds no problem");
-  expect_error(Errc::not_found, "no/such/file.csv: cannot open", [] { read_problems("no/such/file.csv"); });
-  expect_error(Errc::not_found, "cannot be read", [] { read_problems("/"); });
+  expect_error(Errc::not_found, "no/such/file.csv: cannot open",
+               [] { read_problems_of<GemmProblem>("no/such/file.csv"); });
+  expect_error(Errc::not_found, "cannot be read", [] { read_problems_of<GemmProblem>("/"); });
 }
 
 TEST(ReadProblems, FileSetKeepsOrReplacesLayouts) {

@@ -7,9 +7,9 @@
 #include <kscout/registry.h>
 
 #include "dispatch/timed_choice.h"
-#include "measure/operands.h"
 #include "measure/timing.h"
-#include "measure/verify.h"
+#include "op/gemm/gemm_reference.h"
+#include "op/operands.h"
 #include "support/models_folder.h"
 
 namespace kscout {

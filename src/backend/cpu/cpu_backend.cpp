@@ -168,8 +168,8 @@ class CpuBackend final : public Backend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& config) override {
-    std::string why = of.gemm() ? machine_refusal(NativeConfig::from(config))
-                                : machine_refusal(NativeConvConfig::from(config));
+    std::string why = of.is<GemmProblem>() ? machine_refusal(NativeConfig::from(config))
+                                           : machine_refusal(NativeConvConfig::from(config));
     return why.empty() ? rule_refusal(of, config, device()) : why;
   }
 
@@ -178,14 +178,14 @@ class CpuBackend final : public Backend {
     if (const std::string why = refusal(of, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
     if (const int threads = host_threads(config); threads > 1) pool().reserve(threads);
-    if (of.gemm()) {
+    if (of.is<GemmProblem>()) {
       const NativeConfig c = NativeConfig::from(config);
-      return std::make_unique<CpuLaunch>(cpu::make_plan(*of.gemm(), c, *cpu::kernel_set(c.isa)));
+      return std::make_unique<CpuLaunch>(cpu::make_plan(of.as<GemmProblem>(), c, *cpu::kernel_set(c.isa)));
     }
+    const auto conv = of.as<ConvProblem>();
     const NativeConvConfig c = NativeConvConfig::from(config);
-    if (c.kind == NativeConvKind::gemm)
-      return std::make_unique<CpuLaunch>(cpu::make_product_plan(*of.conv(), c));
-    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(*of.conv(), c), of.conv()->prepacked);
+    if (c.kind == NativeConvKind::gemm) return std::make_unique<CpuLaunch>(cpu::make_product_plan(conv, c));
+    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(conv, c), conv.prepacked);
   }
 
  private:

@@ -118,7 +118,7 @@ class ConvHarvester {
 
 }  // namespace
 
-std::vector<ConvHarvest> harvest_convs(const std::vector<ConvProblem>& problems,
+std::vector<ConvHarvest> harvest_convs(const std::vector<Problem>& problems,
                                        const ConvHarvestOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
   const std::vector<Signature> signatures = signatures_of(problems);
@@ -135,8 +135,9 @@ std::vector<ConvHarvest> harvest_convs(const std::vector<ConvProblem>& problems,
   std::vector<ConvHarvest> harvests;
   for (const Signature& signature : signatures) {
     std::vector<ConvProblem> alike;
-    std::ranges::copy_if(problems, std::back_inserter(alike),
-                         [&](const ConvProblem& p) { return signature_of(p) == signature; });
+    for (const Problem& problem : problems) {
+      if (signature_of(problem) == signature) alike.push_back(problem.conv());
+    }
     harvests.push_back(ConvHarvester(target, std::move(alike), options).run());
   }
   return harvests;

@@ -20,7 +20,9 @@
 #include "family/family_file.h"
 #include "family/legality.h"
 #include "family/rules.h"
-#include "measure/elements.h"
+#include "instruments/elements.h"
+#include "op/gemm/gemm_views.h"
+#include "op/operation.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cutlass/cutlass.h"
 #include "provider/nvidia/nvidia.h"
@@ -140,7 +142,10 @@ class CudaBackend final : public MeasuredBackend {
  public:
   std::string_view name() const noexcept override { return "cuda"; }
   std::string_view provider() const noexcept override { return "cublaslt"; }
-  std::string_view provider_for(Op op) const noexcept override { return is_conv(op) ? "cudnn" : "cublaslt"; }
+  std::string_view provider_for(Op op) const noexcept override {
+    const auto ops = cudnn_provider().ops();
+    return std::ranges::find(ops, op) != ops.end() ? "cudnn" : "cublaslt";
+  }
   bool executes(std::string_view provider) const noexcept override {
     return provider == "cudnn" || provider == nvidia_provider().name() ||
            find_word(provider, nvidia_members());
@@ -185,8 +190,10 @@ class CudaBackend final : public MeasuredBackend {
 
   std::string refusal(ProblemRef of, const KernelConfig& asked) override {
     if (is_cudnn(asked)) return cudnn_refusal(of, asked);
-    if (!of.gemm()) return "backend cuda executes convolutions by provider cudnn only";
-    const GemmProblem& problem = *of.gemm();
+    if (!of.is<GemmProblem>()) {
+      return fmt::format("backend cuda executes {} by provider cudnn only", operation(of.kind()).plural);
+    }
+    const auto problem = of.as<GemmProblem>();
     const KernelConfig config = nvidia_member_config(asked);
     const Signature signature = signature_of(problem);
     const bool compiled = is_compiled(config);
@@ -207,9 +214,9 @@ class CudaBackend final : public MeasuredBackend {
     if (is_cudnn(asked)) {
       if (const std::string why = cudnn_refusal(of, asked); !why.empty())
         fail(Errc::unsupported, "{}: {}", print(of), why);
-      return prepare_cudnn(*of.conv(), CudnnConfig::from(asked), device());
+      return prepare_cudnn(of.as<ConvProblem>(), CudnnConfig::from(asked), device());
     }
-    const GemmProblem& problem = of.as_gemm();
+    const auto problem = of.as<GemmProblem>();
     const KernelConfig config = nvidia_member_config(asked);
     if (const std::string why = refusal(problem, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(problem), why);
@@ -233,7 +240,7 @@ class CudaBackend final : public MeasuredBackend {
       slow.push_back(CudnnConfig::from(configs[i]));
     }
     if (slow.empty()) return left_out;
-    const auto reasons = prepare_cudnn_ahead(*of.conv(), slow, device(), seconds);
+    const auto reasons = prepare_cudnn_ahead(of.as<ConvProblem>(), slow, device(), seconds);
     for (std::size_t i = 0; i < places.size(); ++i) left_out[places[i]] = reasons[i];
     return left_out;
   }
@@ -255,13 +262,12 @@ class CudaBackend final : public MeasuredBackend {
         wanted, here);
   }
   static std::string cudnn_refusal(ProblemRef of, const KernelConfig& asked) {
-    if (!of.conv() || asked.space->op != of.conv()->op)
-      return fmt::format("the config computes {}", word(asked.space->op));
+    if (asked.space->op != of.op()) return fmt::format("the config computes {}", word(asked.space->op));
     std::string why = signature_refusal(*asked.space, signature_of(of));
     if (why.empty()) why = cudnn_absence(asked);
-    if (why.empty() && of.conv()->split_k != 0)
-      why = fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own",
-                        of.conv()->split_k);
+    const std::int64_t split_k = of.as<ConvProblem>().split_k;
+    if (why.empty() && split_k != 0)
+      why = fmt::format("the problem asks for {} split-K slices; cuDNN's engines choose their own", split_k);
     return why;
   }
 };

@@ -18,7 +18,7 @@
 
 #include "backend/cuda/module.h"
 #include "backend/library/library_backend.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 #include "provider/cublaslt/cublaslt.h"
 #include "provider/cudnn/cudnn.h"
 
@@ -134,7 +134,7 @@ struct Harvest {
 
 /// One entry per signature of the problems. Throws unsupported (no GPU, or signatures that the library does
 /// not compute), device_failure.
-std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options);
+std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options);
 
 /// Rule sets `harvested` (the suggested algorithms) and `widened` (all), in the format of
 /// docs/formats/family.md.
@@ -169,7 +169,7 @@ struct ConvHarvest {
 
 /// One entry per signature of the problems. Throws invalid_argument for problems of several directions,
 /// unsupported (no GPU, no library, or types that it does not compute), device_failure.
-std::vector<ConvHarvest> harvest_convs(const std::vector<ConvProblem>& problems,
+std::vector<ConvHarvest> harvest_convs(const std::vector<Problem>& problems,
                                        const ConvHarvestOptions& options);
 
 /// Rule sets `harvested` and `widened`, as for GEMMs.

@@ -165,7 +165,7 @@ class Harvester {
 
 }  // namespace
 
-std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const HarvestOptions& options) {
+std::vector<Harvest> harvest(const std::vector<Problem>& problems, const HarvestOptions& options) {
   if (problems.empty()) fail(Errc::invalid_argument, "no problems to ask the library about");
   Module& module = open_module();
   const std::int32_t version = std::stoi(cuda_backend().versions().at("cublaslt_version"));
@@ -173,8 +173,9 @@ std::vector<Harvest> harvest(const std::vector<GemmProblem>& problems, const Har
   for (const Signature& signature : signatures_of(problems)) {
     check_signature(cublaslt_provider(), signature);
     std::vector<GemmProblem> alike;
-    std::ranges::copy_if(problems, std::back_inserter(alike),
-                         [&](const GemmProblem& p) { return signature_of(p) == signature; });
+    for (const Problem& problem : problems) {
+      if (signature_of(problem) == signature) alike.push_back(problem.gemm());
+    }
     harvests.push_back(Harvester(module, std::move(alike), version, options).run());
   }
   return harvests;

@@ -16,7 +16,7 @@
 #include <kscout/backend.h>
 #include <kscout/types.h>
 
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 
 namespace kscout::cuda {
 

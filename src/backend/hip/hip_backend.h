@@ -15,7 +15,7 @@
 
 #include <kscout/backend.h>
 
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 
 namespace kscout::hip {
 

@@ -15,7 +15,8 @@
 #include "core/names.h"
 #include "core/process.h"
 #include "family/rules.h"
-#include "measure/operands.h"
+#include "op/gemm/gemm_views.h"
+#include "op/operands.h"
 
 namespace kscout {
 
@@ -155,9 +156,10 @@ class LibraryLaunch final : public Launch {
     shape_.n = product.n;
     shape_.k = product.k;
     shape_.batch = product.groups;
-    if (const GemmProblem* const gemm = problem.gemm()) set_strides(*gemm);
-    if (const ConvProblem* const conv = problem.conv()) {
-      conv_ = conv_shape(*conv);
+    if (problem.is<GemmProblem>()) {
+      set_strides(problem.as<GemmProblem>());
+    } else {
+      conv_ = conv_shape(problem.as<ConvProblem>());
       shape_.conv = &conv_;
     }
     Message message;

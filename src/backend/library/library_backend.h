@@ -16,7 +16,7 @@
 
 #include "backend/library/library_index.h"
 #include "core/fork_mutex.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 
 namespace kscout {
 

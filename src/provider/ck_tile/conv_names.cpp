@@ -426,7 +426,7 @@ bool is_ck_tile_conv_name(std::string_view name) noexcept {
 }
 
 std::string print_ck_tile_conv(const Signature& signature, const KernelConfig& config) {
-  if (!is_conv(signature.op) || config.space != &ck_tile_conv_space(signature.op) ||
+  if (!is_direction(signature.op) || config.space != &ck_tile_conv_space(signature.op) ||
       is_gemm_layout(signature.layout) || signature.epilogue != Epilogue::none || signature.accumulate) {
     cannot_hold("this signature and config (a direction, one of its layouts, no fused operation)");
   }

@@ -90,7 +90,7 @@ class CudnnProvider final : public Provider {
     return kOps;
   }
   const ConfigSpace& space(Op op) const override {
-    if (!is_conv(op))
+    if (!is_direction(op))
       fail(Errc::unsupported, "cudnn has no kernels for {}; it has {}", word(op),
            fmt::join(kCudnnOpWords, ", "));
     return cudnn_space(op);

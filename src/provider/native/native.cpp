@@ -64,19 +64,21 @@ class NativeProvider final : public Provider {
   bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override { return device.kind == DeviceKind::cpu; }
   int host_threads(const KernelConfig& config) const noexcept override {
-    return is_conv(config.space->op) ? NativeConvConfig::from(config).threads()
-                                     : NativeConfig::from(config).threads();
+    return is_direction(config.space->op) ? NativeConvConfig::from(config).threads()
+                                          : NativeConfig::from(config).threads();
   }
   std::span<const Op> ops() const noexcept override {
     static constexpr Op kOps[] = {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
     return kOps;
   }
   const ConfigSpace& space(Op op) const override {
-    return is_conv(op) ? native_conv_space(op) : native_gemm_space;
+    if (is_direction(op)) return native_conv_space(op);
+    if (op == Op::gemm) return native_gemm_space;
+    fail(Errc::unsupported, "native has no kernels for {}", word(op));
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    if (is_conv(signature.op)) return print_native_conv(signature, config);
+    if (is_direction(signature.op)) return print_native_conv(signature, config);
     check_signature(*this, signature);
     const NativeConfig c = NativeConfig::from(config);
     // Compiled format strings: reading a model prints all of its configs.
@@ -142,7 +144,7 @@ class NativeProvider final : public Provider {
   }
 
   Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
-    if (is_conv(signature.op)) return native_conv_traits(config);
+    if (is_direction(signature.op)) return native_conv_traits(config);
     const NativeConfig c = NativeConfig::from(config);
     const NativeForm form = native_form(c.kind, signature.layout);
     const double lanes = native_lanes(c.isa);

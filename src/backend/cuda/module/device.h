@@ -10,7 +10,7 @@
 #include <kscout/types.h>
 
 #include "backend/cuda/module.h"
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 
 namespace kscout::cuda {
 

@@ -10,7 +10,7 @@ namespace kscout::cuda {
 
 namespace {
 
-// Converts element types to doubles and back, with the same bits as src/measure/elements.h on a CPU.
+// Converts element types to doubles and back, with the same bits as src/instruments/elements.h on a CPU.
 
 template <class T>
 struct Plain {

@@ -6,7 +6,7 @@
 
 #include <kscout/types.h>
 
-#include "measure/instruments.h"
+#include "instruments/instruments.h"
 
 namespace kscout::cuda {
 

@@ -1,0 +1,270 @@
+#pragma once
+/// \file
+/// Makes sets of convolutions, among them those for training and validating the public CK Tile models.
+///
+///     const auto problems = make_conv_set("ck_conv_train_fwd", DType::bf16);
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <kscout/conv_problem.h>
+
+#include "op/problem_sets.h"
+
+namespace kscout {
+
+/// The sets that make_conv_set accepts.
+std::span<const ProblemSetInfo> conv_sets() noexcept;
+bool is_conv_set(std::string_view name) noexcept;
+
+/// Distinct problems in the order of the set's definition. Throws invalid_argument naming the nearest set.
+std::vector<ConvProblem> make_conv_set(std::string_view name, DType dtype);
+
+/// The set to make, with the options of those sets that are drawn or cover several networks.
+struct ConvSetRequest {
+  std::string_view name;
+  DType dtype = DType::fp32;
+  std::vector<std::string> networks = {};  ///< of conv_networks: only these; empty: all
+  std::size_t count = 0;                   ///< of conv_random: how many to draw; 0: 200
+  std::uint64_t seed = 42;                 ///< of conv_random
+  /// Limits of a drawn problem. Other sets ignore them.
+  double max_gflop = std::numeric_limits<double>::infinity();
+  double max_bytes = std::numeric_limits<double>::infinity();
+};
+/// Throws invalid_argument naming the nearest set or network, and for limits that contain too few problems.
+std::vector<ConvProblem> make_conv_set(const ConvSetRequest& request);
+
+/// The problem in another direction; `prepacked` is dropped for conv_bwd_weight, which has no filter to pack.
+ConvProblem in_direction(ConvProblem problem, Op direction) noexcept;
+
+/// How often the filters of a list of problems are packed.
+enum class Packing : std::uint8_t {
+  once,      ///< once for many calls, as for inference
+  per_call,  ///< in every call, as for training, whose filters change
+  both,      ///< each problem in both forms, with half of the calls each
+};
+template <>
+struct EnumWords<Packing> {
+  static constexpr std::string_view what = "packing";
+  static constexpr std::array<std::string_view, 3> words = {"once", "per_call", "both"};
+};
+/// Replaces ConvProblem::prepacked, except of conv_bwd_weight, whose filter is the result.
+std::vector<ConvProblem> with_packing(std::span<const ConvProblem> problems, Packing packing);
+
+/// Each problem in each of the layouts that have its number of spatial axes; problems for which there is none
+/// are left out. Without layouts: the problems as they are. Throws invalid_argument for a layout of GEMMs,
+/// and when no problem is left.
+std::vector<ConvProblem> in_layouts(std::vector<ConvProblem> problems, std::span<const Layout> layouts);
+
+/// The same problems with the repetitions of the definition, which upstream's totals include.
+std::vector<ConvProblem> repeated_conv_set(std::string_view name, DType dtype);
+
+// ---- Builds grids of convolutions for the sets.
+//
+//     ConvSet set(Op::conv_fwd, DType::bf16);
+//     set.grid({28, 56}, {64, 128}, {64, 128}, {1, 8}, {k1x1, k3x3});
+//     const std::vector<ConvProblem> problems = set.take();
+
+using Values = std::vector<std::int64_t>;
+using Pairs = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// A filter with equal stride and padding along both axes.
+struct Filter {
+  std::int64_t edge = 1, pad = 0, stride = 1, dilation = 1;
+};
+inline constexpr Filter k1x1{}, k3x3{3, 1};
+
+inline const Values kGroups = {2, 4, 8};
+inline const Pairs kAsymmetric = {{64, 256}, {128, 512}, {256, 64}, {256, 128}, {512, 256}};
+inline const Pairs kTinyBatch = {{64, 128}, {128, 256}, {256, 512}, {512, 1024}};
+
+class ConvSet {
+ public:
+  ConvSet(Op op, DType dtype) : op_(op), dtype_(dtype) {}
+
+  void add(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t edge, Filter filter,
+           std::int64_t groups = 1) {
+    ConvProblem p = make_conv(op_, dtype_);
+    p.n = n;
+    p.c = c;
+    p.k = k;
+    p.g = groups;
+    p.h = p.w = edge;
+    p.y = p.x = filter.edge;
+    p.stride_h = p.stride_w = filter.stride;
+    p.dilation_h = p.dilation_w = filter.dilation;
+    p.left_pad_h = p.left_pad_w = p.right_pad_h = p.right_pad_w = filter.pad;
+    problems_.push_back(p);
+  }
+  /// Adds images that are not square.
+  void oblong(std::int64_t h, std::int64_t w, const Pairs& channels, const Values& ns,
+              const std::vector<Filter>& filters) {
+    for (const auto& [c, k] : channels) {
+      for (const auto n : ns) {
+        for (const Filter& filter : filters) {
+          add(n, c, k, h, filter);
+          problems_.back().w = w;
+        }
+      }
+    }
+  }
+  void add_3d(std::int64_t n, std::int64_t c, std::int64_t k, std::int64_t depth, std::int64_t edge,
+              Filter filter, std::int64_t stride_d = 1) {
+    add(n, c, k, edge, filter);
+    ConvProblem& p = problems_.back();
+    p.layout = Layout::ndhwgc;
+    p.d = depth;
+    p.z = filter.edge;
+    p.left_pad_d = p.right_pad_d = filter.pad;
+    p.stride_d = stride_d;
+  }
+
+  /// Adds every combination except those with both C and K at least 1024.
+  void grid(const Values& edges, const Values& cs, const Values& ks, const Values& ns,
+            const std::vector<Filter>& filters) {
+    for (const auto edge : edges) {
+      for (const auto c : cs) {
+        for (const auto k : ks) {
+          if (c >= 1024 && k >= 1024) continue;
+          for (const auto n : ns) {
+            for (const Filter& filter : filters) add(n, c, k, edge, filter);
+          }
+        }
+      }
+    }
+  }
+  void pairs(const Values& edges, const Pairs& channels, const Values& ns,
+             const std::vector<Filter>& filters) {
+    for (const auto edge : edges) {
+      for (const auto& [c, k] : channels) {
+        for (const auto n : ns) {
+          for (const Filter& filter : filters) add(n, c, k, edge, filter);
+        }
+      }
+    }
+  }
+  /// `bases`: channels per group.
+  void grouped(const Values& edges, const Values& bases, const Values& ns) {
+    for (const auto groups : kGroups) {
+      for (const auto edge : edges) {
+        for (const auto base : bases) {
+          for (const auto n : ns) {
+            for (const Filter& filter : {k1x1, k3x3})
+              add(n, groups * base, groups * base, edge, filter, groups);
+          }
+        }
+      }
+    }
+  }
+  void depthwise(const Values& edges) {
+    for (const auto edge : edges) {
+      for (const std::int64_t c : {64, 128, 256, 512}) {
+        for (const std::int64_t n : {1, 4, 8}) add(n, c, c, edge, k3x3, c);
+      }
+    }
+  }
+  /// Adds 112 x 112 images: 3x3, and 7x7 with stride 2 for few channels.
+  void large(const Values& cs, const Values& ks) {
+    for (const auto c : cs) {
+      for (const auto k : ks) {
+        for (const std::int64_t n : {1, 2, 4, 8}) {
+          add(n, c, k, 112, k3x3);
+          if (c <= 128) add(n, c, k, 112, {7, 3, 2});
+        }
+      }
+    }
+  }
+
+  std::vector<ConvProblem> take() { return std::move(problems_); }
+
+ private:
+  Op op_;
+  DType dtype_;
+  std::vector<ConvProblem> problems_;
+};
+
+/// Defined in conv_networks.cpp and conv_drawn.cpp.
+std::vector<ConvProblem> convs_of_networks(DType dtype, const std::vector<std::string>& asked);
+std::vector<ConvProblem> random_convs(const ConvSetRequest& request);
+std::vector<ConvProblem> edge_convs(DType dtype);
+
+/// Defined in conv_sets.cpp.
+std::vector<ConvProblem> conv_wide(DType dtype);
+std::vector<ConvProblem> conv_edge(DType dtype);
+std::vector<ConvProblem> conv_of_networks(DType dtype);
+
+/// Defined in conv_holdout.cpp.
+std::vector<ConvProblem> conv_holdout(DType dtype);
+
+// ---- Samples representative convolutions, and adds convolutions of the kinds that a model predicts badly.
+//
+//     const auto log = miopen_problems(text_of_driver_lines, {.dtype = DType::bf16});
+//     const auto fewer = stratified(log.problems, 100, /*seed=*/42);
+//     const auto more = top_up(efficiencies_of_shapes, {.count = 200});
+
+struct MiopenRequest {
+  Op op = Op::conv_fwd;             ///< direction of all problems, whatever --forw of a line is
+  std::optional<DType> dtype = {};  ///< nothing: the type in a line's operation (convbfp16)
+  std::size_t count = 300;
+  std::uint64_t seed = 42;
+};
+
+/// Lines or problems that were left out for one reason.
+struct SkippedLines {
+  std::string reason;
+  std::size_t count = 0;
+  std::size_t line = 0;      ///< number of the first such line; 0: a problem, which no line shows
+  std::string example = {};  ///< what is wrong with that line, if `reason` does not say it
+};
+
+struct MiopenProblems {
+  std::vector<ConvProblem> problems;
+  std::size_t lines = 0;  ///< lines with content
+  std::vector<SkippedLines> left_out;
+};
+
+/// Reads the command lines of MIOpenDriver in a log (MIOPEN_ENABLE_LOGGING_CMD=1), with long or short flags:
+/// --batchsize (-n), --in_channels (-c), --in_h (-H), --in_w (-W), --out_channels (-k), --fil_h (-y), --fil_w
+/// (-x), in 3-D also --in_d and --fil_d; pads, strides, dilations and groups as the driver's defaults where
+/// they are not given. Lines without a convolution are left out and counted by reason. Throws corrupt_data,
+/// with the reasons, when no line has one.
+MiopenProblems read_miopen_log(std::string_view text, const MiopenRequest& request);
+
+/// Draws from the problems of read_miopen_log: at most two per kind (channels in steps of 64, image, filter,
+/// strides, groups), then `count` of all of them.
+MiopenProblems miopen_problems(std::string_view text, const MiopenRequest& request);
+
+/// "1 repeated, 2 without --fil_h (-y), the first in line 7".
+std::string skipped_lines_text(std::span<const SkippedLines> left_out);
+
+/// Draws `count` problems (all, when there are fewer) in which filters, strides, kinds of groups, image sizes
+/// and channels have the same shares as in all problems. A kind's quota is its rounded share, at least 1
+/// unless there are more kinds than `count`. The result is in drawn order.
+std::vector<ConvProblem> stratified(std::span<const ConvProblem> problems, std::size_t count,
+                                    std::uint64_t seed);
+
+/// How well a model chose for a held-out problem: speed of its choice over the best speed, 0 to 1.
+struct ShapeEfficiency {
+  ConvProblem problem;
+  double efficiency = 0;
+};
+
+struct TopUpRequest {
+  std::size_t count = 500;
+  double below = 0.9;                  ///< adds problems of the kinds with a mean efficiency below this
+  std::vector<std::string> also = {};  ///< additional kinds to add: "n=2,grouped"
+  int density = 1;                     ///< 2: a finer grid
+};
+
+/// Problems that were not measured yet, of the kinds (images; plain, grouped, depthwise; sizes of image,
+/// channels and filter) for which choices were bad. Takes one problem of each kind in turn. Groups have
+/// multiples of 8 channels, products are at least 32 x 32 x 32. Throws invalid_argument for an unknown kind.
+std::vector<ConvProblem> top_up(std::span<const ShapeEfficiency> measured, const TopUpRequest& request);
+
+}  // namespace kscout

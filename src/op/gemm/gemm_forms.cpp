@@ -1,0 +1,82 @@
+#include "op/gemm/gemm_forms.h"
+
+#include <algorithm>
+
+namespace kscout {
+
+MatrixView view_a(const GemmProblem& p) noexcept {
+  const bool row = row_major_a(p.layout);
+  const std::int64_t ld = leading_dimensions(p).a;
+  return {p.dtype_a, p.m, p.k, ld, ld * (row ? p.m : p.k), row};
+}
+
+MatrixView view_b(const GemmProblem& p) noexcept {
+  const bool row = row_major_b(p.layout);
+  const std::int64_t ld = leading_dimensions(p).b;
+  return {p.dtype_b, p.k, p.n, ld, ld * (row ? p.k : p.n), row};
+}
+
+MatrixView view_c(const GemmProblem& p) noexcept {
+  const std::int64_t ld = leading_dimensions(p).c;
+  return {p.dtype_c, p.m, p.n, ld, ld * p.m, true};
+}
+
+CopiedOperands copied_operands(const GemmProblem& problem, const ExecutionForm& form) {
+  const GemmProblem p = form.problem.gemm();
+  CopiedOperands all{.a = copied_operand(view_a(problem), view_a(p), form.copies_a, p.batch),
+                     .b = copied_operand(view_b(problem), view_b(p), form.copies_b, p.batch),
+                     .c = copied_operand(view_c(problem), view_c(p), form.copies_c, p.batch)};
+  const auto bias = [](const GemmProblem& of) { return MatrixView{of.dtype_c, 1, of.n, of.n, of.n, true}; };
+  if (has_bias(problem.epilogue))  // all items share one line
+    all.bias = copied_operand(bias(problem), bias(p), p.n != problem.n, 1);
+  return all;
+}
+
+namespace {
+
+/// The problem with sizes rounded up; operands with a changed shape (or all) are copied and packed.
+ExecutionForm make_form(const GemmProblem& problem, std::int64_t m, std::int64_t n, std::int64_t k,
+                        bool pack_all, bool single_items) {
+  GemmProblem p = problem;
+  ExecutionForm form;
+  const bool new_m = m != p.m, new_n = n != p.n, new_k = k != p.k;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  const auto copy = [&](bool changed, std::int64_t& leading, bool& copies) {
+    copies = changed || (pack_all && leading != 0);
+    if (copies) leading = 0;
+  };
+  copy(new_m || new_k, p.lda, form.copies_a);
+  copy(new_n || new_k, p.ldb, form.copies_b);
+  copy(new_m || new_n, p.ldc, form.copies_c);
+  if (single_items) {
+    form.calls = p.batch;
+    p.batch = 1;
+  }
+  form.problem = p;
+  return with_copy_bytes(problem, form);
+}
+
+}  // namespace
+
+void for_each_form(const GemmProblem& problem, const std::function<void(const ExecutionForm&)>& add) {
+  const std::initializer_list<bool> both = {false, true};
+  for (const bool single_items : both) {
+    if (single_items && problem.batch == 1) continue;
+    for (const bool pack_all : both) {
+      add(make_form(problem, problem.m, problem.n, problem.k, pack_all, single_items));
+      for (const std::int64_t grain : kGrains) {
+        for (int sizes = 1; sizes < 8; ++sizes) {
+          const auto size = [&](int bit, std::int64_t now) {
+            return (sizes & bit) != 0 ? round_up(std::max<std::int64_t>(now, 1), grain) : now;
+          };
+          add(make_form(problem, size(1, problem.m), size(2, problem.n), size(4, problem.k), pack_all,
+                        single_items));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace kscout

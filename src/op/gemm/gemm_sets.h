@@ -1,0 +1,88 @@
+#pragma once
+/// \file
+/// Makes named sets of GEMMs to measure, train on and report.
+///
+///     auto problems = make_problem_set({.set = "llm", .layouts = {Layout::rcr}, .max_gflop = 10});
+///
+/// The same request gives the same problems, in the same order, on every machine.
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "op/operation.h"
+
+namespace kscout {
+
+/// The sets that make_problem_set accepts, without "file".
+std::span<const ProblemSetInfo> problem_sets() noexcept;
+
+/// The set to make. Limits apply to each problem with its dtype.
+struct ProblemSetRequest {
+  std::string set = "smoke";        ///< a name of problem_sets(), or "file"
+  std::filesystem::path file = {};  ///< for "file": problems as text or CSV, see read_problems
+  /// Content of `file` if it was read before: a pipe can be read only once.
+  std::optional<std::string> text = {};
+  DType dtype = DType::fp32;  ///< for "file": the default of problems that state none
+  /// Layouts of each size; empty: rcr, for "training" those of the passes, for "file" those that it states.
+  std::vector<Layout> layouts = {};
+  std::vector<std::string> models = {};  ///< for "llm": only these models; empty = all
+  double max_gflop = std::numeric_limits<double>::infinity();
+  double max_bytes = std::numeric_limits<double>::infinity();  ///< limit for A, B and C together
+  /// Number of sizes to draw by `seed`; 0 = all. `random`: number of sizes to make (0 = 200).
+  std::size_t count = 0;
+  std::uint64_t seed = 1;
+  // Bounds of the sizes of set `random`.
+  std::int64_t min_size = 1;
+  std::int64_t max_size = 8192;
+};
+
+/// Throws invalid_argument for an unknown set (naming the nearest) or for bounds that contain too few sizes,
+/// not_found for a missing file. Problems are distinct. Sets keep the order of their definition; the layouts
+/// of one size follow each other.
+std::vector<GemmProblem> make_problem_set(const ProblemSetRequest& request);
+
+/// Keeps the problems of `count` different sizes, drawn by a hash of the sizes. The draw is independent of
+/// split_problems with the same seed. Preserves order.
+void sample_sizes(std::vector<GemmProblem>& problems, std::size_t count, std::uint64_t seed);
+
+// ---- Makes the sizes of problem sets, before element types and layouts are applied.
+
+struct Sizes {
+  std::int64_t m, n, k;
+  double weight = 1;
+  Layout layout = Layout::rcr;  ///< used when the request names no layouts
+};
+
+std::vector<Sizes> ck_benchmark_sizes();
+std::vector<Sizes> ck_wide_sizes();
+std::vector<Sizes> ck_edge_sizes();
+std::vector<Sizes> smoke_sizes();
+
+/// Throws invalid_argument naming the nearest model.
+std::vector<Sizes> llm_sizes(const std::vector<std::string>& models);
+
+/// Products of the three passes of training, in the layouts that the passes produce
+/// (families/training_gemms.toml).
+std::vector<Sizes> training_sizes();
+
+/// Calls `draw` until request.count (0: 200) distinct sizes are found that `admits` accepts. Throws
+/// invalid_argument when too few are found.
+std::vector<Sizes> drawn_sizes(const ProblemSetRequest& request,
+                               const std::function<bool(const Sizes&)>& admits,
+                               const std::function<Sizes()>& draw);
+
+/// One size is log-uniform from 2^13 to 2^20, the two others from 8 to 1,024.
+std::vector<Sizes> tall_skinny_sizes(const ProblemSetRequest& request,
+                                     const std::function<bool(const Sizes&)>& admits);
+
+/// Draws request.count distinct sizes that `admits` accepts. Throws invalid_argument when the bounds make no
+/// sense or contain too few sizes.
+std::vector<Sizes> random_sizes(const ProblemSetRequest& request,
+                                const std::function<bool(const Sizes&)>& admits);
+
+}  // namespace kscout

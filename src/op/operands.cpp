@@ -1,0 +1,185 @@
+
+#include "op/operands.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "core/fail.h"
+
+namespace kscout {
+
+namespace {
+
+constexpr auto kPaint = std::byte{0xA5};
+constexpr std::size_t kPage = 4096;
+
+}  // namespace
+
+GuardedBuffer::~GuardedBuffer() { release(); }
+
+void GuardedBuffer::release() noexcept {
+  if (mapping_) device_.unmap(mapping_, mapped_);
+  mapping_ = nullptr;
+  mapped_ = 0;
+}
+
+void GuardedBuffer::resize(std::size_t bytes, std::size_t offset) {
+  const std::size_t front = kGuardBytes + stagger_ + offset;
+  const std::size_t needed = (front + bytes + kGuardBytes + kPage - 1) / kPage * kPage;
+  if (needed > mapped_) {
+    // Grows at least twofold, because a new mapping costs a page fault per page.
+    const std::size_t wanted = std::max(needed, 2 * mapped_);
+    release();
+    mapping_ = device_.map(wanted);
+    mapped_ = wanted;
+  } else if (read_only_) {
+    device_.protect(mapping_, mapped_, false);
+  }
+  read_only_ = false;
+  payload_ = mapping_ + front;
+  size_ = bytes;
+  offset_ = offset;
+  device_.memory().set(payload_ - kGuardBytes, kPaint, kGuardBytes, {});
+  device_.memory().set(payload_ + size_, kPaint, kGuardBytes, {});
+}
+
+void GuardedBuffer::poison() {
+  if (size_ > 0) device_.memory().set(payload_, std::byte{0xFF}, size_, {});
+}
+
+void GuardedBuffer::make_read_only() {
+  device_.protect(mapping_, mapped_, true);
+  read_only_ = true;
+}
+
+std::string GuardedBuffer::damage() const {
+  if (!mapping_) return {};
+  static const auto clean = [] {
+    std::array<std::byte, kGuardBytes> zone;
+    zone.fill(kPaint);
+    return zone;
+  }();
+  const auto changed = [](std::byte b) { return b != kPaint; };
+  std::array<std::byte, kGuardBytes> zone;
+  device_.memory().read(zone.data(), payload_ + size_, kGuardBytes, {});
+  if (std::memcmp(zone.data(), clean.data(), kGuardBytes) != 0) {
+    return fmt::format("{} bytes past its end", std::ranges::find_if(zone, changed) - zone.begin());
+  }
+  device_.memory().read(zone.data(), payload_ - kGuardBytes, kGuardBytes, {});
+  if (std::memcmp(zone.data(), clean.data(), kGuardBytes) != 0) {
+    return fmt::format("{} bytes before its start", zone.end() - std::ranges::find_if(zone, changed));
+  }
+  return {};
+}
+
+namespace {
+
+/// Calls fn(first byte, bytes) for each gap between the lines of a tensor.
+template <class F>
+void for_each_gap(const Tensor& tensor, F&& fn) {
+  const std::size_t line_axis = tensor.rank - 1;
+  if (line_axis == 0) return;
+  const std::int64_t length = tensor.sizes[line_axis], leading = tensor.strides[line_axis - 1];
+  if (leading == length) return;
+  const std::size_t bytes = element_bytes(tensor.dtype);
+  for (std::int64_t line = 0; line + leading <= tensor.elements(); line += leading)
+    fn(static_cast<std::size_t>(line + length) * bytes, static_cast<std::size_t>(leading - length) * bytes);
+}
+
+void fill(Instruments& device, GuardedBuffer& buffer, const Tensor& tensor, Operand operand,
+          std::uint64_t seed) {
+  device.fill(tensor.dtype, buffer.data(), tensor.elements(), operand, seed);
+  for_each_gap(tensor, [&](std::size_t at, std::size_t bytes) {
+    device.memory().set(buffer.data() + at, std::byte{0xFF}, bytes, {});
+  });
+}
+
+}  // namespace
+
+void GemmOperands::make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant) {
+  check(problem);
+  const OperandList tensors = operation(problem.kind()).operands(problem);
+  const Tensor &a = tensors[0], &b = tensors[1];
+  c_tensor_ = tensors[2];
+  accumulate_ = signature_of(problem).accumulate;
+  const auto bytes_of = [](const Tensor& of) {
+    return static_cast<double>(of.elements()) * static_cast<double>(element_bytes(of.dtype));
+  };
+  const double needed = bytes_of(a) + bytes_of(b) + (accumulate_ ? 2 : 1) * bytes_of(c_tensor_);
+  if (const double room = device_.memory_bytes(); needed > room) {
+    fail(Errc::unsupported, "operands of {:.1f} GB: {:.1f} GB of memory may be used for them here",
+         needed / 1e9, room / 1e9);
+  }
+  alpha_ = variant.alpha;
+  const auto resize = [&](GuardedBuffer& buffer, const Tensor& of) {
+    buffer.resize(static_cast<std::size_t>(bytes_of(of)), variant.unaligned ? element_bytes(of.dtype) : 0);
+  };
+  resize(a_, a);
+  resize(b_, b);
+  resize(c_, c_tensor_);
+  fill(device_, a_, a, Operand::a, seed);
+  fill(device_, b_, b, Operand::b, seed);
+  a_.make_read_only();
+  b_.make_read_only();
+  if (accumulate_) {
+    initial_c_.resize(c_.size());
+    fill(device_, initial_c_, c_tensor_, Operand::c, seed);
+  }
+  const auto bias = std::ranges::find(tensors, "bias", &Tensor::name);
+  has_bias_ = bias != tensors.end();
+  if (has_bias_) {
+    resize(bias_, *bias);
+    fill(device_, bias_, *bias, Operand::bias, seed);
+  }
+  reset_c();
+}
+
+void GemmOperands::reset_c() {
+  if (!accumulate_) return c_.poison();
+  const auto bytes = static_cast<std::int64_t>(c_.size());
+  device_.memory().copy({.from = initial_c_.data(),
+                         .to = c_.data(),
+                         .lines = 1,
+                         .line_bytes = bytes,
+                         .to_lines = 1,
+                         .to_line_bytes = bytes},
+                        {});
+}
+
+void GemmOperands::repair() { c_.repair(); }
+
+GemmBuffers GemmOperands::buffers() noexcept {
+  return {.a = a_.data(),
+          .b = b_.data(),
+          .c = c_.data(),
+          .alpha = alpha(),
+          .beta = beta(),
+          .bias = bias(),
+          .space = device_.memory().space()};
+}
+
+std::string GemmOperands::damage() const {
+  if (const std::string text = c_.damage(); !text.empty()) return "C was written " + text;
+  std::string text;
+  std::vector<std::byte> gap;
+  for_each_gap(c_tensor_, [&](std::size_t at, std::size_t bytes) {
+    gap.resize(bytes);
+    device_.memory().read(gap.data(), c_.data() + at, bytes, {});
+    const auto changed = [](std::byte b) { return b != std::byte{0xFF}; };
+    if (text.empty() && std::ranges::any_of(gap, changed)) {
+      text = fmt::format("C was written between its lines, {} bytes from its start", at);
+    }
+  });
+  return text;
+}
+
+void GemmOperands::evict_from_caches(const Instruments::Region& more) const {
+  const std::array regions = {Instruments::Region{a_.data(), a_.size()},
+                              Instruments::Region{b_.data(), b_.size()},
+                              Instruments::Region{c_.data(), c_.size()}, more};
+  device_.evict(regions);
+}
+
+}  // namespace kscout

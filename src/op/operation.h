@@ -1,0 +1,228 @@
+#pragma once
+/// \file
+/// Describes an operation to all other code: its fields, its text form, and what it decides of its own.
+///
+///     const Operation& of = operation(problem.op());
+///     for (const ProblemField& field : of.space.fields) ...
+///     const Problem plain = of.make(Op::gemm, DType::bf16, Layout::rcr);
+///
+/// Each operation is a folder below op/; ops.cpp lists them. Code outside of these folders asks the
+/// description and does not distinguish operations.
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <kscout/any_problem.h>
+#include <kscout/device.h>
+#include <kscout/memory_space.h>
+
+namespace kscout {
+
+struct CopiedOperands;
+struct ExecutionForm;
+class GemmOperands;
+class Reference;
+
+/// Defines the groups of problems that stay together in a split, whatever their layouts and element types.
+/// sizes: problems of equal sizes (sizes_of). weights: all products with weight matrices of one shape, which
+/// is (n, k) of a GEMM, the filter and groups of a convolution.
+enum class SplitBy : std::uint8_t { sizes, weights };
+template <>
+struct EnumWords<SplitBy> {
+  static constexpr std::string_view what = "way to split problems";
+  static constexpr std::array<std::string_view, 2> words = {"sizes", "weights"};
+};
+
+/// What a kernel does with an operand.
+enum class TensorRole : std::uint8_t { input, output };
+
+/// An operand in memory. Sizes and strides, in elements, are in memory order: the outermost axis first, and
+/// the last stride is 1.
+struct Tensor {
+  static constexpr std::size_t max_rank = 5;
+
+  std::string_view name;
+  DType dtype = DType::fp32;
+  TensorRole role = TensorRole::input;
+  std::size_t rank = 1;
+  std::array<std::int64_t, max_rank> sizes{}, strides{};
+
+  /// A tensor whose elements follow each other.
+  static Tensor packed(std::string_view name, DType dtype, TensorRole role,
+                       std::initializer_list<std::int64_t> sizes) noexcept;
+  /// Elements that its buffer has.
+  std::int64_t elements() const noexcept { return sizes[0] * strides[0]; }
+  /// Bytes of its buffer.
+  std::int64_t bytes() const noexcept;
+};
+
+/// The operands of a problem, in the order of a launch's pointers.
+class OperandList {
+ public:
+  static constexpr std::size_t max = 8;
+
+  void add(const Tensor& tensor) noexcept { tensors_[count_++] = tensor; }
+  const Tensor* begin() const noexcept { return tensors_.data(); }
+  const Tensor* end() const noexcept { return begin() + count_; }
+  std::size_t size() const noexcept { return count_; }
+  const Tensor& operator[](std::size_t i) const noexcept { return tensors_[i]; }
+  /// The tensor that the kernel computes.
+  const Tensor& result() const noexcept;
+
+ private:
+  std::size_t count_ = 0;
+  std::array<Tensor, max> tensors_;
+};
+
+/// A name that stands for several fields, and its meaning for help pages.
+struct GeneralName {
+  std::string_view name, help;
+};
+
+struct ProblemSetInfo {
+  std::string_view name;
+  std::string_view summary;
+};
+
+/// The problems that `kscout tune` measures.
+struct TuningRequest {
+  Op op = Op::gemm;
+  std::set<Layout> layouts;
+  double max_gflop, max_bytes;  ///< of one problem
+  std::size_t count;            ///< roughly that many of each source
+  std::uint64_t seed = 1;
+};
+
+/// The constants of an operation.
+struct OperationFacts {
+  ProblemSpace space;
+  std::span<const Op> ops;
+  std::string_view noun, plural;  ///< "convolution", "convolutions"
+  std::string_view remedy;        ///< how to ask for such a problem: "write gemm:MxNxK..."
+  std::string_view example;       ///< a problem of typical size, its one-line form without the op
+  std::string_view meaning;       ///< of its struct, as a comment
+  std::span<const GeneralName> general_names = {};  ///< except `dtype`, which every operation has
+  std::span<const Layout> layouts;                  ///< the default first
+  /// The layouts that problem sets hold and CPU kernels take without copies; `tune` measures the first
+  /// `usual_layouts` of them by default.
+  std::span<const Layout> tuned_layouts;
+  std::size_t usual_layouts;
+  std::span<const std::string_view> needed_sizes;  ///< columns of a dataset without a default
+  std::span<const std::string_view> needed_flags;  ///< flags of a command line without a default
+  std::span<const std::string_view> needed_cells;  ///< columns of a table of problems without a default
+  std::string_view own_column = {};                ///< tells its table of problems from those of others
+  bool (*is_size)(const ProblemField& field);      ///< whether sizes_of() contains the field
+  bool has_alpha = false;                          ///< kernels multiply the result by a factor
+  SplitBy tune_split;           ///< what training and held-out problems of `tune` must not share
+  std::string_view split_noun;  ///< one such group: "size", "filter"
+  double tune_share;            ///< of the operations that a GEMM may take in a sweep of `tune`
+  /// Sets of problems that published models are validated on; trainings leave them out by default.
+  std::span<const std::string_view> validation_sets = {};
+  std::string_view kind_name = {};   ///< name of the slices of kind_of(); empty: it has none
+  std::string_view listed_provider;  ///< whose kernels Python lists where none is named
+};
+
+class Operation : public OperationFacts {
+ public:
+  explicit Operation(const OperationFacts& facts) : OperationFacts(facts) {}
+  virtual ~Operation() = default;
+
+  /// A problem with the accumulator and output types of make_gemm; its sizes are defaults and may be invalid.
+  virtual Problem make(Op op, DType dtype, Layout layout) const = 0;
+  Problem make(Op op, DType dtype = DType::fp32) const { return make(op, dtype, layouts.front()); }
+
+  // The functions of any_problem.h. `problem` is of this operation.
+  virtual Signature signature(ProblemRef problem) const noexcept = 0;
+  virtual double flops(ProblemRef problem) const noexcept = 0;
+  virtual double bytes(ProblemRef problem) const noexcept = 0;
+  virtual void check(ProblemRef problem) const = 0;
+  virtual bool is_valid(ProblemRef problem) const noexcept = 0;
+  virtual std::string print(ProblemRef problem) const = 0;
+  virtual ImplicitGemm product(ProblemRef problem) const noexcept = 0;
+  /// Allocates nothing. The problem must be valid.
+  virtual OperandList operands(ProblemRef problem) const noexcept = 0;
+  /// Whether the result has no element, so that there is nothing to compute.
+  virtual bool is_empty(ProblemRef /*problem*/) const noexcept { return false; }
+  /// Whether the caller packs an operand once for many calls (ConvProblem::prepacked).
+  virtual bool is_prepacked(ProblemRef /*problem*/) const noexcept { return false; }
+
+  /// Calls add(form) for other forms of the problem with operands in `memory`, some of them several times; a
+  /// form may be invalid.
+  virtual void for_each_form(ProblemRef /*problem*/, MemoryKind /*memory*/,
+                             const std::function<void(const ExecutionForm&)>& /*add*/) const {}
+  /// The copies that a form makes.
+  virtual CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const = 0;
+
+  virtual std::unique_ptr<Reference> reference(ProblemRef problem, const GemmOperands& operands) const = 0;
+  /// The problem with `gap` elements between the lines of its operands; the same problem where they have
+  /// none.
+  virtual Problem with_gaps(const Problem& problem, std::int64_t /*gap*/) const { return problem; }
+
+  /// What problems with weight matrices of one shape share (SplitBy::weights).
+  virtual ProblemSizes weights(ProblemRef problem) const = 0;
+  /// The kind that kernels treat differently, a slice of reports; empty where `kind_name` is.
+  virtual std::string_view kind_of(ProblemRef /*problem*/) const { return {}; }
+
+  /// How problems of this op are written.
+  virtual std::string_view syntax(Op op) const noexcept = 0;
+  /// Adds the sizes of a one-line form, split at colons; returns the position of the next part. Throws
+  /// invalid_argument.
+  virtual std::size_t add_sizes(Op op, std::string_view line, std::span<const std::string_view> parts,
+                                std::vector<GivenField>& given) const = 0;
+  /// Throws invalid_argument for a layout that does not fit the sizes of a one-line form.
+  virtual void check_layout(std::string_view /*line*/, std::span<const std::string_view> /*parts*/,
+                            Layout /*layout*/) const {}
+  /// A line of a list of problems that is no one-line form ("16x64x32"). Throws corrupt_data.
+  virtual Problem from_sizes(std::string_view line, DType dtype) const = 0;
+  /// The problem that these fields describe; `dtype`: element type when none is given. Throws as set_fields
+  /// does. Does not check() it.
+  virtual Problem from_fields(Op op, std::span<const GivenField> given, DType dtype) const = 0;
+  /// The problem with these fields set, as set_fields does.
+  virtual Problem with_fields(const Problem& problem, std::span<const GivenField> given) const = 0;
+
+  /// Name of the schema of models by default, and of its analytic time.
+  virtual std::string_view schema(std::string_view provider, DeviceKind device) const noexcept = 0;
+  virtual std::vector<Problem> tuning_problems(const TuningRequest& request) const = 0;
+
+  /// Named sets of problems.
+  virtual std::span<const ProblemSetInfo> sets() const noexcept = 0;
+  /// The problems of a set, in these layouts; without `wanted`, in those of the set.
+  virtual std::vector<Problem> named_set(std::string_view name, DType dtype,
+                                         const std::vector<Layout>& wanted) const = 0;
+  /// The problems of a text (parse_problems_of), in these layouts; without `wanted`, as they are.
+  virtual std::vector<Problem> listed(std::string_view text, std::string_view source, DType dtype,
+                                      const std::vector<Layout>& wanted) const = 0;
+
+  /// Every name that set_fields takes: fields, then general names.
+  std::vector<std::string_view> given_names() const;
+};
+
+/// All operations, GEMM first.
+std::span<const Operation* const> operations() noexcept;
+/// The operation that an op belongs to.
+const Operation& operation(Op op) noexcept;
+/// Whether two ops belong to one operation: fields, axes and formulas have the same names.
+inline bool same_operation(Op a, Op b) noexcept { return &operation(a) == &operation(b); }
+
+// ---- Converts the numbers of fields.
+
+/// "bf16", "64", "1": as field_text of the struct's member.
+std::string value_text(const ProblemField& field, std::int64_t value);
+/// Inverse of value_text. Throws invalid_argument naming the field and the text.
+std::int64_t parse_value(const ProblemField& field, std::string_view text);
+/// A field of a problem as formulas see it.
+inline double number_of(const ProblemField& field, std::int64_t value) noexcept {
+  return field.type == FieldType::real ? std::bit_cast<double>(value) : static_cast<double>(value);
+}
+
+/// The values that the problems of one group share; other entries are 0.
+ProblemSizes group_of(ProblemRef problem, SplitBy by);
+
+}  // namespace kscout

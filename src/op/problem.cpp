@@ -1,0 +1,107 @@
+// Implements the functions that exist for every operation.
+#include <cmath>
+
+#include "core/fail.h"
+#include "core/field_text.h"
+#include "core/names.h"
+#include "op/given_fields.h"
+#include "op/reference.h"
+
+namespace kscout {
+
+std::size_t ProblemSpace::index(std::string_view name) const {
+  for (std::size_t i = 0; i < fields.size(); ++i) {
+    if (fields[i].name == name) return i;
+  }
+  std::vector<std::string_view> names;
+  for (const ProblemField& field : fields) names.push_back(field.name);
+  throw Error(Errc::invalid_argument, unknown_name_message("field", name, names));
+}
+
+const ProblemSpace& problem_space(Op op) noexcept { return operation(op).space; }
+
+void Problem::require(Op kind) const {
+  if (kind != kind_)
+    fail(Errc::unsupported, "{}: supported for {} only", print(*this), operation(kind).plural);
+}
+
+Signature signature_of(ProblemRef problem) noexcept { return operation(problem.kind()).signature(problem); }
+double flop_count(ProblemRef problem) noexcept { return operation(problem.kind()).flops(problem); }
+double min_bytes(ProblemRef problem) noexcept { return operation(problem.kind()).bytes(problem); }
+void check(ProblemRef problem) { operation(problem.kind()).check(problem); }
+bool is_valid(ProblemRef problem) noexcept { return operation(problem.kind()).is_valid(problem); }
+std::string print(ProblemRef problem) { return operation(problem.kind()).print(problem); }
+std::unique_ptr<Reference> make_reference(ProblemRef problem, const GemmOperands& operands) {
+  return operation(problem.kind()).reference(problem, operands);
+}
+ImplicitGemm product_of(ProblemRef problem) noexcept { return operation(problem.kind()).product(problem); }
+
+ProblemSizes sizes_of(ProblemRef problem) {
+  const Operation& of = operation(problem.kind());
+  const Problem whole = problem.value();
+  ProblemSizes sizes;
+  for (std::size_t i = 0; i < of.space.fields.size(); ++i) {
+    if (of.is_size(of.space.fields[i])) sizes.push_back(whole[i]);
+  }
+  return sizes;
+}
+
+ProblemSizes group_of(ProblemRef problem, SplitBy by) {
+  return by == SplitBy::sizes ? sizes_of(problem) : operation(problem.kind()).weights(problem);
+}
+
+Tensor Tensor::packed(std::string_view name, DType dtype, TensorRole role,
+                      std::initializer_list<std::int64_t> sizes) noexcept {
+  Tensor tensor{.name = name, .dtype = dtype, .role = role, .rank = sizes.size()};
+  std::ranges::copy(sizes, tensor.sizes.begin());
+  std::int64_t stride = 1;
+  for (std::size_t i = tensor.rank; i-- > 0; stride *= tensor.sizes[i]) tensor.strides[i] = stride;
+  return tensor;
+}
+
+std::int64_t Tensor::bytes() const noexcept {
+  return static_cast<std::int64_t>(std::ceil(static_cast<double>(elements()) * bytes_per_element(dtype)));
+}
+
+const Tensor& OperandList::result() const noexcept {
+  return *std::ranges::find(*this, TensorRole::output, &Tensor::role);
+}
+
+Problem parse_any_problem(std::string_view text) { return problem_of(fields_of_line(text)); }
+
+std::vector<std::string_view> Operation::given_names() const {
+  std::vector<std::string_view> names;
+  for (const ProblemField& field : space.fields) names.push_back(field.name);
+  names.push_back("dtype");
+  for (const GeneralName& one : general_names) names.push_back(one.name);
+  return names;
+}
+
+std::string value_text(const ProblemField& field, std::int64_t value) {
+  switch (field.type) {
+    case FieldType::word:
+      return std::string(field.words[static_cast<std::size_t>(value)]);
+    case FieldType::real:
+      return field_text(std::bit_cast<double>(value));
+    case FieldType::flag:
+    case FieldType::whole:
+      break;
+  }
+  return field_text(value);
+}
+
+std::int64_t parse_value(const ProblemField& field, std::string_view text) {
+  switch (field.type) {
+    case FieldType::word:
+      return static_cast<std::int64_t>(parse_word(field.what, text, field.words));
+    case FieldType::real:
+      return std::bit_cast<std::int64_t>(parse_field<double>(field.name, text));
+    case FieldType::flag:
+      return parse_field<bool>(field.name, text) ? 1 : 0;
+    case FieldType::whole:
+      break;
+  }
+  return parse_field<std::int64_t>(field.name, text);
+}
+
+}  // namespace kscout
