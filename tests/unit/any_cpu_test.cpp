@@ -274,6 +274,10 @@ TEST_F(AnyCpuFolder, IsPreferredToTheRoughCostOfAnotherBackendWhateverItPredicts
   const std::filesystem::path models = folder_ / "path";
   setenv("KSCOUT_MODEL_PATH", models.c_str(), 1);
   install(models / model_folder_name(kGemm, kFp32, any_cpu()), Model(std::move(slow)));
+  // Comes before a shipped model of the CPU that runs the test, and gives way to the model for any CPU.
+  const std::filesystem::path own = models / model_folder_name(kGemm, kFp32, detect_cpu());
+  install(own, model_of(detect_cpu()));
+  store_against_any_cpu(own, {.mean = 0.9, .any_cpu_mean = 0.95, .problems = 60});
   const std::filesystem::path index = folder_ / "toy.kscout-library.json";
   write_file_atomically(index, toy::index(toy::library_file("toy_good")).dump());
   Registry alone, both = Registry::here();
