@@ -245,7 +245,7 @@ TEST_F(Cuda, HarvestedAlgorithmsReadBackAndRun) {
     const std::string name = config_name(found[0].signature, kernel);
     EXPECT_TRUE((parse_config_name(name) == NamedConfig{found[0].signature, kernel})) << name;
     try {
-      EXPECT_LE(run_and_check(problems[0], kernel).error, 1) << name;
+      EXPECT_LE(run_and_check(problems[0].gemm(), kernel).error, 1) << name;
       ++ran;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), Errc::unsupported) << name << ": " << error.what();
