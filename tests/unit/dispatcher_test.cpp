@@ -18,6 +18,7 @@
 #include "op/operands.h"
 #include "select/decision_db.h"
 #include "support/expect_error.h"
+#include "support/forking.h"
 #include "support/temporary_folder.h"
 
 namespace kscout {
@@ -247,12 +248,7 @@ TEST(Dispatcher, ForkedProcessesComputeBeforeAndAfterTheFirstRun) {
 
 /// A child that is forked while other threads are inside calls finds nothing locked and nothing half changed.
 TEST(Dispatcher, ForksWhileOtherThreadsAreInside) {
-#if defined(__clang__)
-#if __has_feature(address_sanitizer)
-  GTEST_SKIP()
-      << "the sanitizer's own allocator may be locked in the child: one run in ten hangs in clang 14";
-#endif
-#endif
+  KSCOUT_SKIP_IF_FORKS_HANG();
   Dispatcher dispatcher = analytic_dispatcher();
   const bool pool = backend("cpu").device().cores >= 2;
   const GemmProblem large = make_gemm(96, 96, 96);

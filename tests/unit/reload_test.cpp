@@ -12,6 +12,7 @@
 #include <kscout/selector.h>
 
 #include "select/hazard_ptr.h"
+#include "support/forking.h"
 #include "support/models_folder.h"
 
 namespace kscout {
@@ -161,6 +162,7 @@ TEST(HazardPtr, OldValuesAreFreedWhenNobodyReadsThem) {
 /// Threads of the parent that were selecting when it forked do not hold up the child, which may read the
 /// model again.
 TEST_F(Reload, AForkedChildReloadsWhileTheParentsThreadsSelect) {
+  KSCOUT_SKIP_IF_FORKS_HANG();
   install(folder_ / "model", toy::model());
   Selector selector = Selector::load(folder_ / "model");
   std::atomic<bool> done = false;
