@@ -308,7 +308,7 @@ class Match {
     GemmOperands operands;
     operands.make(problem, 1);
     operands.reset_c();
-    const GemmBuffers buffers = operands.buffers();
+    const GemmBuffers buffers = GemmBuffers::of(operands.buffers());
     const auto [in, wei, out] =
         by_tensor(problem.op, const_cast<void*>(buffers.a), const_cast<void*>(buffers.b), buffers.c);
     OneDnnConv(problem, {.in = in, .wei = wei, .out = out}).both();

@@ -134,9 +134,9 @@ struct ReadyConfig {
   std::unique_ptr<GuardedBuffer> workspace = {};
   std::unique_ptr<GuardedBuffer> packed = {};  ///< the filter, of a launch that gets it packed once
 
-  GemmBuffers buffers(GemmOperands& operands) const {
-    GemmBuffers all = operands.buffers();
-    if (launch->packed_bytes() > 0) all.packed_b = packed->data();
+  Buffers buffers(GemmOperands& operands) const {
+    Buffers all = operands.buffers();
+    if (launch->packed_bytes() > 0) all.packed = packed->data();
     return all;
   }
 };
@@ -223,7 +223,7 @@ void verify(ReadyConfig& one, GemmOperands& operands, const Reference& reference
     pack(one, operands);
     one.launch->run(one.buffers(operands), one.workspace->data());
   }
-  Verification verified = reference.check(operands.c());
+  Verification verified = reference.check(operands.result());
   for (const std::string& damage : {operands.damage(), one.workspace->damage(), one.packed->damage()}) {
     if (!damage.empty()) verified = {std::numeric_limits<double>::infinity(), damage};
   }
@@ -236,7 +236,7 @@ class CopiesLaunch final : public Launch {
  public:
   explicit CopiesLaunch(PaddedLaunch& padded) : padded_(padded) {}
   std::size_t workspace_bytes() const noexcept override { return padded_.workspace_bytes(); }
-  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+  void run(const Buffers& buffers, void* workspace, Stream) override {
     padded_.run_copies(buffers, workspace);
   }
 

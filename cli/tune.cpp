@@ -142,7 +142,9 @@ void setup_tune(CLI::App& verb) {
                      ->default_str("gemm"),
                  [](const std::string& text) { index_of_word("operation", text, op_words()); });
   offer_words(op, op_words());
-  verb.add_option("--budget", options->budget_s, "seconds to measure; training and evaluation come on top")
+  verb.add_option("--budget", options->budget_s,
+                  "seconds to measure, up to ten times as many where less gives no model; training and "
+                  "evaluation come on top")
       ->capture_default_str()
       ->check(CLI::Range(1.0, 1e6));
   verb.add_option("--rules", options->rules, "rule set to choose from")->capture_default_str();

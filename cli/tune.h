@@ -75,8 +75,9 @@ class OpTune {
   /// seconds. Throws before anything is measured when options, folders or the installed model do not fit.
   OpTune(Op op, const TuneOptions& options, const Device& device, double share_s);
 
-  /// Measures for `budget_s` seconds, trains, evaluates and installs. Ends the program after a signal. Throws
-  /// invalid_argument when too little was measured; the measurements are kept.
+  /// Measures for `budget_s` seconds, or up to ten times as long until there is enough for a model; trains,
+  /// evaluates and installs. Ends the program after a signal. Throws invalid_argument when too little was
+  /// measured; the measurements are kept.
   TunedOp run(double budget_s);
 
  private:

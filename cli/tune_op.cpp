@@ -84,16 +84,18 @@ std::size_t groups_in(const MeasurementTable& table, SplitBy by) {
   return groups.size();
 }
 
-void check_enough(Op op, const TableParts& parts) {
+/// What is missing for a model; empty when nothing is.
+std::string missing_for_model(Op op, const TableParts& parts) {
   const Operation& of = operation(op);
   const std::size_t training = groups_in(parts.training, of.tune_split),
                     held_out = groups_in(parts.held_out, of.tune_split);
-  if (training >= 2 && held_out >= 1) return;
-  fail(Errc::invalid_argument,
-       "too little was measured: {} {}s to train on and {} to evaluate on, at least 2 and 1 are needed; "
-       "the measurements are kept, and the same command adds more",
-       training, of.split_noun, held_out);
+  if (training >= 2 && held_out >= 1) return {};
+  return fmt::format("{} {}s to train on and {} to evaluate on, at least 2 and 1 are needed", training,
+                     of.split_noun, held_out);
 }
+
+/// A budget that gives no model is exceeded by at most this factor: a busy machine would otherwise get none.
+constexpr double kMaxOvertime = 10;
 
 [[noreturn]] void end_interrupted(const fs::path& kept) {
   fmt::print(stderr,
@@ -172,18 +174,26 @@ OpTune::OpTune(Op op, const TuneOptions& options, const Device& device, double s
 
 TunedOp OpTune::run(double budget_s) {
   const fs::path sweep_folder = folder_.new_sweep();
-  TunedOp done{.op = op_,
-               .target = target_,
-               .before = installed_.model,
-               .candidate = folder_.candidate(),
-               .report = sweep_for(budget_s, sweep_folder)};
-  if (done.report.ended == "interrupted") end_interrupted(folder_.path());
-  tables_.push_back(read_sweep(sweep_folder));
+  TunedOp done{.op = op_, .target = target_, .before = installed_.model, .candidate = folder_.candidate()};
+  const auto earlier = tables_;
+  double measured_s = 0;
+  for (std::string missing; measured_s == 0 || !missing.empty();) {
+    if (!missing.empty())
+      fmt::print(stderr, "kscout tune: {}: the budget is over with {}; it goes on\n", word(op_), missing);
+    done.report = sweep_for(budget_s, sweep_folder);
+    if (done.report.ended == "interrupted") end_interrupted(folder_.path());
+    measured_s += budget_s;
+    tables_ = earlier;
+    tables_.push_back(read_sweep(sweep_folder));
+    // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
+    done.measured = merge(tables_, Keep::last);
+    done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
+    missing = missing_for_model(op_, done.parts);
+    if (missing.empty() || (done.report.ended == "budget" && measured_s < kMaxOvertime * budget_s)) continue;
+    fail(Errc::invalid_argument,
+         "too little was measured: {}; the measurements are kept, and the same command adds more", missing);
+  }
   done.new_problems = problems_of_all({tables_.back()}).size();
-  // Rows may be in both the installed model and a sweep, if a tune was killed after installing.
-  done.measured = merge(tables_, Keep::last);
-  done.parts = split_table(done.measured, options_.held_out, kHeldOutSeed, operation(op_).tune_split);
-  check_enough(op_, done.parts);
 
   const TrainingResult trained = train_on(done.parts.training);
   write_model_folder(folder_.candidate(), trained,

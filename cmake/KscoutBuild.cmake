@@ -9,7 +9,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 
 find_program(KSCOUT_CCACHE ccache)
 if(KSCOUT_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${KSCOUT_CCACHE})
+  # Neither the folder nor the language of messages separates the results of two clones.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      CCACHE_SLOPPINESS=locale ${KSCOUT_CCACHE})
 endif()
 # No object names the folder of the clone, so that a cached one fits every clone: __FILE__ and the debug information are relative.
 add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)

@@ -10,6 +10,7 @@
 /// A provider describes kernels and needs no backend. A backend opens its device in the first prepare(). Its
 /// name, device facts and refusals come from files, presets and queries that need no open device. A program
 /// can therefore list and select kernels in a process that forks, or without running anything.
+#include <array>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -27,6 +28,22 @@ namespace kscout {
 
 struct Family;
 
+/// The operands of a call, all in the memory that `space` names: one pointer per operand of the problem, by
+/// its position (an operation lists its operands). The result is one of them; kernels only read the others.
+struct Buffers {
+  static constexpr std::size_t max_operands = 8;
+  /// Position of the operand that a caller may pack once for many calls.
+  static constexpr std::size_t packable = 1;
+
+  std::array<const void*, max_operands> operand{};
+  double alpha = 1;
+  double beta = 0;
+  /// The packable operand as Launch::pack wrote it: read in its place where Launch::packed_bytes() is above
+  /// 0.
+  const void* packed = nullptr;
+  MemorySpace space = {};  ///< memory of all operands; a backend that cannot reach it refuses them
+};
+
 /// Operands of C = alpha * A * B + beta * C, with the sizes of operand_elements(problem), all in the memory
 /// that `space` names. beta != 0 is allowed only when the problem accumulates; C is not read when beta is 0.
 /// C shares no element with another operand; A and B may be the same. For a convolution,
@@ -40,9 +57,29 @@ struct GemmBuffers {
   const void* bias = nullptr;     ///< n elements, when the epilogue adds one
   const void* scale_a = nullptr;  ///< 8-bit floats: pointer to one fp32 factor of A; null = 1
   const void* scale_b = nullptr;
-  /// The filter as Launch::pack wrote it: read in place of B where Launch::packed_bytes() is above 0.
-  const void* packed_b = nullptr;
-  MemorySpace space = {};  ///< memory of all operands; a backend that cannot reach it refuses them
+  const void* packed_b = nullptr;  ///< Buffers::packed
+  MemorySpace space = {};          ///< Buffers::space
+
+  operator Buffers() const noexcept {  // NOLINT: the same operands
+    return {.operand = {a, b, c, bias, scale_a, scale_b},
+            .alpha = alpha,
+            .beta = beta,
+            .packed = packed_b,
+            .space = space};
+  }
+  static GemmBuffers of(const Buffers& buffers) noexcept {
+    const auto& at = buffers.operand;
+    return {.a = at[0],
+            .b = at[1],
+            .c = const_cast<void*>(at[2]),
+            .alpha = buffers.alpha,
+            .beta = buffers.beta,
+            .bias = at[3],
+            .scale_a = at[4],
+            .scale_b = at[5],
+            .packed_b = buffers.packed,
+            .space = buffers.space};
+  }
 };
 
 /// The three tensors of a convolution: images packed in the problem's layout, the filter as k [z] y x c/g.
@@ -67,13 +104,13 @@ class KSCOUT_API Launch {
  public:
   virtual ~Launch() = default;
   virtual std::size_t workspace_bytes() const noexcept = 0;
-  /// Enqueues the computation of C; on backend cpu, returns when C is complete. `workspace` lies in the
-  /// device's memory, is aligned to 64 bytes (256 on a GPU) and has workspace_bytes(). The launch uses it
+  /// Enqueues the computation of the result; on backend cpu, returns when it is complete. `workspace` lies in
+  /// the device's memory, is aligned to 64 bytes (256 on a GPU) and has workspace_bytes(). The launch uses it
   /// until the stream has executed the call. Allocates nothing and waits for nothing, so a stream that is
   /// being captured into a graph is allowed. One Launch must not run in two threads at once. Throws
   /// invalid_argument when the backend cannot reach the buffers' memory, device_failure.
-  virtual void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) = 0;
-  /// Bytes of the packed filter that run() reads from GemmBuffers::packed_b; 0: run() reads B as it is. Above
+  virtual void run(const Buffers& buffers, void* workspace, Stream stream = {}) = 0;
+  /// Bytes of the packed filter that run() reads from Buffers::packed; 0: run() reads B as it is. Above
   /// 0 only for a problem whose filter is packed once (ConvProblem::prepacked).
   virtual std::size_t packed_bytes() const noexcept { return 0; }
   /// Enqueues the packing of B, once for any number of runs of this launch; on backend cpu, returns when

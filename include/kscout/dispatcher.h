@@ -135,15 +135,19 @@ class KSCOUT_API Dispatcher {
   /// problem only runs. Throws the errors of get_solution and Backend::prepare.
   std::size_t workspace_bytes(ProblemRef problem, const std::optional<MemorySpace>& space = {});
 
-  /// Computes C with get_solution(problem). With a workspace and after workspace_bytes(problem), it allocates
-  /// nothing and waits for nothing. When a kernel refuses the problem while it is prepared, the next config
-  /// is used. Throws the errors of workspace_bytes, and invalid_argument when beta, a bias or a scale is
-  /// given that the problem does not have, when C shares elements with another operand, when no backend
-  /// reaches the operands, or when the workspace is too small or not aligned.
+  /// Computes the result with get_solution(problem). With a workspace and after workspace_bytes(problem), it
+  /// allocates nothing and waits for nothing. When a kernel refuses the problem while it is prepared, the
+  /// next config is used. Throws the errors of workspace_bytes, and invalid_argument when an operand is
+  /// missing, when alpha, beta, a bias or a scale is given that the problem does not have, when the result
+  /// shares elements with another operand, when no backend reaches the operands, or when the workspace is too
+  /// small or not aligned.
+  Solution run(ProblemRef problem, const Buffers& buffers, const RunOn& on = {});
   Solution run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on = {});
 
   /// Computes C with this config, without copies. Throws unsupported, with the rule and its reason, when the
   /// config cannot take the problem.
+  void run_explicit(ProblemRef problem, const KernelConfig& config, const Buffers& buffers,
+                    const RunOn& on = {});
   void run_explicit(const GemmProblem& problem, const KernelConfig& config, const GemmBuffers& buffers,
                     const RunOn& on = {});
 

@@ -50,6 +50,16 @@ typedef struct kscout_conv_shape {
   int64_t left_pad[3], right_pad[3];
 } kscout_conv_shape;
 
+/** An operand in memory. Axes are in memory order, the outermost first; the last stride is 1. */
+typedef struct kscout_kernel_operand {
+  const char* name;  /**< "a", "in", "bias" */
+  const char* dtype; /**< "fp32" */
+  uint32_t is_output;
+  uint32_t rank;
+  const int64_t* sizes; /**< `rank` of them, in elements; so are the strides */
+  const int64_t* strides;
+} kscout_kernel_operand;
+
 /** Sizes of C(m,n) = epilogue(alpha * A(m,k) * B(k,n) + beta * C), `batch` times, and the config's values.
  * The kernel's name states element types, layouts and epilogue. Lengths are in elements. */
 typedef struct kscout_kernel_shape {
@@ -64,6 +74,14 @@ typedef struct kscout_kernel_shape {
    * groups. A, B, C are input, filter, output (forward), output, filter, input (backward data) or output,
    * input, filter (backward weight), packed in the layout of the name, the filter as g k/g [z] y x c/g. */
   const kscout_conv_shape* conv;
+  /* Appended later: there only where struct_size includes it. */
+  const char* op; /**< "gemm", "conv_fwd" */
+  /** Fields of the problem, as files and command lines name them. A word is its position, a flag 0 or 1. */
+  uint32_t field_count;
+  uint32_t operand_count;
+  const char* const* field_names;
+  const int64_t* fields;
+  const kscout_kernel_operand* operands; /**< in the order of kscout_kernel_call::operands */
 } kscout_kernel_shape;
 
 /** One run. Pointers are in the memory of the library's backend, aligned to their elements; a kernel that
@@ -80,6 +98,9 @@ typedef struct kscout_kernel_call {
   void* workspace; /**< aligned to 64 bytes ("cpu") or 256; as large as workspace_bytes() returned */
   uint64_t workspace_bytes;
   void* stream;
+  /* Appended later: there only where struct_size includes it. */
+  /** A pointer per operand of kscout_kernel_shape::operands; a, b, c and bias are among them. */
+  const void* const* operands;
 } kscout_kernel_call;
 
 typedef struct kscout_kernel kscout_kernel;

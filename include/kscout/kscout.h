@@ -147,6 +147,33 @@ KSCOUT_API kscout_status kscout_conv_parse(const char* text, kscout_conv* proble
 KSCOUT_API kscout_status kscout_conv_print(const kscout_conv* problem, char* text, size_t size,
                                            size_t* needed);
 
+/// A problem of any operation, also of one that has no struct here.
+typedef struct kscout_problem kscout_problem;
+
+/// Reads the one-line form of any operation.
+KSCOUT_API kscout_status kscout_problem_parse(const char* text, kscout_problem** problem);
+KSCOUT_API void kscout_problem_free(kscout_problem* problem);
+/// Prints the one-line form; `size` and `needed` as for kscout_gemm_print.
+KSCOUT_API kscout_status kscout_problem_print(const kscout_problem* problem, char* text, size_t size,
+                                              size_t* needed);
+
+/// Operands that a call can have at most.
+enum { KSCOUT_MAX_OPERANDS = 8 };
+/// An operand of a problem.
+typedef struct kscout_operand {
+  const char* name;   ///< "a", "in", "bias"; valid as long as the library is loaded
+  int64_t elements;   ///< that its buffer has, gaps between lines included
+  int64_t bytes;      ///< of its buffer
+  int32_t position;   ///< of its pointer in kscout_operands
+  int32_t dtype;      ///< KSCOUT_DTYPE_...
+  int32_t is_output;  ///< not 0: the kernel writes it
+  int32_t optional;   ///< not 0: the pointer may be NULL
+  int64_t reserved[4];
+} kscout_operand;
+/// Fills `operands` with at most `capacity` operands of the problem; `count` receives their number.
+KSCOUT_API kscout_status kscout_problem_operands(const kscout_problem* problem, kscout_operand* operands,
+                                                 size_t capacity, size_t* count);
+
 /* ------------------------------------------------------------ devices */
 
 /// Facts of one CPU or GPU.
@@ -173,6 +200,9 @@ KSCOUT_API kscout_status kscout_config_name(const kscout_gemm* problem, const ks
                                             char* name, size_t size, size_t* needed);
 KSCOUT_API kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_config* config,
                                                  char* name, size_t size, size_t* needed);
+KSCOUT_API kscout_status kscout_problem_config_name(const kscout_problem* problem,
+                                                    const kscout_config* config, char* name, size_t size,
+                                                    size_t* needed);
 KSCOUT_API kscout_status kscout_config_parse(const char* name, kscout_config* config);
 /// The value of one axis; for an enum axis, the number of its word. INT32_MIN when the config's name does not
 /// state the axis.
@@ -290,6 +320,12 @@ KSCOUT_API kscout_status kscout_select_conv(const kscout_selector* selector, con
                                             int32_t by, kscout_choice* choice);
 KSCOUT_API kscout_status kscout_rank_conv(const kscout_selector* selector, const kscout_conv* problem,
                                           int32_t by, kscout_choice* best, size_t capacity, size_t* count);
+
+/// The same functions for a problem of any operation.
+KSCOUT_API kscout_status kscout_select_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                               int32_t by, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_rank_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                             int32_t by, kscout_choice* best, size_t capacity, size_t* count);
 
 /* ------------------------------------------------------------ execution */
 
@@ -417,6 +453,35 @@ KSCOUT_API kscout_status kscout_run_conv(kscout_dispatcher* dispatcher, const ks
 KSCOUT_API kscout_status kscout_run_config_conv(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                                 const kscout_config* config,
                                                 const kscout_conv_buffers* buffers);
+
+/// Operands of a problem of any operation: a pointer per operand, at the position that
+/// kscout_problem_operands states. The kernel writes the output, which overlaps no other operand; it only
+/// reads the others.
+typedef struct kscout_operands {
+  const void* operand[KSCOUT_MAX_OPERANDS];
+  double alpha, beta;  ///< 1 and 0 unless the operation has them
+  void* stream;        ///< stream, workspace and workspace_bytes as in kscout_buffers
+  void* workspace;
+  size_t workspace_bytes;
+  kscout_space space;  ///< memory of the operands
+  int64_t reserved[5];
+} kscout_operands;
+
+/// Sets alpha 1, beta 0, host memory, the rest to NULL or 0.
+KSCOUT_API void kscout_operands_init(kscout_operands* operands);
+
+/// The same functions for a problem of any operation; `space` may be NULL: the memory of the registry's first
+/// backend.
+KSCOUT_API kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                                 const kscout_space* space, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher,
+                                                        const kscout_problem* problem,
+                                                        const kscout_space* space, size_t* bytes);
+KSCOUT_API kscout_status kscout_run_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                            const kscout_operands* operands, kscout_choice* choice);
+KSCOUT_API kscout_status kscout_run_config_problem(kscout_dispatcher* dispatcher,
+                                                   const kscout_problem* problem, const kscout_config* config,
+                                                   const kscout_operands* operands);
 
 /// A filter that was packed once for many runs, with the config that the runs use. It owns its memory: the
 /// caller's filter may change or be freed. It may outlive its dispatcher.

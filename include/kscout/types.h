@@ -13,6 +13,7 @@
 
 namespace kscout {
 
+/// The ops that the library has. Operations that a program links in addition have further numbers.
 enum class Op : std::uint8_t { gemm, conv_fwd, conv_bwd_data, conv_bwd_weight };
 enum class DType : std::uint8_t { fp64, fp32, tf32, fp16, bf16, fp8, bf8, int32, int8, int4 };
 /// For a GEMM: storage of A (m x k), B (k x n), C (m x n), r = row-major, c = column-major. For a
@@ -29,11 +30,21 @@ constexpr bool has_bias(Epilogue epilogue) noexcept {
 template <class E>
 struct EnumWords;
 
+/// The words of all ops that this program has, in the order of their numbers.
+KSCOUT_API std::span<const std::string_view> op_words() noexcept;
+
+/// An operation brings its ops (src/op/ops.cpp): their words are no constant.
 template <>
 struct EnumWords<Op> {
   static constexpr std::string_view what = "op";
-  static constexpr std::array<std::string_view, 4> words = {"gemm", "conv_fwd", "conv_bwd_data",
-                                                            "conv_bwd_weight"};
+  struct Words {
+    operator std::span<const std::string_view>() const noexcept { return op_words(); }  // NOLINT: is a list
+    std::string_view operator[](std::size_t i) const noexcept { return op_words()[i]; }
+    std::size_t size() const noexcept { return op_words().size(); }
+    auto begin() const noexcept { return op_words().begin(); }
+    auto end() const noexcept { return op_words().end(); }
+  };
+  static constexpr Words words{};
 };
 template <>
 struct EnumWords<DType> {

@@ -55,6 +55,8 @@ void store(const GemmProblem& from, kscout_gemm& to) noexcept;
 ConvProblem problem_of(const kscout_conv* problem);
 void store(const ConvProblem& from, kscout_conv& to) noexcept;
 
+const Problem& problem_of(const kscout_problem* problem);
+
 /// Throws invalid_argument for a config that no function of this library filled.
 KernelConfig config_of(const kscout_config* config);
 void store(const KernelConfig& from, kscout_config& to) noexcept;
@@ -67,6 +69,9 @@ void store_text(std::string_view from, char* to, std::size_t size, std::size_t* 
 }  // namespace kscout::capi
 
 /// Types behind the C handles; C code sees only their names.
+struct kscout_problem {
+  kscout::Problem problem;
+};
 struct kscout_device {
   kscout::Device device;
 };

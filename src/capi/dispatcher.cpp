@@ -57,6 +57,18 @@ ConvTensors operands_of(const kscout_conv_buffers& b) {
   return {.in = b.in, .wei = b.wei, .out = b.out, .space = space_of(b.space)};
 }
 
+const kscout_operands& checked(const kscout_operands* given) {
+  const kscout_operands& operands = required(given, "operands");
+  refuse_reserved(operands.reserved, 0, "operands", "kscout_operands_init");
+  return operands;
+}
+
+kscout::Buffers operands_of(const kscout_operands& b) {
+  kscout::Buffers buffers{.alpha = b.alpha, .beta = b.beta, .space = space_of(b.space)};
+  std::ranges::copy(b.operand, buffers.operand.begin());
+  return buffers;
+}
+
 template <class Buffers>
 RunOn place_of(const Buffers& b) {
   return {.stream = {b.stream}, .workspace = b.workspace, .workspace_bytes = b.workspace_bytes};
@@ -219,6 +231,28 @@ kscout_status kscout_workspace_bytes_conv(kscout_dispatcher* dispatcher, const k
 kscout_status kscout_workspace_bytes_conv_in(kscout_dispatcher* dispatcher, const kscout_conv* problem,
                                              kscout_space space, size_t* bytes) {
   return workspace_bytes(dispatcher, problem, &space, bytes);
+}
+
+void kscout_operands_init(kscout_operands* operands) {
+  *operands = {};
+  operands->alpha = 1;
+}
+
+kscout_status kscout_solution_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                      const kscout_space* space, kscout_choice* choice) {
+  return solution(dispatcher, problem, space, choice);
+}
+kscout_status kscout_workspace_bytes_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                             const kscout_space* space, size_t* bytes) {
+  return workspace_bytes(dispatcher, problem, space, bytes);
+}
+kscout_status kscout_run_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                 const kscout_operands* operands, kscout_choice* choice) {
+  return run(dispatcher, problem, operands, choice);
+}
+kscout_status kscout_run_config_problem(kscout_dispatcher* dispatcher, const kscout_problem* problem,
+                                        const kscout_config* config, const kscout_operands* operands) {
+  return run_config(dispatcher, problem, config, operands);
 }
 
 kscout_status kscout_run(kscout_dispatcher* dispatcher, const kscout_gemm* problem,

@@ -9,6 +9,7 @@
 #include <kscout/provider.h>
 
 #include "capi/capi.h"
+#include "op/operation.h"
 
 namespace kscout::capi {
 
@@ -27,7 +28,8 @@ static_assert(KSCOUT_LAYOUT_NHWGC == static_cast<int>(Layout::nhwgc) &&
               KSCOUT_LAYOUT_NGCDHW + 1 == EnumWords<Layout>::words.size());
 static_assert(KSCOUT_OP_GEMM == static_cast<int>(Op::gemm) &&
               KSCOUT_OP_CONV_FWD == static_cast<int>(Op::conv_fwd) &&
-              KSCOUT_OP_CONV_BWD_WEIGHT + 1 == EnumWords<Op>::words.size());
+              KSCOUT_OP_CONV_BWD_WEIGHT == static_cast<int>(Op::conv_bwd_weight));
+static_assert(KSCOUT_MAX_OPERANDS == Buffers::max_operands);
 static_assert(KSCOUT_EPILOGUE_NONE == static_cast<int>(Epilogue::none) &&
               KSCOUT_EPILOGUE_GELU == static_cast<int>(Epilogue::gelu) &&
               KSCOUT_EPILOGUE_BIAS_GELU + 1 == EnumWords<Epilogue>::words.size());
@@ -131,7 +133,7 @@ bool is_space(const void* space) {
 
 template <WordEnum E>
 E enumerator(std::int32_t value) {
-  constexpr auto& words = EnumWords<E>::words;
+  constexpr const auto& words = EnumWords<E>::words;
   if (value < 0 || static_cast<std::size_t>(value) >= words.size()) {
     throw Error(Errc::invalid_argument,
                 fmt::format("{}={}: no {} has this number (0 to {}: {})", EnumWords<E>::what, value,
@@ -161,6 +163,8 @@ ConvProblem problem_of(const kscout_conv* given) {
 }
 
 void store(const ConvProblem& from, kscout_conv& to) noexcept { write(from, to); }
+
+const Problem& problem_of(const kscout_problem* given) { return required(given, "problem").problem; }
 
 KernelConfig config_of(const kscout_config* given) {
   const kscout_config& from = required(given, "config");
@@ -223,6 +227,48 @@ kscout_status kscout_conv_config_name(const kscout_conv* problem, const kscout_c
 
 kscout_status kscout_config_name(const kscout_gemm* problem, const kscout_config* config, char* name,
                                  size_t size, size_t* needed) {
+  return guarded([&] {
+    store_text(config_name(signature_of(problem_of(problem)), config_of(config)), name, size, needed);
+  });
+}
+
+kscout_status kscout_problem_parse(const char* text, kscout_problem** problem) {
+  return guarded([&] {
+    refuse_null(problem, "problem");
+    *problem = new kscout_problem{parse_any_problem(&required(text, "text"))};
+  });
+}
+
+void kscout_problem_free(kscout_problem* problem) { delete problem; }
+
+kscout_status kscout_problem_print(const kscout_problem* problem, char* text, size_t size, size_t* needed) {
+  return guarded([&] { store_text(print(problem_of(problem)), text, size, needed); });
+}
+
+kscout_status kscout_problem_operands(const kscout_problem* problem, kscout_operand* operands,
+                                      size_t capacity, size_t* count) {
+  return guarded([&] {
+    refuse_null(count, "count");
+    if (capacity > 0) refuse_null(operands, "operands");
+    const Problem& of = problem_of(problem);
+    const OperandList all = operation(of.op()).operands(of);
+    for (std::size_t i = 0; i < std::min(capacity, all.size()); ++i) {
+      const Tensor& tensor = all[i];
+      operands[i] = {.name = tensor.name.data(),  // a literal, so a 0 byte follows
+                     .elements = tensor.elements(),
+                     .bytes = tensor.bytes(),
+                     .position = static_cast<int32_t>(tensor.at),
+                     .dtype = static_cast<int32_t>(tensor.dtype),
+                     .is_output = tensor.role == TensorRole::output,
+                     .optional = tensor.optional,
+                     .reserved = {}};
+    }
+    *count = all.size();
+  });
+}
+
+kscout_status kscout_problem_config_name(const kscout_problem* problem, const kscout_config* config,
+                                         char* name, size_t size, size_t* needed) {
   return guarded([&] {
     store_text(config_name(signature_of(problem_of(problem)), config_of(config)), name, size, needed);
   });

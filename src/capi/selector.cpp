@@ -173,6 +173,16 @@ kscout_status kscout_select_conv(const kscout_selector* selector, const kscout_c
   return select(selector, problem, by, choice);
 }
 
+kscout_status kscout_select_problem(const kscout_selector* selector, const kscout_problem* problem,
+                                    int32_t by, kscout_choice* choice) {
+  return select(selector, problem, by, choice);
+}
+
+kscout_status kscout_rank_problem(const kscout_selector* selector, const kscout_problem* problem, int32_t by,
+                                  kscout_choice* best, size_t capacity, size_t* count) {
+  return rank(selector, problem, by, best, capacity, count);
+}
+
 kscout_status kscout_rank(const kscout_selector* selector, const kscout_gemm* problem, int32_t by,
                           kscout_choice* best, size_t capacity, size_t* count) {
   return rank(selector, problem, by, best, capacity, count);

@@ -195,22 +195,33 @@ void create_file_atomically(const std::filesystem::path& file, std::string_view 
 extern const EmbeddedFile kEmbeddedFiles[];
 extern const std::size_t kEmbeddedFiles_count;
 
+[[gnu::weak]] std::span<const EmbeddedFile> further_files() noexcept { return {}; }
+
 namespace {
-std::span<const EmbeddedFile> files() { return {kEmbeddedFiles, kEmbeddedFiles_count}; }
+
+/// Calls fn(file) for each embedded file.
+template <class F>
+void for_each_file(const F& fn) {
+  for (const EmbeddedFile& file : std::span(kEmbeddedFiles, kEmbeddedFiles_count)) fn(file);
+  for (const EmbeddedFile& file : further_files()) fn(file);
+}
+
 }  // namespace
 
 std::string_view embedded_file(std::string_view name) {
-  for (const auto& file : files()) {
-    if (file.name == name) return file.bytes;
-  }
+  const EmbeddedFile* found = nullptr;
+  for_each_file([&](const EmbeddedFile& file) {
+    if (file.name == name) found = &file;
+  });
+  if (found) return found->bytes;
   throw Error(Errc::not_found, unknown_name_message("embedded file", name, embedded_file_names("")));
 }
 
 std::vector<std::string_view> embedded_file_names(std::string_view prefix) {
   std::vector<std::string_view> names;
-  for (const auto& file : files()) {
+  for_each_file([&](const EmbeddedFile& file) {
     if (file.name.starts_with(prefix)) names.push_back(file.name);
-  }
+  });
   return names;
 }
 

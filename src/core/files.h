@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,9 @@ struct EmbeddedFile {
   std::string_view name;  ///< path from the repository's root
   std::string_view bytes;
 };
+
+/// Files that a program embeds in addition: it defines this function. None otherwise.
+std::span<const EmbeddedFile> further_files() noexcept;
 
 /// The bytes of an embedded file; throws not_found naming the nearest file. Neither copies nor parses.
 std::string_view embedded_file(std::string_view name);

@@ -1,9 +1,7 @@
 #include "dispatch/aliases.h"
 
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <string_view>
 
 #include "core/fail.h"
 #include "op/operation.h"
@@ -48,22 +46,14 @@ bool share_elements(const Extent& a, const Extent& b) {
   return apart < a.line || apart + b.line > a.pitch;
 }
 
-/// The buffers' pointer for operand number `i`.
-const void* pointer_of(const GemmBuffers& buffers, std::size_t i, std::string_view name) {
-  if (i < 3) return std::array<const void*, 3>{buffers.a, buffers.b, buffers.c}[i];
-  return name == "bias" ? buffers.bias : name == "scale_a" ? buffers.scale_a : buffers.scale_b;
-}
-
 }  // namespace
 
-void refuse_aliases(ProblemRef problem, const GemmBuffers& buffers) {
+void refuse_aliases(ProblemRef problem, const Buffers& buffers) {
   const OperandList operands = operation(problem.kind()).operands(problem);
   const Tensor& result = operands.result();
-  const Extent written = extent_of(buffers.c, result);
-  for (std::size_t i = 0; i < operands.size(); ++i) {
-    const Tensor& read = operands[i];
-    if (&read == &result || !share_elements(written, extent_of(pointer_of(buffers, i, read.name), read)))
-      continue;
+  const Extent written = extent_of(buffers.operand[result.at], result);
+  for (const Tensor& read : operands) {
+    if (&read == &result || !share_elements(written, extent_of(buffers.operand[read.at], read))) continue;
     fail(Errc::invalid_argument,
          "{0}: operands {2} and {1} share memory, and {1} is read while {2} is written; give {2} memory of "
          "its own",

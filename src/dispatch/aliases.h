@@ -9,6 +9,6 @@ namespace kscout {
 
 /// The problem must be valid and its result not empty. Views whose lines interleave without a common element
 /// (column blocks of one matrix) are allowed, and so are A and B in the same memory.
-void refuse_aliases(ProblemRef problem, const GemmBuffers& buffers);
+void refuse_aliases(ProblemRef problem, const Buffers& buffers);
 
 }  // namespace kscout

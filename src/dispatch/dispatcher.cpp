@@ -21,60 +21,46 @@ namespace {
 
 bool is_empty(ProblemRef problem) { return operation(problem.kind()).is_empty(problem); }
 
-void refuse_null(ProblemRef problem, const char* operand, const void* memory) {
+void refuse_null(ProblemRef problem, std::string_view operand, const void* memory) {
   if (!memory) fail(Errc::invalid_argument, "{}: '{}' is null; give it memory", print(problem), operand);
 }
 
-/// Refuses arguments that the problem's kernels would ignore, and missing ones that they need.
-void check_extras(const GemmProblem& problem, const GemmBuffers& buffers) {
-  if (has_bias(problem.epilogue) && !is_empty(problem)) refuse_null(problem, "bias", buffers.bias);
-  if (!has_bias(problem.epilogue) && buffers.bias) {
-    fail(Errc::invalid_argument,
-         "{}: a bias is given, but the epilogue is {}; set epilogue=bias, or leave it out", print(problem),
-         word(problem.epilogue));
-  }
-  const auto scaled = [](DType dtype) { return dtype == DType::fp8 || dtype == DType::bf8; };
-  if ((buffers.scale_a && !scaled(problem.dtype_a)) || (buffers.scale_b && !scaled(problem.dtype_b))) {
-    fail(Errc::invalid_argument, "{}: scales are for operands of 8-bit floats; fold them into alpha",
-         print(problem));
-  }
-}
-
 /// Checks the problem and its buffers.
-const GemmBuffers& checked(const GemmProblem& problem, const GemmBuffers& buffers) {
+const Buffers& checked(ProblemRef problem, const Buffers& buffers) {
   check(problem);
-  if (!is_empty(problem)) {
-    refuse_null(problem, "c", buffers.c);
-    if (problem.k > 0) refuse_null(problem, "a", buffers.a);
-    if (problem.k > 0) refuse_null(problem, "b", buffers.b);
-  }
-  if (buffers.beta != 0 && !problem.accumulate) {
-    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
-         buffers.beta, print(problem));
-  }
-  check_extras(problem, buffers);
-  if (!is_empty(problem)) refuse_aliases(problem, buffers);
-  return buffers;
-}
-
-/// Checks the problem and its tensors; returns them as operands.
-GemmBuffers checked(const ConvProblem& problem, const ConvTensors& tensors) {
-  check(problem);
-  if (problem.prepacked) {
+  const Operation& of = operation(problem.kind());
+  if (of.is_prepacked(problem)) {
     fail(Errc::invalid_argument,
          "{}: prepacked=1 needs a packed filter; make one with pack_filter and run that, or leave it out",
          print(problem));
   }
-  refuse_null(problem, "in", tensors.in);
-  refuse_null(problem, "wei", tensors.wei);
-  refuse_null(problem, "out", tensors.out);
-  const GemmBuffers buffers = operands_of(problem.op, tensors);
-  refuse_aliases(problem, buffers);
+  if (buffers.alpha != 1 && !of.has_alpha) {
+    fail(Errc::invalid_argument, "alpha={}: kernels of {} have no such factor; leave it out", buffers.alpha,
+         of.plural);
+  }
+  if (buffers.beta != 0 && !signature_of(problem).accumulate) {
+    fail(Errc::invalid_argument, "beta={} reads C, but {} does not accumulate; set accumulate=1",
+         buffers.beta, print(problem));
+  }
+  if (!of.is_empty(problem)) {
+    for (const Tensor& tensor : of.operands(problem)) {
+      if (!tensor.optional && tensor.elements() > 0)
+        refuse_null(problem, tensor.name, buffers.operand[tensor.at]);
+    }
+  }
+  of.check_buffers(problem, buffers);
+  if (!of.is_empty(problem)) refuse_aliases(problem, buffers);
   return buffers;
 }
 
+/// The tensors of a convolution as operands.
+Buffers buffers_of(const ConvProblem& problem, const ConvTensors& tensors) {
+  check(problem);
+  return operands_of(problem.op, tensors);
+}
+
 /// Checks the tensors of a run with a packed filter; returns them as operands.
-GemmBuffers checked(const PackedFilter& filter, const MemorySpace& packed_in, const ConvTensors& tensors) {
+Buffers checked(const PackedFilter& filter, const MemorySpace& packed_in, const ConvTensors& tensors) {
   const ConvProblem& problem = filter.problem();
   refuse_null(problem, "in", tensors.in);
   refuse_null(problem, "out", tensors.out);
@@ -87,7 +73,7 @@ GemmBuffers checked(const PackedFilter& filter, const MemorySpace& packed_in, co
          "{}: the tensors are in memory {}, the packed filter is in {}; pack it there", print(problem),
          print(tensors.space), print(packed_in));
   }
-  const GemmBuffers buffers = operands_of(problem.op, tensors);
+  const Buffers buffers = operands_of(problem.op, tensors);
   refuse_aliases(problem, buffers);
   return buffers;
 }
@@ -164,8 +150,7 @@ std::size_t PackedFilter::workspace_bytes() const noexcept { return impl_->launc
 struct Dispatcher::Impl {
   explicit Impl(Solver s) : solver(std::move(s)) {}
 
-  void run(Launch& launch, Backend& backend, ProblemRef problem, const GemmBuffers& buffers,
-           const RunOn& on) {
+  void run(Launch& launch, Backend& backend, ProblemRef problem, const Buffers& buffers, const RunOn& on) {
     const std::size_t wanted = launch.workspace_bytes();
     if (!on.workspace) {
       return launch.run(buffers, workspaces.at_least(backend.memory(), wanted), on.stream);
@@ -207,7 +192,7 @@ struct Dispatcher::Impl {
   }
 
   /// The problem and its buffers must be checked.
-  Solution run_best(ProblemRef problem, const GemmBuffers& buffers, const RunOn& on) {
+  Solution run_best(ProblemRef problem, const Buffers& buffers, const RunOn& on) {
     const std::scoped_lock lock(mutex);
     Decided::Entry& one = entry(problem, buffers.space);
     if (is_empty(problem)) return one.solution;  // nothing to compute
@@ -218,8 +203,7 @@ struct Dispatcher::Impl {
   }
 
   /// The problem and its buffers must be checked.
-  void run_config(ProblemRef problem, const KernelConfig& config, const GemmBuffers& buffers,
-                  const RunOn& on) {
+  void run_config(ProblemRef problem, const KernelConfig& config, const Buffers& buffers, const RunOn& on) {
     const std::scoped_lock lock(mutex);
     Backend& backend = backend_of(problem, config, buffers.space);
     if (is_empty(problem)) return;
@@ -234,9 +218,10 @@ struct Dispatcher::Impl {
     const std::size_t bytes = bytes_of(image, signature_of(problem).dtype_a);
     Memory& memory = solution.backend->memory();
     Workspace zeros;
-    GemmBuffers buffers = operands_of(problem.op, tensors);
-    buffers.a = zeros.at_least(memory, bytes);
-    memory.set(const_cast<void*>(buffers.a), std::byte{0}, bytes, {});
+    void* const image_of_zeros = zeros.at_least(memory, bytes);
+    memory.set(image_of_zeros, std::byte{0}, bytes, {});
+    Buffers buffers = operands_of(problem.op, tensors);
+    buffers.operand[0] = image_of_zeros;
     solver.refine(buffers, solution);
   }
 
@@ -279,7 +264,7 @@ struct Dispatcher::Impl {
     return packed;
   }
 
-  Solution run_packed(PackedFilter::Impl& filter, GemmBuffers buffers, const RunOn& on) {
+  Solution run_packed(PackedFilter::Impl& filter, Buffers buffers, const RunOn& on) {
     const std::scoped_lock lock(mutex);
     if (filter.dispatcher != number) {
       fail(Errc::invalid_argument, "{}: another dispatcher packed the filter; run it there",
@@ -287,7 +272,7 @@ struct Dispatcher::Impl {
     }
     Memory& memory = filter.solution.backend->memory();
     const void* const packed = filter.memory.at_least(memory, filter.bytes);
-    (filter.launch->packed_bytes() > 0 ? buffers.packed_b : buffers.b) = packed;
+    (filter.launch->packed_bytes() > 0 ? buffers.packed : buffers.operand[Buffers::packable]) = packed;
     run(*filter.launch, *filter.solution.backend, filter.problem, buffers, on);
     return filter.solution;
   }
@@ -321,11 +306,14 @@ std::size_t Dispatcher::workspace_bytes(ProblemRef problem, const std::optional<
   return impl_->workspace_bytes(problem, space);
 }
 
-Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on) {
+Solution Dispatcher::run(ProblemRef problem, const Buffers& buffers, const RunOn& on) {
   return impl_->run_best(problem, checked(problem, buffers), on);
 }
+Solution Dispatcher::run(const GemmProblem& problem, const GemmBuffers& buffers, const RunOn& on) {
+  return run(ProblemRef(problem), Buffers(buffers), on);
+}
 Solution Dispatcher::run(const ConvProblem& problem, const ConvTensors& tensors, const RunOn& on) {
-  return impl_->run_best(problem, checked(problem, tensors), on);
+  return run(ProblemRef(problem), buffers_of(problem, tensors), on);
 }
 
 PackedFilter Dispatcher::pack_filter(const ConvProblem& problem, const ConvTensors& tensors, Stream stream) {
@@ -335,13 +323,17 @@ Solution Dispatcher::run(const PackedFilter& filter, const ConvTensors& tensors,
   return impl_->run_packed(*filter.impl_, checked(filter, filter.impl_->space, tensors), on);
 }
 
+void Dispatcher::run_explicit(ProblemRef problem, const KernelConfig& config, const Buffers& buffers,
+                              const RunOn& on) {
+  impl_->run_config(problem, config, checked(problem, buffers), on);
+}
 void Dispatcher::run_explicit(const GemmProblem& problem, const KernelConfig& config,
                               const GemmBuffers& buffers, const RunOn& on) {
-  impl_->run_config(problem, config, checked(problem, buffers), on);
+  run_explicit(ProblemRef(problem), config, Buffers(buffers), on);
 }
 void Dispatcher::run_explicit(const ConvProblem& problem, const KernelConfig& config,
                               const ConvTensors& tensors, const RunOn& on) {
-  impl_->run_config(problem, config, checked(problem, tensors), on);
+  run_explicit(ProblemRef(problem), config, buffers_of(problem, tensors), on);
 }
 
 std::vector<std::string> Dispatcher::warnings() const {

@@ -1,6 +1,7 @@
 #include "dispatch/padding.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
 #include <utility>
 
@@ -43,24 +44,25 @@ std::vector<ExecutionForm> padded_forms(ProblemRef problem, MemoryKind memory) {
 PaddedLaunch::PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::unique_ptr<Launch> inner,
                            Memory& memory)
     : operands_(operation(problem.kind()).copied_operands(problem, form)),
+      result_(operation(problem.kind()).operands(problem).result().at),
       calls_(form.calls),
       inner_(std::move(inner)),
       memory_(memory) {
-  for (CopiedOperand* const one : {&operands_.a, &operands_.b, &operands_.c, &operands_.bias})
-    one->bytes = one->copied ? round_up(one->bytes, kPartAlignment) : 0;
-  if (is_prepacked(problem)) packed_copy_ = std::exchange(operands_.b.bytes, 0);
+  for (CopiedOperand& one : operands_.at) one.bytes = one.copied ? round_up(one.bytes, kPartAlignment) : 0;
+  if (is_prepacked(problem)) packed_copy_ = std::exchange(operands_.at[Buffers::packable].bytes, 0);
 }
 
 std::size_t PaddedLaunch::workspace_bytes() const noexcept {
-  const auto& [a, b, c, bias] = operands_;
-  return static_cast<std::size_t>(a.bytes + b.bytes + c.bytes + bias.bytes) + inner_->workspace_bytes();
+  std::size_t bytes = inner_->workspace_bytes();
+  for (const CopiedOperand& one : operands_.at) bytes += static_cast<std::size_t>(one.bytes);
+  return bytes;
 }
 
-void PaddedLaunch::run(const GemmBuffers& buffers, void* workspace, Stream stream) {
+void PaddedLaunch::run(const Buffers& buffers, void* workspace, Stream stream) {
   run_all(buffers, workspace, stream, true);
 }
 
-void PaddedLaunch::run_copies(const GemmBuffers& buffers, void* workspace, Stream stream) {
+void PaddedLaunch::run_copies(const Buffers& buffers, void* workspace, Stream stream) {
   run_all(buffers, workspace, stream, false);
 }
 
@@ -71,7 +73,7 @@ std::size_t PaddedLaunch::packed_bytes() const noexcept {
 void PaddedLaunch::pack(const void* b, void* packed, Stream stream) {
   const void* filter = b;
   if (packed_copy_ > 0) {
-    move(operands_.b.in, b, packed, stream);
+    move(operands_.at[Buffers::packable].in, b, packed, stream);
     filter = packed;
   }
   inner_->pack(filter, static_cast<std::byte*>(packed) + packed_copy_, stream);
@@ -90,32 +92,33 @@ void PaddedLaunch::move(const OperandCopy& how, const void* from, void* to, Stre
   }
 }
 
-void PaddedLaunch::run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute) {
-  const auto& [a, b, c, bias] = operands_;
-  std::byte* const of_a = static_cast<std::byte*>(workspace);
-  std::byte* const of_b = of_a + a.bytes;
-  std::byte* const of_c = of_b + b.bytes;
-  std::byte* const of_bias = of_c + c.bytes;
-  const auto copied_in = [&](const CopiedOperand& one, const void* operand, std::byte* to) -> const void* {
-    if (!one.copied) return operand;
-    move(one.in, operand, to, stream);
-    return to;
-  };
-  GemmBuffers inner = buffers;
-  if (packed_copy_ > 0) {
-    inner.b = buffers.packed_b;
-    inner.packed_b = static_cast<const std::byte*>(buffers.packed_b) + packed_copy_;
+void PaddedLaunch::run_all(const Buffers& buffers, void* workspace, Stream stream, bool compute) {
+  std::array<std::byte*, Buffers::max_operands> copies;
+  std::byte* place = static_cast<std::byte*>(workspace);
+  for (std::size_t at = 0; at < copies.size(); ++at) {
+    copies[at] = place;
+    place += operands_.at[at].bytes;
   }
-  inner.bias = copied_in(bias, buffers.bias, of_bias);
+  Buffers inner = buffers;
+  if (packed_copy_ > 0) {
+    inner.operand[Buffers::packable] = buffers.packed;
+    inner.packed = static_cast<const std::byte*>(buffers.packed) + packed_copy_;
+  }
   for (std::int64_t call = 0; call < calls_; ++call) {
-    inner.a = copied_in(a, static_cast<const std::byte*>(buffers.a) + call * a.item_bytes, of_a);
-    if (packed_copy_ == 0)
-      inner.b = copied_in(b, static_cast<const std::byte*>(buffers.b) + call * b.item_bytes, of_b);
-    auto* const result = static_cast<std::byte*>(buffers.c) + call * c.item_bytes;
-    inner.c = c.copied ? of_c : result;
-    if (c.copied && buffers.beta != 0) move(c.in, result, inner.c, stream);
-    if (compute) inner_->run(inner, of_bias + bias.bytes, stream);
-    if (c.copied) move(c.back, inner.c, result, stream);
+    for (std::size_t at = 0; at < copies.size(); ++at) {
+      const CopiedOperand& one = operands_.at[at];
+      if (!one.copied && !buffers.operand[at]) continue;
+      if (at == Buffers::packable && packed_copy_ > 0) continue;
+      const void* const own = static_cast<const std::byte*>(buffers.operand[at]) + call * one.item_bytes;
+      inner.operand[at] = one.copied ? copies[at] : own;
+      if (!one.copied || (at == result_ && buffers.beta == 0)) continue;
+      if (call == 0 || at == result_ || one.item_bytes != 0) move(one.in, own, copies[at], stream);
+    }
+    if (compute) inner_->run(inner, place, stream);
+    const CopiedOperand& result = operands_.at[result_];
+    if (!result.copied) continue;
+    auto* const own = static_cast<std::byte*>(const_cast<void*>(buffers.operand[result_]));
+    move(result.back, copies[result_], own + call * result.item_bytes, stream);
   }
 }
 

@@ -31,19 +31,20 @@ class PaddedLaunch final : public Launch {
   PaddedLaunch(ProblemRef problem, const ExecutionForm& form, std::unique_ptr<Launch> inner, Memory& memory);
 
   std::size_t workspace_bytes() const noexcept override;
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream = {}) override;
+  void run(const Buffers& buffers, void* workspace, Stream stream = {}) override;
   /// Of a prepacked filter: its padded copy, where the form copies it; then what `inner` packs.
   std::size_t packed_bytes() const noexcept override;
   void pack(const void* b, void* packed, Stream stream = {}) override;
   /// Runs only the copies, to measure their cost.
-  void run_copies(const GemmBuffers& buffers, void* workspace, Stream stream = {});
+  void run_copies(const Buffers& buffers, void* workspace, Stream stream = {});
 
  private:
-  void run_all(const GemmBuffers& buffers, void* workspace, Stream stream, bool compute);
+  void run_all(const Buffers& buffers, void* workspace, Stream stream, bool compute);
   void move(const OperandCopy& how, const void* from, void* to, Stream stream);
 
   std::int64_t packed_copy_ = 0;  ///< bytes of a prepacked filter's padded copy
   CopiedOperands operands_;
+  std::size_t result_;  ///< position of the result
   std::int64_t calls_;
   std::unique_ptr<Launch> inner_;
   Memory& memory_;

@@ -302,7 +302,7 @@ std::vector<Choice> Solver::contenders(const Solution& solution) {
   return found;
 }
 
-void Solver::refine(const GemmBuffers& buffers, Solution& solution) {
+void Solver::refine(const Buffers& buffers, Solution& solution) {
   const Problem& problem = solution.form.problem;
   const auto choices = contenders(solution);
   const auto refined = fastest_on(*solution.backend, problem, choices, buffers, {policy_.refine.seconds});

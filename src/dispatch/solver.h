@@ -59,7 +59,7 @@ class Solver {
   bool wants_refinement(const Solution& solution) const noexcept;
   /// Times the best configs on the caller's operands; the fastest becomes the solution's config and is
   /// stored.
-  void refine(const GemmBuffers& buffers, Solution& solution);
+  void refine(const Buffers& buffers, Solution& solution);
 
   /// Why a config uses too many threads for kernels of a backend; empty when it does not.
   std::string thread_refusal(Backend& backend, const KernelConfig& config);

@@ -184,7 +184,7 @@ Fastest verdict(std::span<const Contender> contenders, std::span<const SampleSum
 }  // namespace
 
 std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::span<const Choice> choices,
-                                  const GemmBuffers& buffers, const RefineBudget& budget) {
+                                  const Buffers& buffers, const RefineBudget& budget) {
   auto contenders = made_ready(backend, problem, choices);
   if (contenders.size() < 2) return std::nullopt;
   std::size_t workspace_bytes = 0;
@@ -192,16 +192,16 @@ std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::spa
     workspace_bytes = std::max(workspace_bytes, one.launch->workspace_bytes());
     if (one.launch->packed_bytes() == 0) continue;
     one.packed = std::make_unique<DeviceBytes>(backend.memory(), one.launch->packed_bytes());
-    one.launch->pack(buffers.b, one.packed->data());
+    one.launch->pack(buffers.operand[Buffers::packable], one.packed->data());
   }
   const DeviceBytes workspace(backend.memory(), workspace_bytes), c(backend.memory(), bytes_of_c(problem));
   backend.memory().set(c.data(), std::byte{0}, bytes_of_c(problem), {});
-  GemmBuffers own = buffers;
-  own.c = c.data();
+  Buffers own = buffers;
+  own.operand[operation(problem.kind()).operands(problem).result().at] = c.data();
 
   Instruments& clock = instruments_of(backend);
   const auto time_us = [&](Contender& one, int calls) {
-    own.packed_b = one.packed ? one.packed->data() : nullptr;
+    own.packed = one.packed ? one.packed->data() : nullptr;
     return clock.time_us(*one.launch, own, workspace.data(), calls);
   };
   for (Contender& one : contenders) {

@@ -67,6 +67,6 @@ struct RefineBudget {
 /// fewer than two contenders can be prepared, or when the budget covers fewer than three rounds. Throws
 /// device_failure.
 std::optional<Fastest> fastest_on(Backend& backend, ProblemRef problem, std::span<const Choice> contenders,
-                                  const GemmBuffers& buffers, const RefineBudget& budget);
+                                  const Buffers& buffers, const RefineBudget& budget);
 
 }  // namespace kscout

@@ -109,7 +109,7 @@ class Reader : private TomlReader {
 
   void read_terms(const toml::table& root) {
     if (const auto* node = root.get("include")) read_includes(array_of(*node, "include"));
-    if (space_.provider == native_provider().name()) {
+    if (space_.provider == native_provider().name() && native_kernels_of(space_).has_register_tiles) {
       for (const auto& [name, text] : register_tile_terms()) add_formula(name, text, root);
     }
     read_facts(root);

@@ -70,7 +70,7 @@ class Instruments {
   };
   virtual void evict(std::span<const Region> operands) = 0;
   /// Mean microseconds of `calls` consecutive calls, by the device's clock.
-  virtual double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) = 0;
+  virtual double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) = 0;
   /// Minimum length of a batch of calls, so that clock and call cost stay below 0.3 %.
   virtual double batch_us() const noexcept = 0;
   /// The extra time that the first call of a kernel in this process may take, because its code is loaded. A

@@ -152,7 +152,7 @@ class HostInstruments final : public Instruments {
     finish_flushes();
   }
 
-  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
     return mean_us([&] { launch.run(buffers, workspace); }, calls);
   }
 

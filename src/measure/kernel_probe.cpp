@@ -48,7 +48,7 @@ std::string KernelProbe::fault_of(Variant& variant, Backend& backend, const Kern
     }
     if (const std::string text = workspace_.damage(); !text.empty())
       return "the workspace was written " + text;
-    const Verification found = variant.reference->check(operands.c());
+    const Verification found = variant.reference->check(operands.result());
     return found.error <= 1 ? "" : found.where;
   } catch (const Error& error) {
     if (error.code() == Errc::unsupported) return {};

@@ -53,7 +53,7 @@ void ProblemBench::open(const Problem& problem) {
 
 std::optional<double> ProblemBench::pack(Launch& launch) {
   if (launch.packed_bytes() == 0 || packed_for_ == &launch) return std::nullopt;
-  const double us = pack_us(launch, device_.memory(), operands_.b(), packed_.data());
+  const double us = pack_us(launch, device_.memory(), operands_.operand(Buffers::packable), packed_.data());
   spent_.kernels += static_cast<std::int64_t>(us * 1e3);
   packed_for_ = &launch;
   return us;
@@ -73,8 +73,8 @@ double ProblemBench::setup_us(Launch& launch) {
 }
 
 double ProblemBench::timed_us(Launch& launch, int calls) {
-  GemmBuffers buffers = operands_.buffers();
-  if (launch.packed_bytes() > 0) buffers.packed_b = packed_.data();
+  Buffers buffers = operands_.buffers();
+  if (launch.packed_bytes() > 0) buffers.packed = packed_.data();
   const double us = device_.time_us(launch, buffers, workspace_.data(), calls);
   spent_.kernels += static_cast<std::int64_t>(us * calls * 1e3);
   slowed_ = slowed_ || device_.slowed();
@@ -125,7 +125,7 @@ bool ProblemBench::verify(const Candidate& candidate, Launch& launch, Outcome& o
   outcome.measured.setup_us = setup_us(launch);
   first_us = timed_us(launch, 1);
   const StopWatch watch(spent_.verify);
-  const Verification verification = reference_->check(operands_.c());
+  const Verification verification = reference_->check(operands_.result());
   outcome.measured.error = verification.error;
   outcome.reason = damage();
   if (!outcome.reason.empty()) {

@@ -1,6 +1,7 @@
 #include "op/forms.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace kscout {
 
@@ -51,10 +52,11 @@ ExecutionForm with_copy_bytes(ProblemRef problem, ExecutionForm form) {
   const auto add = [&](bool copied, const OperandCopy& how) {
     if (copied) form.copy_bytes += bytes_moved(how) * static_cast<double>(form.calls);
   };
-  add(form.copies_a, all.a.in);
-  add(form.copies_b && !operation(problem.kind()).is_prepacked(problem), all.b.in);
-  add(form.copies_c, all.c.back);
-  add(form.copies_c && signature_of(problem).accumulate, all.c.in);
+  const auto& [a, b, c] = std::tie(all.at[0], all.at[1], all.at[2]);
+  add(form.copies_a, a.in);
+  add(form.copies_b && !operation(problem.kind()).is_prepacked(problem), b.in);
+  add(form.copies_c, c.back);
+  add(form.copies_c && signature_of(problem).accumulate, c.in);
   return form;
 }
 

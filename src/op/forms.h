@@ -4,6 +4,7 @@
 /// and what to copy.
 ///
 ///     const CopiedOperands copies = operation(problem.kind()).copied_operands(problem, form);
+#include <array>
 #include <cstdint>
 
 #include <kscout/backend.h>
@@ -29,8 +30,9 @@ struct CopiedOperand {
   std::int64_t bytes = 0;       ///< of the copy
   std::int64_t item_bytes = 0;  ///< distance between the caller's operands of two calls
 };
+/// By the operands' positions in Buffers.
 struct CopiedOperands {
-  CopiedOperand a = {}, b = {}, c = {}, bias = {};
+  std::array<CopiedOperand, Buffers::max_operands> at = {};
 };
 
 /// Copies the elements that both views have, and fills the rest of `to` with zeros.

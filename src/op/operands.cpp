@@ -98,49 +98,48 @@ void fill(Instruments& device, GuardedBuffer& buffer, const Tensor& tensor, Oper
 
 }  // namespace
 
+const Tensor* GemmOperands::tensor_at(std::size_t at) const noexcept {
+  const auto found = std::ranges::find_if(
+      tensors_, [&](const Tensor& tensor) { return tensor.at == at && !tensor.optional; });
+  return found == tensors_.end() ? nullptr : found;
+}
+
 void GemmOperands::make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant) {
   check(problem);
-  const OperandList tensors = operation(problem.kind()).operands(problem);
-  const Tensor &a = tensors[0], &b = tensors[1];
-  c_tensor_ = tensors[2];
+  tensors_ = operation(problem.kind()).operands(problem);
+  result_ = tensors_.result().at;
   accumulate_ = signature_of(problem).accumulate;
   const auto bytes_of = [](const Tensor& of) {
     return static_cast<double>(of.elements()) * static_cast<double>(element_bytes(of.dtype));
   };
-  const double needed = bytes_of(a) + bytes_of(b) + (accumulate_ ? 2 : 1) * bytes_of(c_tensor_);
+  double needed = accumulate_ ? bytes_of(tensors_.result()) : 0;
+  for (const Tensor& tensor : tensors_) needed += bytes_of(tensor);
   if (const double room = device_.memory_bytes(); needed > room) {
     fail(Errc::unsupported, "operands of {:.1f} GB: {:.1f} GB of memory may be used for them here",
          needed / 1e9, room / 1e9);
   }
   alpha_ = variant.alpha;
-  const auto resize = [&](GuardedBuffer& buffer, const Tensor& of) {
-    buffer.resize(static_cast<std::size_t>(bytes_of(of)), variant.unaligned ? element_bytes(of.dtype) : 0);
-  };
-  resize(a_, a);
-  resize(b_, b);
-  resize(c_, c_tensor_);
-  fill(device_, a_, a, Operand::a, seed);
-  fill(device_, b_, b, Operand::b, seed);
-  a_.make_read_only();
-  b_.make_read_only();
-  if (accumulate_) {
-    initial_c_.resize(c_.size());
-    fill(device_, initial_c_, c_tensor_, Operand::c, seed);
+  for (const Tensor& tensor : tensors_) {
+    if (tensor.optional) continue;
+    GuardedBuffer& buffer = all_[tensor.at];
+    buffer.resize(static_cast<std::size_t>(bytes_of(tensor)),
+                  variant.unaligned ? element_bytes(tensor.dtype) : 0);
+    if (tensor.at == result_) continue;
+    fill(device_, buffer, tensor, static_cast<Operand>(tensor.at), seed);
+    buffer.make_read_only();
   }
-  const auto bias = std::ranges::find(tensors, "bias", &Tensor::name);
-  has_bias_ = bias != tensors.end();
-  if (has_bias_) {
-    resize(bias_, *bias);
-    fill(device_, bias_, *bias, Operand::bias, seed);
+  if (accumulate_) {
+    initial_.resize(all_[result_].size());
+    fill(device_, initial_, tensors_.result(), static_cast<Operand>(result_), seed);
   }
   reset_c();
 }
 
 void GemmOperands::reset_c() {
-  if (!accumulate_) return c_.poison();
-  const auto bytes = static_cast<std::int64_t>(c_.size());
-  device_.memory().copy({.from = initial_c_.data(),
-                         .to = c_.data(),
+  if (!accumulate_) return all_[result_].poison();
+  const auto bytes = static_cast<std::int64_t>(initial_.size());
+  device_.memory().copy({.from = initial_.data(),
+                         .to = all_[result_].data(),
                          .lines = 1,
                          .line_bytes = bytes,
                          .to_lines = 1,
@@ -148,25 +147,22 @@ void GemmOperands::reset_c() {
                         {});
 }
 
-void GemmOperands::repair() { c_.repair(); }
+void GemmOperands::repair() { all_[result_].repair(); }
 
-GemmBuffers GemmOperands::buffers() noexcept {
-  return {.a = a_.data(),
-          .b = b_.data(),
-          .c = c_.data(),
-          .alpha = alpha(),
-          .beta = beta(),
-          .bias = bias(),
-          .space = device_.memory().space()};
+Buffers GemmOperands::buffers() noexcept {
+  Buffers buffers{.alpha = alpha(), .beta = beta(), .space = device_.memory().space()};
+  for (std::size_t at = 0; at < Buffers::max_operands; ++at) buffers.operand[at] = operand(at);
+  return buffers;
 }
 
 std::string GemmOperands::damage() const {
-  if (const std::string text = c_.damage(); !text.empty()) return "C was written " + text;
+  const GuardedBuffer& c = all_[result_];
+  if (const std::string text = c.damage(); !text.empty()) return "C was written " + text;
   std::string text;
   std::vector<std::byte> gap;
-  for_each_gap(c_tensor_, [&](std::size_t at, std::size_t bytes) {
+  for_each_gap(tensors_.result(), [&](std::size_t at, std::size_t bytes) {
     gap.resize(bytes);
-    device_.memory().read(gap.data(), c_.data() + at, bytes, {});
+    device_.memory().read(gap.data(), c.data() + at, bytes, {});
     const auto changed = [](std::byte b) { return b != std::byte{0xFF}; };
     if (text.empty() && std::ranges::any_of(gap, changed)) {
       text = fmt::format("C was written between its lines, {} bytes from its start", at);
@@ -176,9 +172,10 @@ std::string GemmOperands::damage() const {
 }
 
 void GemmOperands::evict_from_caches(const Instruments::Region& more) const {
-  const std::array regions = {Instruments::Region{a_.data(), a_.size()},
-                              Instruments::Region{b_.data(), b_.size()},
-                              Instruments::Region{c_.data(), c_.size()}, more};
+  std::vector<Instruments::Region> regions{more};
+  for (const Tensor& tensor : tensors_) {
+    if (!tensor.optional) regions.push_back({all_[tensor.at].data(), all_[tensor.at].size()});
+  }
   device_.evict(regions);
 }
 

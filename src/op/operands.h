@@ -5,11 +5,12 @@
 ///
 ///     GemmOperands operands;                    // in the CPU's memory; operands(tools): in a device's
 ///     operands.make(problem, seed);
-///     operands.reset_c();                       // C holds NaNs, or its initial values when accumulating
+///     operands.reset_c();                       // the result holds NaNs, or its initial values when accumulating
 ///     launch->run(operands.buffers(), workspace);
 ///     if (auto text = operands.damage(); !text.empty()) ...   // a write outside of C
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <string>
 
 #include <kscout/any_problem.h>
@@ -78,18 +79,16 @@ struct OperandVariant {
 
 class GemmOperands {
  public:
-  explicit GemmOperands(Instruments& device = host_instruments())
-      : device_(device),
-        a_(0, device),
-        b_(1, device),
-        c_(2, device),
-        initial_c_(0, device),
-        bias_(3, device) {}
+  explicit GemmOperands(Instruments& device = host_instruments()) : device_(device), initial_(0, device) {
+    for (std::size_t at = 0; at < Buffers::max_operands; ++at)
+      all_.emplace_back(static_cast<int>(at), device);
+  }
 
-  /// Fills A and B with values uniform in [-1, 1] (whole numbers -8 to 8 for integer types) that depend on
-  /// the seed only, and makes them read-only. Gaps between lines (leading dimension > packed) become NaN.
-  /// Fills a bias and the initial C likewise when the problem has them. Throws unsupported for element types
-  /// that cannot be generated, and when the operands would take more than Instruments::memory_bytes().
+  /// Fills the operands with values uniform in [-1, 1] (whole numbers -8 to 8 for integer types) that depend
+  /// on the seed only, and makes them read-only, except the result. Gaps between lines (leading dimension >
+  /// packed) become NaN. Fills the initial C likewise when the problem accumulates; leaves out optional
+  /// operands. Throws unsupported for element types that cannot be generated, and when the operands would
+  /// take more than Instruments::memory_bytes().
   void make(ProblemRef problem, std::uint64_t seed, const OperandVariant& variant = {});
   /// Call it before a verified run: sets every element of C to NaN, or to its initial value when the problem
   /// accumulates.
@@ -99,30 +98,37 @@ class GemmOperands {
   /// the rest.
   void repair();
 
-  GemmBuffers buffers() noexcept;
+  Buffers buffers() noexcept;
   Instruments& device() const noexcept { return device_; }
-  // Pointers into the device's memory.
-  const void* a() const noexcept { return a_.data(); }
-  const void* b() const noexcept { return b_.data(); }
-  const void* c() const noexcept { return c_.data(); }
+  /// The operand at a position of Buffers, in the device's memory; null where the problem has none.
+  const void* operand(std::size_t at) const noexcept { return tensor_at(at) ? all_[at].data() : nullptr; }
+  /// The operand that the kernel writes.
+  const void* result() const noexcept { return all_[result_].data(); }
+  // Of a GEMM or a convolution, which have these operands in common (signature_of).
+  const void* a() const noexcept { return operand(0); }
+  const void* b() const noexcept { return operand(1); }
+  const void* c() const noexcept { return operand(2); }
   /// C before the run; null unless the problem accumulates.
-  const void* initial_c() const noexcept { return accumulate_ ? initial_c_.data() : nullptr; }
-  /// n elements of C's type; null when the epilogue adds no bias.
-  const void* bias() const noexcept { return has_bias_ ? bias_.data() : nullptr; }
+  const void* initial_c() const noexcept { return accumulate_ ? initial_.data() : nullptr; }
   double alpha() const noexcept { return alpha_; }
   double beta() const noexcept { return accumulate_ ? 0.5 : 0.0; }
 
   /// Describes writes outside the elements of C: into its guard zones and the gaps between its lines.
   std::string damage() const;
-  /// Removes A, B, C and this memory from all caches.
+  /// Removes the operands and this memory from all caches.
   void evict_from_caches(const Instruments::Region& more = {}) const;
 
  private:
+  /// The problem's operand at a position; null where it has none.
+  const Tensor* tensor_at(std::size_t at) const noexcept;
+
   Instruments& device_;
-  Tensor c_tensor_ = {};
+  OperandList tensors_ = {};
+  std::size_t result_ = 0;  ///< position of the operand that the kernel writes
   double alpha_ = 1;
-  bool accumulate_ = false, has_bias_ = false;
-  GuardedBuffer a_, b_, c_, initial_c_, bias_;
+  bool accumulate_ = false;
+  std::deque<GuardedBuffer> all_;  ///< by position
+  GuardedBuffer initial_;          ///< what the result holds before the run
 };
 
 }  // namespace kscout

@@ -20,8 +20,8 @@
 #include <vector>
 
 #include <kscout/any_problem.h>
+#include <kscout/backend.h>
 #include <kscout/device.h>
-#include <kscout/memory_space.h>
 
 namespace kscout {
 
@@ -53,6 +53,8 @@ struct Tensor {
   TensorRole role = TensorRole::input;
   std::size_t rank = 1;
   std::array<std::int64_t, max_rank> sizes{}, strides{};
+  std::size_t at = 0;     ///< position of its pointer in Buffers::operand
+  bool optional = false;  ///< a call may leave it out
 
   /// A tensor whose elements follow each other.
   static Tensor packed(std::string_view name, DType dtype, TensorRole role,
@@ -63,12 +65,18 @@ struct Tensor {
   std::int64_t bytes() const noexcept;
 };
 
-/// The operands of a problem, in the order of a launch's pointers.
+/// The operands of a problem. Those that every problem of the operation has come first.
 class OperandList {
  public:
-  static constexpr std::size_t max = 8;
+  static constexpr std::size_t max = Buffers::max_operands;
 
-  void add(const Tensor& tensor) noexcept { tensors_[count_++] = tensor; }
+  /// Adds an operand whose pointer is at the next position, or at `at`, after operands that this problem
+  /// lacks.
+  void add(const Tensor& tensor) noexcept { add(tensor, count_); }
+  void add(const Tensor& tensor, std::size_t at) noexcept {
+    tensors_[count_] = tensor;
+    tensors_[count_++].at = at;
+  }
   const Tensor* begin() const noexcept { return tensors_.data(); }
   const Tensor* end() const noexcept { return begin() + count_; }
   std::size_t size() const noexcept { return count_; }
@@ -157,8 +165,12 @@ class Operation : public OperationFacts {
   /// form may be invalid.
   virtual void for_each_form(ProblemRef /*problem*/, MemoryKind /*memory*/,
                              const std::function<void(const ExecutionForm&)>& /*add*/) const {}
-  /// The copies that a form makes.
-  virtual CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const = 0;
+  /// The copies that a form makes: of A, B, C and further operands. None by default.
+  virtual CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const;
+
+  /// Throws invalid_argument for buffers that the problem's kernels would ignore. The shared checks
+  /// (Dispatcher::run) find missing and overlapping operands.
+  virtual void check_buffers(ProblemRef /*problem*/, const Buffers& /*buffers*/) const {}
 
   virtual std::unique_ptr<Reference> reference(ProblemRef problem, const GemmOperands& operands) const = 0;
   /// The problem with `gap` elements between the lines of its operands; the same problem where they have
@@ -206,6 +218,10 @@ class Operation : public OperationFacts {
 
 /// All operations, GEMM first.
 std::span<const Operation* const> operations() noexcept;
+/// Operations that a program links in addition, and the words of their ops, whose numbers continue those of
+/// Op: it defines these functions. None otherwise.
+std::span<const Operation* const> further_operations() noexcept;
+std::span<const std::string_view> further_op_words() noexcept;
 /// The operation that an op belongs to.
 const Operation& operation(Op op) noexcept;
 /// Whether two ops belong to one operation: fields, axes and formulas have the same names.

@@ -6,8 +6,24 @@ namespace kscout {
 const Operation& gemm_operation();  // op/gemm
 const Operation& conv_operation();  // op/conv
 
+[[gnu::weak]] std::span<const Operation* const> further_operations() noexcept { return {}; }
+[[gnu::weak]] std::span<const std::string_view> further_op_words() noexcept { return {}; }
+
+std::span<const std::string_view> op_words() noexcept {
+  static const auto all = [] {
+    std::vector<std::string_view> words{"gemm", "conv_fwd", "conv_bwd_data", "conv_bwd_weight"};
+    words.insert(words.end(), further_op_words().begin(), further_op_words().end());
+    return words;
+  }();
+  return all;
+}
+
 std::span<const Operation* const> operations() noexcept {
-  static const std::array all = {&gemm_operation(), &conv_operation()};
+  static const auto all = [] {
+    std::vector<const Operation*> list{&gemm_operation(), &conv_operation()};
+    list.insert(list.end(), further_operations().begin(), further_operations().end());
+    return list;
+  }();
   return all;
 }
 

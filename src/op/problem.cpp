@@ -4,7 +4,9 @@
 #include "core/fail.h"
 #include "core/field_text.h"
 #include "core/names.h"
+#include "op/forms.h"
 #include "op/given_fields.h"
+#include "op/problem_words.h"
 #include "op/reference.h"
 
 namespace kscout {
@@ -68,6 +70,22 @@ const Tensor& OperandList::result() const noexcept {
 }
 
 Problem parse_any_problem(std::string_view text) { return problem_of(fields_of_line(text)); }
+
+ProblemWords generic_words(std::uint64_t& rest, const Problem& problem, int extra) noexcept {
+  ProblemWords words{};
+  const auto identity = problem.values().first(problem.values().size() - 1);  // without the weight
+  const std::size_t room = 2 * (words.size() - 1);
+  if (identity.size() > room) rest = 1;
+  for (std::size_t i = 0; i < std::min(identity.size(), room); ++i) {
+    words[i / 2] = words[i / 2] << 32 | (static_cast<std::uint64_t>(identity[i]) & 0xFFFFFFFF);
+    rest |= static_cast<std::uint64_t>(identity[i]) >> 32;
+  }
+  words.back() = packed<8>(rest, problem.kind(), extra);
+  words.back() <<= 32;  // where those of the structs have other bits of their own
+  return words;
+}
+
+CopiedOperands Operation::copied_operands(ProblemRef, const ExecutionForm&) const { return {}; }
 
 std::vector<std::string_view> Operation::given_names() const {
   std::vector<std::string_view> names;

@@ -23,6 +23,7 @@
 
 #include "core/hash.h"
 #include "core/thread_number.h"
+#include "op/problem_words.h"
 
 namespace kscout {
 
@@ -81,17 +82,6 @@ class DecisionCache {
     Word count = 0;
   };
 
-  /// Packs numbers into one word; `rest` collects the bits that do not fit.
-  template <int kBits>
-  static std::uint64_t packed(std::uint64_t& rest, auto... numbers) noexcept {
-    static_assert(kBits * sizeof...(numbers) <= 64);
-    std::uint64_t word = 0;
-    ((word = word << kBits | static_cast<std::uint64_t>(numbers)), ...);
-    ((rest |= static_cast<std::uint64_t>(numbers) >> kBits), ...);
-    return word;
-  }
-  static std::array<std::uint64_t, 6> words_of(std::uint64_t& rest, const GemmProblem& p, By by) noexcept;
-  static std::array<std::uint64_t, 6> words_of(std::uint64_t& rest, const ConvProblem& c, By by) noexcept;
   Place& place(std::uint64_t hash, std::size_t probe) const noexcept {
     return places_[(hash + probe * (hash >> 32 | 1)) & mask_];  // double hashing
   }
@@ -109,43 +99,9 @@ class DecisionCache {
   Word misses_ = 0, evictions_ = 0;  ///< in a cache line that no hit reads
 };
 
-inline std::array<std::uint64_t, 6> DecisionCache::words_of(std::uint64_t& rest, const GemmProblem& p,
-                                                            By by) noexcept {
-  return {
-      packed<32>(rest, p.m, p.n),
-      packed<32>(rest, p.k, p.batch),
-      packed<32>(rest, p.lda, p.ldb),
-      packed<32>(rest, p.ldc, p.split_k),
-      packed<8>(rest, p.dtype_a, p.dtype_b, p.dtype_c, p.dtype_acc, p.layout, p.epilogue, p.accumulate, by),
-      0};
-}
-
-inline std::array<std::uint64_t, 6> DecisionCache::words_of(std::uint64_t& rest, const ConvProblem& c,
-                                                            By by) noexcept {
-  const int kind = 1;  // distinguishes a convolution: this word is 0 for a GEMM
-  return {packed<32>(rest, c.n, c.c),
-          packed<32>(rest, c.k, c.g),
-          packed<16>(rest, c.d, c.h, c.w, c.split_k),
-          packed<8>(rest, c.z, c.y, c.x, c.stride_d, c.stride_h, c.stride_w, c.dilation_d, c.dilation_h),
-          packed<8>(rest, c.dtype_in, c.dtype_wei, c.dtype_out, c.dtype_acc, c.layout, c.op, c.prepacked, by),
-          packed<8>(rest, kind, c.dilation_w, c.left_pad_d, c.left_pad_h, c.left_pad_w, c.right_pad_d,
-                    c.right_pad_h, c.right_pad_w)};
-}
-
 inline DecisionKey DecisionCache::key(const ProblemRef& problem, By by) const noexcept {
   std::uint64_t rest = 0;
-  std::array<std::uint64_t, 6> words{};
-  if (const auto* const gemm = problem.struct_of<GemmProblem>()) {
-    words = words_of(rest, *gemm, by);
-  } else if (const auto* const conv = problem.struct_of<ConvProblem>()) {
-    words = words_of(rest, *conv, by);
-  } else if (problem.is<GemmProblem>()) {
-    words = words_of(rest, problem.as<GemmProblem>(), by);
-  } else if (problem.is<ConvProblem>()) {
-    words = words_of(rest, problem.as<ConvProblem>(), by);
-  } else {
-    rest = 1;  // another operation: never cached
-  }
+  const ProblemWords words = words_of_any(rest, problem, static_cast<int>(by));
   const std::uint64_t generation = rest == 0 ? generation_.load(std::memory_order_acquire) : 0;
   return {{words[0], words[1], words[2], words[3], words[4], words[5], generation}};
 }

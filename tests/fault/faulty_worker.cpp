@@ -12,7 +12,8 @@ class WrongLaunch : public Launch {
  public:
   explicit WrongLaunch(std::unique_ptr<Launch> real) : real_(std::move(real)) {}
   std::size_t workspace_bytes() const noexcept override { return real_->workspace_bytes(); }
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+  void run(const Buffers& given, void* workspace, Stream stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     real_->run(buffers, workspace, stream);
     static_cast<float*>(buffers.c)[0] += 1;
   }

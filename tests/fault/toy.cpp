@@ -42,7 +42,8 @@ class ToyLaunch : public Launch {
   ToyLaunch(const GemmProblem& problem, Behaviour behaviour) : problem_(problem), behaviour_(behaviour) {}
   std::size_t workspace_bytes() const noexcept override { return 100; }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+  void run(const Buffers& given, void* workspace, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     ++calls_;
     const auto c_bytes = static_cast<std::size_t>(operand_elements(problem_).c) * sizeof(float);
     switch (behaviour_) {

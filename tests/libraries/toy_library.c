@@ -23,6 +23,21 @@ static void say(kscout_kernel_message message, const char* text) {
   if (message.size > 0) snprintf(message.text, message.size, "%s", text);
 }
 
+/* Whether the shape's operands and fields say the same as its sizes. */
+static int is_product(const kscout_kernel_shape* s) {
+  if (strcmp(s->op, "gemm") != 0 || s->operand_count < 3) return 0;
+  const kscout_kernel_operand* const c = &s->operands[2];
+  if (strcmp(s->operands[0].name, "a") != 0 || s->operands[0].is_output || !c->is_output || c->rank != 3)
+    return 0;
+  if (strcmp(c->dtype, "fp32") != 0 || c->sizes[0] != s->batch || c->sizes[1] != s->m || c->sizes[2] != s->n)
+    return 0;
+  if (c->strides[0] != s->stride_c || c->strides[1] != s->ldc || c->strides[2] != 1) return 0;
+  for (uint32_t i = 0; i < s->field_count; ++i) {
+    if (strcmp(s->field_names[i], "k") == 0) return s->fields[i] == s->k;
+  }
+  return 0;
+}
+
 /* Multiples of 8, 16, 16: what a kernel with vector loads and no tails would take. One row of C as scratch.
  */
 static int32_t workspace_bytes(const kscout_kernel* self, const kscout_kernel_shape* shape, uint64_t* bytes,
@@ -30,6 +45,10 @@ static int32_t workspace_bytes(const kscout_kernel* self, const kscout_kernel_sh
   (void)self;
   if (shape->struct_size < sizeof *shape || shape->axis_count < 3 || shape->axes[0] <= 0) {
     say(message, "the shape is not what version 1 says");
+    return KSCOUT_KERNEL_FAILED;
+  }
+  if (!is_product(shape)) {
+    say(message, "the operands and fields are not those of the product");
     return KSCOUT_KERNEL_FAILED;
   }
   if (shape->m % 8 != 0 || shape->n % 16 != 0 || shape->k % 16 != 0 || shape->batch > 4) {
@@ -57,8 +76,8 @@ static int32_t run(const kscout_kernel* self, const kscout_kernel_shape* s, cons
     return KSCOUT_KERNEL_FAILED;
   }
   for (int64_t item = 0; item < s->batch; ++item) {
-    const float* const a = (const float*)call->a + item * s->stride_a;
-    const float* const b = (const float*)call->b + item * s->stride_b;
+    const float* const a = (const float*)call->operands[0] + item * s->stride_a;
+    const float* const b = (const float*)call->operands[1] + item * s->stride_b;
     float* const c = (float*)call->c + item * s->stride_c;
     for (int64_t i = 0; i < s->m; ++i) {
       for (int64_t j = 0; j < s->n; ++j) row[j] = 0;
@@ -156,7 +175,8 @@ static int32_t run_packed(const kscout_kernel* self, const kscout_kernel_shape* 
 static int32_t run_aligned(const kscout_kernel* self, const kscout_kernel_shape* s,
                            const kscout_kernel_call* call, kscout_kernel_message message) {
   kscout_kernel_call changed = *call;
-  changed.a = (const void*)((uintptr_t)call->a & ~(uintptr_t)15);
+  const void* const operands[] = {(const void*)((uintptr_t)call->a & ~(uintptr_t)15), call->b, call->c};
+  changed.operands = operands;
   return run(self, s, &changed, message);
 }
 

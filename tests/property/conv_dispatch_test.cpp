@@ -86,7 +86,7 @@ TEST(ConvCopies, LayoutsAndChannelsMatchFloat64) {
     GuardedBuffer workspace;
     spoil(workspace, dispatcher.workspace_bytes(p));
     const Solution solution =
-        dispatcher.run(p, tensors_of(p.op, operands.buffers()),
+        dispatcher.run(p, tensors_of(p.op, GemmBuffers::of(operands.buffers())),
                        {.workspace = workspace.data(), .workspace_bytes = workspace.size()});
     const Verification found = reference.check(operands.c());
     ASSERT_LE(found.error, 1) << found.where;
@@ -113,7 +113,8 @@ class DefinitionLaunch final : public Launch {
  public:
   explicit DefinitionLaunch(const ConvProblem& problem) : p_(problem) {}
   std::size_t workspace_bytes() const noexcept override { return 0; }
-  void run(const GemmBuffers& buffers, void*, Stream) override {
+  void run(const Buffers& given, void*, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     const auto* const a = static_cast<const float*>(buffers.a);
     const auto* const b = static_cast<const float*>(buffers.b);
     const ConvElements all = operand_elements(p_);

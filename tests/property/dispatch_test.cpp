@@ -75,7 +75,8 @@ class BiasLaunch final : public Launch {
  public:
   explicit BiasLaunch(const GemmProblem& problem) : p_(problem) {}
   std::size_t workspace_bytes() const noexcept override { return 0; }
-  void run(const GemmBuffers& buffers, void*, Stream) override {
+  void run(const Buffers& given, void*, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     const auto* const a = static_cast<const float*>(buffers.a);
     const auto* const b = static_cast<const float*>(buffers.b);
     const auto* const bias = static_cast<const float*>(buffers.bias);

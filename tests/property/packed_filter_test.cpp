@@ -33,7 +33,7 @@ struct FilterCase {
   }
 
   ConvTensors tensors(bool with_filter) {
-    const GemmBuffers buffers = operands.buffers();
+    const GemmBuffers buffers = GemmBuffers::of(operands.buffers());
     const auto [in, wei, out] = by_tensor<void*>(p.op, const_cast<void*>(buffers.a), nullptr, buffers.c);
     return {.in = in, .wei = with_filter ? filter.data() : wei, .out = out};
   }

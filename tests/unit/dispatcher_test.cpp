@@ -343,7 +343,8 @@ class WatchedBackend final : public Backend {
     WatchedLaunch(std::unique_ptr<Launch> real, bool spoil, int& touches)
         : real_(std::move(real)), spoil_(spoil), touches_(touches) {}
     std::size_t workspace_bytes() const noexcept override { return real_->workspace_bytes(); }
-    void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+    void run(const Buffers& given, void* workspace, Stream stream) override {
+      const GemmBuffers buffers = GemmBuffers::of(given);
       ++touches_;
       real_->run(buffers, workspace, stream);
       if (spoil_) static_cast<float*>(buffers.c)[0] += 1;

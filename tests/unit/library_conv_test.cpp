@@ -59,7 +59,7 @@ TEST_F(LibraryConv, EveryDirectionIsRightByTheReference) {
     operands.make(problem, 3);
     const auto reference = make_reference(problem, operands);
     EXPECT_TRUE(std::isinf(reference->check(operands.c()).error)) << "nothing was written yet";
-    const GemmBuffers b = operands.buffers();
+    const GemmBuffers b = GemmBuffers::of(operands.buffers());
     auto* const first = const_cast<void*>(b.a);
     auto* const second = const_cast<void*>(b.b);
     ConvTensors tensors{first, second, b.c};
@@ -122,7 +122,7 @@ TEST_F(LibraryConv, ThreeAxesAndLargeProblems) {
   GemmOperands operands;
   operands.make(problem, 4);
   const ConvReference reference(problem, operands);
-  const GemmBuffers b = operands.buffers();
+  const GemmBuffers b = GemmBuffers::of(operands.buffers());
   const ConvTensors tensors{const_cast<void*>(b.a), const_cast<void*>(b.b), b.c};
   dispatcher.run(problem, tensors);
   EXPECT_LE(reference.check(b.c).error, 1) << reference.check(b.c).where;
@@ -139,7 +139,7 @@ TEST_F(LibraryConv, ThreeAxesAndLargeProblems) {
 
 /// The result as the definition has it, element by element.
 void compute(const ConvProblem& problem, GemmOperands& operands) {
-  const GemmBuffers b = operands.buffers();
+  const GemmBuffers b = GemmBuffers::of(operands.buffers());
   const auto* const first = static_cast<const float*>(b.a);
   const auto* const second = static_cast<const float*>(b.b);
   const ConvElements count = operand_elements(problem);
@@ -168,7 +168,7 @@ TEST(ConvReference, OneWrongElementOfALargeResultShows) {
     const ConvReference reference(problem, operands);
     const Verification right = reference.check(operands.c());
     EXPECT_LE(right.error, 1) << right.where;
-    auto* const c = static_cast<float*>(operands.buffers().c);
+    auto* const c = static_cast<float*>(GemmBuffers::of(operands.buffers()).c);
     const ConvElements count = operand_elements(problem);
     const std::int64_t elements = by_operand(problem.op, count.in, count.wei, count.out).c;
     for (std::int64_t i = 1; i < elements; i += elements / 37) {
@@ -222,7 +222,7 @@ struct Prepared {
   explicit Prepared(const ConvProblem& problem) {
     operands.make(problem, 3);
     reference = make_reference(problem, operands);
-    const GemmBuffers b = operands.buffers();
+    const GemmBuffers b = GemmBuffers::of(operands.buffers());
     const auto [in, wei, out] = by_tensor(problem.op, const_cast<void*>(b.a), const_cast<void*>(b.b), b.c);
     tensors = {.in = in, .wei = wei, .out = out};
   }

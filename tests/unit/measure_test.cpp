@@ -221,7 +221,7 @@ TEST(Elements, ExactValuesReadBack) {
 
 /// The plainest GEMM there is, fp32 sums, in the order of k.
 void plain_gemm(const GemmProblem& p, GemmOperands& operands) {
-  const auto buffers = operands.buffers();
+  const auto buffers = GemmBuffers::of(operands.buffers());
   const auto *a = static_cast<const float*>(buffers.a), *b = static_cast<const float*>(buffers.b);
   auto* c = static_cast<float*>(buffers.c);
   const MatrixView va = view_a(p), vb = view_b(p), vc = view_c(p);
@@ -270,7 +270,7 @@ TEST(Verify, SmallProductsAreRoundedToTheStepsOfTheType) {
   operands.reset_c();
   for (std::int64_t i = 0; i < problem.m; ++i) {
     for (std::int64_t j = 0; j < problem.n; ++j) {
-      Float16::store(operands.buffers().c, i * problem.n + j,
+      Float16::store(GemmBuffers::of(operands.buffers()).c, i * problem.n + j,
                      Float16::load(operands.a(), i) * Float16::load(operands.b(), j));
     }
   }
@@ -287,7 +287,7 @@ TEST(Verify, EverySingleWrongElementIsFound) {
     const GemmReference reference(problem, operands);
     operands.reset_c();
     plain_gemm(problem, operands);
-    auto* c = static_cast<float*>(operands.buffers().c);
+    auto* c = static_cast<float*>(GemmBuffers::of(operands.buffers()).c);
     const MatrixView view = view_c(problem);
     for (std::int64_t item = 0; item < problem.batch; ++item) {
       for (std::int64_t i = 0; i < problem.m; i += 3) {
@@ -327,7 +327,7 @@ TEST(Operands, GapsAreWatchedAndSeedsDecide) {
   EXPECT_TRUE(std::isnan(static_cast<const float*>(one.a())[9])) << "between lines";
   two.make(problem, 6);
   EXPECT_NE(std::memcmp(one.a(), two.a(), 320), 0);
-  static_cast<float*>(one.buffers().c)[10] = 0;
+  static_cast<float*>(GemmBuffers::of(one.buffers()).c)[10] = 0;
   EXPECT_EQ(one.damage(), "C was written between its lines, 32 bytes from its start");
   EXPECT_THROW(two.make(parse_problem("gemm:8x8x8:int4"), 1), Error);
   EXPECT_THROW(two.make(make_gemm(1 << 24, 1 << 24, 1 << 10), 1), Error);

@@ -12,6 +12,7 @@
 
 #include "measure/timing.h"
 #include "provider/native/native.h"
+#include "support/stand_in_instruments.h"
 
 namespace kscout {
 namespace {
@@ -25,7 +26,8 @@ class ShakenLaunch final : public Launch {
   ShakenLaunch(const GemmProblem& problem, double calm_us)
       : bytes_(static_cast<std::size_t>(problem.m * problem.n) * sizeof(float)), calm_us_(calm_us) {}
   std::size_t workspace_bytes() const noexcept override { return 0; }
-  void run(const GemmBuffers& buffers, void*, Stream) override {
+  void run(const Buffers& given, void*, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     const double us = neighbour() ? 3 * calm_us_ : calm_us_;
     for (const auto end = now_ns() + static_cast<std::int64_t>(us * 1e3); now_ns() < end;) {
     }
@@ -112,7 +114,8 @@ class PackingBackend final : public ShakenBackend {
         spin(400);
         std::memcpy(packed, &number_, sizeof number_);
       }
-      void run(const GemmBuffers& buffers, void*, Stream) override {
+      void run(const Buffers& given, void*, Stream) override {
+        const GemmBuffers buffers = GemmBuffers::of(given);
         spin(30);
         std::memset(buffers.c, 0, bytes_);
         if (number_ != 0) backend_.mixed += std::memcmp(buffers.packed_b, &number_, sizeof number_) != 0;
@@ -166,7 +169,8 @@ class SpoilingBackend final : public ShakenBackend {
      public:
       Spoiling(std::size_t bytes, int from, int to) : bytes_(bytes), from_(from), to_(to) {}
       std::size_t workspace_bytes() const noexcept override { return 0; }
-      void run(const GemmBuffers& buffers, void*, Stream) override {
+      void run(const Buffers& given, void*, Stream) override {
+        const GemmBuffers buffers = GemmBuffers::of(given);
         ++calls_;
         for (const auto end = now_ns() + 100'000; now_ns() < end;) {  // long enough that all contend
         }
@@ -221,39 +225,17 @@ TEST(ProblemBench, FixedRepeatsAreTakenAsTheyAre) {
 }
 
 /// A device on which the first call of a kernel takes 3 ms longer than the next ones, which take 10 us.
-class LoadingDevice final : public Instruments {
+class LoadingDevice final : public StandInInstruments {
  public:
-  Memory& memory() override { return host_.memory(); }
-  double memory_bytes() override { return host_.memory_bytes(); }
-  std::byte* map(std::size_t bytes) override { return host_.map(bytes); }
-  void unmap(std::byte* memory, std::size_t bytes) noexcept override { host_.unmap(memory, bytes); }
-  std::size_t stagger() const noexcept override { return host_.stagger(); }
-  void protect(std::byte* memory, std::size_t bytes, bool read_only) override {
-    host_.protect(memory, bytes, read_only);
-  }
-  void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
-    host_.fill(dtype, data, count, operand, seed);
-  }
-  void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
-              std::span<double> out) override {
-    host_.gather(dtype, data, indices, out);
-  }
-  Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
-                   Squares squares) override {
-    return host_.multiply(view, data, items, x, squares);
-  }
-  void evict(std::span<const Region> operands) override { host_.evict(operands); }
-  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
-    host_.time_us(launch, buffers, workspace, 1);
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
+    launch.run(buffers, workspace);
     const double us = loaded_ ? 10 : 3010.0 / calls;
     loaded_ = true;
     return us;
   }
-  double batch_us() const noexcept override { return 100; }
   double loading_us() const noexcept override { return 20'000; }
 
  private:
-  Instruments& host_ = host_instruments();
   bool loaded_ = false;
 };
 

@@ -7,10 +7,10 @@
 #include <kscout/registry.h>
 
 #include "dispatch/timed_choice.h"
-#include "measure/timing.h"
 #include "op/gemm/gemm_reference.h"
 #include "op/operands.h"
 #include "support/models_folder.h"
+#include "support/stand_in_instruments.h"
 
 namespace kscout {
 namespace {
@@ -19,19 +19,20 @@ namespace fs = std::filesystem;
 
 using Refine = toy::ModelsFolder;
 
-/// A backend whose kernels take a known time: the config's mr, in tens of microseconds. 0: it refuses.
-class Clockwork final : public Backend {
+/// A backend whose kernels take a known time, by its own clock: the config's mr, in tens of microseconds. 0:
+/// it refuses.
+class Clockwork final : public MeasuredBackend {
  public:
   class Kernel final : public Launch {
    public:
     Kernel(Clockwork& of, std::int32_t tens) : of_(of), tens_(tens) {}
     std::size_t workspace_bytes() const noexcept override { return 128; }
-    void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+    void run(const Buffers& given, void* workspace, Stream) override {
+      const GemmBuffers buffers = GemmBuffers::of(given);
       ++of_.runs[tens_];
       EXPECT_NE(workspace, nullptr);
       *static_cast<float*>(buffers.c) = 1;
-      for (const auto end = now_ns() + tens_ * 10'000; now_ns() < end;) {
-      }
+      of_.clock_.now_us += 10.0 * tens_;
     }
 
    private:
@@ -49,10 +50,22 @@ class Clockwork final : public Backend {
     return std::make_unique<Kernel>(*this, config["mr"]);
   }
 
+  Instruments& instruments() override { return clock_; }
+
   std::map<std::int32_t, int> runs;
 
  private:
+  struct Clock final : StandInInstruments {
+    double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
+      const double begin_us = now_us;
+      for (int i = 0; i < calls; ++i) launch.run(buffers, workspace);
+      return (now_us - begin_us) / calls;
+    }
+    double now_us = 0;
+  };
+
   Device device_ = toy::device();
+  Clock clock_;
 };
 
 std::vector<Choice> of_tens(std::initializer_list<std::int32_t> tens) {
@@ -69,11 +82,11 @@ TEST(FirstUse, FindsTheFastestAndLeavesTheCallersResultAlone) {
   float a = 1, b = 1, c = 7;
   const auto choices = of_tens({160, 0, 40, 3600, 80});
   const auto refined =
-      fastest_on(backend, make_gemm(1, 1, 1), choices, {.a = &a, .b = &b, .c = &c}, {.seconds = 5});
+      fastest_on(backend, make_gemm(1, 1, 1), choices, {.operand = {&a, &b, &c}}, {.seconds = 5});
   ASSERT_TRUE(refined);
   EXPECT_EQ(refined->index, 2u);
-  EXPECT_GE(refined->time_us, 400);
-  EXPECT_GE(refined->next_us, 800);
+  EXPECT_DOUBLE_EQ(refined->time_us, 400);
+  EXPECT_DOUBLE_EQ(refined->next_us, 800);
   EXPECT_EQ(refined->timed, 3u) << "one cannot be made ready, one is hopeless";
   EXPECT_EQ(backend.runs[3600], 2);
   EXPECT_GE(backend.runs[160], 7) << "in turn: once untimed, and in each round until it surely loses";
@@ -88,9 +101,9 @@ TEST(FirstUse, KeepsTheBudgetAndThePredictionWhenItCannotTell) {
   const GemmProblem p = make_gemm(1, 1, 1);
   EXPECT_FALSE(fastest_on(backend, p, of_tens({10}), buffers, {})) << "nothing to compare";
   EXPECT_FALSE(fastest_on(backend, p, of_tens({10, 0}), buffers, {}));
-  EXPECT_FALSE(fastest_on(backend, p, of_tens({400, 300}), buffers, {.seconds = 0.008}))
+  EXPECT_FALSE(fastest_on(backend, p, of_tens({400, 300}), buffers, {.seconds = 0}))
       << "room for one round only";
-  EXPECT_LE(backend.runs[400] + backend.runs[300], 5) << "budget and two runs of each, the first once more";
+  EXPECT_EQ(backend.runs[400] + backend.runs[300], 5) << "one round and a run of each, the first once more";
 }
 
 TEST_F(Refine, DispatcherTimesOnceAndOthersReadIt) {

@@ -51,7 +51,8 @@ class CpuLaunch final : public Launch {
     });
   }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream) override {
+  void run(const Buffers& given, void* workspace, Stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     check_reach("cpu", {}, buffers.space);
     if (empty_) return;
     float* const floats = static_cast<float*>(workspace);
@@ -129,7 +130,8 @@ class ConvLaunch final : public Launch {
     });
   }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+  void run(const Buffers& given, void* workspace, Stream stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     check_reach("cpu", {}, buffers.space);
     const int parts = plan_.config.threads();
     float* own = static_cast<float*>(workspace);
@@ -148,6 +150,22 @@ class ConvLaunch final : public Launch {
   cpu::ConvPlan plan_;
   bool prepacked_;
 };
+
+std::unique_ptr<Launch> prepare_gemm(ProblemRef of, const KernelConfig& config) {
+  const NativeConfig c = NativeConfig::from(config);
+  return std::make_unique<CpuLaunch>(cpu::make_plan(of.as<GemmProblem>(), c, *cpu::kernel_set(c.isa)));
+}
+
+std::unique_ptr<Launch> prepare_conv(ProblemRef of, const KernelConfig& config) {
+  const auto conv = of.as<ConvProblem>();
+  const NativeConvConfig c = NativeConvConfig::from(config);
+  if (c.kind == NativeConvKind::gemm) return std::make_unique<CpuLaunch>(cpu::make_product_plan(conv, c));
+  return std::make_unique<ConvLaunch>(cpu::make_conv_plan(conv, c), conv.prepacked);
+}
+
+constexpr Op kGemmOps[] = {Op::gemm};
+constexpr Op kConvOps[] = {Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
+constexpr CpuKernels kKernels[] = {{kGemmOps, prepare_gemm}, {kConvOps, prepare_conv}};
 
 class CpuBackend final : public Backend {
  public:
@@ -168,8 +186,7 @@ class CpuBackend final : public Backend {
   }
 
   std::string refusal(ProblemRef of, const KernelConfig& config) override {
-    std::string why = of.is<GemmProblem>() ? machine_refusal(NativeConfig::from(config))
-                                           : machine_refusal(NativeConvConfig::from(config));
+    std::string why = machine_refusal(native_kernels_of(*config.space).needs(config));
     return why.empty() ? rule_refusal(of, config, device()) : why;
   }
 
@@ -178,22 +195,19 @@ class CpuBackend final : public Backend {
     if (const std::string why = refusal(of, config); !why.empty())
       fail(Errc::unsupported, "{}: {}", print(of), why);
     if (const int threads = host_threads(config); threads > 1) pool().reserve(threads);
-    if (of.is<GemmProblem>()) {
-      const NativeConfig c = NativeConfig::from(config);
-      return std::make_unique<CpuLaunch>(cpu::make_plan(of.as<GemmProblem>(), c, *cpu::kernel_set(c.isa)));
+    for (const std::span<const CpuKernels> some :
+         {std::span<const CpuKernels>(kKernels), further_cpu_kernels()}) {
+      for (const CpuKernels& kernels : some) {
+        if (std::ranges::find(kernels.ops, of.op()) != kernels.ops.end()) return kernels.prepare(of, config);
+      }
     }
-    const auto conv = of.as<ConvProblem>();
-    const NativeConvConfig c = NativeConvConfig::from(config);
-    if (c.kind == NativeConvKind::gemm) return std::make_unique<CpuLaunch>(cpu::make_product_plan(conv, c));
-    return std::make_unique<ConvLaunch>(cpu::make_conv_plan(conv, c), conv.prepacked);
+    fail(Errc::unsupported, "{}: backend cpu has no kernels for {}", print(of), word(of.op()));
   }
 
  private:
   /// The rules say the same of instruction sets and threads; these reasons also name the setting.
-  template <class Config>
-  std::string machine_refusal(const Config& config) {
-    const NativeIsa isa = config.isa;
-    const int threads = config.threads();
+  std::string machine_refusal(const NativeNeeds& needs) {
+    const auto [isa, threads] = needs;
     const Axis& axis = native_gemm_space.axes[0];
     const auto wanted = static_cast<std::int32_t>(isa);
     if (!machine_has(isa)) {
@@ -216,6 +230,8 @@ Backend& cpu_backend() {
   static CpuBackend instance;
   return instance;
 }
+
+[[gnu::weak]] std::span<const CpuKernels> further_cpu_kernels() noexcept { return {}; }
 
 void pin_cpu_threads(bool pinned) { pool().pin(pinned); }
 

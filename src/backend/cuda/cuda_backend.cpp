@@ -117,7 +117,8 @@ class CudaLaunch final : public Launch {
 
   std::size_t workspace_bytes() const noexcept override { return matmul_ ? matmul_->workspace_bytes() : 0; }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+  void run(const Buffers& given, void* workspace, Stream stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     check_reach("cuda", space_, buffers.space);
     if (!matmul_) return;
     const MatmulCall call{.a = buffers.a,

@@ -235,7 +235,7 @@ class GpuInstruments final : public Instruments {
 
   /// One call is timed between two events in the stream. Several calls are captured into a graph and
   /// replayed, because a short kernel would end before the program has enqueued the next one.
-  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
     Module& module = open_module();
     if (calls > 1) {
       void* stream = nullptr;

@@ -81,7 +81,8 @@ class CudnnLaunch final : public Launch {
   std::size_t workspace_bytes() const noexcept override { return pooled_.plan.workspace_bytes(); }
   double setup_us() const noexcept override { return pooled_.setup_us; }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
+  void run(const Buffers& given, void* workspace, Stream stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
     check_reach("cuda", space_, buffers.space);
     const auto [in, wei, out] = by_tensor<const void*>(key_.problem.op, buffers.a, buffers.b, buffers.c);
     pooled_.plan.run(in, wei, out, workspace, stream.handle);

@@ -309,7 +309,7 @@ class HipInstruments final : public CopyingInstruments {
   }
 
   /// Times the calls between two events in the default stream.
-  double time_us(Launch& launch, const GemmBuffers& buffers, void* workspace, int calls) override {
+  double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override {
     open_hip_device();
     const Functions& f = api();
     for (void*& event : events_) {

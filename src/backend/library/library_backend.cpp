@@ -2,7 +2,9 @@
 #include "backend/library/library_backend.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
+#include <vector>
 
 #include <dlfcn.h>
 
@@ -156,25 +158,28 @@ class LibraryLaunch final : public Launch {
     shape_.n = product.n;
     shape_.k = product.k;
     shape_.batch = product.groups;
-    if (problem.is<GemmProblem>()) {
-      set_strides(problem.as<GemmProblem>());
-    } else {
+    if (problem.is<GemmProblem>()) set_strides(problem.as<GemmProblem>());
+    if (problem.is<ConvProblem>()) {
       conv_ = conv_shape(problem.as<ConvProblem>());
       shape_.conv = &conv_;
     }
+    set_fields(problem);
     Message message;
     expect_ok(kernel_.workspace_bytes(&kernel_, &shape_, &workspace_bytes_, message.target()), message);
   }
-  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into config_ and conv_
+  LibraryLaunch(const LibraryLaunch&) = delete;  // shape_ points into members
   LibraryLaunch& operator=(const LibraryLaunch&) = delete;
 
   std::size_t workspace_bytes() const noexcept override { return workspace_bytes_; }
 
-  void run(const GemmBuffers& buffers, void* workspace, Stream stream) override {
-    check_reach(name_, space_, buffers.space);
+  void run(const Buffers& given, void* workspace, Stream stream) override {
+    const GemmBuffers buffers = GemmBuffers::of(given);
+    check_reach(name_, space_, given.space);
     if (buffers.scale_a || buffers.scale_b)
       fail(Errc::unsupported, "{}: kernels of libraries take no scales of A or B; fold them into alpha",
            name_);
+    std::array<const void*, Buffers::max_operands> pointers;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) pointers[i] = given.operand[tensors_[i].at];
     const kscout_kernel_call call{.struct_size = sizeof call,
                                   .reserved = 0,
                                   .a = buffers.a,
@@ -185,7 +190,8 @@ class LibraryLaunch final : public Launch {
                                   .beta = buffers.beta,
                                   .workspace = workspace,
                                   .workspace_bytes = workspace_bytes_,
-                                  .stream = stream.handle};
+                                  .stream = stream.handle,
+                                  .operands = pointers.data()};
     Message message;
     expect_ok(kernel_.run(&kernel_, &shape_, &call, message.target()), message);
   }
@@ -201,6 +207,27 @@ class LibraryLaunch final : public Launch {
     shape_.stride_c = view_c(problem).batch_stride;
   }
 
+  /// Words and names are literals, so they end with 0.
+  void set_fields(ProblemRef problem) {
+    problem_ = problem.value();
+    tensors_ = operation(problem.kind()).operands(problem);
+    for (const ProblemField& field : problem_.space().fields) field_names_.push_back(field.name.data());
+    for (const Tensor& tensor : tensors_) {
+      operands_.push_back({.name = tensor.name.data(),
+                           .dtype = word(tensor.dtype).data(),
+                           .is_output = tensor.role == TensorRole::output,
+                           .rank = static_cast<std::uint32_t>(tensor.rank),
+                           .sizes = tensor.sizes.data(),
+                           .strides = tensor.strides.data()});
+    }
+    shape_.op = word(problem.op()).data();
+    shape_.field_count = static_cast<std::uint32_t>(field_names_.size());
+    shape_.field_names = field_names_.data();
+    shape_.fields = problem_.values().data();
+    shape_.operand_count = static_cast<std::uint32_t>(operands_.size());
+    shape_.operands = operands_.data();
+  }
+
   void expect_ok(std::int32_t status, Message& message) const {
     if (status == KSCOUT_KERNEL_OK) return;
     const Errc code = status == KSCOUT_KERNEL_UNSUPPORTED ? Errc::unsupported : Errc::device_failure;
@@ -213,6 +240,10 @@ class LibraryLaunch final : public Launch {
   KernelConfig config_;
   kscout_kernel_shape shape_{};
   kscout_conv_shape conv_{};
+  Problem problem_;
+  OperandList tensors_;
+  std::vector<const char*> field_names_;
+  std::vector<kscout_kernel_operand> operands_;
   std::uint64_t workspace_bytes_ = 0;
 };
 

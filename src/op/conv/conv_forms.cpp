@@ -80,7 +80,7 @@ CopiedOperands copied_operands(const ConvProblem& problem, const ExecutionForm& 
   const auto [a, b, c] = by_operand(p.op, copied_operand(input_of(problem), input_of(p)),
                                     copied_operand(filter_of(problem), filter_of(p), other_filter, p.g),
                                     copied_operand(output_of(problem), output_of(p)));
-  return {.a = a, .b = b, .c = c, .bias = {}};
+  return {{a, b, c}};
 }
 
 namespace {
@@ -94,9 +94,9 @@ ExecutionForm make_form(const ConvProblem& problem, Layout layout, std::int64_t 
   p.k = p.g * k_of_group;
   ExecutionForm form{.problem = p};
   const CopiedOperands all = copied_operands(problem, form);
-  form.copies_a = all.a.copied;
-  form.copies_b = all.b.copied;
-  form.copies_c = all.c.copied;
+  form.copies_a = all.at[0].copied;
+  form.copies_b = all.at[1].copied;
+  form.copies_c = all.at[2].copied;
   return with_copy_bytes(problem, form);
 }
 

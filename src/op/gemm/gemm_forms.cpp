@@ -23,12 +23,14 @@ MatrixView view_c(const GemmProblem& p) noexcept {
 
 CopiedOperands copied_operands(const GemmProblem& problem, const ExecutionForm& form) {
   const GemmProblem p = form.problem.gemm();
-  CopiedOperands all{.a = copied_operand(view_a(problem), view_a(p), form.copies_a, p.batch),
-                     .b = copied_operand(view_b(problem), view_b(p), form.copies_b, p.batch),
-                     .c = copied_operand(view_c(problem), view_c(p), form.copies_c, p.batch)};
+  CopiedOperands all{{copied_operand(view_a(problem), view_a(p), form.copies_a, p.batch),
+                      copied_operand(view_b(problem), view_b(p), form.copies_b, p.batch),
+                      copied_operand(view_c(problem), view_c(p), form.copies_c, p.batch)}};
   const auto bias = [](const GemmProblem& of) { return MatrixView{of.dtype_c, 1, of.n, of.n, of.n, true}; };
-  if (has_bias(problem.epilogue))  // all items share one line
-    all.bias = copied_operand(bias(problem), bias(p), p.n != problem.n, 1);
+  if (has_bias(problem.epilogue)) {
+    all.at[3] = copied_operand(bias(problem), bias(p), p.n != problem.n, 1);
+    all.at[3].item_bytes = 0;  // all items share one line
+  }
   return all;
 }
 

@@ -217,6 +217,10 @@ namespace {
 constexpr Op kOps[] = {Op::gemm};
 constexpr Layout kLayouts[] = {Layout::rcr, Layout::rrr, Layout::crr, Layout::ccr};
 constexpr std::string_view kSizeNames[] = {"m", "n", "k"};
+/// Positions of the operands after A, B and C, as in GemmBuffers.
+constexpr std::size_t kBias = 3, kScaleA = 4, kScaleB = 5;
+
+bool is_scaled(DType dtype) { return dtype == DType::fp8 || dtype == DType::bf8; }
 
 /// Splits "16x64x32" into sizes; accepts x and X.
 std::vector<std::string_view> crossed(std::string_view line) {
@@ -283,11 +287,14 @@ class GemmOperation final : public StructOperation<GemmProblem> {
       all.add(matrix("a", p.dtype_a, TensorRole::input, shape_a(p), ld.a));
       all.add(matrix("b", p.dtype_b, TensorRole::input, shape_b(p), ld.b));
       all.add(matrix("c", p.dtype_c, TensorRole::output, shape_c(p), ld.c));
-      if (has_bias(p.epilogue)) all.add(Tensor::packed("bias", p.dtype_c, TensorRole::input, {p.n}));
-      for (const auto& [name, dtype] : {std::pair("scale_a", p.dtype_a), std::pair("scale_b", p.dtype_b)}) {
-        if (dtype == DType::fp8 || dtype == DType::bf8)
-          all.add(Tensor::packed(name, DType::fp32, TensorRole::input, {1}));
-      }
+      if (has_bias(p.epilogue)) all.add(Tensor::packed("bias", p.dtype_c, TensorRole::input, {p.n}), kBias);
+      const auto add_scale = [&](std::string_view name, std::size_t at) {
+        Tensor scale = Tensor::packed(name, DType::fp32, TensorRole::input, {1});
+        scale.optional = true;
+        all.add(scale, at);
+      };
+      if (is_scaled(p.dtype_a)) add_scale("scale_a", kScaleA);
+      if (is_scaled(p.dtype_b)) add_scale("scale_b", kScaleB);
       return all;
     });
   }
@@ -300,6 +307,20 @@ class GemmOperation final : public StructOperation<GemmProblem> {
   }
   CopiedOperands copied_operands(ProblemRef problem, const ExecutionForm& form) const override {
     return kscout::copied_operands(problem.as<GemmProblem>(), form);
+  }
+
+  void check_buffers(ProblemRef problem, const Buffers& buffers) const override {
+    const auto p = problem.as<GemmProblem>();
+    if (!has_bias(p.epilogue) && buffers.operand[kBias]) {
+      fail(Errc::invalid_argument,
+           "{}: a bias is given, but the epilogue is {}; set epilogue=bias, or leave it out", print(problem),
+           word(p.epilogue));
+    }
+    if ((buffers.operand[kScaleA] && !is_scaled(p.dtype_a)) ||
+        (buffers.operand[kScaleB] && !is_scaled(p.dtype_b))) {
+      fail(Errc::invalid_argument, "{}: scales are for operands of 8-bit floats; fold them into alpha",
+           print(problem));
+    }
   }
 
   std::unique_ptr<Reference> reference(ProblemRef problem, const GemmOperands& of) const override {

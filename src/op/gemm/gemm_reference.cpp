@@ -165,10 +165,11 @@ void GemmReference::add_sampled_elements(const GemmOperands& operands) {
 }
 
 std::vector<double> GemmReference::bias_of(const GemmOperands& operands) const {
-  if (!operands.bias()) return {};
+  const void* const bias = operands.operand(3);
+  if (!bias) return {};
   std::vector<std::int64_t> indices(static_cast<std::size_t>(problem_.n));
   std::iota(indices.begin(), indices.end(), std::int64_t{0});
-  return gather(operands, problem_.dtype_c, operands.bias(), indices);
+  return gather(operands, problem_.dtype_c, bias, indices);
 }
 
 void GemmReference::add_row_checks(const GemmOperands& operands) {

@@ -1,8 +1,9 @@
 #include "provider/native/native.h"
 
-#include <fmt/compile.h>
+#include <algorithm>
+#include <vector>
 
-#include <kscout/conv_problem.h>
+#include <fmt/compile.h>
 
 #include "core/fail.h"
 #include "provider/name_reader.h"
@@ -55,8 +56,124 @@ std::string_view packs_word(bool a, bool b) {
   return a ? (b ? "packab" : "packa") : (b ? "packb" : "nopack");
 }
 
+std::string print_native_gemm(const Signature& signature, const KernelConfig& config) {
+  const NativeConfig c = NativeConfig::from(config);
+  // Compiled format strings: reading a model prints all of its configs.
+  fmt::memory_buffer text;
+  const auto to = fmt::appender(text);
+  fmt::format_to(to, FMT_COMPILE("native_gemm_{}_{}{}__{}_{}_{}x{}_{}"), word(signature.dtype_a),
+                 word(signature.layout), signature.accumulate ? "_acc" : "", kIsaWords[raw(c.isa)],
+                 kKindWords[raw(c.kind)], c.mr, c.nr, packs_word(c.pack_a, c.pack_b));
+  if (c.prefetch != 0) fmt::format_to(to, FMT_COMPILE("_p{}"), c.prefetch);
+  fmt::format_to(to, FMT_COMPILE("_b{}x{}x{}_{}_s{}_t{}x{}"), c.mc, c.kc, c.nc, kOrderWords[raw(c.order)],
+                 c.split_k, c.threads_m, c.threads_n);
+  return fmt::to_string(text);
+}
+
+NamedConfig parse_native_gemm(std::string_view name) {
+  NameReader in("native", name);
+  NamedConfig result{{}, KernelConfig(native_gemm_space)};
+  Signature& s = result.signature;
+  KernelConfig& c = result.config;
+  in.literal("native_gemm_");
+  s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
+      static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
+  in.literal("_");
+  s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
+  s.accumulate = in.optional("_acc");
+  in.check_signature(native_gemm_space, s);
+  in.literal("__");
+  c.set("isa", in.word("isa", kIsaWords));
+  in.literal("_");
+  c.set("kind", in.word("kind", kKindWords));
+  in.literal("_");
+  c.set("mr", in.number("mr"));
+  in.literal("x");
+  c.set("nr", in.number("nr"));
+  in.literal("_");
+  const bool none = in.optional("nopack");
+  if (!none) in.literal("pack");
+  const bool pack_a = !none && in.optional("a");
+  const bool pack_b = !none && in.optional("b");
+  if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
+  c.set("pack_a", pack_a);
+  c.set("pack_b", pack_b);
+  const bool prefetches = in.optional("_p");
+  c.set("prefetch", prefetches ? in.number("prefetch") : 0);
+  if (prefetches && c["prefetch"] == 0) in.bad("a prefetch above 0");
+  in.literal("_b");
+  c.set("mc", in.number("mc"));
+  in.literal("x");
+  c.set("kc", in.number("kc"));
+  in.literal("x");
+  c.set("nc", in.number("nc"));
+  in.literal("_");
+  c.set("order", in.word("order", kOrderWords));
+  in.literal("_s");
+  c.set("split_k", in.number("split_k"));
+  in.literal("_t");
+  c.set("threads_m", in.number("threads_m"));
+  in.literal("x");
+  c.set("threads_n", in.number("threads_n"));
+  if (!in.rest.empty()) in.bad("the end");
+  return result;
+}
+
+Traits native_gemm_traits(const Signature& signature, const KernelConfig& config) {
+  const NativeConfig c = NativeConfig::from(config);
+  const NativeForm form = native_form(c.kind, signature.layout);
+  const double lanes = native_lanes(c.isa);
+  const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
+  Traits t;
+  t.tile_m = or_unknown(c.mc);
+  t.tile_n = or_unknown(c.nc);
+  t.tile_k = or_unknown(c.kc);
+  t.inner_m = c.mr;
+  t.inner_n = c.nr;
+  t.inner_k = form == NativeForm::dot ? lanes : 1;
+  t.workers = c.threads();
+  t.workers_m = c.threads_m;
+  t.workers_n = c.threads_n;
+  t.threads_per_worker = 1;
+  t.workers_per_core = 1;
+  t.stages = 1;
+  t.split_k = c.split_k;
+  t.shared_bytes = 4 * ((c.pack_a ? t.tile_m * t.tile_k : 0) + (c.pack_b ? t.tile_n * t.tile_k : 0));
+  t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
+  t.vector_elements = lanes;
+  t.alignment = 1;
+  t.packs_a = c.pack_a;
+  t.packs_b = c.pack_b;
+  t.kind = c.kind == NativeKind::small                                        ? 2
+           : c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n ? 1
+                                                                              : 0;
+  t.order = raw(c.order);
+  t.prefetch = c.prefetch;
+  t.persistent = 0;
+  t.cluster = 1;
+  t.swizzle = 1;
+  return t;
+}
+
+/// The kernels of every operation, GEMM first.
+std::span<const NativeKernels> all_native_kernels() {
+  static const auto all = [] {
+    std::vector<NativeKernels> kernels{native_gemm_kernels(), native_conv_kernels()};
+    const auto further = further_native_kernels();
+    kernels.insert(kernels.end(), further.begin(), further.end());
+    return kernels;
+  }();
+  return all;
+}
+
 class NativeProvider final : public Provider {
  public:
+  NativeProvider() {
+    for (const NativeKernels& kernels : all_native_kernels()) {
+      for (const ConfigSpace* const space : kernels.spaces) ops_.push_back(space->op);
+    }
+  }
+
   std::string_view name() const noexcept override { return "native"; }
   std::string_view help() const noexcept override {
     return "f32 GEMM and grouped convolution on CPUs: AVX2, AVX-512 and portable code, compiled in";
@@ -64,126 +181,66 @@ class NativeProvider final : public Provider {
   bool built_in() const noexcept override { return true; }
   bool runs_on(const Device& device) const noexcept override { return device.kind == DeviceKind::cpu; }
   int host_threads(const KernelConfig& config) const noexcept override {
-    return is_direction(config.space->op) ? NativeConvConfig::from(config).threads()
-                                          : NativeConfig::from(config).threads();
+    return native_kernels_of(*config.space).needs(config).threads;
   }
-  std::span<const Op> ops() const noexcept override {
-    static constexpr Op kOps[] = {Op::gemm, Op::conv_fwd, Op::conv_bwd_data, Op::conv_bwd_weight};
-    return kOps;
-  }
+  std::span<const Op> ops() const noexcept override { return ops_; }
   const ConfigSpace& space(Op op) const override {
-    if (is_direction(op)) return native_conv_space(op);
-    if (op == Op::gemm) return native_gemm_space;
+    for (const NativeKernels& kernels : all_native_kernels()) {
+      for (const ConfigSpace* const space : kernels.spaces) {
+        if (space->op == op) return *space;
+      }
+    }
     fail(Errc::unsupported, "native has no kernels for {}", word(op));
   }
 
   std::string print(const Signature& signature, const KernelConfig& config) const override {
-    if (is_direction(signature.op)) return print_native_conv(signature, config);
     check_signature(*this, signature);
-    const NativeConfig c = NativeConfig::from(config);
-    // Compiled format strings: reading a model prints all of its configs.
-    fmt::memory_buffer text;
-    const auto to = fmt::appender(text);
-    fmt::format_to(to, FMT_COMPILE("native_gemm_{}_{}{}__{}_{}_{}x{}_{}"), word(signature.dtype_a),
-                   word(signature.layout), signature.accumulate ? "_acc" : "", kIsaWords[raw(c.isa)],
-                   kKindWords[raw(c.kind)], c.mr, c.nr, packs_word(c.pack_a, c.pack_b));
-    if (c.prefetch != 0) fmt::format_to(to, FMT_COMPILE("_p{}"), c.prefetch);
-    fmt::format_to(to, FMT_COMPILE("_b{}x{}x{}_{}_s{}_t{}x{}"), c.mc, c.kc, c.nc, kOrderWords[raw(c.order)],
-                   c.split_k, c.threads_m, c.threads_n);
-    return fmt::to_string(text);
+    return native_kernels_of(space(signature.op)).print(signature, config);
   }
-
   NamedConfig parse(std::string_view name) const override {
-    if (name.starts_with("native_conv_")) return parse_native_conv(name);
-    NameReader in("native", name);
-    NamedConfig result{{}, KernelConfig(native_gemm_space)};
-    Signature& s = result.signature;
-    KernelConfig& c = result.config;
-    in.literal("native_gemm_");
-    s.dtype_a = s.dtype_b = s.dtype_c = s.dtype_acc =
-        static_cast<DType>(in.word("dtype", EnumWords<DType>::words));
-    in.literal("_");
-    s.layout = static_cast<Layout>(in.word("layout", kGemmLayoutWords));
-    s.accumulate = in.optional("_acc");
-    in.check_signature(native_gemm_space, s);
-    in.literal("__");
-    c.set("isa", in.word("isa", kIsaWords));
-    in.literal("_");
-    c.set("kind", in.word("kind", kKindWords));
-    in.literal("_");
-    c.set("mr", in.number("mr"));
-    in.literal("x");
-    c.set("nr", in.number("nr"));
-    in.literal("_");
-    const bool none = in.optional("nopack");
-    if (!none) in.literal("pack");
-    const bool pack_a = !none && in.optional("a");
-    const bool pack_b = !none && in.optional("b");
-    if (!none && !pack_a && !pack_b) in.bad("'a', 'b' or 'ab'");
-    c.set("pack_a", pack_a);
-    c.set("pack_b", pack_b);
-    const bool prefetches = in.optional("_p");
-    c.set("prefetch", prefetches ? in.number("prefetch") : 0);
-    if (prefetches && c["prefetch"] == 0) in.bad("a prefetch above 0");
-    in.literal("_b");
-    c.set("mc", in.number("mc"));
-    in.literal("x");
-    c.set("kc", in.number("kc"));
-    in.literal("x");
-    c.set("nc", in.number("nc"));
-    in.literal("_");
-    c.set("order", in.word("order", kOrderWords));
-    in.literal("_s");
-    c.set("split_k", in.number("split_k"));
-    in.literal("_t");
-    c.set("threads_m", in.number("threads_m"));
-    in.literal("x");
-    c.set("threads_n", in.number("threads_n"));
-    if (!in.rest.empty()) in.bad("the end");
-    return result;
+    const auto all = all_native_kernels();
+    const auto fits = [&](const NativeKernels& kernels) { return name.starts_with(kernels.prefix); };
+    const auto found = std::ranges::find_if(all, fits);
+    return (found == all.end() ? all.front() : *found).parse(name);
+  }
+  Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
+    return native_kernels_of(space(signature.op)).traits(signature, config);
   }
 
-  Traits traits(const Signature& signature, const KernelConfig& config, const Device&) const override {
-    if (is_direction(signature.op)) return native_conv_traits(config);
-    const NativeConfig c = NativeConfig::from(config);
-    const NativeForm form = native_form(c.kind, signature.layout);
-    const double lanes = native_lanes(c.isa);
-    const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
-    Traits t;
-    t.tile_m = or_unknown(c.mc);
-    t.tile_n = or_unknown(c.nc);
-    t.tile_k = or_unknown(c.kc);
-    t.inner_m = c.mr;
-    t.inner_n = c.nr;
-    t.inner_k = form == NativeForm::dot ? lanes : 1;
-    t.workers = c.threads();
-    t.workers_m = c.threads_m;
-    t.workers_n = c.threads_n;
-    t.threads_per_worker = 1;
-    t.workers_per_core = 1;
-    t.stages = 1;
-    t.split_k = c.split_k;
-    t.shared_bytes = 4 * ((c.pack_a ? t.tile_m * t.tile_k : 0) + (c.pack_b ? t.tile_n * t.tile_k : 0));
-    t.register_elements = c.mr * c.nr * (form == NativeForm::dot ? lanes : 1);
-    t.vector_elements = lanes;
-    t.alignment = 1;
-    t.packs_a = c.pack_a;
-    t.packs_b = c.pack_b;
-    t.kind = c.kind == NativeKind::small                                        ? 2
-             : c.kind == NativeKind::skinny_m || c.kind == NativeKind::skinny_n ? 1
-                                                                                : 0;
-    t.order = raw(c.order);
-    t.prefetch = c.prefetch;
-    t.persistent = 0;
-    t.cluster = 1;
-    t.swizzle = 1;
-    return t;
-  }
+ private:
+  std::vector<Op> ops_;
 };
 
 }  // namespace
 
 constexpr ConfigSpace native_gemm_space{"native", Op::gemm, kAxes};
+
+const NativeKernels& native_gemm_kernels() {
+  static constexpr const ConfigSpace* kSpaces[] = {&native_gemm_space};
+  static constexpr NativeKernels kernels{
+      .prefix = "native_gemm_",
+      .spaces = kSpaces,
+      .has_register_tiles = true,
+      .needs =
+          [](const KernelConfig& config) {
+            const NativeConfig c = NativeConfig::from(config);
+            return NativeNeeds{c.isa, c.threads()};
+          },
+      .print = print_native_gemm,
+      .parse = parse_native_gemm,
+      .traits = native_gemm_traits,
+  };
+  return kernels;
+}
+
+const NativeKernels& native_kernels_of(const ConfigSpace& space) {
+  for (const NativeKernels& kernels : all_native_kernels()) {
+    if (std::ranges::find(kernels.spaces, &space) != kernels.spaces.end()) return kernels;
+  }
+  fail(Errc::invalid_argument, "a config of {} is not one of native {}", space.provider, word(space.op));
+}
+
+[[gnu::weak]] std::span<const NativeKernels> further_native_kernels() noexcept { return {}; }
 
 const Provider& native_provider() {
   static const NativeProvider provider;

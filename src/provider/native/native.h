@@ -14,7 +14,9 @@
 ///
 /// for example native_gemm_fp32_rcr__avx2_tiled_6x16_packab_b144x256x4096_n_s1_t1x2. `_acc` means that C is
 /// read (beta != 0); `_p` is omitted without prefetching.
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -53,6 +55,29 @@ struct NativeConfig {
 
 extern const ConfigSpace native_gemm_space;
 const Provider& native_provider();
+
+/// What a config asks of the machine.
+struct NativeNeeds {
+  NativeIsa isa;
+  int threads;
+};
+/// The kernels of one operation.
+struct NativeKernels {
+  std::string_view prefix;                     ///< of their names: "native_gemm_"
+  std::span<const ConfigSpace* const> spaces;  ///< one per op
+  bool has_register_tiles = false;             ///< rules get the terms of register_tile_terms()
+  NativeNeeds (*needs)(const KernelConfig& config);
+  /// As the functions of Provider, for signatures, names and configs of these spaces. The signature that
+  /// print() gets is one that the family's rules accept.
+  std::string (*print)(const Signature& signature, const KernelConfig& config);
+  NamedConfig (*parse)(std::string_view name);
+  Traits (*traits)(const Signature& signature, const KernelConfig& config);
+};
+const NativeKernels& native_gemm_kernels();
+/// The kernels of the operation that a space of provider `native` belongs to.
+const NativeKernels& native_kernels_of(const ConfigSpace& space);
+/// Kernels of operations that a program links in addition: it defines this function. None otherwise.
+std::span<const NativeKernels> further_native_kernels() noexcept;
 
 /// Limits of the compiled register tiles of an instruction set. Accumulators, the vectors of a row of B and
 /// one broadcast of A must fit the registers: 16, or 32 with AVX-512.

@@ -4,7 +4,6 @@
 
 #include "core/fail.h"
 #include "provider/name_reader.h"
-#include "provider/signature_rules.h"
 #include "provider/typed_config.h"
 
 namespace kscout {
@@ -70,8 +69,9 @@ NativeConvConfig NativeConvConfig::from(const KernelConfig& config) {
   return typed_config(config, native_conv_space(op), kConvFields);
 }
 
+namespace {
+
 std::string print_native_conv(const Signature& signature, const KernelConfig& config) {
-  check_signature(native_provider(), signature);
   const NativeConvConfig c = NativeConvConfig::from(config);
   return fmt::format(
       "native_{}_{}_{}__{}_{}_{}x{}_{}_b{}x{}x{}_t{}x{}", word(signature.op), word(signature.dtype_a),
@@ -121,7 +121,7 @@ NamedConfig parse_native_conv(std::string_view name) {
   return result;
 }
 
-Traits native_conv_traits(const KernelConfig& config) {
+Traits native_conv_traits(const Signature&, const KernelConfig& config) {
   const NativeConvConfig c = NativeConvConfig::from(config);
   const auto or_unknown = [](std::int32_t size) { return size > 0 ? size : Traits::unknown; };
   Traits t;
@@ -148,6 +148,28 @@ Traits native_conv_traits(const KernelConfig& config) {
   t.cluster = 1;
   t.swizzle = 1;
   return t;
+}
+
+constexpr const ConfigSpace* kConvSpaces[] = {&native_conv_fwd_space, &native_conv_bwd_data_space,
+                                              &native_conv_bwd_weight_space};
+
+}  // namespace
+
+const NativeKernels& native_conv_kernels() {
+  static constexpr NativeKernels kernels{
+      .prefix = "native_conv_",
+      .spaces = kConvSpaces,
+      .has_register_tiles = true,
+      .needs =
+          [](const KernelConfig& config) {
+            const NativeConvConfig c = NativeConvConfig::from(config);
+            return NativeNeeds{c.isa, c.threads()};
+          },
+      .print = print_native_conv,
+      .parse = parse_native_conv,
+      .traits = native_conv_traits,
+  };
+  return kernels;
 }
 
 }  // namespace kscout

@@ -52,8 +52,6 @@ extern const ConfigSpace native_conv_fwd_space, native_conv_bwd_data_space, nati
 /// The space of a direction.
 const ConfigSpace& native_conv_space(Op op) noexcept;
 
-std::string print_native_conv(const Signature& signature, const KernelConfig& config);
-NamedConfig parse_native_conv(std::string_view name);
-Traits native_conv_traits(const KernelConfig& config);
+const NativeKernels& native_conv_kernels();
 
 }  // namespace kscout

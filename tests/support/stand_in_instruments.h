@@ -1,0 +1,40 @@
+#pragma once
+/// \file
+/// Instruments of the CPU with another clock, for tests that must not depend on what else runs.
+///
+///     class Clock final : public StandInInstruments {
+///       double time_us(Launch& launch, const Buffers& buffers, void* workspace, int calls) override { ... }
+///     };
+#include "instruments/instruments.h"
+
+namespace kscout {
+
+class StandInInstruments : public Instruments {
+ public:
+  Memory& memory() override { return host_.memory(); }
+  double memory_bytes() override { return host_.memory_bytes(); }
+  std::byte* map(std::size_t bytes) override { return host_.map(bytes); }
+  void unmap(std::byte* memory, std::size_t bytes) noexcept override { host_.unmap(memory, bytes); }
+  std::size_t stagger() const noexcept override { return host_.stagger(); }
+  void protect(std::byte* memory, std::size_t bytes, bool read_only) override {
+    host_.protect(memory, bytes, read_only);
+  }
+  void fill(DType dtype, void* data, std::int64_t count, Operand operand, std::uint64_t seed) override {
+    host_.fill(dtype, data, count, operand, seed);
+  }
+  void gather(DType dtype, const void* data, std::span<const std::int64_t> indices,
+              std::span<double> out) override {
+    host_.gather(dtype, data, indices, out);
+  }
+  Product multiply(const MatrixView& view, const void* data, std::int64_t items, std::span<const double> x,
+                   Squares squares) override {
+    return host_.multiply(view, data, items, x, squares);
+  }
+  void evict(std::span<const Region> operands) override { host_.evict(operands); }
+  double batch_us() const noexcept override { return 100; }
+
+ private:
+  Instruments& host_ = host_instruments();
+};
+
+}  // namespace kscout
