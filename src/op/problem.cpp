@@ -71,7 +71,9 @@ const Tensor& OperandList::result() const noexcept {
 
 Problem parse_any_problem(std::string_view text) { return problem_of(fields_of_line(text)); }
 
-ProblemWords generic_words(std::uint64_t& rest, const Problem& problem, int extra) noexcept {
+ProblemWords words_of_record(std::uint64_t& rest, const Problem& problem, int extra) noexcept {
+  if (problem.is<GemmProblem>()) return problem_words(rest, problem.gemm(), extra);
+  if (problem.is<ConvProblem>()) return problem_words(rest, problem.conv(), extra);
   ProblemWords words{};
   const auto identity = problem.values().first(problem.values().size() - 1);  // without the weight
   const std::size_t room = 2 * (words.size() - 1);

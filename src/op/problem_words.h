@@ -15,27 +15,22 @@
 
 namespace kscout {
 
-/// The words of a problem of another operation, at most ten fields of 32 bits. Sets `rest` for others.
-ProblemWords generic_words(std::uint64_t& rest, const Problem& problem, int extra) noexcept;
+/// The words of a problem without a struct. Of other operations than those below: at most ten fields of 32
+/// bits; sets `rest` for more.
+ProblemWords words_of_record(std::uint64_t& rest, const Problem& problem, int extra) noexcept;
 
-template <ProblemStruct... P>
-inline ProblemWords words_as(std::uint64_t& rest, const ProblemRef& problem, int extra) noexcept {
-  ProblemWords words{};
-  const auto from_struct = [&]<class S>(const S* known) {
-    if (known) words = problem_words(rest, *known, extra);
-    return known != nullptr;
-  };
-  if ((from_struct(problem.struct_of<P>()) || ...)) return words;
-  const auto from_record = [&]<class S>(const S* /*kind*/) {
-    if (problem.is<S>()) words = problem_words(rest, problem.as<S>(), extra);
-    return problem.is<S>();
-  };
-  if ((from_record(static_cast<const P*>(nullptr)) || ...)) return words;
-  return generic_words(rest, problem.value(), extra);
+template <ProblemStruct P, ProblemStruct... More>
+inline ProblemWords words_of_struct(std::uint64_t& rest, const ProblemRef& problem, int extra) noexcept {
+  if (const P* const known = problem.struct_of<P>()) return problem_words(rest, *known, extra);
+  if constexpr (sizeof...(More) > 0) {
+    return words_of_struct<More...>(rest, problem, extra);
+  } else {
+    return words_of_record(rest, problem.value(), extra);
+  }
 }
 
 inline ProblemWords words_of_any(std::uint64_t& rest, const ProblemRef& problem, int extra) noexcept {
-  return words_as<GemmProblem, ConvProblem>(rest, problem, extra);
+  return words_of_struct<GemmProblem, ConvProblem>(rest, problem, extra);
 }
 
 }  // namespace kscout
