@@ -2,7 +2,10 @@
 #include "sweep/sweep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
+#include <iterator>
+#include <numeric>
 #include <optional>
 #include <unordered_set>
 
@@ -26,6 +29,8 @@
 namespace kscout::cli {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr double kCpuMaxGflop = 2;  // measured quickly on a CPU of a few cores
 
@@ -115,6 +120,23 @@ SweepPlan plan_of_contenders(const SweepVerb& options, const SweepState& before)
   return plan;
 }
 
+/// The problems of a set, or of a file that may hold several operations. Each gets the layouts of --layout
+/// that it has.
+std::vector<Problem> problems_of_source(const std::string& source, const SweepVerb& options) {
+  if (problem_file(source).empty()) return any_problems_of({source}, options.dtype, options.layouts);
+  std::vector<Problem> problems;
+  for (const auto& [operation, text] : texts_by_operation(read_problem_text(source))) {
+    std::vector<Layout> layouts;
+    std::ranges::copy_if(options.layouts, std::back_inserter(layouts), [&](Layout layout) {
+      return std::ranges::find(operation->layouts, layout) != operation->layouts.end();
+    });
+    const auto some =
+        operation->listed(text, source, options.dtype, layouts.empty() ? options.layouts : layouts);
+    problems.insert(problems.end(), some.begin(), some.end());
+  }
+  return problems;
+}
+
 /// The problems of --problems. Without --max-gflop, sets have a default limit on a CPU. The problems of a
 /// file are the user's own and have none.
 std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& device,
@@ -122,7 +144,7 @@ std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& d
   const bool limited = options.plan.max_gflop < 0 && device.kind == DeviceKind::cpu;
   std::vector<Problem> problems;
   for (const std::string& source : options.problems) {
-    auto some = any_problems_of({source}, options.dtype, options.layouts);
+    auto some = problems_of_source(source, options);
     if (limited && problem_file(source).empty())
       leave_out_larger(
           some, kCpuMaxGflop,
@@ -134,21 +156,46 @@ std::vector<Problem> problems_to_sweep(const SweepVerb& options, const Device& d
   return problems;
 }
 
-SweepPlan plan_of(const SweepVerb& options) {
-  if (options.problems.empty())
-    fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
-  if (!options.library.empty())
-    return plan_of_library(options, any_problems_of(options.problems, options.dtype, options.layouts));
-  Backend& backend = kscout::backend(options.plan.backend);
-  PlanRequest request = options.plan;
-  const auto problems = problems_to_sweep(options, backend.device(), request.left_out);
-  if (request.provider.empty())
-    request.provider = backend.provider_for(problems.empty() ? Op::gemm : problems.front().op());
+/// Plans the sweep of problems of one op.
+SweepPlan plan_of(const SweepVerb& options, const std::vector<Problem>& problems, PlanRequest request,
+                  Backend& backend) {
+  const Op op = problems.front().op();
+  if (request.provider.empty()) request.provider = backend.provider_for(op);
   request.max_gflop = std::max(request.max_gflop, 0.0);
-  if (!problems.empty()) check_formula(request.provider, problems.front().op(), "--filter", request.filter);
+  check_formula(request.provider, op, "--filter", request.filter);
   SweepPlan plan = plan_for_workers(merge_equal(problems), request, backend.device(), options);
   plan.provenance.merge(backend.versions());
   return plan;
+}
+
+/// One plan per op, in the order of first appearance.
+std::vector<SweepPlan> plans_of(const SweepVerb& options) {
+  if (options.problems.empty())
+    fail(Errc::invalid_argument, "which problems? give --problems SET or FILE (sets: kscout problems)");
+  if (!options.library.empty())
+    return {plan_of_library(options, any_problems_of(options.problems, options.dtype, options.layouts))};
+  Backend& backend = kscout::backend(options.plan.backend);
+  PlanRequest request = options.plan;
+  const auto problems = problems_to_sweep(options, backend.device(), request.left_out);
+  if (problems.empty())
+    fail(Errc::not_found, "no problem is left to measure{}{}",
+         request.left_out.empty() ? "" : "; left out: ", left_out_text(request.left_out));
+  std::vector<std::vector<Problem>> by_op;
+  for (const Problem& problem : problems) {
+    const auto same = [&](const auto& some) { return some.front().op() == problem.op(); };
+    const auto known = std::ranges::find_if(by_op, same);
+    if (known == by_op.end()) {
+      by_op.push_back({problem});
+    } else {
+      known->push_back(problem);
+    }
+  }
+  std::vector<SweepPlan> plans;
+  for (const auto& some : by_op) {
+    plans.push_back(plan_of(options, some, request, backend));
+    request.left_out.clear();  // stated once
+  }
+  return plans;
 }
 
 /// One worker per GPU: two on one would disturb each other's times, too.
@@ -171,27 +218,32 @@ void read_shard(const std::string& text, SweepOptions& sweep) {
   }
 }
 
-void print_dry_run(const SweepPlan& plan, const SweepVerb& options) {
-  double work_s = 0;
-  std::size_t pairs = 0;
-  const auto order = measuring_order(plan, options.sweep.shard, options.sweep.shards);
-  for (const auto problem : order) {
-    work_s += estimate_seconds(plan, problem);
-    pairs += plan.candidates[problem].size();
-  }
+void print_dry_run(const std::vector<SweepPlan>& plans, const SweepVerb& options) {
   std::vector<std::string> columns = {"problems", "configs", "measurements", "estimate_s"};
-  std::vector<Cell> cells = {
-      number(static_cast<std::int64_t>(order.size())), number(static_cast<std::int64_t>(plan.configs.size())),
-      number(static_cast<std::int64_t>(pairs)), number(work_s / options.sweep.workers, 3)};
-  const std::string left_out = left_out_text(plan.left_out);
-  if (options.format != Format::text) {
-    columns.emplace_back("plan_left_out");
-    cells.push_back(text(left_out));
-  }
+  if (plans.size() > 1) columns.insert(columns.begin(), "op");
+  if (options.format != Format::text) columns.emplace_back("plan_left_out");
   Table table(std::move(columns));
-  table.add_row(std::move(cells));
+  LeftOutCounts all_left_out;
+  for (const SweepPlan& plan : plans) {
+    double work_s = 0;
+    std::size_t pairs = 0;
+    const auto order = measuring_order(plan, options.sweep.shard, options.sweep.shards);
+    for (const auto problem : order) {
+      work_s += estimate_seconds(plan, problem);
+      pairs += plan.candidates[problem].size();
+    }
+    std::vector<Cell> cells = {number(static_cast<std::int64_t>(order.size())),
+                               number(static_cast<std::int64_t>(plan.configs.size())),
+                               number(static_cast<std::int64_t>(pairs)),
+                               number(work_s / options.sweep.workers, 3)};
+    if (plans.size() > 1) cells.insert(cells.begin(), text(word(plan.op)));
+    if (options.format != Format::text) cells.push_back(text(left_out_text(plan.left_out)));
+    for (const auto& [what, count] : plan.left_out) all_left_out[what] += count;
+    table.add_row(std::move(cells));
+  }
   table.print(options.format);
-  if (options.format == Format::text && !left_out.empty()) fmt::print("left out: {}\n", left_out);
+  if (options.format == Format::text && !all_left_out.empty())
+    fmt::print("left out: {}\n", left_out_text(all_left_out));
 }
 
 // ----------------------------------------------------------------------------------- results
@@ -228,34 +280,39 @@ std::string_view status_meaning(Status status) {
   return "";
 }
 
-void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
-  const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
-  if (format == Format::json) {
-    Json out{{"problems", status.problems},
-             {"problems_done", status.problems_done},
-             {"plan_left_out", status.plan_left_out},
-             {"pairs", status.pairs},
-             {"rows", status.rows},
-             {"contender_rows", status.contender_rows},
-             {"noisy", status.noisy},
-             {"noisy_contenders", status.noisy_contenders},
-             {"ended", report ? report->ended : status.last_end}};
-    for (std::size_t s = 0; s < status.by_status.size(); ++s) {
-      out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
-    }
-    out["reasons"] = status.reasons;
-    if (const auto& clocks = status.clocks_mhz; !clocks.empty())
-      out["clock_mhz"] = {
-          {"min", clocks.front()}, {"median", clocks[clocks.size() / 2]}, {"max", clocks.back()}};
-    if (report) {
-      out["session"] = {{"rows", report->progress.rows},
-                        {"seconds", report->progress.elapsed_s},
-                        {"rows_per_second", report->rows_per_s},
-                        {"overhead", report->overhead}};
-    }
-    fmt::print("{}\n", out.dump(2, ' ', false, Json::error_handler_t::replace));
-    return;
+Json status_json(const SweepStatus& status, const SweepReport* report) {
+  Json out{{"problems", status.problems},
+           {"problems_done", status.problems_done},
+           {"plan_left_out", status.plan_left_out},
+           {"pairs", status.pairs},
+           {"rows", status.rows},
+           {"contender_rows", status.contender_rows},
+           {"noisy", status.noisy},
+           {"noisy_contenders", status.noisy_contenders},
+           {"ended", report ? report->ended : status.last_end}};
+  for (std::size_t s = 0; s < status.by_status.size(); ++s) {
+    out["status"][std::string(EnumWords<Status>::words[s])] = status.by_status[s];
   }
+  out["reasons"] = status.reasons;
+  if (const auto& clocks = status.clocks_mhz; !clocks.empty())
+    out["clock_mhz"] = {
+        {"min", clocks.front()}, {"median", clocks[clocks.size() / 2]}, {"max", clocks.back()}};
+  if (report) {
+    out["session"] = {{"rows", report->progress.rows},
+                      {"seconds", report->progress.elapsed_s},
+                      {"rows_per_second", report->rows_per_s},
+                      {"overhead", report->overhead}};
+  }
+  return out;
+}
+
+void print_json(const Json& json) {
+  fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+}
+
+void print_status(const SweepStatus& status, const SweepReport* report, Format format) {
+  if (format == Format::json) return print_json(status_json(status, report));
+  const auto as_number = [](std::size_t value) { return number(static_cast<std::int64_t>(value)); };
   Table facts({"fact", "value", "meaning"});
   const auto add = [&](std::string_view fact, Cell value, std::string_view meaning) {
     facts.add_row({text(fact), std::move(value), text(meaning)});
@@ -296,16 +353,112 @@ void print_status(const SweepStatus& status, const SweepReport* report, Format f
   reasons.print(format);
 }
 
-SweepReport measure(const SweepPlan& plan, SweepVerb& options) {
-  options.sweep.folder = options.out;
+// ----------------------------------------------------------------------------------- several operations
+
+/// A sweep in a folder of its own. With several operations, each has a folder named by its op below --out.
+struct Part {
+  std::string op;  ///< empty: the only one
+  fs::path folder;
+};
+
+/// The parts of a folder that a sweep wrote; the folder itself where it holds one operation or none.
+std::vector<Part> parts_in(const fs::path& folder) {
+  if (fs::exists(folder / kManifestName)) return {{"", folder}};
+  std::vector<Part> parts;
+  for (const std::string_view op : EnumWords<Op>::words) {
+    if (fs::exists(folder / op / kManifestName)) parts.push_back({std::string(op), folder / op});
+  }
+  return parts.empty() ? std::vector<Part>{{"", folder}} : parts;
+}
+
+/// The folders of the plans. Throws invalid_argument where --out holds one operation and gets several, or the
+/// other way round.
+std::vector<Part> parts_for(const std::vector<SweepPlan>& plans, const fs::path& out) {
+  const auto there = parts_in(out);
+  if (plans.size() == 1) {
+    if (there.front().op.empty()) return {{"", out}};
+    fail(Errc::invalid_argument,
+         "--out {}: holds a sweep of several operations, and --problems are of {} only; name another folder, "
+         "or {}",
+         out.string(), word(plans.front().op), (out / word(plans.front().op)).string());
+  }
+  if (fs::exists(out / kManifestName))
+    fail(Errc::invalid_argument,
+         "--out {}: holds a sweep of one operation, and --problems are of {}; name another folder",
+         out.string(), plans.size());
+  std::vector<Part> parts;
+  for (const SweepPlan& plan : plans) parts.push_back({std::string(word(plan.op)), out / word(plan.op)});
+  return parts;
+}
+
+/// Estimated seconds of what a folder lacks.
+double seconds_left(const SweepPlan& plan, const fs::path& folder) {
+  double work_s = 0;
+  for (std::size_t problem = 0; problem < plan.problems.size(); ++problem)
+    work_s += estimate_seconds(plan, problem);
+  if (!fs::exists(folder / kManifestName)) return work_s;
+  const SweepStatus status = sweep_status(folder);
+  return work_s * (1 - static_cast<double>(status.problems_done) /
+                           static_cast<double>(std::max<std::size_t>(status.problems, 1)));
+}
+
+void print_parts(const std::vector<Part>& parts, const std::vector<SweepReport>& reports, Format format) {
+  const auto report = [&](std::size_t i) { return i < reports.size() ? &reports[i] : nullptr; };
+  if (parts.size() == 1 && parts.front().op.empty())
+    return print_status(sweep_status(parts.front().folder), report(0), format);
+  Json all = Json::object();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const SweepStatus status = sweep_status(parts[i].folder);
+    if (format == Format::json) {
+      all[parts[i].op] = status_json(status, report(i));
+      continue;
+    }
+    fmt::print("{}{} in {}\n\n", i > 0 ? "\n" : "", parts[i].op, parts[i].folder.string());
+    print_status(status, report(i), format);
+  }
+  if (format == Format::json) print_json(all);
+}
+
+/// Sweeps part after part; each gets the share of the budget that its work has of what is left.
+std::vector<SweepReport> measure(const std::vector<SweepPlan>& plans, const std::vector<Part>& parts,
+                                 SweepVerb& options) {
   options.sweep.batch = options.batch.value_or(options.library.empty() ? 0 : kLibraryBatch);
-  options.sweep.worker = options.worker.empty() ? default_worker() : std::filesystem::path(options.worker);
-  return sweep_with_progress(plan, options.sweep, "sweep");
+  options.sweep.worker = options.worker.empty() ? default_worker() : fs::path(options.worker);
+  std::vector<double> left_s;
+  for (std::size_t i = 0; i < plans.size(); ++i) left_s.push_back(seconds_left(plans[i], parts[i].folder));
+  const std::int64_t begin = now_ns();
+  std::vector<SweepReport> reports;
+  for (std::size_t i = 0; i < plans.size(); ++i) {
+    SweepOptions sweep = options.sweep;
+    sweep.folder = parts[i].folder;
+    if (plans.size() > 1) {
+      fs::create_directories(sweep.folder);
+      fmt::print(stderr, "kscout sweep: {}\n", parts[i].op);
+    }
+    if (plans.size() > 1 && std::isfinite(sweep.budget_s)) {
+      const double all_s =
+          std::accumulate(left_s.begin() + static_cast<std::ptrdiff_t>(i), left_s.end(), 0.0);
+      const double rest_s = options.sweep.budget_s - 1e-9 * static_cast<double>(now_ns() - begin);
+      sweep.budget_s = std::max(1e-3, all_s > 0 ? rest_s * left_s[i] / all_s : rest_s);
+    }
+    reports.push_back(sweep_with_progress(plans[i], sweep, "sweep"));
+    if (reports.back().ended == "interrupted") break;
+  }
+  return reports;
+}
+
+void check_compile_budget(SweepVerb& options, const std::vector<SweepPlan>& plans) {
+  if (!options.compile_budget_s) return;
+  const auto compiled = [](const SweepPlan& plan) { return plan.provider == "cudnn"; };
+  if (std::ranges::none_of(plans, compiled))
+    fail(Errc::invalid_argument, "--compile-budget: configs of {} are not compiled at run time; leave it out",
+         plans.front().provider);
+  options.sweep.compile_budget_s = *options.compile_budget_s;
 }
 
 void run(SweepVerb& options) {
   if (!options.ck_build.folder.empty()) throw NeedsLab{};
-  if (!options.status.empty()) return print_status(sweep_status(options.status), nullptr, options.format);
+  if (!options.status.empty()) return print_parts(parts_in(options.status), {}, options.format);
   read_shard(options.shard, options.sweep);
   std::optional<SweepState> before;
   if (!options.remeasure.empty()) {
@@ -315,28 +468,30 @@ void run(SweepVerb& options) {
       options.library = options.plan.backend.substr(kLibraryPrefix.size());
   }
   options.sweep.workers = std::max(options.workers, 1);
-  const SweepPlan plan = before ? plan_of_contenders(options, *before) : plan_of(options);
-  if (options.compile_budget_s) {
-    if (plan.provider != "cudnn")
-      fail(Errc::invalid_argument,
-           "--compile-budget: configs of {} are not compiled at run time; leave it out", plan.provider);
-    options.sweep.compile_budget_s = *options.compile_budget_s;
-  }
+  const std::vector<SweepPlan> plans =
+      before ? std::vector{plan_of_contenders(options, *before)} : plans_of(options);
+  check_compile_budget(options, plans);
   options.sweep.workers = workers_of(options);
-  if (options.dry_run) return print_dry_run(plan, options);
+  if (options.dry_run) return print_dry_run(plans, options);
   if (options.out.empty())
     fail(Errc::invalid_argument, "where to? give --out DIR (a folder, made if absent)");
 
-  const SweepReport report = measure(plan, options);
-  const SweepStatus status = sweep_status(options.out);
-  print_status(status, &report, options.format);
-  if (report.ended != "done") {
+  const std::vector<Part> parts = parts_for(plans, options.out);
+  const std::vector<SweepReport> reports = measure(plans, parts, options);
+  const std::vector<Part> begun(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(reports.size()));
+  print_parts(begun, reports, options.format);
+  const auto ended = [&](std::string_view how) {
+    return std::ranges::find(reports, how, &SweepReport::ended) != reports.end();
+  };
+  if (ended("budget") || ended("interrupted")) {
     fmt::print(stderr, "kscout sweep: ended by {}; the same command continues\n",
-               report.ended == "budget" ? "its budget" : "a signal");
+               ended("interrupted") ? "a signal" : "its budget");
   }
   std::fflush(stdout);
-  if (report.ended == "interrupted") end_by_signal();
-  if (status.defects() > 0) throw CheckFailed{};
+  if (ended("interrupted")) end_by_signal();
+  for (const Part& part : begun) {
+    if (sweep_status(part.folder).defects() > 0) throw CheckFailed{};
+  }
 }
 
 }  // namespace
@@ -348,7 +503,8 @@ void setup_sweep(CLI::App& verb) {
   add_word_option(verb, "--dtype", options->dtype, "element type, for sets");
   add_layouts_option(verb, options->layouts);
   verb.add_option("--out", options->out,
-                  "folder of the sweep; a second run with the same arguments continues it");
+                  "folder of the sweep, with several operations one folder for each in it; a second run with "
+                  "the same arguments continues it");
   CLI::Option* const remeasure =
       verb.add_option("--remeasure", options->remeasure,
                       "measure the contenders of the sweep in this folder again, with its protocol except "

@@ -73,10 +73,11 @@ std::shared_ptr<Family> kernels(std::string_view dtype, const std::string& layou
                                 const DeviceArgument& device, std::string rules, std::string filter,
                                 std::string_view op) {
   const Op of = parse<Op>(op);
-  if (provider.empty()) provider = operation(of).listed_provider;
+  const Device described = device_of(device);
+  if (provider.empty()) provider = default_provider(of, described);
   FamilyRequest request{.provider = std::move(provider),
                         .signature = signature_of_words(of, parse<DType>(dtype), layout),
-                        .device = device_of(device),
+                        .device = described,
                         .rules = std::move(rules),
                         .filter = std::move(filter)};
   const nb::gil_scoped_release unlocked;
@@ -160,8 +161,9 @@ void bind_family(nb::module_& module) {
       "kernels", &kernels, nb::arg("dtype") = "fp32", nb::arg("layout") = "", nb::kw_only(),
       nb::arg("provider") = "", nb::arg("device") = "auto", nb::arg("rules") = "default",
       nb::arg("filter") = "", nb::arg("op") = "gemm",
-      "Returns the configs of a rule set; without layout and provider: rcr and native, for convolutions "
-      "nhwgc and ck_tile. `filter` is a formula over c.<axis>, d.<device fact> and s.<signature field>.");
+      "Returns the configs of a rule set; without a layout in rcr, for convolutions in nhwgc; without a "
+      "provider those of the device's (native on a CPU). `filter` is a formula over c.<axis>, d.<device "
+      "fact> and s.<signature field>.");
 }
 
 }  // namespace

@@ -4,6 +4,11 @@ import kscout
 from kscout import Config, Device, kernels
 
 
+def test_the_provider_is_that_of_the_device():
+    assert kernels(op="conv_fwd", rules="tiny").provider == "native"
+    assert kernels("bf16", op="conv_fwd", device="gfx942", rules="tiny").provider == "ck_tile"
+
+
 def test_a_family_is_a_sequence_of_configs():
     family = kernels("fp32", "rrr", rules="tiny")
     assert len(family) == len(list(family)) == len(family.names()) > 1

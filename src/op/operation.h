@@ -133,8 +133,7 @@ struct OperationFacts {
   double tune_share;            ///< of the operations that a GEMM may take in a sweep of `tune`
   /// Sets of problems that published models are validated on; trainings leave them out by default.
   std::span<const std::string_view> validation_sets = {};
-  std::string_view kind_name = {};   ///< name of the slices of kind_of(); empty: it has none
-  std::string_view listed_provider;  ///< whose kernels Python lists where none is named
+  std::string_view kind_name = {};  ///< name of the slices of kind_of(); empty: it has none
 };
 
 class Operation : public OperationFacts {

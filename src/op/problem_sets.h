@@ -44,6 +44,11 @@ std::vector<P> parse_problems_of(std::string_view text, std::string_view source,
 /// The operation of a text of problems: that of the first line with content.
 const Operation& operation_of_text(std::string_view text) noexcept;
 
+/// The text for each operation that has lines in it, in the order of first appearance: lines of other
+/// operations are empty there, so that errors name the right line. A line that is no one-line form belongs to
+/// operation_of_text().
+std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::string_view text);
+
 /// The content of a file or a pipe, for the parse functions. Throws not_found, or corrupt_data above 1 GiB.
 std::string read_problem_text(const std::filesystem::path& file);
 std::vector<Problem> read_any_problems(const std::filesystem::path& file, DType usual = DType::fp32);

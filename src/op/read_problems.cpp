@@ -139,6 +139,27 @@ const Operation& operation_of_text(std::string_view text) noexcept {
   return *found;
 }
 
+std::vector<std::pair<const Operation*, std::string>> texts_by_operation(std::string_view text) {
+  const Operation& usual = operation_of_text(text);
+  std::vector<std::pair<const Operation*, std::string>> texts;
+  std::size_t lines = 0;  // before `number`, in every text
+  for_each_line(text, [&](std::string_view line, std::size_t number) {
+    const auto op = line_op(line);
+    const Operation* const of = op ? &operation(*op) : &usual;
+    if (std::ranges::find(texts, of, &decltype(texts)::value_type::first) == texts.end())
+      texts.emplace_back(of, std::string(lines, '\n'));
+    for (auto& [operation, own] : texts) {
+      own.append(number - 1 - lines, '\n');
+      if (operation == of) own += line;
+      own += '\n';
+    }
+    lines = number;
+    return true;
+  });
+  if (texts.empty()) texts.emplace_back(&usual, std::string(text));
+  return texts;
+}
+
 std::string read_problem_text(const std::filesystem::path& file) {
   std::error_code ignored;
   if (std::filesystem::is_directory(file, ignored))

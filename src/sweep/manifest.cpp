@@ -100,6 +100,14 @@ void forgive_drift(const Json& there, Json& mine) {
 
 Json parse_manifest(const std::filesystem::path& path) {
   if (is_absent(path)) {
+    std::vector<std::string> parts;
+    for (const std::string_view op : EnumWords<Op>::words) {
+      const auto part = path.parent_path() / op;
+      if (!is_absent(part / kManifestName)) parts.push_back(part.string());
+    }
+    if (!parts.empty())
+      fail(Errc::not_found, "{}: a sweep of several operations; name one of {}", path.parent_path().string(),
+           fmt::join(parts, ", "));
     fail(Errc::not_found, "{}: no sweep here; start one with kscout sweep --out {}", path.string(),
          path.parent_path().string());
   }

@@ -412,7 +412,6 @@ class ConvOperation final : public StructOperation<ConvProblem> {
             .tune_share = 0.25,
             .validation_sets = kValidationSets,
             .kind_name = "convolution",
-            .listed_provider = "ck_tile",
         }) {}
 
   using Operation::make;

@@ -259,7 +259,6 @@ class GemmOperation final : public StructOperation<GemmProblem> {
             .tune_split = SplitBy::sizes,
             .split_noun = "size",
             .tune_share = 1,
-            .listed_provider = "native",
         }) {}
 
   using Operation::make;

@@ -101,8 +101,7 @@ class BdotOperation final : public Operation {
                    .is_size = [](const ProblemField& field) { return field.role == FieldRole::identity; },
                    .tune_split = SplitBy::sizes,
                    .split_noun = "size",
-                   .tune_share = 1,
-                   .listed_provider = "native"}) {}
+                   .tune_share = 1}) {}
 
   Problem make(Op, DType, Layout) const override { return P{}; }
   Signature signature(ProblemRef) const noexcept override { return {.op = kBdot}; }
