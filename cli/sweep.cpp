@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <iterator>
 #include <numeric>
 #include <optional>
 #include <unordered_set>
@@ -127,9 +126,10 @@ std::vector<Problem> problems_of_source(const std::string& source, const SweepVe
   std::vector<Problem> problems;
   for (const auto& [operation, text] : texts_by_operation(read_problem_text(source))) {
     std::vector<Layout> layouts;
-    std::ranges::copy_if(options.layouts, std::back_inserter(layouts), [&](Layout layout) {
-      return std::ranges::find(operation->layouts, layout) != operation->layouts.end();
-    });
+    for (const Layout layout : options.layouts) {
+      if (std::ranges::find(operation->layouts, layout) != operation->layouts.end())
+        layouts.push_back(layout);
+    }
     const auto some =
         operation->listed(text, source, options.dtype, layouts.empty() ? options.layouts : layouts);
     problems.insert(problems.end(), some.begin(), some.end());
